@@ -1,0 +1,55 @@
+# `make run` and `make test` work on a fresh machine with Python ≥ 3.11.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+.DEFAULT_GOAL := help
+
+.PHONY: help setup run test check bench torture test-local test-live format clean
+
+help:
+	@echo "make run     compact a bundled session and write a report"
+	@echo "make test    run all tests"
+	@echo "make check   ruff, pyright (strict), import-linter, docs"
+	@echo "make bench   measure, and rewrite the tables of the README"
+	@echo "make torture the long fault and fuzz runs"
+
+setup: $(READY)
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("refold needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $(READY)
+
+run: $(READY)
+	@$(BIN)/python -m refold.cli.demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -n auto -m "not torture and not local and not live"
+
+check: $(READY)
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+torture: $(READY)
+	$(BIN)/python -m pytest -n auto -m torture
+
+test-local: $(READY)
+	$(BIN)/python -m pip install --quiet --group local
+	$(BIN)/python -m pytest -m local
+
+test-live: $(READY)
+	$(BIN)/python -m pytest -m live -rs
+
+format: $(READY)
+	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format src tests benchmarks
+
+clean:
+	rm -rf .venv out .bench-venv

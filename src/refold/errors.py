@@ -1,0 +1,146 @@
+"""Every error refold raises, as one tree.
+
+RefoldError
+├── UsageError                 the call itself is wrong: fix the arguments
+│   ├── SettingError           a preset setting is unknown, of the wrong type or contradicts another
+│   └── UnknownName            a preset, model, store or format of that name does not exist
+├── SessionError               the log or a request to it is inconsistent
+│   ├── EntryNotFound          no entry has that id (or key)
+│   ├── TreeError              duplicate id, missing parent, parent cycle
+│   └── FoldError              edits overlap or name entries that are not on the path
+├── StorageError               a store or a file could not do what was asked
+│   ├── Conflict               somebody else appended first: refresh, then append or branch
+│   ├── FormatError            a file is not what it should be
+│   └── NewerFormat            written by a newer release: upgrade refold
+├── DoesNotFit                 what cannot be folded is larger than the window
+├── StalePlan                  the session moved on since the plan was made: plan again
+├── OverflowAgain              the provider refused the context twice in a row
+└── ModelError                 a model could not answer
+    ├── ModelUnavailable       not installed, no key, unknown name: says how to get it
+    ├── Overflow               the request was larger than the model's window
+    ├── Transient              worth trying again (rate limit, overload, broken connection)
+    └── BadAnswer              an answer came, but it is no summary
+"""
+
+from __future__ import annotations
+
+
+class RefoldError(Exception):
+    """Base of all. `str(error)` is one sentence that says what to do."""
+
+
+class UsageError(RefoldError):
+    pass
+
+
+class SettingError(UsageError):
+    def __init__(self, key: str, text: str) -> None:
+        super().__init__(f"{key}: {text}")
+        self.key = key
+
+
+class UnknownName(UsageError):
+    def __init__(self, kind: str, name: str, known: tuple[str, ...] = ()) -> None:
+        hint = f"; there are: {', '.join(known)}" if known else ""
+        super().__init__(f"no {kind} is called {name!r}{hint}")
+        self.name = name
+
+
+class SessionError(RefoldError):
+    pass
+
+
+class EntryNotFound(SessionError):
+    def __init__(self, id: str) -> None:
+        super().__init__(f"no entry {id!r} in this session")
+        self.id = id
+
+
+class TreeError(SessionError):
+    pass
+
+
+class FoldError(SessionError):
+    pass
+
+
+class StorageError(RefoldError):
+    pass
+
+
+class Conflict(StorageError):
+    """The compare-and-swap of an append failed."""
+
+    def __init__(self, expected: str | None, found: str | None) -> None:
+        super().__init__(
+            f"somebody else appended first (expected {expected!r} to be last, found {found!r}): "
+            "call session.refresh(), then append again or branch"
+        )
+        self.expected = expected
+        self.found = found
+
+
+class FormatError(StorageError):
+    pass
+
+
+class NewerFormat(StorageError):
+    def __init__(self, what: str, version: int, known: int) -> None:
+        super().__init__(f"{what} has version {version}, this release reads up to {known}: upgrade refold")
+        self.version = version
+
+
+class DoesNotFit(RefoldError):
+    """The irreducible part alone passes the budget. `parts` maps each part to its tokens."""
+
+    def __init__(self, budget: int, parts: dict[str, int]) -> None:
+        listed = ", ".join(f"{name} {size}" for name, size in parts.items())
+        super().__init__(
+            f"what cannot be folded needs {sum(parts.values())} tokens, the budget is {budget} ({listed}): "
+            "shorten one of these or take a larger window"
+        )
+        self.budget = budget
+        self.parts = parts
+
+
+class StalePlan(RefoldError):
+    def __init__(self) -> None:
+        super().__init__("the session moved on since this plan was made: call engine.plan again")
+
+
+class OverflowAgain(RefoldError):
+    def __init__(self) -> None:
+        super().__init__(
+            "the provider refused the context twice in a row although it was folded in between: "
+            "lower the window setting or start a new session"
+        )
+
+
+class ModelError(RefoldError):
+    pass
+
+
+class ModelUnavailable(ModelError):
+    pass
+
+
+class Overflow(ModelError):
+    """`window` is the true window where the provider named it."""
+
+    def __init__(self, text: str, window: int | None = None) -> None:
+        super().__init__(text)
+        self.window = window
+
+
+class Transient(ModelError):
+    def __init__(self, text: str, retry_after: float | None = None) -> None:
+        super().__init__(text)
+        self.retry_after = retry_after
+
+
+class BadAnswer(ModelError):
+    """`code` names what was wrong with it: empty, truncated, refusal, tool_call, inflated …"""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code

@@ -1,0 +1,188 @@
+"""The seams, on one page: what a model, a store, a tool and a token counter have to be able to do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import msgspec
+
+from refold.entries import AnyEntry
+from refold.messages import AnyPart, Call, Message, Stop, Usage
+
+# ── models ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    """A tool as a model is told about it. `parameters` is a JSON schema."""
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] = {}
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One call of a model."""
+
+    messages: tuple[Message, ...]
+    system: str | None = None
+    tools: tuple[ToolSpec, ...] = ()
+    max_tokens: int | None = None
+    temperature: float | None = None
+    timeout: float | None = None
+    purpose: str = "chat"
+    """chat · summary · turn_prefix · line · memory · branch: for logs, scripts and price lists."""
+    stable: int = 0
+    """How many of the messages a prompt cache may keep (the prefix shared with the last request)."""
+
+
+class TextDelta(msgspec.Struct, frozen=True, tag=True):
+    text: str
+
+
+class ThinkingDelta(msgspec.Struct, frozen=True, tag=True):
+    text: str
+
+
+class PartDone(msgspec.Struct, frozen=True, tag=True):
+    """A complete part (thinking with its signature, a tool call …)."""
+
+    part: AnyPart
+
+
+class UsageSeen(msgspec.Struct, frozen=True, tag=True):
+    usage: Usage
+
+
+class Stopped(msgspec.Struct, frozen=True, tag=True):
+    """Always the last event of a reply; a stream that ends without it was cut off."""
+
+    reason: Stop
+
+
+Event: TypeAlias = TextDelta | ThinkingDelta | PartDone | UsageSeen | Stopped
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Something that answers. Raises only `ModelError`s; closing the iterator frees the connection."""
+
+    @property
+    def name(self) -> str:
+        """`provider:model`, as in `refold.model(name)`."""
+        ...
+
+    @property
+    def context_window(self) -> int | None: ...
+
+    def stream(self, request: Request) -> AsyncIterator[Event]: ...
+
+
+@runtime_checkable
+class Counts(Protocol):
+    """Optional power: the provider counts the tokens of a request."""
+
+    async def count(self, request: Request) -> int: ...
+
+
+# ── stores ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of `refold sessions`."""
+
+    id: str
+    created: float = 0.0
+    updated: float = 0.0
+    name: str | None = None
+    cwd: str | None = None
+    entries: int = 0
+    bytes: int = 0
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Something that could not be understood; `where` is a line, row or path."""
+
+    where: str
+    text: str
+    raw: bytes = b""
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """What a store or an importer read: entries in log order, and what it could not read."""
+
+    entries: tuple[AnyEntry, ...]
+    problems: tuple[Problem, ...] = ()
+    info: SessionInfo | None = None
+
+
+@runtime_checkable
+class Store(Protocol):
+    """Keeps logs. Synchronous; an append is durable when it returns; entries are never interpreted
+    beyond their `id` and `moves`."""
+
+    def create(self, info: SessionInfo) -> None:
+        """Make an empty session; `Conflict` if the id is taken."""
+        ...
+
+    def append(self, session: str, entries: Sequence[AnyEntry], *, after: str | None) -> None:
+        """Append all or nothing. If any of the entries `moves`, the last moving entry in the store must
+        be `after` (None: there is none yet), otherwise `Conflict` and nothing is written."""
+        ...
+
+    def load(self, session: str, start: int = 0) -> Loaded:
+        """Entries from log position `start` on."""
+        ...
+
+    def sessions(self) -> Iterator[SessionInfo]: ...
+
+    def delete(self, session: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    session: str
+    entry_id: str
+    score: float
+
+
+@runtime_checkable
+class Searchable(Protocol):
+    """Optional power of a store: candidates for recall, best first."""
+
+    def search(self, terms: Iterable[str], *, session: str | None = None, limit: int = 200) -> list[Candidate]: ...
+
+
+# ── counting ────────────────────────────────────────────────────────────────────────────────────
+
+
+@runtime_checkable
+class TokenCounter(Protocol):
+    """Counts; pure and deterministic. `name` keys the caches."""
+
+    @property
+    def name(self) -> str: ...
+
+    def text(self, text: str) -> int: ...
+
+    def message(self, message: Message) -> int:
+        """The whole message, the wire's framing of it included."""
+        ...
+
+    def tools(self, tools: Sequence[Any]) -> int:
+        """Tool definitions in any dialect's shape."""
+        ...
+
+
+# ── tools ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@runtime_checkable
+class Tool(Protocol):
+    """Something the model may call."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    async def run(self, call: Call) -> Message: ...
