@@ -1,0 +1,15 @@
+"""One thing the model sees, and which entries it stands for."""
+
+from __future__ import annotations
+
+import msgspec
+
+from refold.messages import Message
+
+
+class Item(msgspec.Struct, frozen=True):
+    """A message of the view. `fold` is the fold that put it there; None: it is an entry as it was said."""
+
+    message: Message
+    entries: tuple[str, ...] = ()
+    fold: str | None = None
