@@ -1,0 +1,91 @@
+"""Trying again: for transient errors only, with back-off, and never past a total time limit."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from refold.errors import Transient
+from refold.protocols import Event, Model, Request
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retry:
+    """How often, how patiently, how long. Overflow, bad keys and bad requests are never tried again.
+
+    The wait before attempt n is `base · 2ⁿ`, at most `cap`, and a random part of up to `jitter` of it is
+    taken off so that many clients do not come back together. A `Retry-After` of the provider is a lower
+    bound for the wait. An attempt that could only start after `total` seconds is not made."""
+
+    attempts: int = 4
+    base: float = 0.5
+    cap: float = 30.0
+    jitter: float = 0.5
+    total: float = 300.0
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    random: Callable[[], float] = random.random
+
+    def wait(self, attempt: int, retry_after: float | None = None) -> float:
+        """Seconds to wait after the failed attempt number `attempt` (0 is the first)."""
+        backoff = min(self.cap, self.base * 2**attempt)
+        return max(retry_after or 0.0, backoff * (1 - self.jitter * self.random()))
+
+    async def call(self, action: Callable[[], Awaitable[T]]) -> T:
+        """The action's result. Its last `Transient` when attempts or time have run out."""
+        end = self.clock() + self.total
+        attempt = 0
+        while True:
+            try:
+                return await action()
+            except Transient as error:
+                await self._pause(error, attempt, end)
+                attempt += 1
+
+    async def _pause(self, error: Transient, attempt: int, end: float) -> None:
+        """Wait for the next attempt, or raise `error` again if there is to be none."""
+        wait = self.wait(attempt, error.retry_after)
+        if attempt + 1 >= self.attempts or self.clock() + wait >= end:
+            raise error
+        await self.sleep(wait)
+
+
+NEVER = Retry(attempts=1)
+
+
+class Retrying:
+    """A model that tries again, as long as nothing of the reply has been handed on yet."""
+
+    def __init__(self, model: Model, retry: Retry = Retry()) -> None:
+        self._model = model
+        self._retry = retry
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    @property
+    def context_window(self) -> int | None:
+        return self._model.context_window
+
+    async def stream(self, request: Request) -> AsyncIterator[Event]:
+        end = self._retry.clock() + self._retry.total
+        attempt = 0
+        while True:
+            begun = False
+            try:
+                async for event in self._model.stream(request):
+                    begun = True
+                    yield event
+                return
+            except Transient as error:
+                if begun:
+                    raise
+                await self._retry._pause(error, attempt, end)
+                attempt += 1

@@ -1,0 +1,187 @@
+"""A model that follows a script: for tests, demonstrations and dry runs.
+
+    model = Scripted("First answer.", say("Look:", call("c1", "Read", path="a.py")), fail(Overflow("…")))
+    reply = await complete(model, request)
+    assert model.requests[0].purpose == "chat"
+
+A line of the script is a string, a message, a `Line`, an exception to raise, or a function of the request
+that gives one of these. A line with a `purpose` waits for a request of that purpose; the others are taken
+in order. A request that finds no line is a mistake of the test and raises `ScriptExhausted`, which is an
+`AssertionError` and no `ModelError`: nothing that handles a failing model can swallow it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeAlias
+
+import msgspec
+
+from refold.errors import ModelError
+from refold.messages import AnyPart, Assistant, Call, Content, Stop, Text, Thinking, Usage, content
+from refold.protocols import Event, PartDone, Request, Stopped, TextDelta, ThinkingDelta, UsageSeen
+
+Sleep: TypeAlias = Callable[[float], Awaitable[None]]
+PIECE = 24
+"""Characters of one delta."""
+
+
+class ScriptExhausted(AssertionError):
+    """The script has no line for this request."""
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One reply: what is said, and what goes wrong after it was said."""
+
+    content: Content = ()
+    stop: Stop | None = None
+    """None: `tool_use` if there are calls, otherwise `end`."""
+    usage: Usage | None = None
+    delay: float = 0.0
+    """Seconds before the first event."""
+    pace: float = 0.0
+    """Seconds before each piece."""
+    error: Exception | None = None
+    """Raised after the content."""
+    stalls: bool = False
+    """Never goes on after the content."""
+    cut: bool = False
+    """The stream ends after the content, without a stop."""
+    purpose: str | None = None
+    """Only for requests of this purpose."""
+
+
+Answer: TypeAlias = "str | Assistant | Line | Exception"
+Step: TypeAlias = "Answer | Callable[[Request], Answer]"
+
+
+def say(
+    *said: str | AnyPart,
+    stop: Stop | None = None,
+    usage: Usage | None = None,
+    delay: float = 0.0,
+    pace: float = 0.0,
+    purpose: str | None = None,
+) -> Line:
+    """A reply of these parts: `say(thinking("…"), "Let me look.", call("c1", "Read", path="a.py"))`."""
+    return Line(content=content(said), stop=stop, usage=usage, delay=delay, pace=pace, purpose=purpose)
+
+
+def fail(error: Exception, *said: str | AnyPart, purpose: str | None = None) -> Line:
+    """Raise `error`, after having said something or nothing."""
+    return Line(content=content(said), error=error, purpose=purpose)
+
+
+def stall(*said: str | AnyPart, purpose: str | None = None) -> Line:
+    """Say something or nothing, then never go on."""
+    return Line(content=content(said), stalls=True, purpose=purpose)
+
+
+def cut(*said: str | AnyPart, purpose: str | None = None) -> Line:
+    """A stream that just ends: what a broken proxy makes of a reply."""
+    return Line(content=content(said), cut=True, purpose=purpose)
+
+
+class Scripted:
+    """Follows a script and keeps the requests it got. `then` answers whatever the script does not."""
+
+    def __init__(
+        self,
+        *script: Step,
+        name: str = "scripted:script",
+        context_window: int | None = None,
+        then: Step | None = None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self.name = name
+        self.context_window = context_window
+        self.requests: list[Request] = []
+        self.open = 0
+        """Streams that are under way: 0 again once every one ended or was closed."""
+        self._script = list(script)
+        self._then = then
+        self._sleep = sleep
+
+    @property
+    def left(self) -> int:
+        """Lines nobody asked for yet."""
+        return len(self._script)
+
+    async def stream(self, request: Request) -> AsyncIterator[Event]:
+        self.requests.append(request)
+        line = as_line(self._next(request), request)
+        self.open += 1
+        try:
+            async for event in self._perform(line):
+                yield event
+        finally:
+            self.open -= 1
+
+    def _next(self, request: Request) -> Step:
+        for at, step in enumerate(self._script):
+            wanted = step.purpose if isinstance(step, Line) else None
+            if wanted in (None, request.purpose):
+                return self._script.pop(at)
+        if self._then is not None:
+            return self._then
+        waiting = sorted({s.purpose or "" for s in self._script if isinstance(s, Line)})
+        rest = f"; lines are left only for {', '.join(waiting)}" if waiting else ""
+        raise ScriptExhausted(
+            f"{self.name}: request {len(self.requests)} (purpose {request.purpose!r}) "
+            f"finds no line in the script{rest}"
+        )
+
+    async def _perform(self, line: Line) -> AsyncIterator[Event]:
+        if line.delay:
+            await self._sleep(line.delay)
+        for part in line.content:
+            for event in events_of(part):
+                if line.pace:
+                    await self._sleep(line.pace)
+                yield event
+        if line.stalls:
+            await asyncio.Event().wait()
+        if line.error is not None:
+            raise line.error
+        if line.cut:
+            return
+        if line.usage is not None:
+            yield UsageSeen(line.usage)
+        calls = any(isinstance(part, Call) for part in line.content)
+        yield Stopped(line.stop or ("tool_use" if calls else "end"))
+
+
+def as_line(step: Step, request: Request) -> Line:
+    """What a step of the script says to this request."""
+    if isinstance(step, Line):
+        return step
+    if isinstance(step, str):
+        return say(step)
+    if isinstance(step, Assistant):
+        return _line_of(step)
+    if isinstance(step, Exception):
+        return Line(error=step)
+    return as_line(step(request), request)
+
+
+def events_of(part: AnyPart) -> list[Event]:
+    """The events a provider would stream for this part: pieces, then the whole."""
+    pieces: list[Event] = []
+    if isinstance(part, Text):
+        pieces += [TextDelta(piece) for piece in _pieces(part.text)]
+    elif isinstance(part, Thinking):
+        pieces += [ThinkingDelta(piece) for piece in _pieces(part.text)]
+    return [*pieces, PartDone(part)]
+
+
+def _line_of(message: Assistant) -> Line:
+    if message.stop in ("error", "aborted"):
+        return Line(
+            content=message.content, error=ModelError(message.error or f"the reply was {message.stop}")
+        )
+    return Line(content=message.content, stop=message.stop)
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[at : at + PIECE] for at in range(0, len(text), PIECE)]
