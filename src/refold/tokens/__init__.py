@@ -1,0 +1,67 @@
+"""How large things are, by several rulers.
+
+A counter is a value with a name (`refold.protocols.TokenCounter`). Exact counters use a vocabulary;
+the others are the estimates that well-known agents decide with.
+
+    counter = tokens.get("o200k")
+    counter.text("Hello"), counter.message(m.user("Hello")), counter.tools(TOOLS)
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from refold.errors import UnknownName
+from refold.protocols import TokenCounter
+from refold.tokens.calibrated import Calibrated, Calibration
+from refold.tokens.estimate import Bytes4, Chars, Len3, Messages, Utf16
+
+__all__ = ["DEFAULT", "Calibrated", "Calibration", "get", "is_exact", "names"]
+
+DEFAULT = "o200k"
+
+_ESTIMATES = {
+    "bytes4": Bytes4,
+    "utf16/4": Utf16,
+    "chars": Chars,
+    "messages": Messages,
+    "len//3": Len3,
+}
+_ALIASES = {
+    "exact": "o200k",
+    "bytes/4": "bytes4",
+    "utf16": "utf16/4",
+    "utf16_4": "utf16/4",
+    "characters": "chars",
+    "len3": "len//3",
+}
+
+
+def names() -> tuple[str, ...]:
+    """Every name `get` knows."""
+    from refold.tokens import exact
+
+    return (*exact.VOCABULARIES, *_ESTIMATES)
+
+
+@lru_cache(maxsize=64)
+def get(name: str = DEFAULT) -> TokenCounter:
+    """The counter called `name`. `o200k@anthropic` counts pictures by Anthropic's rule instead of OpenAI's.
+
+    Without the tokenizer library an exact name gives an estimate (UTF-8 bytes / 4) whose `exact` is False
+    and whose name says so; it never fails for want of the library.
+    """
+    name = _ALIASES.get(name, name)
+    if name in _ESTIMATES:
+        return _ESTIMATES[name]()
+    from refold.tokens import exact
+
+    vocabulary, _, pictures = name.partition("@")
+    if vocabulary not in exact.VOCABULARIES or pictures not in ("", "openai", "anthropic"):
+        raise UnknownName("token counter", name, names())
+    return exact.counter(vocabulary, pictures or "openai")
+
+
+def is_exact(counter: TokenCounter) -> bool:
+    """True where the counter uses a real vocabulary."""
+    return bool(getattr(counter, "exact", False))

@@ -1,0 +1,116 @@
+"""What a provider will count, learnt from what it counted before.
+
+A provider's figure is ours times a scale (another vocabulary) plus a fixed part (system prompt, tools and
+framing that the transcript does not hold). Both are fitted per session and model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from refold.messages import Message
+from refold.protocols import TokenCounter
+
+MINIMUM = 5
+"""Points needed before a fit is believed."""
+_RECENT = 200
+_SCALES = (0.5, 3.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """`predict(count) = scale × count + fixed`. `spread` is the median relative error of the `points`."""
+
+    scale: float = 1.0
+    fixed: float = 0.0
+    points: int = 0
+    spread: float = 0.0
+
+    @classmethod
+    def fit(cls, pairs: Iterable[tuple[float, float]]) -> Calibration:
+        """From (our count, provider's count), oldest first. Zero counts (aborted turns) and outliers are left
+        out. With fewer than five points only the fixed part is learnt, from the newest ones."""
+        usable = [(x, y) for x, y in pairs if x > 0 and y > 0][-_RECENT:]
+        if not usable:
+            return cls()
+        scale = _slope(usable) if len(usable) >= MINIMUM and _spans(usable) else 1.0
+        fixed = median(y - scale * x for x, y in usable)
+        kept = _without_outliers(usable, scale, fixed)
+        if len(kept) >= MINIMUM and _spans(kept):
+            scale = _least_squares(kept)
+            fixed = _mean([y - scale * x for x, y in kept])
+        spread = median(abs(scale * x + fixed - y) / y for x, y in kept) if kept else 0.0
+        return cls(scale, fixed, len(kept), spread)
+
+    @property
+    def known(self) -> bool:
+        return self.points >= MINIMUM
+
+    def predict(self, count: float) -> int:
+        """What the provider will count where we count `count`; never below nought."""
+        return max(0, round(self.scale * count + self.fixed))
+
+    def budget(self, tokens: float) -> int:
+        """The most we may count so that the provider counts at most `tokens`."""
+        return max(0, int((tokens - self.fixed) / self.scale))
+
+
+class Calibrated:
+    """A counter whose texts and messages are scaled; the fixed part belongs to the request, not to them."""
+
+    def __init__(self, counter: TokenCounter, calibration: Calibration) -> None:
+        self.counter = counter
+        self.calibration = calibration
+        self.exact = bool(getattr(counter, "exact", False))
+        self.name = f"{counter.name}*{calibration.scale:.4f}"
+
+    def text(self, text: str) -> int:
+        return round(self.calibration.scale * self.counter.text(text))
+
+    def message(self, message: Message) -> int:
+        return round(self.calibration.scale * self.counter.message(message))
+
+    def tools(self, tools: Sequence[Any]) -> int:
+        return round(self.calibration.scale * self.counter.tools(tools))
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _spans(pairs: list[tuple[float, float]]) -> bool:
+    """True where the counts differ enough to say anything about a slope."""
+    low, high = min(x for x, _ in pairs), max(x for x, _ in pairs)
+    return high - low >= 0.05 * high
+
+
+def _slope(pairs: list[tuple[float, float]]) -> float:
+    """Theil and Sen's: the median of the slopes between points that are half the list apart."""
+    ordered = sorted(pairs)
+    half = len(ordered) // 2
+    slopes = [
+        (y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in zip(ordered, ordered[half:], strict=False) if x2 > x1
+    ]
+    return _bounded(median(slopes)) if slopes else 1.0
+
+
+def _least_squares(pairs: list[tuple[float, float]]) -> float:
+    mean_x, mean_y = _mean([x for x, _ in pairs]), _mean([y for _, y in pairs])
+    squares = sum((x - mean_x) ** 2 for x, _ in pairs)
+    return _bounded(sum((x - mean_x) * (y - mean_y) for x, y in pairs) / squares)
+
+
+def _bounded(scale: float) -> float:
+    return min(_SCALES[1], max(_SCALES[0], scale))
+
+
+def _without_outliers(
+    pairs: list[tuple[float, float]], scale: float, fixed: float
+) -> list[tuple[float, float]]:
+    """Points within three robust deviations of the line (and always those within 2 %)."""
+    errors = [abs(y - scale * x - fixed) for x, y in pairs]
+    limit = 3 * 1.4826 * median(errors)
+    return [(x, y) for (x, y), error in zip(pairs, errors, strict=True) if error <= max(limit, 0.02 * y)]

@@ -1,0 +1,115 @@
+"""Estimates without a vocabulary: the rulers that well-known agents decide with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from refold.messages import Bash, Message
+from refold.tokens import images, parts
+
+
+class Bytes4:
+    """UTF-8 bytes / 4, rounded up: within a few per cent for Chinese, where characters / 4 is far too low."""
+
+    exact: ClassVar[bool] = False
+    framing: ClassVar[int] = 4
+
+    def __init__(self, name: str = "bytes4") -> None:
+        self.name = name
+
+    def text(self, text: str) -> int:
+        return (utf8_length(text) + 3) // 4
+
+    def message(self, message: Message) -> int:
+        if isinstance(message, Bash) and message.hidden:
+            return 0
+        size = sum(utf8_length(text) for text in parts.strings(message))
+        return (size + 3) // 4 + self.framing + sum(images.openai(image) for image in parts.images(message))
+
+    def tools(self, tools: Sequence[Any]) -> int:
+        return sum(self.text(text) + self.framing for text in parts.tools_text(tools))
+
+
+class Utf16:
+    """pi's estimate (B7): UTF-16 units / 4 rounded up once per message, a picture 1200.
+
+    A bash execution counts command and output, shown to the model or not, as pi does.
+    """
+
+    exact: ClassVar[bool] = False
+    picture: ClassVar[int] = 4800
+    """In UTF-16 units."""
+
+    name = "utf16/4"
+
+    def text(self, text: str) -> int:
+        return (utf16_length(text) + 3) // 4
+
+    def message(self, message: Message) -> int:
+        if isinstance(message, Bash):
+            return (utf16_length(message.command) + utf16_length(message.output) + 3) // 4
+        units = sum(utf16_length(text) for text in parts.strings(message))
+        units += self.picture * sum(1 for _ in parts.images(message))
+        return (units + 3) // 4
+
+    def tools(self, tools: Sequence[Any]) -> int:
+        return sum(self.text(text) for text in parts.tools_text(tools))
+
+
+class Chars:
+    """Characters of everything said, tool names and compact JSON arguments included."""
+
+    exact: ClassVar[bool] = False
+    name = "chars"
+
+    def text(self, text: str) -> int:
+        return len(text)
+
+    def message(self, message: Message) -> int:
+        return sum(len(text) for text in parts.strings(message))
+
+    def tools(self, tools: Sequence[Any]) -> int:
+        return sum(len(text) for text in parts.tools_text(tools))
+
+
+class Len3:
+    """Characters // 3."""
+
+    exact: ClassVar[bool] = False
+    name = "len//3"
+
+    def text(self, text: str) -> int:
+        return len(text) // 3
+
+    def message(self, message: Message) -> int:
+        return sum(len(text) for text in parts.strings(message)) // 3
+
+    def tools(self, tools: Sequence[Any]) -> int:
+        return sum(len(text) // 3 for text in parts.tools_text(tools))
+
+
+class Messages:
+    """Counts messages: each is one, text and tools are nothing."""
+
+    exact: ClassVar[bool] = False
+    name = "messages"
+
+    def text(self, text: str) -> int:
+        return 1 if text else 0
+
+    def message(self, message: Message) -> int:
+        return 0 if isinstance(message, Bash) and message.hidden else 1
+
+    def tools(self, tools: Sequence[Any]) -> int:
+        del tools
+        return 0
+
+
+def utf16_length(text: str) -> int:
+    """Length as JavaScript counts it."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def utf8_length(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,118 @@
+"""Counts by vocabulary, through splintr, whose vocabularies are bundled: nothing is downloaded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar, Protocol
+
+from refold.messages import Bash, Call, Image, Message, Thinking
+from refold.protocols import TokenCounter
+from refold.tokens import images, parts
+from refold.tokens.estimate import Bytes4
+
+VOCABULARIES = {
+    "o200k": "o200k_base",
+    "cl100k": "cl100k_base",
+    "gpt-oss": "gpt-oss",
+    "llama3": "llama3",
+    "llama2": "llama2",
+    "codellama": "codellama",
+    "deepseek_v3": "deepseek_v3",
+    "qwen3": "qwen3",
+    "glm4": "glm4",
+    "kimi_k2": "kimi_k2",
+    "kimi_k3": "kimi_k3",
+    "phi4": "phi4",
+    "olmo2": "olmo2",
+    "mistral_v1": "mistral_v1",
+    "mistral_v2": "mistral_v2",
+    "mistral_v3": "mistral_v3",
+}
+"""Our names and splintr's."""
+
+PER_MESSAGE = 4
+"""Role and delimiters around each message."""
+PER_CALL = 8
+"""What marks a tool call beyond its name and arguments."""
+PER_TOOL = 8
+
+_CHUNK = 65_536
+"""Longest text given to the tokenizer at once, so that a megabyte without white space stays linear."""
+_SEAM = re.compile(r"[A-Za-z](?= [A-Za-z])")
+"""Between two words: no vocabulary has a token that reaches across it, so cutting there changes no count."""
+
+
+class Vocabulary(Protocol):
+    def encode_ordinary(self, text: str, /) -> Sequence[int]: ...
+
+
+class Exact:
+    """A vocabulary, and the wire's framing around messages as OpenAI documents it."""
+
+    exact: ClassVar[bool] = True
+
+    def __init__(self, name: str, vocabulary: Vocabulary, picture: Callable[[Image], int]) -> None:
+        self.name = name
+        self._encode = vocabulary.encode_ordinary
+        self._picture = picture
+        # Some vocabularies put markers around every text; they are no part of it.
+        self._boundary = len(self._encode(""))
+
+    def text(self, text: str) -> int:
+        if not text:
+            return 0
+        if len(text) <= _CHUNK:
+            return self._count(text)
+        return sum(self._count(piece) for piece in pieces(text))
+
+    def message(self, message: Message) -> int:
+        if isinstance(message, Bash) and message.hidden:
+            return 0
+        total = PER_MESSAGE + sum(self.text(text) for text in parts.strings(message))
+        for part in message.parts:
+            if isinstance(part, Image):
+                total += self._picture(part)
+            elif isinstance(part, Call):
+                total += PER_CALL
+            elif isinstance(part, Thinking) and part.data and not part.text:
+                total += sealed(part.data)
+        return total
+
+    def tools(self, tools: Sequence[Any]) -> int:
+        return sum(PER_TOOL + self.text(text) for text in parts.tools_text(tools))
+
+    def _count(self, text: str) -> int:
+        try:
+            return len(self._encode(text)) - self._boundary
+        except UnicodeEncodeError:
+            return len(self._encode(text.encode("utf-8", "replace").decode())) - self._boundary
+
+
+def sealed(data: str) -> int:
+    """Tokens of an encrypted thought: base64 takes 4 characters for 3 bytes, a token is about 4 bytes."""
+    return len(data) * 3 // 16
+
+
+def pieces(text: str) -> Iterator[str]:
+    """The text in pieces of at most `_CHUNK` characters, cut between words where there are any."""
+    at = 0
+    while len(text) - at > _CHUNK:
+        start, end = at + _CHUNK - 2048, at + _CHUNK
+        seam = max((found.end() for found in _SEAM.finditer(text, start, end)), default=end)
+        yield text[at:seam]
+        at = seam
+    yield text[at:]
+
+
+@lru_cache(maxsize=64)
+def counter(vocabulary: str, pictures: str = "openai") -> TokenCounter:
+    """The counter of one of `VOCABULARIES`, or an estimate that says it is one."""
+    try:
+        from splintr import Tokenizer
+    except ImportError:
+        return Bytes4(f"bytes4 (instead of {vocabulary})")
+    name = vocabulary if pictures == "openai" else f"{vocabulary}@{pictures}"
+    rule = images.anthropic if pictures == "anthropic" else images.openai
+    return Exact(name, Tokenizer.from_pretrained(VOCABULARIES[vocabulary]), rule)

@@ -1,0 +1,87 @@
+"""What a picture costs. Only the first bytes of it are decoded."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from math import ceil
+
+from refold.messages import Image
+
+Size = tuple[int, int]
+
+_HEAD = 64 * 1024
+"""Base64 characters looked at: JPEG files may carry a preview before the real size."""
+
+
+def size(image: Image) -> Size | None:
+    """Width and height of an inline PNG, JPEG, GIF or WebP; None where they cannot be told."""
+    if not image.data:
+        return None
+    text = image.data[:_HEAD]
+    if text.startswith("data:"):
+        text = text.partition(",")[2]
+    try:
+        head = base64.b64decode(text[: len(text) // 4 * 4], validate=False)
+    except (binascii.Error, ValueError):
+        return None
+    found = _png(head) or _gif(head) or _webp(head) or _jpeg(head)
+    return found if found and found[0] > 0 and found[1] > 0 else None
+
+
+def _png(head: bytes) -> Size | None:
+    if head[:8] != b"\x89PNG\r\n\x1a\n" or len(head) < 24:
+        return None
+    return int.from_bytes(head[16:20]), int.from_bytes(head[20:24])
+
+
+def _gif(head: bytes) -> Size | None:
+    if head[:4] != b"GIF8" or len(head) < 10:
+        return None
+    return int.from_bytes(head[6:8], "little"), int.from_bytes(head[8:10], "little")
+
+
+def _webp(head: bytes) -> Size | None:
+    if head[:4] != b"RIFF" or head[8:12] != b"WEBP" or len(head) < 30:
+        return None
+    kind = head[12:16]
+    if kind == b"VP8X":
+        return int.from_bytes(head[24:27], "little") + 1, int.from_bytes(head[27:30], "little") + 1
+    if kind == b"VP8L":
+        bits = int.from_bytes(head[21:25], "little")
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if kind == b"VP8 ":
+        return int.from_bytes(head[26:28], "little") & 0x3FFF, int.from_bytes(head[28:30], "little") & 0x3FFF
+    return None
+
+
+def _jpeg(head: bytes) -> Size | None:
+    if head[:2] != b"\xff\xd8":
+        return None
+    at = 2
+    while at + 9 < len(head) and head[at] == 0xFF:
+        marker = head[at + 1]
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            return int.from_bytes(head[at + 7 : at + 9]), int.from_bytes(head[at + 5 : at + 7])
+        at += 2 + max(2, int.from_bytes(head[at + 2 : at + 4]))
+    return None
+
+
+def openai(image: Image) -> int:
+    """85 and 170 for each 512-pixel tile, after fitting into 2048 and the shorter side to 768."""
+    found = size(image)
+    width, height = found or (1024, 1024)
+    scale = min(1.0, 2048 / max(width, height))
+    scale *= min(1.0, 768 / max(1.0, min(width, height) * scale))
+    tiles = ceil(width * scale / 512) * ceil(height * scale / 512)
+    return 85 + 170 * max(1, tiles)
+
+
+def anthropic(image: Image) -> int:
+    """Pixels / 750, after the longer side was fitted into 1568; never more than 1600."""
+    found = size(image)
+    if found is None:
+        return 1600
+    width, height = found
+    scale = min(1.0, 1568 / max(width, height))
+    return min(1600, max(1, ceil(width * scale * height * scale / 750)))

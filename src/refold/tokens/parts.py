@@ -1,0 +1,68 @@
+"""Walks over messages that the counters share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from refold.messages import (
+    AnyPart,
+    Bash,
+    Call,
+    Image,
+    Message,
+    Opaque,
+    Text,
+    Thinking,
+    arguments_json,
+    compact_json,
+)
+
+
+def strings(message: Message) -> Iterator[str]:
+    """Every text of a message that the model reads: texts, thinking, names and arguments of calls."""
+    if isinstance(message, Bash):
+        if not message.hidden:
+            yield message.text
+        return
+    for part in message.parts:
+        yield from part_strings(part)
+
+
+def part_strings(part: AnyPart) -> Iterator[str]:
+    if isinstance(part, Text | Thinking):
+        yield part.text
+    elif isinstance(part, Call):
+        yield part.name
+        yield arguments_json(part)
+    elif isinstance(part, Opaque):
+        yield compact_json(part.raw)
+
+
+def images(message: Message) -> Iterator[Image]:
+    return (part for part in message.parts if isinstance(part, Image))
+
+
+def tool_text(tool: Any) -> str:
+    """A tool definition of any dialect as compact JSON, without the wrapping that the model never sees."""
+    if isinstance(tool, str):
+        return tool
+    return compact_json(_bare(_plain(tool)))
+
+
+def _plain(tool: Any) -> Any:
+    if isinstance(tool, Mapping):
+        return cast("Mapping[str, Any]", tool)
+    dump = getattr(tool, "model_dump", None)
+    return dump() if dump is not None else msgspec.to_builtins(tool)
+
+
+def _bare(tool: Any) -> Any:
+    inner = tool.get("function") if isinstance(tool, Mapping) else None
+    return cast("Any", inner if isinstance(inner, Mapping) else tool)
+
+
+def tools_text(tools: Sequence[Any]) -> list[str]:
+    return [tool_text(tool) for tool in tools]
