@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -19,19 +19,25 @@ from refold.messages import Content, Message, Usage
 class Entry(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
     """Common to everything in the log. `time` is seconds since 1970, UTC."""
 
-    moves: ClassVar[bool] = False
-    """True where appending this entry changes what the path is; compare-and-swap guards those."""
-    on_path: ClassVar[bool] = False
-
     id: str
     time: float = 0.0
 
+    @property
+    def on_path(self) -> bool:
+        return False
+
+    @property
+    def moves(self) -> bool:
+        """True where appending this entry changes what the path is; compare-and-swap guards those."""
+        return self.on_path
+
 
 class PathEntry(Entry, frozen=True, kw_only=True):
-    moves: ClassVar[bool] = True
-    on_path: ClassVar[bool] = True
-
     parent: str | None = None
+
+    @property
+    def on_path(self) -> bool:
+        return True
 
 
 class MessageEntry(PathEntry, frozen=True, kw_only=True, tag="message"):
@@ -144,9 +150,11 @@ class Other(PathEntry, frozen=True, kw_only=True, tag="other"):
 class Leaf(Entry, frozen=True, kw_only=True, tag="leaf"):
     """The leaf was moved to `target` (None: before the first entry)."""
 
-    moves: ClassVar[bool] = True
-
     target: str | None = None
+
+    @property
+    def moves(self) -> bool:
+        return True
 
 
 class Annotation(Entry, frozen=True, kw_only=True):
@@ -213,10 +221,20 @@ class Unknown(Entry, frozen=True, kw_only=True, tag="unknown"):
 
     raw: dict[str, Any] = {}
 
+    @property
+    def on_path(self) -> bool:
+        return "parent" in self.raw
 
-AnyPathEntry: TypeAlias = MessageEntry | Note | Fold | Undo | Redo | BranchSummary | ModelChange | Other
+    @property
+    def parent(self) -> str | None:
+        return self.raw.get("parent")
+
+
+AnyPathEntry: TypeAlias = (
+    MessageEntry | Note | Fold | Undo | Redo | BranchSummary | ModelChange | Other | Unknown
+)
 AnyAnnotation: TypeAlias = Label | Pin | Unpin | Failure | TurnLine | LearnedWindow | State | Info
-AnyEntry: TypeAlias = AnyPathEntry | AnyAnnotation | Leaf | Unknown
+AnyEntry: TypeAlias = AnyPathEntry | AnyAnnotation | Leaf
 
 
 def key(entry_id: str) -> str:

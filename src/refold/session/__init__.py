@@ -1,0 +1,7 @@
+"""The log as a tree, and the view of it."""
+
+from refold.session.items import Item
+from refold.session.tree import Session, copy_of
+from refold.session.view import Projection, View
+
+__all__ = ["Item", "Projection", "Session", "View", "copy_of"]

@@ -1,0 +1,340 @@
+"""The session: an append-only log read as a tree with a leaf.
+
+Everything here is derived from the log and kept up to date entry by entry: appending at the leaf costs
+the same at ten messages and at a hundred thousand. Only moving the leaf rebuilds the path.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from refold import entries as e
+from refold.errors import EntryNotFound, FoldError, TreeError
+from refold.messages import Message, Usage, User
+from refold.protocols import Loaded, Problem, SessionInfo, Store, TokenCounter
+
+E = TypeVar("E", bound=e.Entry)
+
+
+def random_id() -> str:
+    return secrets.token_hex(6)
+
+
+class Session:
+    """A conversation. Without a `store` it lives in memory; with one, an append is durable on return."""
+
+    def __init__(
+        self,
+        entries: Iterable[e.AnyEntry] = (),
+        *,
+        id: str | None = None,
+        store: Store | None = None,
+        info: SessionInfo | None = None,
+        problems: Sequence[Problem] = (),
+        clock: Callable[[], float] = time.time,
+        new_id: Callable[[], str] = random_id,
+    ) -> None:
+        self.id = id or (info.id if info else None) or new_id()
+        self.info = info or SessionInfo(id=self.id, created=clock())
+        self.problems = tuple(problems)
+        self.store = store
+        self.clock = clock
+        self.new_id = new_id
+        self.epoch = 0
+        """Counts the changes of the path that were not an append at its end."""
+        self._log: list[e.AnyEntry] = []
+        self._by_id: dict[str, e.AnyEntry] = {}
+        self._children: dict[str | None, list[str]] = {}
+        self._path: list[e.AnyPathEntry] = []
+        self._position: dict[str, int] = {}
+        self._turns: list[int] = []
+        self._leaf: str | None = None
+        self._tip: str | None = None
+        self._kinds: dict[type[e.Entry], list[e.Entry]] = {}
+        self._pinned: dict[str, None] = {}
+        self._counts: dict[str, dict[str, int]] = {}
+        self._load(entries)
+
+    @classmethod
+    def of(cls, loaded: Loaded, **options: Any) -> Session:
+        """The session of what a store or an importer read."""
+        return cls(loaded.entries, info=loaded.info, problems=loaded.problems, **options)
+
+    # ── reading ─────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def entries(self) -> Sequence[e.AnyEntry]:
+        """The whole log, in the order it was written. Not to be changed."""
+        return self._log
+
+    @property
+    def path(self) -> Sequence[e.AnyPathEntry]:
+        """Root → leaf. Not to be changed."""
+        return self._path
+
+    @property
+    def leaf(self) -> str | None:
+        return self._leaf
+
+    @property
+    def tip(self) -> str | None:
+        """The last entry that moved anything. A plan is stale once this has changed."""
+        return self._tip
+
+    @property
+    def turns(self) -> Sequence[int]:
+        """Positions on the path at which a turn starts: its user messages."""
+        return self._turns
+
+    @property
+    def name(self) -> str | None:
+        names = [info.name for info in self.annotations(e.Info) if info.name is not None]
+        return names[-1] if names else self.info.name
+
+    @property
+    def labels(self) -> dict[str, str]:
+        named = {label.target: label.text for label in self.annotations(e.Label) if label.target}
+        return {target: text for target, text in named.items() if text}
+
+    @property
+    def pins(self) -> tuple[str, ...]:
+        """Pinned entries, in the order they were pinned."""
+        return tuple(self._pinned)
+
+    def annotations(self, kind: type[E]) -> Sequence[E]:
+        """All entries of one kind, oldest first."""
+        return cast("list[E]", self._kinds.get(kind, []))
+
+    def state(self, name: str) -> Any:
+        """The newest value a program stored under `name`."""
+        values = [s.value for s in self.annotations(e.State) if s.name == name]
+        return values[-1] if values else None
+
+    def __len__(self) -> int:
+        return len(self._log)
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._by_id
+
+    def __getitem__(self, id: str) -> e.AnyEntry:
+        try:
+            return self._by_id[id]
+        except KeyError:
+            raise EntryNotFound(id) from None
+
+    def __repr__(self) -> str:
+        return f"<Session {self.id}: {len(self._log)} entries, {len(self._path)} on the path>"
+
+    def position(self, id: str) -> int | None:
+        """Index on the active path; None if the entry is elsewhere."""
+        return self._position.get(id)
+
+    def children(self, id: str | None) -> tuple[str, ...]:
+        return tuple(self._children.get(id, ()))
+
+    def ancestors(self, id: str | None) -> Iterator[e.AnyPathEntry]:
+        """The entry itself, its parent, and so on up to the root."""
+        while id is not None:
+            entry = self._on_path(id)
+            yield entry
+            id = entry.parent
+
+    def path_to(self, id: str | None) -> list[e.AnyPathEntry]:
+        """Root → `id`, whether or not it is on the active path."""
+        return list(self.ancestors(id))[::-1]
+
+    def common_ancestor(self, a: str | None, b: str | None) -> str | None:
+        """The deepest entry that is on the way to both."""
+        above_a = {entry.id for entry in self.ancestors(a)}
+        return next((entry.id for entry in self.ancestors(b) if entry.id in above_a), None)
+
+    def count(self, entry: e.MessageEntry, counter: TokenCounter) -> int:
+        """Size of an entry's message, counted once per counter."""
+        return self.cached_count(entry.id, entry.message, counter)
+
+    def cached_count(self, key: str, message: Message, counter: TokenCounter) -> int:
+        counts = self._counts.setdefault(counter.name, {})
+        found = counts.get(key)
+        if found is None:
+            found = counts[key] = counter.message(message)
+        return found
+
+    # ── writing ─────────────────────────────────────────────────────────────────────────────────
+
+    def append(
+        self,
+        what: Message | e.AnyEntry,
+        *,
+        usage: Usage | None = None,
+        model: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> e.AnyEntry:
+        """Append a message (it becomes the new leaf) or a ready-made entry. Returns the entry."""
+        if isinstance(what, e.Entry):
+            entry = what
+        else:
+            entry = self.make(e.MessageEntry, message=what, usage=usage, model=model, meta=dict(meta or {}))
+        self.extend((entry,))
+        return entry
+
+    def make(self, kind: type[E], **fields: Any) -> E:
+        """An entry of `kind` with a fresh id, the time, and the leaf as its parent."""
+        if issubclass(kind, e.PathEntry):
+            fields.setdefault("parent", self._leaf)
+        return kind(id=self.new_id(), time=self.clock(), **fields)
+
+    def extend(self, entries: Sequence[e.AnyEntry]) -> None:
+        """Append ready-made entries: all of them or, on any error, none."""
+        self._check(entries)
+        if self.store is not None:
+            self.store.append(self.id, entries, after=self._tip)
+        for entry in entries:
+            self._take(entry)
+
+    def move(self, id: str | None) -> None:
+        """Make `id` the leaf; the next append branches there. Remembered in the log."""
+        if id is not None:
+            self._on_path(id)
+        if id != self._leaf:
+            self.extend((self.make(e.Leaf, target=id),))
+
+    def label(self, id: str, text: str) -> None:
+        self.extend((self.make(e.Label, target=self[id].id, text=text),))
+
+    def refresh(self) -> int:
+        """Take over what another writer appended to the store meanwhile; returns how many entries."""
+        if self.store is None:
+            return 0
+        news = self.store.load(self.id, len(self._log)).entries
+        for entry in news:
+            self._take(entry)
+        return len(news)
+
+    # ── the inside ──────────────────────────────────────────────────────────────────────────────
+
+    def _load(self, entries: Iterable[e.AnyEntry]) -> None:
+        for entry in entries:
+            if entry.id in self._by_id:
+                raise TreeError(f"two entries have the id {entry.id!r}")
+            self._record(entry)
+            if entry.moves:
+                self._leaf = entry.target if isinstance(entry, e.Leaf) else entry.id
+            if entry.on_path:
+                self._children.setdefault(_parent(entry), []).append(entry.id)
+        self._check_tree()
+        self._rebuild_path()
+
+    def _check_tree(self) -> None:
+        """Parents exist and lead to a root."""
+        seen: set[str] = set()
+        for entry in self._log:
+            if not entry.on_path:
+                continue
+            parent = _parent(entry)
+            if parent is not None and parent not in seen:
+                self._climb(entry.id)
+            seen.add(entry.id)
+        if self._leaf is not None and self._leaf not in seen:
+            raise TreeError(f"the leaf was moved to {self._leaf!r}, which is not in the log")
+
+    def _climb(self, id: str) -> None:
+        climbed: set[str] = set()
+        at: str | None = id
+        while at is not None:
+            if at in climbed:
+                raise TreeError(f"the parents of {id!r} form a cycle")
+            climbed.add(at)
+            entry = self._by_id.get(at)
+            if entry is None or not entry.on_path:
+                raise TreeError(f"{at!r} is named as a parent, but there is no such entry")
+            at = _parent(entry)
+
+    def _check(self, entries: Sequence[e.AnyEntry]) -> None:
+        fresh: set[str] = set()
+        for entry in entries:
+            if entry.id in self._by_id or entry.id in fresh:
+                raise TreeError(f"there is an entry with the id {entry.id!r} already")
+            fresh.add(entry.id)
+            if entry.on_path:
+                parent = _parent(entry)
+                if parent is not None and parent not in fresh and not self._is_on_tree(parent):
+                    raise TreeError(f"{parent!r} is named as a parent, but there is no such entry")
+            if isinstance(entry, e.Fold):
+                self._check_fold(entry)
+
+    def _check_fold(self, fold: e.Fold) -> None:
+        if fold.parent != self._leaf:
+            return  # a fold of another branch: its path was checked where it was made
+        for edit in fold.edits:
+            first, last = self.position(edit.first), self.position(edit.last)
+            if first is None or last is None or first > last:
+                raise FoldError(f"{edit.first!r} … {edit.last!r} is no stretch of the path")
+
+    def _is_on_tree(self, id: str) -> bool:
+        entry = self._by_id.get(id)
+        return entry is not None and entry.on_path
+
+    def _record(self, entry: e.AnyEntry) -> None:
+        self._log.append(entry)
+        self._by_id[entry.id] = entry
+        self._kinds.setdefault(type(entry), []).append(entry)
+        if entry.moves:
+            self._tip = entry.id
+        if isinstance(entry, e.Pin) and entry.target:
+            self._pinned[entry.target] = None
+        elif isinstance(entry, e.Unpin) and entry.target:
+            self._pinned.pop(entry.target, None)
+
+    def _take(self, entry: e.AnyEntry) -> None:
+        self._record(entry)
+        if isinstance(entry, e.Leaf):
+            self._leaf = entry.target
+            self._rebuild_path()
+        elif entry.on_path:
+            self._grow(cast("e.AnyPathEntry", entry))
+
+    def _grow(self, entry: e.AnyPathEntry) -> None:
+        self._children.setdefault(entry.parent, []).append(entry.id)
+        before, self._leaf = self._leaf, entry.id
+        if entry.parent == before:
+            self._push(entry)
+        else:
+            self._rebuild_path()
+
+    def _push(self, entry: e.AnyPathEntry) -> None:
+        position = self._position[entry.id] = len(self._path)
+        self._path.append(entry)
+        if starts_turn(entry):
+            self._turns.append(position)
+
+    def _rebuild_path(self) -> None:
+        self.epoch += 1
+        path = self.path_to(self._leaf)
+        self._path, self._position, self._turns = [], {}, []
+        for entry in path:
+            self._push(entry)
+
+    def _on_path(self, id: str) -> e.AnyPathEntry:
+        entry = self[id]
+        if not entry.on_path:
+            raise TreeError(f"{id!r} is an annotation: it has no place in the tree")
+        return cast("e.AnyPathEntry", entry)
+
+
+def starts_turn(entry: e.Entry) -> bool:
+    return isinstance(entry, e.MessageEntry) and isinstance(entry.message, User)
+
+
+def _parent(entry: e.Entry) -> str | None:
+    return cast("e.AnyPathEntry", entry).parent
+
+
+def copy_of(session: Session, **options: Any) -> Session:
+    """The same log in memory: for trying something out."""
+    info = msgspec.structs.replace(session.info)
+    return Session(session.entries, id=session.id, info=info, problems=session.problems, **options)
