@@ -60,8 +60,11 @@ def _plain(tool: Any) -> Any:
 
 
 def _bare(tool: Any) -> Any:
-    inner = tool.get("function") if isinstance(tool, Mapping) else None
-    return cast("Any", inner if isinstance(inner, Mapping) else tool)
+    if isinstance(tool, Mapping):
+        inner: Any = cast("Mapping[str, Any]", tool).get("function")
+        if isinstance(inner, Mapping):
+            return cast("Any", inner)
+    return cast("Any", tool)
 
 
 def tools_text(tools: Sequence[Any]) -> list[str]:

@@ -1,0 +1,108 @@
+"""Transcripts of other programs, as our entries; and our entries for other programs.
+
+    loaded = transcripts.read("session.jsonl")
+    session = Session(loaded.entries, problems=loaded.problems, info=loaded.info)
+
+Each format is a module of its own (`refold.transcripts.base.Format`); `FORMATS` is the table.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from os import PathLike
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from refold.errors import FormatError, StorageError, UnknownName
+from refold.protocols import Loaded
+from refold.transcripts.base import HEAD, Format, Head, Source
+
+__all__ = ["FORMATS", "detect", "format_of", "read", "read_stream"]
+
+FORMATS: dict[str, str] = {
+    "refold": "own",
+    "pi": "pi",
+    "claude-code": "claude_code",
+    "codex": "codex",
+    "gemini": "gemini",
+    "openhands": "openhands",
+    "swe-agent": "swe_agent",
+    "tau-bench": "tau_bench",
+    "adp": "adp",
+    "openai": "openai_chat",
+    "openai-responses": "openai_responses",
+    "anthropic": "anthropic",
+    "plain": "plain",
+}
+"""Name → module of this package. Where two are equally sure, the earlier one is taken."""
+
+_SURE = 0.1
+"""A confidence below this is no recognition."""
+
+
+def read(path: str | PathLike[str], *, format: str | None = None) -> Loaded:
+    """The transcript in a file, its format told by its content unless given."""
+    with _opened(Path(path)) as stream:
+        return read_stream(stream, name=str(path), format=format)
+
+
+def read_stream(stream: BinaryIO, *, name: str = "", format: str | None = None) -> Loaded:
+    """The transcript in a binary stream that can be sought (wrap bytes in `io.BytesIO`)."""
+    if format is None:
+        found = detect(_head(stream), name=name)
+    else:
+        found = format
+    return format_of(found).read(Source(stream, name=name))
+
+
+def detect(head: Head | bytes, *, name: str = "") -> str:
+    """Name of the format whose beginning this is; `FormatError` if it is none we know."""
+    if isinstance(head, bytes):
+        head = Head(head, whole=len(head) < HEAD)
+    title = name or "this file"
+    if not head.raw.strip():
+        raise FormatError(f"{title} is empty: there is no transcript in it")
+    if b"\x00" in head.raw and not head.raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise FormatError(f"{title} is a binary file, not a transcript")
+    scores = {known: format_of(known).detect(head) for known in FORMATS if _is_here(known)}
+    best = max(scores, key=lambda known: scores[known])
+    if scores[best] < _SURE:
+        raise FormatError(f"{title} is in no format known here ({', '.join(FORMATS)})")
+    return best
+
+
+def format_of(name: str) -> Format:
+    """The module that reads `name`."""
+    if name not in FORMATS:
+        raise UnknownName("transcript format", name, tuple(FORMATS))
+    return cast("Format", import_module(f"refold.transcripts.{FORMATS[name]}"))
+
+
+def _is_here(name: str) -> bool:
+    return find_spec(f"refold.transcripts.{FORMATS[name]}") is not None
+
+
+@contextmanager
+def _opened(path: Path) -> Generator[BinaryIO]:
+    try:
+        if path.is_dir():
+            raise StorageError(f"{path} is a directory: name a file, or use `refold import` for all in it")
+        with path.open("rb", buffering=1 << 20) as stream:
+            yield cast("io.BufferedReader", stream)
+    except FileNotFoundError as error:
+        raise StorageError(f"there is no file {path}") from error
+    except PermissionError as error:
+        raise StorageError(f"no permission to read {path}") from error
+    except OSError as error:
+        raise StorageError(f"{path} could not be read: {error.strerror}") from error
+
+
+def _head(stream: BinaryIO) -> Head:
+    raw = stream.read(HEAD)
+    whole = len(raw) < HEAD
+    stream.seek(0)
+    return Head(raw, whole=whole)

@@ -1,0 +1,265 @@
+"""What every importer is given and gives back.
+
+A format is a module with three members (see `Format`). It is handed a `Source`, which reads in bounded
+memory and writes down what it could not understand, and returns `Loaded`: entries in log order plus
+`source.problems`. An importer never drops anything silently and never raises for a bad line; it raises
+`FormatError` where nothing at all can be made of the file.
+
+Ids are the source's own where it has them, else `e<index>` (`index_id`).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, BinaryIO, Protocol, cast
+
+import msgspec
+
+from refold.entries import AnyEntry, PathEntry
+from refold.errors import FormatError, TreeError
+from refold.protocols import Loaded, Problem, SessionInfo
+from refold.transcripts.partial import partial_json
+
+HEAD = 64 * 1024
+"""Bytes that detection may look at."""
+MAX_LINE = 64 * 1024 * 1024
+MAX_DOCUMENT = 1024 * 1024 * 1024
+_SHOWN = 200
+_BOM = b"\xef\xbb\xbf"
+
+Record = dict[str, Any]
+
+
+class Head:
+    """The beginning of a file, for detection. `whole` says that it is all of it."""
+
+    def __init__(self, raw: bytes, *, whole: bool) -> None:
+        self.raw = raw
+        self.whole = whole
+
+    @cached_property
+    def text(self) -> str:
+        return recode(self.raw).decode("utf-8", "replace")
+
+    @cached_property
+    def records(self) -> tuple[Record, ...]:
+        """The JSON objects at the beginning, one a line; blank and comment lines are passed over. Empty for
+        a document that goes over several lines. The last one may be cut short by the end of the head."""
+        lines = [line for line in self.text.split("\n") if not is_blank(line.encode("utf-8", "replace"))]
+        found: list[Record] = []
+        for number, line in enumerate(lines):
+            last = number == len(lines) - 1 and not self.whole
+            try:
+                value = partial_json(line) if last else loads(line.encode("utf-8", "replace"))
+            except ValueError:
+                if not found:
+                    return ()
+                continue
+            if isinstance(value, dict):
+                found.append(cast("Record", value))
+        return tuple(found)
+
+    @cached_property
+    def value(self) -> Any:
+        """The JSON document as far as the head goes (open lists and objects closed), None if it is none."""
+        try:
+            return loads(recode(self.raw)) if self.whole else partial_json(self.text)
+        except ValueError:
+            return None
+
+
+class Source:
+    """A file being read. Problems collect in `problems`; hand them on in `Loaded`."""
+
+    def __init__(self, stream: BinaryIO, *, name: str = "", max_line: int = MAX_LINE) -> None:
+        self.name = name
+        self.problems: list[Problem] = []
+        self._stream = stream
+        self._max_line = max_line
+
+    def problem(self, where: str | int, text: str, raw: bytes | str = b"") -> None:
+        """Write down what was not understood. `where` is a line number or words."""
+        if isinstance(raw, str):
+            raw = raw[:_SHOWN].encode("utf-8", "replace")
+        place = f"line {where}" if isinstance(where, int) else where
+        self.problems.append(Problem(place, text, bytes(raw[:_SHOWN])))
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Line numbers (from 1) and lines without their ends. A line longer than the limit is a problem."""
+        number = 0
+        while line := self._stream.readline(self._max_line + 1):
+            number += 1
+            if number == 1:
+                line = self._first(line)
+            if len(line) > self._max_line and not line.endswith(b"\n"):
+                self.problem(number, f"longer than {self._max_line} bytes: left out", line)
+                while (rest := self._stream.readline(1 << 20)) and not rest.endswith(b"\n"):
+                    pass
+                continue
+            yield number, line.rstrip(b"\r\n")
+
+    def records(self) -> Iterator[tuple[int, Record]]:
+        """The JSON objects, one a line, with their line numbers; what is none becomes a problem. Blank
+        and comment lines (`//`, `#`) are passed over."""
+        for number, line in self.lines():
+            if is_blank(line):
+                continue
+            try:
+                value = self._value(number, line)
+            except ValueError as error:
+                self.problem(number, f"not JSON ({_short(error)}): left out", line)
+                continue
+            if isinstance(value, dict):
+                yield number, cast("Record", value)
+            else:
+                self.problem(number, f"{type(value).__name__} where an object was expected: left out", line)
+
+    def document(self) -> Any:
+        """The whole file as one JSON value; `FormatError` if it is none."""
+        title = self.name or "the file"
+        data = self._stream.read(MAX_DOCUMENT + 1)
+        if len(data) > MAX_DOCUMENT:
+            raise FormatError(f"{title} is larger than {MAX_DOCUMENT >> 20} MB: split it first")
+        try:
+            return self._value("file", recode(data))
+        except ValueError as error:
+            raise FormatError(f"{title} is not valid JSON: {_short(error)}") from error
+
+    def loaded(self, entries: Iterable[AnyEntry], info: SessionInfo | None = None) -> Loaded:
+        """Entries whose ids and parents are sound (`settle`), with the problems met."""
+        sound = settle(entries, self)
+        return Loaded(tuple(sound), tuple(self.problems), info)
+
+    def _first(self, line: bytes) -> bytes:
+        if line.startswith((b"\xff\xfe", b"\xfe\xff")):
+            whole = recode(line + self._stream.read(MAX_DOCUMENT))
+            self._stream = io.BytesIO(whole)
+            return self._stream.readline(self._max_line + 1)
+        return line.removeprefix(_BOM)
+
+    def _value(self, where: str | int, data: bytes) -> Any:
+        try:
+            return loads(data)
+        except UnicodeDecodeError:
+            value = loads(data.decode("utf-8", "replace").encode())
+            self.problem(where, "not UTF-8: unreadable characters were replaced", data)
+            return value
+
+
+class Format(Protocol):
+    """One module per format has these three."""
+
+    name: str
+
+    def detect(self, head: Head) -> float:
+        """How sure we are that it is ours, 0 … 1. Fast; never raises."""
+        ...
+
+    def read(self, source: Source) -> Loaded: ...
+
+
+def loads(data: bytes) -> Any:
+    """A JSON value; hostile but legal JSON (lone surrogates, huge numbers, NaN) included. `ValueError`."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def recode(data: bytes) -> bytes:
+    """UTF-8 without a mark, whatever Unicode encoding a byte-order mark announces."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", "replace").encode("utf-8", "replace")
+    return data.removeprefix(_BOM)
+
+
+def is_blank(line: bytes) -> bool:
+    stripped = line.lstrip()[:2]
+    return not stripped or stripped == b"//" or stripped[:1] == b"#"
+
+
+def index_id(index: int) -> str:
+    """Id of the entry at this position in a file whose entries have none; a header does not count."""
+    return f"e{index}"
+
+
+def seconds(value: Any) -> float:
+    """Seconds since 1970 from an ISO text, seconds, or milliseconds; 0.0 where there is no time."""
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            return 0.0
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e15:
+        return value / 1000 if value > 1e11 else float(value)
+    return 0.0
+
+
+def settle(entries: Iterable[AnyEntry], source: Source) -> list[AnyEntry]:
+    """Entries with unique ids whose parents exist.
+
+    A second entry with a known id gets a new one; a missing parent is replaced by the path entry before it
+    in the file. Both are problems. A cycle of parents is a `TreeError`.
+    """
+    sound: list[AnyEntry] = []
+    seen: set[str] = set()
+    for entry in entries:
+        if entry.id in seen:
+            fresh = _fresh(entry.id, seen)
+            source.problem(f"entry {entry.id}", f"a second entry has this id: now called {fresh}")
+            entry = msgspec.structs.replace(entry, id=fresh)
+        seen.add(entry.id)
+        sound.append(entry)
+    _mend_parents(sound, source)
+    check_cycles(sound)
+    return sound
+
+
+def check_cycles(entries: Iterable[AnyEntry]) -> None:
+    parents = {entry.id: entry.parent for entry in entries if isinstance(entry, PathEntry)}
+    settled: set[str] = set()
+    for start in parents:
+        climbed: list[str] = []
+        at: str | None = start
+        here: set[str] = set()
+        while at is not None and at not in settled:
+            if at in here:
+                raise TreeError(f"the parents of {start!r} form a cycle: this transcript is damaged")
+            here.add(at)
+            climbed.append(at)
+            at = parents.get(at)
+        settled.update(climbed)
+
+
+def _mend_parents(entries: list[AnyEntry], source: Source) -> None:
+    known = {entry.id for entry in entries if isinstance(entry, PathEntry)}
+    before: str | None = None
+    for number, entry in enumerate(entries):
+        if not isinstance(entry, PathEntry):
+            continue
+        if entry.parent is not None and entry.parent not in known:
+            source.problem(
+                f"entry {entry.id}", f"its parent {entry.parent} is missing: attached to {before} instead"
+            )
+            entries[number] = msgspec.structs.replace(entry, parent=before)
+        before = entry.id
+
+
+def _fresh(id: str, seen: set[str]) -> str:
+    number = 2
+    while f"{id}~{number}" in seen:
+        number += 1
+    return f"{id}~{number}"
+
+
+def _short(error: Exception) -> str:
+    return str(error).split("\n")[0][:120]
