@@ -1,0 +1,160 @@
+"""What the dialects share: reading foreign objects, arguments, pictures, ids."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias, cast
+
+import msgspec
+
+from refold.errors import UsageError
+from refold.messages import (
+    AnyPart,
+    Assistant,
+    Bash,
+    Call,
+    Content,
+    Image,
+    Message,
+    Opaque,
+    Result,
+    System,
+    Text,
+    Usage,
+    User,
+    compact_json,
+)
+from refold.session.items import Item
+
+Wire: TypeAlias = dict[str, Any]
+Shown: TypeAlias = Iterable[Item | Message]
+"""What a dialect renders: items of a view, or bare messages."""
+Reply: TypeAlias = tuple[Assistant, Usage | None, str | None]
+MESSAGES = (User, Assistant, Result, System, Bash)
+
+MALFORMED = "malformed_arguments"
+"""Arguments that are no JSON object travel as the value of this one key: every server parses them."""
+
+
+def as_dict(obj: Any) -> Wire:
+    """A provider's message, block or reply as a dict: a mapping, an SDK object, a dataclass."""
+    if isinstance(obj, dict):
+        return cast(Wire, obj)
+    if isinstance(obj, Mapping):
+        return dict(cast(Mapping[str, Any], obj))
+    dump: Callable[..., Any] | None = getattr(obj, "model_dump", None)
+    if dump is not None:
+        try:
+            return cast(Wire, dump(mode="json", exclude_none=True, warnings=False))
+        except TypeError:  # an object that only looks like pydantic's
+            return cast(Wire, dump())
+    try:
+        return cast(Wire, msgspec.to_builtins(obj))
+    except (TypeError, ValueError):
+        raise UsageError(f"a {type(obj).__name__} is no message: pass a dict or an SDK object") from None
+
+
+def as_list(value: Any) -> list[Any]:
+    """A list of foreign things; None is an empty one, a single thing a list of one."""
+    if value is None:
+        return []
+    if isinstance(value, (list, tuple)):
+        return list(cast(Iterable[Any], value))
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping)):
+        return list(cast(Iterable[Any], value))
+    return [value]
+
+
+def parts_of(content: Any, part: Callable[[Wire], AnyPart | None]) -> Content:
+    """Content in any of its spellings: nothing, a string, one part or many; strings among the parts too."""
+    if isinstance(content, str):
+        return (Text(content),) if content else ()
+    found = (Text(p) if isinstance(p, str) else part(as_dict(p)) for p in as_list(content))
+    return tuple(p for p in found if p is not None)
+
+
+def text_field(raw: Wire, key: str = "text") -> str:
+    """A text that should be a string; null counts as empty, anything else as its JSON."""
+    value = raw.get(key)
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else compact_json(value)
+
+
+def parse_arguments(id: str, name: str, given: Any) -> Call:
+    """A call from arguments as they came: a JSON text, a ready object, or something malformed."""
+    if given is None or given == "":
+        return Call(id, name)
+    if isinstance(given, str):
+        try:
+            value = msgspec.json.decode(given)
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            return Call(id, name, raw=given)
+        return _call(id, name, value, given)
+    return _call(id, name, given, None)
+
+
+def _call(id: str, name: str, value: Any, text: str | None) -> Call:
+    if not isinstance(value, dict):
+        return Call(id, name, raw=compact_json(value) if text is None else text)
+    arguments = cast(Wire, value)
+    if len(arguments) == 1 and isinstance(arguments.get(MALFORMED), str):
+        return Call(id, name, raw=arguments[MALFORMED])
+    return Call(id, name, arguments)
+
+
+def parse_image(url: str) -> Image:
+    """A picture from its address; `data:` addresses become inline data."""
+    head, comma, data = url.partition(",")
+    if comma and head.startswith("data:") and head.endswith(";base64"):
+        return Image(head[5:-7].split(";")[0] or "image/png", data=data)
+    return Image(url=url)
+
+
+def image_url(image: Image) -> str | None:
+    if image.data:
+        return f"data:{image.media_type};base64,{image.data}"
+    return image.url or None
+
+
+def as_messages(shown: Shown) -> list[Message]:
+    return [s.message if isinstance(s, Item) else s for s in shown]
+
+
+def call_arguments(call: Call) -> dict[str, Any]:
+    return call.arguments if call.raw is None else {MALFORMED: call.raw}
+
+
+def describe(raw: Wire) -> str:
+    """An opaque part where the dialect has no place for it: its own text, or what it was."""
+    text = raw.get("text")
+    if isinstance(text, str) and text.strip():
+        return text
+    name = raw.get("filename") or raw.get("title") or raw.get("name")
+    suffix = f" {name}" if isinstance(name, str) else ""
+    return f"[{raw.get('type') or 'content'}{suffix}: not shown here]"
+
+
+_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_BAD = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def wire_id(id: str, limit: int = 64) -> str:
+    """The id as every provider takes it. Deterministic; different ids stay different."""
+    if len(id) <= limit and _ID.fullmatch(id):
+        return id
+    mark = hashlib.blake2b(id.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+    return f"{_BAD.sub('_', id[: limit - 9])}_{mark}"
+
+
+def wire_name(name: str) -> str:
+    """A tool name as every provider takes it."""
+    if len(name) <= 64 and _ID.fullmatch(name):
+        return name
+    return _BAD.sub("_", name[:64]) or "tool"
+
+
+def opaque(raw: Wire) -> Opaque:
+    return Opaque(dict(raw))
