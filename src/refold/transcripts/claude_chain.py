@@ -1,0 +1,137 @@
+"""Claude Code's records as a tree of exchanges.
+
+The file is a tree by `parentUuid`, but not the one the model saw. A reply is written as several records, one
+part each, that share a `message.id`; results of parallel calls hang on the record of their own call, beside
+the conversation. Here the records of one reply and the results of its calls become one `Reply`, and
+whatever hangs on any of them continues after the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from refold.transcripts.base import Record, Source
+from refold.transcripts.foreign import listing, mapping, name, text
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A record with a place in the tree."""
+
+    index: int
+    line: int
+    id: str
+    parent: str | None
+    raw: Record
+    reply: Reply | None = None
+    """The reply this record belongs to or follows without the user having spoken."""
+    member: bool = False
+    """Part of the reply itself: one of its records or a result of one of its calls."""
+
+    @property
+    def kind(self) -> str:
+        return text(self.raw.get("type"))
+
+    @property
+    def aside(self) -> bool:
+        """Said by or to a sub-agent."""
+        return self.raw.get("isSidechain") is True
+
+    @property
+    def blocks(self) -> list[Any]:
+        content = mapping(self.raw.get("message")).get("content")
+        return [content] if isinstance(content, str) else listing(content)
+
+
+@dataclass(slots=True, eq=False)
+class Reply:
+    """One answer of the model: its records in order, then the results of its calls."""
+
+    message_id: str | None
+    records: list[Node] = field(default_factory=list[Node])
+    results: list[Node] = field(default_factory=list[Node])
+    open: set[str] = field(default_factory=set[str])
+    """Calls without a result so far."""
+
+
+def arrange(nodes: list[Node], source: Source) -> list[Node]:
+    """Parents before children, replies found. What is not a head of a reply keeps its order in the file."""
+    by_id = {node.id: node for node in nodes}
+    _attach_boundaries(nodes, by_id, source)
+    ordered = list(_parents_first(nodes, by_id, source))
+    for node in ordered:
+        _join(node, by_id.get(node.parent) if node.parent else None)
+    return ordered
+
+
+def _attach_boundaries(nodes: list[Node], by_id: dict[str, Node], source: Source) -> None:
+    """A compaction starts a new root; `logicalParentUuid` says what it continues, in this file or another."""
+    last: dict[tuple[bool, str], str] = {}
+    for node in nodes:
+        stream = (node.aside, text(node.raw.get("agentId")))
+        if node.parent is None and starts_anew(node.raw):
+            logical = name(node.raw.get("logicalParentUuid"))
+            node.parent = logical if logical in by_id else last.get(stream)
+            if node.parent is None:
+                source.problem(node.line, "what was compacted here is not in this file")
+        elif node.parent is not None and node.parent not in by_id:
+            source.problem(
+                node.line, f"its parent {node.parent} is not in this file: continues the record before"
+            )
+            node.parent = last.get(stream)
+        last[stream] = node.id
+
+
+def starts_anew(raw: Record) -> bool:
+    """A compaction boundary, or the summary of a release that wrote no boundary."""
+    return raw.get("subtype") == "compact_boundary" or raw.get("isCompactSummary") is True
+
+
+def _parents_first(nodes: list[Node], by_id: dict[str, Node], source: Source) -> Iterator[Node]:
+    done: set[str] = set()
+    for node in nodes:
+        waiting: list[Node] = []
+        here: set[str] = set()
+        at: Node | None = node
+        while at is not None and at.id not in done:
+            if at.id in here:
+                top = waiting[-1]
+                source.problem(top.line, "its parents form a cycle: made a beginning of its own")
+                top.parent = None
+                break
+            waiting.append(at)
+            here.add(at.id)
+            at = by_id.get(at.parent) if at.parent else None
+        for found in reversed(waiting):
+            done.add(found.id)
+            yield found
+
+
+def _join(node: Node, parent: Node | None) -> None:
+    above = parent.reply if parent is not None and parent.aside == node.aside else None
+    if node.kind == "assistant":
+        message_id = name(mapping(node.raw.get("message")).get("id"))
+        same = above is not None and message_id is not None and above.message_id == message_id
+        node.reply = above if same else Reply(message_id)
+        assert node.reply is not None
+        node.reply.records.append(node)
+        node.reply.open.update(_ids(node, "tool_use", "id"))
+        node.member = True
+    elif node.kind == "user":
+        answered = _ids(node, "tool_result", "tool_use_id")
+        only_results = len(answered) == len(node.blocks) > 0
+        if above is not None and only_results and answered <= above.open:
+            above.open -= answered
+            above.results.append(node)
+            node.reply, node.member = above, True
+        elif only_results:
+            node.reply = above
+    else:
+        node.reply = above
+
+
+def _ids(node: Node, kind: str, key: str) -> set[str]:
+    blocks = map(mapping, node.blocks)
+    return {block[key] for block in blocks if block.get("type") == kind and isinstance(block.get(key), str)}

@@ -1,0 +1,426 @@
+"""Claude Code: `~/.claude/projects/<project>/<session>.jsonl`.
+
+Every record with a `uuid` is an entry with that id. The records of one reply become one message, under the
+id of the first; the others stay on the path as `Other` entries that the model does not see, so that every id
+still leads somewhere. Usage is on the reply, once, even where resuming copied the conversation. A
+compaction is a `Fold` under the id of its summary; a sub-agent's records are branches.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from refold import entries as e
+from refold import messages as m
+from refold.protocols import Loaded
+from refold.transcripts.base import Head, Record, Source, seconds
+from refold.transcripts.claude_chain import Node, Reply, arrange
+from refold.transcripts.foreign import Builder, listing, mapping, text, too_deep, whole, without
+from refold.transcripts.foreign import name as named
+
+name = "claude-code"
+
+CLEARED = "[Old tool result content cleared]"
+"""What the model sees in place of a result that a microcompaction took out."""
+
+_STOPS: dict[object, m.Stop] = {
+    "end_turn": "end",
+    "stop_sequence": "end",
+    "tool_use": "tool_use",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+    "pause_turn": "other",
+}
+_PATH_KINDS = frozenset({"user", "assistant", "system", "progress", "attachment"})
+_LOOSE_KINDS = frozenset(
+    """file-history-snapshot queue-operation last-prompt tag agent-name agent-color agent-setting mode
+    worktree-state pr-link attribution-snapshot speculation-accept content-replacement permission-mode
+    marble-origami-commit marble-origami-snapshot""".split()
+)
+_TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle"}
+_USED = frozenset({"parentUuid", "logicalParentUuid", "uuid", "timestamp", "type", "message"})
+_COMMON = ("sessionId", "cwd", "version", "gitBranch", "userType", "slug", "isSidechain", "entrypoint")
+
+
+def detect(head: Head) -> float:
+    best = 0.0
+    for record in head.records[:50]:
+        if "parentUuid" in record and ("uuid" in record or "sessionId" in record):
+            return 0.95
+        kind = text(record.get("type"))
+        if kind in _LOOSE_KINDS or kind in _TITLES or (kind == "summary" and "leafUuid" in record):
+            best = max(best, 0.6)
+        elif kind in ("user", "assistant") and "uuid" in record and "message" in record:
+            best = max(best, 0.8)
+    return best
+
+
+def read(source: Source) -> Loaded:
+    nodes: list[Node] = []
+    loose: list[tuple[int, int, Record]] = []
+    ids: dict[str, Record] = {}
+    for index, (line, raw) in enumerate(source.records()):
+        if too_deep(raw):
+            source.problem(line, "nested too deeply: left out")
+            continue
+        id = named(raw.get("uuid"))
+        if id is None and raw.get("type") not in _PATH_KINDS:
+            loose.append((index, line, raw))
+            continue
+        if id in ids:
+            if ids[id] == raw:
+                source.problem(line, f"a copy of the record {id}: left out")
+                continue
+            source.problem(line, f"another record has the id {id}: called e{index}")
+            id = None
+        id = id or f"e{index}"
+        ids[id] = raw
+        nodes.append(Node(index, line, id, named(raw.get("parentUuid")), raw))
+    return _Import(source).run(nodes, loose)
+
+
+class _Import:
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.log = Builder(name, source)
+        self.common: dict[str, Any] = {}
+        self.ends: dict[str, str] = {}
+        """Record → the last entry made of it: what its children continue."""
+        self.starts: dict[str, str] = {}
+        """Record → the first entry of its reply (or of itself)."""
+        self.results: dict[str, m.Result] = {}
+        self.result_entries: dict[str, str] = {}
+        self.owners: dict[str, Reply] = {}
+        """Message id → the newest copy of that reply: the one that carries its usage."""
+        self.unknown: Counter[str] = Counter()
+        self.nodes: dict[str, Node] = {}
+
+    def run(self, nodes: list[Node], loose: list[tuple[int, int, Record]]) -> Loaded:
+        for raw in (*(node.raw for node in nodes), *(raw for _, _, raw in loose)):
+            for key in _COMMON:
+                if raw.get(key) is not None:
+                    self.common.setdefault(key, raw[key])
+        ordered = arrange(nodes, self.source)
+        self.nodes = {node.id: node for node in ordered}
+        for node in ordered:
+            if node.member and node.reply and node.reply.message_id:
+                self.owners[node.reply.message_id] = node.reply
+        for node in ordered:
+            if not node.member:
+                self._single(node)
+            elif node.reply and node.reply.records[0] is node:
+                self._reply(node.reply)
+        title = self._loose(loose)
+        for kind, count in self.unknown.items():
+            self.source.problem("file", f"{count} records of the unknown type {kind!r}: kept as they came")
+        self.log.info.update((key, value) for key, value in self.common.items() if key != "cwd")
+        cwd, session = self.common.get("cwd"), self.common.get("sessionId")
+        return self.log.loaded(id=named(session), title=title, cwd=named(cwd), leaf=self._leaf(nodes))
+
+    def _leaf(self, nodes: list[Node]) -> str | None:
+        spoken = [node for node in nodes if node.kind in ("user", "assistant")] or nodes
+        main = [node for node in spoken if not node.aside] or spoken
+        return self.ends[main[-1].id] if main else None
+
+    # ── records on the path ─────────────────────────────────────────────────────────────────────
+
+    def _parent(self, node: Node) -> str | None:
+        return self.ends.get(node.parent) if node.parent else None
+
+    def _done(self, node: Node, first: str, last: str) -> None:
+        self.starts[node.id], self.ends[node.id] = first, last
+
+    def _single(self, node: Node) -> None:
+        raw, kind = node.raw, node.kind
+        if raw.get("isCompactSummary") is True:
+            self._compaction(node)
+        elif raw.get("subtype") == "microcompact_boundary" and self._microcompaction(node):
+            pass
+        elif kind == "user" and raw.get("isVisibleInTranscriptOnly") is not True:
+            self._user(node)
+        else:
+            self._other(node)
+
+    def _other(self, node: Node) -> None:
+        raw, kind = node.raw, node.kind
+        if kind not in _PATH_KINDS:
+            self.unknown[kind] += 1
+        label = f"system:{text(raw.get('subtype'))}" if kind == "system" else kind
+        rest = {key: value for key, value in raw.items() if self.common.get(key) != value}
+        self._done(node, node.id, node.id)
+        self.log.put(e.Other(id=node.id, parent=self._parent(node), time=_time(raw), kind=label, raw=rest))
+
+    def _user(self, node: Node) -> None:
+        messages = list(self._said(node))
+        if not messages:
+            self.source.problem(node.line, "a user record without content: kept as it came")
+            self._other(node)
+            return
+        parent, id = self._parent(node), node.id
+        for number, message in enumerate(messages):
+            id = node.id if number == 0 else self.log.fresh(f"{node.id}:{number}", node.index)
+            meta = self._meta(node.raw) if number == 0 else {}
+            if node.raw.get("isMeta") is True and isinstance(message, m.User):
+                note = e.Note(
+                    id=id,
+                    parent=parent,
+                    time=_time(node.raw),
+                    content=message.content,
+                    kind="meta",
+                    meta=meta,
+                )
+                parent = self.log.put(note)
+            else:
+                parent = self.log.say(
+                    message, node.index, id=id, parent=parent, time=_time(node.raw), meta=meta
+                )
+            if isinstance(message, m.Result):
+                self.results[message.call_id], self.result_entries[message.call_id] = message, id
+        self._done(node, node.id, id)
+
+    def _said(self, node: Node) -> Iterator[m.Message]:
+        """The messages of a user record: results first, as the provider demands, then what was written."""
+        parts: list[m.AnyPart] = []
+        for block in node.blocks:
+            raw = mapping(block)
+            if raw.get("type") == "tool_result":
+                content = parts_of(raw.get("content"))
+                yield m.Result(
+                    text(raw.get("tool_use_id")), tuple(content), None, raw.get("is_error") is True
+                )
+            else:
+                parts.append(part_of(block))
+        if parts:
+            yield m.User(tuple(parts))
+
+    def _reply(self, reply: Reply) -> None:
+        head = reply.records[0]
+        raw = mapping(head.raw.get("message"))
+        parts = tuple(part_of(block) for node in reply.records for block in node.blocks)
+        meta = self._meta(head.raw)
+        kept = without(raw, frozenset({"content", "model", "role", "type", "stop_reason"}))
+        meta["message"] = {key: value for key, value in kept.items() if value is not None}
+        self.log.say(
+            self._answer(reply, parts),
+            head.index,
+            id=head.id,
+            parent=self._parent(head),
+            time=_time(head.raw),
+            usage=self._usage(reply),
+            model=f"anthropic:{raw['model']}" if named(raw.get("model")) else None,
+            meta=meta,
+        )
+        tail = head.id
+        for node in reply.records[1:]:
+            raw_part = {"of": head.id, "type": "assistant", "parts": len(node.blocks)}
+            other = e.Other(id=node.id, parent=tail, time=_time(node.raw), kind="part", raw=raw_part)
+            tail = self.log.put(other)
+        for node in reply.results:
+            self.ends[node.parent or ""] = tail
+            self._user(node)
+            tail = self.ends[node.id]
+        for node in (*reply.records, *reply.results):
+            self._done(node, head.id, tail)
+
+    def _answer(self, reply: Reply, parts: tuple[m.AnyPart, ...]) -> m.Assistant:
+        last = mapping(reply.records[-1].raw.get("message"))
+        if reply.records[0].raw.get("isApiErrorMessage") is True:
+            said = "\n".join(part.text for part in parts if isinstance(part, m.Text))
+            return m.Assistant(parts, "error", said or "error")
+        reason = last.get("stop_reason")
+        return m.Assistant(parts, _STOPS.get(reason, "other") if named(reason) else None)
+
+    def _usage(self, reply: Reply) -> m.Usage | None:
+        if reply.message_id and self.owners.get(reply.message_id) is not reply:
+            return None
+        # Every record of a reply repeats the prompt's usage; the last one knows the whole output.
+        best = m.Usage()
+        for node in reply.records:
+            raw = mapping(mapping(node.raw.get("message")).get("usage"))
+            seen = m.Usage(
+                whole(raw.get("input_tokens")),
+                whole(raw.get("output_tokens")),
+                whole(raw.get("cache_read_input_tokens")),
+                whole(raw.get("cache_creation_input_tokens")),
+            )
+            best = seen if seen.total >= best.total else best
+        return best if best.total else None
+
+    def _meta(self, raw: Record) -> dict[str, Any]:
+        rest = without(raw, _USED)
+        return {key: value for key, value in rest.items() if self.common.get(key) != value}
+
+    # ── compactions ─────────────────────────────────────────────────────────────────────────────
+
+    def _compaction(self, node: Node) -> None:
+        content = tuple(part_of(block) for block in node.blocks)
+        boundary = self._boundary(node)
+        metadata = mapping(boundary.get("compactMetadata"))
+        parent = self._parent(node)
+        summary = m.User(content)
+        path, kept = self._kept(metadata, parent)
+        edits = _edits(path, kept, (summary,))
+        if not edits or parent is None:
+            note = e.Note(id=node.id, parent=parent, time=_time(node.raw), content=content, kind="summary")
+            self._done(node, node.id, self.log.put(note))
+            return
+        fold = e.Fold(
+            id=node.id,
+            parent=parent,
+            time=_time(node.raw),
+            edits=edits,
+            preset=name,
+            author=f"import:{name}",
+            reason=text(metadata.get("trigger")),
+            summary=summary.text,
+            first_kept=next((id for id in path if id in kept), None),
+            tokens_before=whole(metadata.get("preTokens")),
+            tokens_after=whole(metadata.get("postTokens")),
+            details=metadata,
+        )
+        self._done(node, node.id, self.log.put(fold))
+
+    def _boundary(self, node: Node) -> Record:
+        """The boundary record above a summary; attachments may lie between."""
+        at: Node | None = node
+        for _ in range(20):
+            at = self.nodes.get(at.parent) if at and at.parent else None
+            if at is None:
+                break
+            if at.raw.get("subtype") == "compact_boundary":
+                return at.raw
+        return {}
+
+    def _kept(self, metadata: Record, parent: str | None) -> tuple[list[str], set[str]]:
+        """The path up to the compaction, and the entries of it that stayed in view."""
+        path = self._path(parent)
+        segment, several = (
+            mapping(metadata.get("preservedSegment")),
+            mapping(metadata.get("preservedMessages")),
+        )
+        kept = {
+            self.starts[id]
+            for id in listing(several.get("uuids"))
+            if isinstance(id, str) and id in self.starts
+        }
+        kept |= {
+            self.ends[id] for id in listing(several.get("uuids")) if isinstance(id, str) and id in self.ends
+        }
+        first, last = (
+            self.starts.get(text(segment.get("headUuid"))),
+            self.ends.get(text(segment.get("tailUuid"))),
+        )
+        if first in path:
+            start = path.index(first)
+            end = path.index(last) if last in path else len(path) - 1
+            kept.update(path[start : end + 1])
+        return path, kept
+
+    def _path(self, id: str | None) -> list[str]:
+        found: list[str] = []
+        while id is not None:
+            found.append(id)
+            id = self.log.parent(id)
+        return found[::-1]
+
+    def _microcompaction(self, node: Node) -> bool:
+        metadata = mapping(node.raw.get("microcompactMetadata"))
+        parent = self._parent(node)
+        path = set(self._path(parent))
+        edits: list[e.Edit] = []
+        for call in listing(metadata.get("compactedToolIds")):
+            id = self.result_entries.get(call) if isinstance(call, str) else None
+            if id is not None and id in path:
+                old = self.results[call]
+                cleared = m.Result(
+                    old.call_id, (m.Text(CLEARED),), self.log.calls.get(old.call_id), old.is_error
+                )
+                edits.append(e.Edit(id, id, (cleared,), "mask"))
+        if not edits:
+            return False
+        fold = e.Fold(
+            id=node.id,
+            parent=parent,
+            time=_time(node.raw),
+            edits=tuple(edits),
+            preset=name,
+            author=f"import:{name}",
+            reason=text(metadata.get("trigger")),
+            tokens_before=whole(metadata.get("preTokens")),
+            details=metadata,
+        )
+        self._done(node, node.id, self.log.put(fold))
+        return True
+
+    # ── records beside the path ─────────────────────────────────────────────────────────────────
+
+    def _loose(self, loose: list[tuple[int, int, Record]]) -> str | None:
+        """Titles, labels and what programs remembered. Returns the title."""
+        title: str | None = None
+        for index, _, raw in loose:
+            kind, when = text(raw.get("type")), _time(raw)
+            target = self.ends.get(text(raw.get("leafUuid")))
+            if kind in _TITLES and named(raw.get(_TITLES[kind])):
+                title = raw[_TITLES[kind]]
+                self.log.put(e.Info(id=self.log.fresh(None, index), time=when, name=title, meta=raw))
+            elif kind == "summary" and target is not None:
+                label = text(raw.get("summary"))
+                self.log.put(e.Label(id=self.log.fresh(None, index), time=when, target=target, text=label))
+            elif kind == "summary":
+                self.log.put(e.Info(id=self.log.fresh(None, index), time=when, meta=raw))
+            else:
+                if kind not in _LOOSE_KINDS:
+                    self.unknown[kind] += 1
+                self.log.state(kind, raw, index, time=when)
+        return title
+
+
+def _edits(path: list[str], kept: set[str], put: tuple[m.Message, ...]) -> tuple[e.Edit, ...]:
+    """One edit for every stretch of the path that was not kept; the first one brings the summary."""
+    edits: list[e.Edit] = []
+    first: str | None = None
+    for position, id in enumerate(path):
+        if id in kept:
+            first = None
+            continue
+        first = first or id
+        if position + 1 == len(path) or path[position + 1] in kept:
+            edits.append(e.Edit(first, id, put if not edits else (), "summary" if not edits else "hide"))
+    return tuple(edits)
+
+
+def _time(raw: Record) -> float:
+    return seconds(raw.get("timestamp"))
+
+
+def parts_of(content: object) -> list[m.AnyPart]:
+    """Content in Anthropic's spelling: a string or a list of blocks."""
+    if isinstance(content, str):
+        return [m.Text(content)] if content else []
+    if isinstance(content, list):
+        return [part_of(block) for block in listing(content)]
+    return [] if content is None else [m.Opaque({"value": content})]
+
+
+def part_of(block: object) -> m.AnyPart:
+    if isinstance(block, str):
+        return m.Text(block)
+    raw = mapping(block)
+    kind = raw.get("type")
+    if kind == "text" and isinstance(raw.get("text"), str):
+        return m.Text(raw["text"])
+    if kind == "thinking" and isinstance(raw.get("thinking"), str):
+        return m.Thinking(raw["thinking"], named(raw.get("signature")))
+    if kind == "redacted_thinking" and isinstance(raw.get("data"), str):
+        return m.Thinking(data=raw["data"])
+    if kind == "tool_use" and named(raw.get("id")) and isinstance(raw.get("input"), dict):
+        return m.Call(raw["id"], text(raw.get("name")), raw["input"])
+    if kind == "image":
+        source = mapping(raw.get("source"))
+        if named(source.get("data")) or named(source.get("url")):
+            media = named(source.get("media_type")) or "image/png"
+            return m.Image(media, named(source.get("data")), named(source.get("url")))
+    return m.Opaque(raw if raw else {"value": block})

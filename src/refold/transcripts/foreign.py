@@ -1,0 +1,278 @@
+"""What importers share: values that may be anything, and a builder whose log is always sound.
+
+Foreign files are untrusted. Every value is read through a function that gives a harmless one where the file
+holds something else, and every entry goes through `Builder`, which keeps ids unique and parents known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from refold import entries as e
+from refold import messages as m
+from refold.protocols import Loaded, SessionInfo
+from refold.transcripts.base import Source, index_id
+
+DEEPEST = 200
+"""Levels of nesting that are kept; whatever is deeper could not be written again."""
+_LARGEST = 2**53
+
+
+# ── values ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def name(value: object) -> str | None:
+    """A non-empty string, or None."""
+    return value if isinstance(value, str) and value else None
+
+
+def mapping(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def listing(value: object) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def whole(value: object) -> int:
+    """A count: what is no sensible one is 0."""
+    if isinstance(value, float) and value == value and abs(value) < _LARGEST:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _LARGEST:
+        return 0
+    return value
+
+
+def too_deep(value: object) -> bool:
+    """Is anything in it nested deeper than can be stored?"""
+    level: list[Any] = [value]
+    for _ in range(DEEPEST):
+        level = [child for parent in level for child in _inside(parent) if isinstance(child, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value).values()
+    return cast("list[Any]", value) if isinstance(value, list) else ()
+
+
+def without(record: Mapping[str, Any], used: frozenset[str]) -> dict[str, Any]:
+    """What a record says beyond the keys that were understood."""
+    return {key: value for key, value in record.items() if key not in used}
+
+
+def arguments(value: object) -> tuple[dict[str, Any], str | None]:
+    """Arguments of a call and, where they were no JSON object, what they were instead."""
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value), None
+    if not isinstance(value, str):
+        return {}, None if value is None else m.compact_json(value)
+    try:
+        decoded = msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return {}, value
+    if isinstance(decoded, dict) and not too_deep(decoded):
+        return cast("dict[str, Any]", decoded), None
+    return {}, value
+
+
+def usage(*, prompt: object = 0, output: object = 0, read: object = 0, write: object = 0) -> m.Usage | None:
+    """Usage of a provider that counts cached tokens as part of the prompt; None where it says nothing."""
+    cached, written = whole(read), whole(write)
+    found = m.Usage(max(whole(prompt) - cached - written, 0), whole(output), cached, written)
+    return found if found.total else None
+
+
+def data_url(url: str) -> m.Image:
+    """A picture from an URL, inline where the URL holds the data itself."""
+    if url.startswith("data:"):
+        head, _, data = url.partition(",")
+        return m.Image(head[5:].partition(";")[0] or "image/png", data=data)
+    return m.Image(url=url)
+
+
+def chat_parts(content: object) -> list[m.AnyPart]:
+    """Content in OpenAI's spelling (a string or a list of typed parts), chat and responses alike."""
+    if isinstance(content, str):
+        return [m.Text(content)] if content else []
+    return [chat_part(part) for part in listing(content) if part is not None]
+
+
+def chat_part(part: object) -> m.AnyPart:
+    if isinstance(part, str):
+        return m.Text(part)
+    raw = mapping(part)
+    match raw.get("type"):
+        case "text" | "input_text" | "output_text" | "summary_text" | "reasoning_text" if isinstance(
+            raw.get("text"), str
+        ):
+            return m.Text(raw["text"])
+        case "image_url" | "input_image":
+            image = raw.get("image_url")
+            url = text(image) or text(mapping(image).get("url"))
+            return data_url(url) if url else m.Opaque(raw)
+        case None if isinstance(raw.get("text"), str) and len(raw) == 1:
+            return m.Text(raw["text"])
+        case _:
+            return m.Opaque(raw if raw else {"value": part})
+
+
+def chat_calls(calls: object) -> list[m.Call]:
+    """`tool_calls` of an OpenAI chat message."""
+    found: list[m.Call] = []
+    for raw in map(mapping, listing(calls)):
+        function = mapping(raw.get("function")) or mapping(raw.get("custom"))
+        parsed, unparsed = arguments(function.get("arguments", function.get("input")))
+        found.append(m.Call(text(raw.get("id")), text(function.get("name")), parsed, unparsed))
+    return found
+
+
+# ── the log ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class Builder:
+    """Collects the entries of one conversation. Ids stay unique, parents are entries that exist."""
+
+    def __init__(self, format: str, source: Source) -> None:
+        self.format = format
+        self.source = source
+        self.entries: list[e.AnyEntry] = []
+        self.tail: str | None = None
+        """The path entry that the next one of a linear conversation continues."""
+        self.calls: dict[str, str] = {}
+        """Name of the tool by call id."""
+        self.info: dict[str, Any] = {}
+        self.times: list[float] = []
+        self._ids: set[str] = set()
+        self._parents: dict[str, str | None] = {}
+        self._roots: dict[str, str] = {}
+        self._newest: str | None = None
+
+    def fresh(self, wanted: object, index: int) -> str:
+        """The id an entry gets: its own where it has one nobody else took, otherwise `e<index>`."""
+        if isinstance(wanted, int) and not isinstance(wanted, bool):
+            wanted = str(wanted)
+        id = name(wanted) or index_id(index)
+        if id in self._ids:
+            id = index_id(index)
+            number = 0
+            while id in self._ids:
+                number += 1
+                id = f"{index_id(index)}.{number}"
+        return id
+
+    def parent(self, id: str) -> str | None:
+        return self._parents.get(id)
+
+    def root(self, id: str) -> str:
+        """The first entry of the path that leads to `id`."""
+        return self._roots[id]
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._parents
+
+    def put(self, entry: e.AnyEntry) -> str:
+        self.entries.append(entry)
+        self._ids.add(entry.id)
+        if entry.time:
+            self.times.append(entry.time)
+        if entry.on_path:
+            parent = cast("e.AnyPathEntry", entry).parent
+            self._parents[entry.id] = parent
+            self._roots[entry.id] = entry.id if parent is None else self._roots[parent]
+            self.tail = self._newest = entry.id
+        if isinstance(entry, e.MessageEntry):
+            self.calls.update((call.id, call.name) for call in entry.message.calls)
+        return entry.id
+
+    def say(self, message: m.Message, index: int, *, id: object = None, **fields: Any) -> str:
+        """A message that continues the conversation; a result learns the name of its tool."""
+        if isinstance(message, m.Result) and message.name is None:
+            message = msgspec.structs.replace(message, name=self.calls.get(message.call_id))
+        fields.setdefault("parent", self.tail)
+        return self.put(e.MessageEntry(id=self.fresh(id, index), message=message, **fields))
+
+    def other(self, kind: str, raw: dict[str, Any], index: int, *, id: object = None, **fields: Any) -> str:
+        fields.setdefault("parent", self.tail)
+        return self.put(e.Other(id=self.fresh(id, index), kind=kind, raw=raw, **fields))
+
+    def state(self, kind: str, value: Any, index: int, *, time: float = 0.0) -> str:
+        """Something a program remembered: kept, but no part of the conversation."""
+        return self.put(
+            e.State(
+                id=self.fresh(None, index),
+                time=time,
+                target=self.tail,
+                name=f"{self.format}:{kind}",
+                value=value,
+            )
+        )
+
+    def fold(
+        self,
+        put: tuple[m.Message, ...],
+        index: int,
+        *,
+        kept: str | None = None,
+        id: object = None,
+        parent: str | None = None,
+        **fields: Any,
+    ) -> str | None:
+        """That agent's own compaction: one edit from the first entry of the path up to `kept`.
+        None where there is nothing before it."""
+        parent = parent or self.tail
+        if parent is None:
+            return None
+        last = parent if kept is None else self._parents.get(kept)
+        if last is None:
+            return None
+        edit = e.Edit(self._roots[parent], last, put)
+        return self.put(
+            e.Fold(
+                id=self.fresh(id, index),
+                parent=parent,
+                edits=(edit,),
+                preset=self.format,
+                author=f"import:{self.format}",
+                first_kept=kept,
+                **fields,
+            )
+        )
+
+    def loaded(
+        self,
+        *,
+        id: str | None = None,
+        title: str | None = None,
+        cwd: str | None = None,
+        leaf: str | None = None,
+        size: int = 0,
+    ) -> Loaded:
+        """Everything, with the leaf where the conversation ended and an `Info` of what holds for all of it."""
+        if leaf is not None and leaf != self._newest and leaf in self._parents:
+            self.put(e.Leaf(id=self.fresh(f"leaf:{leaf}", len(self.entries)), target=leaf))
+        created, updated = (min(self.times), max(self.times)) if self.times else (0.0, 0.0)
+        meta = {"format": self.format, **self.info}
+        self.put(
+            e.Info(id=self.fresh("info", len(self.entries)), time=created, name=title, cwd=cwd, meta=meta)
+        )
+        info = SessionInfo(
+            id=id or self.format,
+            created=created,
+            updated=updated,
+            name=title,
+            cwd=cwd,
+            entries=len(self.entries),
+            bytes=size,
+        )
+        return Loaded(tuple(self.entries), tuple(self.source.problems), info)
