@@ -44,19 +44,33 @@ _SURE = 0.1
 """A confidence below this is no recognition."""
 
 
-def read(path: str | PathLike[str], *, format: str | None = None) -> Loaded:
-    """The transcript in a file, its format told by its content unless given."""
-    with _opened(Path(path)) as stream:
-        return read_stream(stream, name=str(path), format=format)
+def read(path: str | PathLike[str], *, format: str | None = None, index: int | None = None) -> Loaded:
+    """The transcript in a file, its format told by its content unless given. Of a file that holds several
+    conversations `index` (or `FILE#3`) names one, counted from 0; by default it is the first."""
+    path = Path(path)
+    if index is None and not path.exists():
+        path, index = _chosen(path)
+    with _opened(path) as stream:
+        return read_stream(stream, name=str(path), format=format, index=index)
 
 
-def read_stream(stream: BinaryIO, *, name: str = "", format: str | None = None) -> Loaded:
+def _chosen(path: Path) -> tuple[Path, int | None]:
+    """`FILE#3` as the file and the number."""
+    stem, mark, number = path.name.rpartition("#")
+    if mark and stem and number.isascii() and number.isdigit() and len(number) < 10:
+        return path.with_name(stem), int(number)
+    return path, None
+
+
+def read_stream(
+    stream: BinaryIO, *, name: str = "", format: str | None = None, index: int | None = None
+) -> Loaded:
     """The transcript in a binary stream that can be sought (wrap bytes in `io.BytesIO`)."""
     if format is None:
         found = detect(_head(stream), name=name)
     else:
         found = format
-    return format_of(found).read(Source(stream, name=name))
+    return format_of(found).read(Source(stream, name=name, index=index))
 
 
 def detect(head: Head | bytes, *, name: str = "") -> str:

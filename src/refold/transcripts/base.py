@@ -28,6 +28,8 @@ HEAD = 64 * 1024
 """Bytes that detection may look at."""
 MAX_LINE = 64 * 1024 * 1024
 MAX_DOCUMENT = 1024 * 1024 * 1024
+DEEPEST = 200
+"""Levels of nesting that are read."""
 _SHOWN = 200
 _BOM = b"\xef\xbb\xbf"
 
@@ -75,8 +77,12 @@ class Head:
 class Source:
     """A file being read. Problems collect in `problems`; hand them on in `Loaded`."""
 
-    def __init__(self, stream: BinaryIO, *, name: str = "", max_line: int = MAX_LINE) -> None:
+    def __init__(
+        self, stream: BinaryIO, *, name: str = "", max_line: int = MAX_LINE, index: int | None = None
+    ) -> None:
         self.name = name
+        self.index = index
+        """Which conversation is wanted of a file that holds several, from 0; None: the first."""
         self.problems: list[Problem] = []
         self._stream = stream
         self._max_line = max_line
@@ -129,6 +135,16 @@ class Source:
         except ValueError as error:
             raise FormatError(f"{title} is not valid JSON: {_short(error)}") from error
 
+    def choose(self, found: int) -> int:
+        """The wanted one of `found` conversations; where the caller did not choose, says that there are more."""
+        index = self.index or 0
+        if not 0 <= index < found:
+            title = self.name or "the file"
+            raise FormatError(f"{title} holds {found} conversations: choose 0 to {found - 1}, not {index}")
+        if found > 1 and self.index is None:
+            self.problem("file", f"holds {found} conversations, this is the first: name another as FILE#1 …")
+        return index
+
     def loaded(self, entries: Iterable[AnyEntry], info: SessionInfo | None = None) -> Loaded:
         """Entries whose ids and parents are sound (`settle`), with the problems met."""
         sound = settle(entries, self)
@@ -165,13 +181,29 @@ class Format(Protocol):
 def loads(data: bytes) -> Any:
     """A JSON value; hostile but legal JSON (lone surrogates, huge numbers, NaN) included. `ValueError`."""
     try:
-        return msgspec.json.decode(data)
+        value = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError):
-        pass
-    try:
-        return json.loads(data)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
+        try:
+            value = json.loads(data)
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
+    if data.count(b"[") + data.count(b"{") > DEEPEST and too_deep(value):
+        raise ValueError("nested too deeply")
+    return value
+
+
+def too_deep(value: Any) -> bool:
+    """Is anything in it nested deeper than could be written again?"""
+    level: list[Any] = [value]
+    for _ in range(DEEPEST):
+        level = [child for parent in level for child in _inside(parent) if isinstance(child, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return cast("Record", value).values() if isinstance(value, dict) else cast("list[Any]", value)
 
 
 def recode(data: bytes) -> bytes:

@@ -17,7 +17,7 @@ from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source, seconds
 from refold.transcripts.claude_chain import Node, Reply, arrange
-from refold.transcripts.foreign import Builder, listing, mapping, text, too_deep, whole, without
+from refold.transcripts.foreign import Builder, listing, mapping, text, whole, without
 from refold.transcripts.foreign import name as named
 
 name = "claude-code"
@@ -35,11 +35,11 @@ _STOPS: dict[object, m.Stop] = {
     "pause_turn": "other",
 }
 _PATH_KINDS = frozenset({"user", "assistant", "system", "progress", "attachment"})
-_LOOSE_KINDS = frozenset(
-    """file-history-snapshot queue-operation last-prompt tag agent-name agent-color agent-setting mode
-    worktree-state pr-link attribution-snapshot speculation-accept content-replacement permission-mode
-    marble-origami-commit marble-origami-snapshot""".split()
-)
+_LOOSE_KINDS = frozenset({
+    "file-history-snapshot", "queue-operation", "last-prompt", "tag", "agent-name", "agent-color", "mode",
+    "agent-setting", "worktree-state", "pr-link", "attribution-snapshot", "speculation-accept",
+    "content-replacement", "permission-mode", "marble-origami-commit", "marble-origami-snapshot",
+})  # fmt: skip
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle"}
 _USED = frozenset({"parentUuid", "logicalParentUuid", "uuid", "timestamp", "type", "message"})
 _COMMON = ("sessionId", "cwd", "version", "gitBranch", "userType", "slug", "isSidechain", "entrypoint")
@@ -63,9 +63,6 @@ def read(source: Source) -> Loaded:
     loose: list[tuple[int, int, Record]] = []
     ids: dict[str, Record] = {}
     for index, (line, raw) in enumerate(source.records()):
-        if too_deep(raw):
-            source.problem(line, "nested too deeply: left out")
-            continue
         id = named(raw.get("uuid"))
         if id is None and raw.get("type") not in _PATH_KINDS:
             loose.append((index, line, raw))

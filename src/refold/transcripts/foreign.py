@@ -6,7 +6,7 @@ holds something else, and every entry goes through `Builder`, which keeps ids un
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 import msgspec
@@ -14,10 +14,8 @@ import msgspec
 from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded, SessionInfo
-from refold.transcripts.base import Source, index_id
+from refold.transcripts.base import DEEPEST, Source, index_id, too_deep
 
-DEEPEST = 200
-"""Levels of nesting that are kept; whatever is deeper could not be written again."""
 _LARGEST = 2**53
 
 
@@ -50,22 +48,6 @@ def whole(value: object) -> int:
     return value
 
 
-def too_deep(value: object) -> bool:
-    """Is anything in it nested deeper than can be stored?"""
-    level: list[Any] = [value]
-    for _ in range(DEEPEST):
-        level = [child for parent in level for child in _inside(parent) if isinstance(child, dict | list)]
-        if not level:
-            return False
-    return True
-
-
-def _inside(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return cast("dict[str, Any]", value).values()
-    return cast("list[Any]", value) if isinstance(value, list) else ()
-
-
 def without(record: Mapping[str, Any], used: frozenset[str]) -> dict[str, Any]:
     """What a record says beyond the keys that were understood."""
     return {key: value for key, value in record.items() if key not in used}
@@ -81,7 +63,9 @@ def arguments(value: object) -> tuple[dict[str, Any], str | None]:
         decoded = msgspec.json.decode(value)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return {}, value
-    if isinstance(decoded, dict) and not too_deep(decoded):
+    if isinstance(decoded, dict) and not (
+        value.count("[") + value.count("{") > DEEPEST and too_deep(decoded)
+    ):
         return cast("dict[str, Any]", decoded), None
     return {}, value
 
@@ -258,7 +242,7 @@ class Builder:
         leaf: str | None = None,
         size: int = 0,
     ) -> Loaded:
-        """Everything, with the leaf where the conversation ended and an `Info` of what holds for all of it."""
+        """Everything, the leaf where the conversation ended, and an `Info` of what holds for all of it."""
         if leaf is not None and leaf != self._newest and leaf in self._parents:
             self.put(e.Leaf(id=self.fresh(f"leaf:{leaf}", len(self.entries)), target=leaf))
         created, updated = (min(self.times), max(self.times)) if self.times else (0.0, 0.0)
