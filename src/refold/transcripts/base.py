@@ -136,7 +136,7 @@ class Source:
             raise FormatError(f"{title} is not valid JSON: {_short(error)}") from error
 
     def choose(self, found: int) -> int:
-        """The wanted one of `found` conversations; where the caller did not choose, says that there are more."""
+        """The wanted one of `found` conversations. Where the caller did not choose, says there are more."""
         index = self.index or 0
         if not 0 <= index < found:
             title = self.name or "the file"
@@ -230,8 +230,8 @@ def seconds(value: Any) -> float:
             moment = datetime.fromisoformat(value)
         except ValueError:
             return 0.0
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e15:
+        return max(0.0, (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e14:
         return value / 1000 if value > 1e11 else float(value)
     return 0.0
 

@@ -1,0 +1,273 @@
+"""Codex: `~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl`.
+
+Newer files wrap every line (`{timestamp, type, payload}`), older ones hold the bare items after a header.
+The items of one reply (reasoning, text, calls) become one message; events are kept as annotations. Entries
+are called by their position, the header not counted. Usage comes from `token_count` events.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from refold import entries as e
+from refold import messages as m
+from refold.protocols import Loaded
+from refold.transcripts.base import Head, Record, Source, seconds
+from refold.transcripts.codex_items import injected, message_of, output_of, part_of, rebuilt, replacement
+from refold.transcripts.foreign import Builder, listing, mapping, text, usage, whole, without
+from refold.transcripts.foreign import name as named
+
+name = "codex"
+
+_WRAPPED = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
+_ITEMS = frozenset({
+    "message", "reasoning", "function_call", "function_call_output", "custom_tool_call",
+    "custom_tool_call_output", "local_shell_call", "local_shell_call_output", "web_search_call",
+    "image_generation_call", "tool_search_call", "tool_search_output", "compaction", "compaction_summary",
+    "context_compaction", "ghost_snapshot", "mcp_call", "mcp_list_tools", "computer_call", "file_search_call",
+    "code_interpreter_call",
+})  # fmt: skip
+_HIDDEN = frozenset({"ghost_snapshot", "other"})
+
+
+def detect(head: Head) -> float:
+    best = 0.0
+    for number, record in enumerate(head.records[:50]):
+        if record.get("type") in _WRAPPED and isinstance(record.get("payload"), dict):
+            return 0.95
+        if record.get("record_type") == "state":
+            return 0.9
+        if number == 0 and _is_header(record):
+            best = 0.7
+        elif record.get("type") in ("function_call", "function_call_output", "reasoning", "local_shell_call"):
+            best = max(best, 0.3)  # also an OpenAI responses list, one item a line
+    return best
+
+
+def read(source: Source) -> Loaded:
+    reading = _Import(source)
+    offset = 0
+    for number, (line, raw) in enumerate(source.records()):
+        if number == 0 and (raw.get("type") == "session_meta" or _is_header(raw)):
+            offset = 1
+        reading.record(number - offset, line, raw)
+    return reading.finish()
+
+
+def _is_header(raw: Record) -> bool:
+    """The first line of an older file: `{id, timestamp, instructions, git}`."""
+    return "type" not in raw and isinstance(raw.get("id"), str) and "timestamp" in raw
+
+
+class _Import:
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.log = Builder(name, source)
+        self.header: Record = {}
+        self.context: Record = {}
+        self.unknown: Counter[str] = Counter()
+        self.history: list[m.Message] = []
+        """What the model sees at this point: a compaction without its result is rebuilt from it."""
+        self.turns: list[tuple[str | None, int]] = []
+        """For every message of the user: the entry before it, and the length of the history then."""
+        self.parts: list[m.AnyPart] = []
+        self.start = (0, 0.0)
+        self.usage: m.Usage | None = None
+        self.total: object = None
+        self.early: bool | None = None
+        """Is a token count written before the items of its reply (as older releases do)?"""
+        self.unpaid: e.MessageEntry | None = None
+        self.stray = 0
+
+    # ── lines ───────────────────────────────────────────────────────────────────────────────────
+
+    def record(self, index: int, line: int, raw: Record) -> None:
+        kind, payload, when = raw.get("type"), raw.get("payload"), seconds(raw.get("timestamp"))
+        if kind in _WRAPPED and isinstance(payload, dict):
+            self._wrapped(str(kind), mapping(raw["payload"]), index, line, when)
+        elif index < 0 and _is_header(raw):
+            self.header = raw
+        elif kind in _ITEMS:
+            self._item(raw, index, line, when)
+        else:
+            if raw.get("record_type") != "state":
+                self.unknown[text(kind) or "without a type"] += 1
+            self.log.state(text(kind) or text(raw.get("record_type")) or "record", raw, index, time=when)
+
+    def _wrapped(self, kind: str, payload: Record, index: int, line: int, when: float) -> None:
+        if kind == "response_item":
+            self._item(payload, index, line, when)
+        elif kind == "event_msg":
+            self._event(payload, index, line, when)
+        elif kind == "turn_context":
+            self._turn_context(payload, index, when)
+        elif kind == "compacted":
+            self._compacted(payload, index, when)
+        elif self.header:
+            self.log.state("session_meta", payload, index, time=when)
+        else:
+            self.header = {"timestamp": when, **payload}
+
+    def _turn_context(self, payload: Record, index: int, when: float) -> None:
+        if payload == self.context:
+            self.log.state("turn_context", None, index, time=when)
+            return
+        self._flush()
+        self.context = payload
+        change = e.ModelChange(
+            id=self.log.fresh(None, index),
+            parent=self.log.tail,
+            time=when,
+            model=self._model(),
+            thinking=named(payload.get("effort")),
+            meta=payload,
+        )
+        self.log.put(change)
+
+    def _model(self) -> str | None:
+        model = named(self.context.get("model"))
+        return f"{named(self.header.get('model_provider')) or 'openai'}:{model}" if model else None
+
+    def _event(self, payload: Record, index: int, line: int, when: float) -> None:
+        kind = text(payload.get("type"))
+        if kind == "token_count":
+            self._token_count(mapping(payload.get("info")))
+        elif kind == "thread_rolled_back":
+            self._roll_back(whole(payload.get("num_turns")), line)
+        self.log.state(kind or "event", payload, index, time=when)
+
+    def _token_count(self, info: Record) -> None:
+        total = info.get("total_token_usage")
+        if not info or (total is not None and total == self.total):
+            return  # only the rate limits changed
+        self.total = total
+        last = mapping(info.get("last_token_usage"))
+        found = usage(
+            prompt=last.get("input_tokens"),
+            output=last.get("output_tokens"),
+            read=last.get("cached_input_tokens"),
+        )
+        self._flush()
+        if self.early is None:
+            self.early = self.unpaid is None
+        if self.early:
+            self.stray += self.usage is not None
+            self.usage = found
+        elif self.unpaid is not None and found is not None:
+            self._pay(self.unpaid, found)
+        else:
+            self.stray += found is not None
+
+    def _pay(self, entry: e.MessageEntry, found: m.Usage) -> None:
+        # The reply is among the newest entries: only annotations and its results came after it.
+        at = next(i for i in range(len(self.log.entries) - 1, -1, -1) if self.log.entries[i] is entry)
+        fields = {key: getattr(entry, key) for key in ("id", "time", "parent", "message", "model", "meta")}
+        self.log.entries[at] = e.MessageEntry(**fields, usage=found)
+        self.unpaid = None
+
+    def _roll_back(self, count: int, line: int) -> None:
+        """The user took back the last turns: what follows is a branch."""
+        self._flush()
+        if not 0 < count <= len(self.turns):
+            self.source.problem(line, f"{count} turns were taken back, but there are {len(self.turns)}")
+            return
+        self.log.tail, length = self.turns[-count]
+        del self.turns[-count:]
+        del self.history[length:]
+
+    # ── items ───────────────────────────────────────────────────────────────────────────────────
+
+    def _item(self, raw: Record, index: int, line: int, when: float) -> None:
+        kind = text(raw.get("type"))
+        if kind.endswith("_output"):
+            result = output_of(raw)
+            if not result.call_id:
+                self.source.problem(line, "an output that names no call")
+            self._say(result, index, when, raw)
+        elif kind == "message" and raw.get("role") != "assistant":
+            message = message_of(raw)
+            if message is None:
+                self.source.problem(
+                    line, f"a message of the unknown role {raw.get('role')!r}: kept as it came"
+                )
+                self._other(raw, index, when)
+            else:
+                self._say(message, index, when, raw)
+        elif kind not in _ITEMS or kind in _HIDDEN:
+            if kind not in _HIDDEN:
+                self.unknown[kind or "without a type"] += 1
+            self._other(raw, index, when)
+        else:
+            if not self.parts:
+                self.start = (index, when)
+            self.parts.extend(part_of(raw))
+
+    def _other(self, raw: Record, index: int, when: float) -> None:
+        self._flush()
+        self.log.other(text(raw.get("type")) or "item", raw, index, time=when)
+
+    def _say(self, message: m.Message, index: int, when: float, raw: Record) -> None:
+        self._flush()
+        self.history.append(message)
+        note = isinstance(message, m.User) and injected(message.text)
+        meta = without(raw, frozenset({"type", "role", "content", "output", "call_id"}))
+        if note:
+            entry = e.Note(
+                id=self.log.fresh(None, index),
+                parent=self.log.tail,
+                time=when,
+                content=message.parts,
+                kind=note,
+                meta=meta,
+            )
+            self.log.put(entry)
+            return
+        if isinstance(message, m.User):
+            self.turns.append((self.log.tail, len(self.history) - 1))
+        self.log.say(message, index, time=when, meta=meta)
+
+    def _flush(self) -> None:
+        """The reply ends here: its items become one message."""
+        if not self.parts:
+            return
+        message = m.assistant(self.parts, stop=None)
+        if message.calls:
+            message = m.Assistant(message.content, "tool_use")
+        self.parts = []
+        index, when = self.start
+        self.log.say(message, index, time=when, model=self._model(), usage=self.usage)
+        self.history.append(message)
+        entry = self.log.entries[-1]
+        self.unpaid = entry if isinstance(entry, e.MessageEntry) and self.usage is None else None
+        self.usage = None
+
+    # ── compaction ──────────────────────────────────────────────────────────────────────────────
+
+    def _compacted(self, payload: Record, index: int, when: float) -> None:
+        self._flush()
+        summary = text(payload.get("message"))
+        given = payload.get("replacement_history")
+        put = replacement(listing(given)) if isinstance(given, list) else rebuilt(self.history, summary)
+        details = without(payload, frozenset({"message", "replacement_history"}))
+        made = self.log.fold(tuple(put), index, time=when, summary=summary, details=details)
+        if made is None:
+            for message in put:
+                self.log.say(message, index, time=when)
+        self.history = list(put)
+        self.turns = []
+
+    def finish(self) -> Loaded:
+        self._flush()
+        stray = self.stray + (self.usage is not None)
+        if stray:
+            self.source.problem("file", f"{stray} token counts belong to no reply")
+        for kind, count in self.unknown.items():
+            self.source.problem("file", f"{count} records of the unknown type {kind!r}: kept as they came")
+        self.log.info.update(without(self.header, frozenset({"id", "cwd"})))
+        created = seconds(self.header.get("timestamp"))
+        if created:
+            self.log.times.append(created)
+        meta: dict[str, Any] = self.header
+        cwd = named(meta.get("cwd")) or named(self.context.get("cwd"))
+        return self.log.loaded(id=named(meta.get("id")), cwd=cwd, leaf=self.log.tail)
