@@ -1,0 +1,63 @@
+"""What a JSON value has beyond what we would write: kept beside an imported entry, so that writing it back
+gives the source again, whatever the source had.
+
+A patch is itself JSON: `=` sets keys, `-` drops keys, `/` goes into members (list positions as text).
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+Patch = dict[str, Any]
+_MISSING = object()
+
+
+def diff(ours: Any, source: Any) -> Patch:
+    """The patch that turns `ours` into `source`; empty if they are the same. Both are objects, or lists of
+    one length. 1, 1.0 and true are three things."""
+    mine, theirs = _members(ours), _members(source)
+    sets: Patch = {}
+    inner: Patch = {}
+    for key, value in theirs.items():
+        other = mine.get(key, _MISSING)
+        if other is value:
+            continue
+        kind: type[Any] = type(value)
+        if kind is not type(other):
+            sets[key] = value
+        elif kind is dict or (kind is list and len(value) == len(other)):
+            if deeper := diff(other, value):
+                inner[key] = deeper
+        elif other != value:
+            sets[key] = value
+    drops = [key for key in mine if key not in theirs]
+    if not (sets or drops or inner):
+        return {}
+    return {mark: value for mark, value in (("=", sets), ("-", drops), ("/", inner)) if value}
+
+
+def apply(ours: Any, patch: Patch) -> Any:
+    """A copy of `ours` with the patch applied; members that the patch does not fit are left as they are."""
+    if not patch:
+        return ours
+    made: Any
+    if isinstance(ours, list):
+        made = list(cast("list[Any]", ours))
+        steps = [(int(key), key) for key in (*patch.get("=", ()), *patch.get("/", ())) if key.isdigit()]
+        steps = [(at, key) for at, key in steps if at < len(made)]
+    else:
+        dropped = patch.get("-", ())
+        made = {key: value for key, value in cast("Patch", ours).items() if key not in dropped}
+        steps = [(key, key) for key in (*patch.get("=", ()), *(k for k in patch.get("/", ()) if k in made))]
+    for at, key in steps:
+        if key in patch.get("=", ()):
+            made[at] = patch["="][key]
+        elif isinstance(made[at], dict | list):
+            made[at] = apply(made[at], patch["/"][key])
+    return made
+
+
+def _members(value: Any) -> Patch:
+    if type(value) is list:
+        return {str(at): member for at, member in enumerate(cast("list[Any]", value))}
+    return cast("Patch", value)

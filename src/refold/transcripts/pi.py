@@ -1,0 +1,260 @@
+"""pi session files (JSONL, versions 1 to 3).
+
+Every line after the header becomes one path entry with its own id, so paths are the source's own. What
+an entry holds beyond our fields is kept as a patch (`meta["pi"]`), so that writing gives it back.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+
+from refold import entries as e
+from refold import format as stored
+from refold import messages as m
+from refold.errors import FormatError
+from refold.protocols import Loaded, SessionInfo
+from refold.transcripts import patch, pi_write
+from refold.transcripts.base import Head, Record, Source, index_id, seconds
+from refold.transcripts.pi_folds import Folds
+from refold.transcripts.pi_parts import message_from, model_name, parts_from, usage_from
+
+name = "pi"
+
+_KINDS = {
+    "message",
+    "compaction",
+    "branch_summary",
+    "custom",
+    "custom_message",
+    "label",
+    "model_change",
+    "thinking_level_change",
+    "session_info",
+}
+
+
+def detect(head: Head) -> float:
+    if not head.records:
+        return 0.0
+    first = head.records[0]
+    if first.get("type") != "session" or not isinstance(first.get("id"), str):
+        return 0.0
+    if "cwd" in first and isinstance(first.get("timestamp"), str):
+        return 0.95
+    return 0.6 if any(record.get("type") in _KINDS for record in head.records[1:]) else 0.0
+
+
+def read(source: Source) -> Loaded:
+    header: Record | None = None
+    records: list[Record] = []
+    for number, record in source.records():
+        if record.get("type") != "session":
+            records.append(record)
+        elif header is None:
+            header = record
+        else:
+            source.problem(number, "a second session header: left out")
+    if header is None and not records:
+        raise FormatError(f"{source.name or 'the file'} holds no pi entries")
+    if header is None:
+        source.problem(1, "the session header is missing: entries are read as version 3")
+    migrate(records, _version(header), offset=0 if header is None else 1)
+    aliases = _aliases(records)
+    entries = _opening(header)
+    for index, record in enumerate(records):
+        entries.extend(_entries(record, index, aliases, source))
+    sound = source.loaded(entries)
+    folded = Folds(sound.entries).done()
+    return Loaded(tuple(folded), tuple(source.problems), _info(header, folded))
+
+
+def migrate(records: list[Record], version: int, *, offset: int = 1) -> None:
+    """Bring records (without the header) to version 3, in place. `offset`: the lines before them."""
+    for index, record in enumerate(records):
+        if not isinstance(record.get("id"), str):
+            record["id"] = index_id(index)
+        if version < 2 and not isinstance(record.get("parentId"), str):
+            record["parentId"] = records[index - 1]["id"] if index else None
+        message = record.get("message")
+        if version < 3 and isinstance(message, dict) and message.get("role") == "hookMessage":
+            message["role"] = "custom"
+    for record in records:
+        if record.get("type") == "compaction" and "firstKeptEntryIndex" in record:
+            at = record.pop("firstKeptEntryIndex")
+            if isinstance(at, int) and 0 <= at - offset < len(records):
+                record.setdefault("firstKeptEntryId", records[at - offset]["id"])
+
+
+def _version(header: Record | None) -> int:
+    version = header.get("version", 1) if header is not None else 3
+    return version if isinstance(version, int) else 1
+
+
+def _opening(header: Record | None) -> list[e.AnyEntry]:
+    if header is None:
+        return []
+    cwd = header.get("cwd")
+    info = e.Info(
+        id=f"{header.get('id', 'session')}~header",
+        time=seconds(header.get("timestamp")),
+        cwd=cwd if isinstance(cwd, str) else None,
+        meta={"pi": {key: value for key, value in header.items() if key != "version"}},
+    )
+    return [info]
+
+
+def _info(header: Record | None, entries: list[e.AnyEntry]) -> SessionInfo:
+    raw = header or {}
+    names = [entry.name for entry in entries if isinstance(entry, e.Info) and entry.name]
+    cwd = raw.get("cwd")
+    return SessionInfo(
+        id=str(raw.get("id", "session")),
+        created=seconds(raw.get("timestamp")),
+        updated=max((entry.time for entry in entries), default=0.0),
+        name=names[-1] if names else None,
+        cwd=cwd if isinstance(cwd, str) else None,
+        entries=len(entries),
+    )
+
+
+def _aliases(records: list[Record]) -> dict[str, str | None]:
+    """Entries of ours that have no place on a path, and where those hang that came after them."""
+    found: dict[str, str | None] = {}
+    for record in records:
+        if record.get("customType") == pi_write.CARRIED and "parent" not in _data(record):
+            parent = record.get("parentId")
+            found[record["id"]] = found.get(parent, parent) if isinstance(parent, str) else None
+    return found
+
+
+def _data(record: Record) -> Record:
+    data = record.get("data")
+    return cast("Record", data) if isinstance(data, dict) else {}
+
+
+def _entries(record: Record, index: int, aliases: dict[str, str | None], source: Source) -> list[e.AnyEntry]:
+    if record.get("customType") == pi_write.CARRIED:
+        try:
+            return [stored.decode(stored.dump_hostile(_data(record)))]
+        except FormatError as error:
+            source.problem(f"entry {record['id']}", f"{error}: kept as it is")
+    entry = _entry(record, index, aliases, source)
+    kind = record.get("type")
+    if kind == "label":
+        label, target = record.get("label"), record.get("targetId")
+        return [
+            entry,
+            e.Label(
+                id=f"{entry.id}~label",
+                time=entry.time,
+                target=target if isinstance(target, str) else None,
+                text=label if isinstance(label, str) else "",
+            ),
+        ]
+    if kind == "session_info" and isinstance(record.get("name"), str):
+        return [entry, e.Info(id=f"{entry.id}~info", time=entry.time, name=record["name"].strip())]
+    return [entry]
+
+
+def _entry(record: Record, index: int, aliases: dict[str, str | None], source: Source) -> e.AnyPathEntry:
+    """The path entry of one record, with the patch that gives the record back."""
+    parent = record.get("parentId")
+    if not isinstance(parent, str):
+        parent = None
+    place: dict[str, Any] = {
+        "id": record["id"],
+        "parent": aliases.get(parent, parent) if parent is not None else None,
+        "time": seconds(record.get("timestamp")),
+    }
+    made = _known(record, place)
+    if made is None:
+        kind = record.get("type")
+        if kind not in _KINDS or kind == "message":
+            source.problem(
+                f"entry {index}", f"of an unknown kind ({_kind(record)}): kept, not shown to a model"
+            )
+        return e.Other(**place, kind=str(kind), raw=record)
+    return _with_patch(made, record)
+
+
+def _kind(record: Record) -> str:
+    message = record.get("message")
+    role = cast("Record", message).get("role") if isinstance(message, dict) else None
+    return f"{record.get('type')} {role}" if role is not None else str(record.get("type"))
+
+
+def _known(record: Record, place: dict[str, Any]) -> e.AnyPathEntry | None:
+    match record:
+        case {"type": "message", "message": dict()}:
+            return _message_entry(cast("Record", record["message"]), place)
+        case {"type": "custom_message"}:
+            content = parts_from(record.get("content"))
+            return e.Note(**place, content=content, kind=str(record.get("customType", "")))
+        case {"type": "compaction", "summary": str(summary)}:
+            return e.Fold(
+                **place,
+                edits=(),
+                preset="pi",
+                summary=summary,
+                first_kept=_text(record.get("firstKeptEntryId")),
+                tokens_before=_number(record.get("tokensBefore")),
+                files=_files(record),
+                author="import:pi",
+            )
+        case {"type": "branch_summary", "summary": str(summary)}:
+            origin = _text(record.get("fromId"))
+            return e.BranchSummary(
+                **place, summary=summary, origin=origin, files=_files(record), author="import:pi"
+            )
+        case {"type": "model_change"}:
+            model = model_name(record.get("provider"), record.get("modelId"))
+            return e.ModelChange(**place, model=model) if model else None
+        case {"type": "thinking_level_change", "thinkingLevel": str(level)}:
+            return e.ModelChange(**place, thinking=level)
+        case _:
+            return None
+
+
+def _message_entry(raw: Record, place: dict[str, Any]) -> e.MessageEntry | e.Note | None:
+    if raw.get("role") == "custom":
+        content = parts_from(raw.get("content"))
+        return e.Note(**place, content=content, kind=str(raw.get("customType", "")))
+    message = message_from(raw)
+    if message is None:
+        return None
+    if not isinstance(message, m.Assistant):
+        return e.MessageEntry(**place, message=message)
+    usage = usage_from(raw.get("usage"))
+    model = model_name(raw.get("provider"), raw.get("model"))
+    return e.MessageEntry(**place, message=message, usage=usage, model=model)
+
+
+def _with_patch(entry: e.AnyPathEntry, record: Record) -> e.AnyPathEntry:
+    ours = pi_write.plain_record(entry)
+    # The tree may be mended: the patch must not bring the old parent back.
+    extra = patch.diff(ours, {**record, "parentId": entry.parent})
+    if not extra:
+        return entry
+    field = "details" if isinstance(entry, e.Fold) else "meta"
+    return msgspec.structs.replace(entry, **{field: {"pi": extra}})
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _number(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) and 0 <= value < 1e15 else 0
+
+
+def _files(record: Record) -> e.Files:
+    details = record.get("details")
+    raw: Record = cast("Record", details) if isinstance(details, dict) else {}
+    return e.Files(read=_names(raw.get("readFiles")), modified=_names(raw.get("modifiedFiles")))
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    items = cast("list[Any]", value) if isinstance(value, list) else []
+    return tuple(item for item in items if isinstance(item, str))

@@ -1,0 +1,203 @@
+"""pi's messages ⇄ ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from refold import messages as m
+
+Record = dict[str, Any]
+
+_STOPS: dict[str, m.Stop] = {
+    "stop": "end",
+    "length": "length",
+    "toolUse": "tool_use",
+    "error": "error",
+    "aborted": "aborted",
+}
+_STOPS_BACK = {ours: theirs for theirs, ours in _STOPS.items()}
+
+
+def iso(time: float) -> str:
+    """A time as JavaScript writes it."""
+    moment = datetime.fromtimestamp(round(time * 1000) / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def model_name(provider: Any, model: Any) -> str | None:
+    if not isinstance(model, str) or not model:
+        return None
+    return f"{provider}:{model}" if isinstance(provider, str) and provider else model
+
+
+def split_model(name: str | None) -> tuple[str, str]:
+    provider, colon, model = (name or "").partition(":")
+    return (provider, model) if colon else ("", provider)
+
+
+def usage_from(raw: Any) -> m.Usage | None:
+    """None for no usage, and for the zeros of a reply that never came."""
+    if not isinstance(raw, dict):
+        return None
+    known = cast("Record", raw)
+    counts = [_count(known.get(key)) for key in ("input", "output", "cacheRead", "cacheWrite")]
+    return m.Usage(*counts) if any(counts) else None
+
+
+def usage_to(usage: m.Usage) -> Record:
+    return {
+        "input": usage.input,
+        "output": usage.output,
+        "cacheRead": usage.cache_read,
+        "cacheWrite": usage.cache_write,
+        "totalTokens": usage.total,
+        "cost": dict.fromkeys(("input", "output", "cacheRead", "cacheWrite", "total"), 0),
+    }
+
+
+def parts_from(content: Any) -> m.Content:
+    if isinstance(content, str):
+        return m.content(content)
+    if not isinstance(content, list):
+        return ()
+    parts = cast("list[Any]", content)
+    return tuple(_part_from(cast("Record", part)) for part in parts if isinstance(part, dict))
+
+
+def parts_to(parts: Iterable[m.AnyPart]) -> list[Record]:
+    return [_part_to(part) for part in parts]
+
+
+def message_from(raw: Record) -> m.Message | None:
+    """Our message; None for a role we do not know."""
+    content = raw.get("content")
+    match raw.get("role"):
+        case "user":
+            return m.User(parts_from(content))
+        case "assistant":
+            stop = raw.get("stopReason")
+            error = raw.get("errorMessage")
+            return m.Assistant(
+                parts_from(content),
+                stop=_STOPS.get(stop, "other") if isinstance(stop, str) else None,
+                error=error if isinstance(error, str) else None,
+            )
+        case "toolResult":
+            name = raw.get("toolName")
+            return m.Result(
+                str(raw.get("toolCallId", "")),
+                parts_from(content),
+                name if isinstance(name, str) else None,
+                raw.get("isError") is True,
+            )
+        case "bashExecution":
+            return _bash_from(raw)
+        case _:
+            return None
+
+
+def message_to(message: m.Message, *, usage: m.Usage | None = None, model: str | None = None) -> Record:
+    match message:
+        case m.User():
+            return {"role": "user", "content": parts_to(message.content)}
+        case m.Assistant():
+            return _assistant_to(message, usage, model)
+        case m.Result():
+            return {
+                "role": "toolResult",
+                "toolCallId": message.call_id,
+                "toolName": message.name or "",
+                "content": parts_to(message.content),
+                "isError": message.is_error,
+            }
+        case m.Bash():
+            return _bash_to(message)
+        case m.System():
+            return {"role": "system", "content": parts_to(message.content)}
+
+
+def _assistant_to(message: m.Assistant, usage: m.Usage | None, model: str | None) -> Record:
+    provider, name = split_model(model)
+    raw: Record = {
+        "role": "assistant",
+        "content": parts_to(message.content),
+        "provider": provider,
+        "model": name,
+        "usage": usage_to(usage or m.Usage()),
+        "stopReason": _STOPS_BACK.get(message.stop or "end", "stop"),
+    }
+    if message.error is not None:
+        raw["errorMessage"] = message.error
+    return raw
+
+
+def _bash_from(raw: Record) -> m.Bash:
+    code = raw.get("exitCode")
+    return m.Bash(
+        str(raw.get("command", "")),
+        str(raw.get("output", "")),
+        code if isinstance(code, int) else None,
+        raw.get("cancelled") is True,
+        raw.get("truncated") is True,
+        raw.get("excludeFromContext") is True,
+    )
+
+
+def _bash_to(message: m.Bash) -> Record:
+    raw: Record = {
+        "role": "bashExecution",
+        "command": message.command,
+        "output": message.output,
+        "cancelled": message.cancelled,
+        "truncated": message.truncated,
+    }
+    if message.exit_code is not None:
+        raw["exitCode"] = message.exit_code
+    if message.hidden:
+        raw["excludeFromContext"] = True
+    return raw
+
+
+def _part_from(part: Record) -> m.AnyPart:
+    match part:
+        case {"type": "text", "text": str(text)}:
+            return m.Text(text)
+        case {"type": "thinking", "thinking": str(text)}:
+            signature = part.get("thinkingSignature")
+            seal = signature if isinstance(signature, str) else None
+            return m.Thinking(text, data=seal) if part.get("redacted") is True else m.Thinking(text, seal)
+        case {"type": "toolCall", "name": str(name), "arguments": dict()}:
+            return m.Call(str(part.get("id", "")), name, part["arguments"])
+        case {"type": "image", "data": str(data)}:
+            kind = part.get("mimeType")
+            return m.Image(kind if isinstance(kind, str) else "image/png", data)
+        case _:
+            return m.Opaque(part)
+
+
+def _part_to(part: m.AnyPart) -> Record:
+    match part:
+        case m.Text():
+            return {"type": "text", "text": part.text}
+        case m.Thinking():
+            raw: Record = {"type": "thinking", "thinking": part.text}
+            if part.data is not None or part.signature is not None:
+                raw["thinkingSignature"] = part.data if part.data is not None else part.signature
+            if part.data is not None:
+                raw["redacted"] = True
+            return raw
+        case m.Image(data=None):
+            return {"type": "text", "text": f"[image: {part.url or 'missing'}]"}
+        case m.Image():
+            return {"type": "image", "data": part.data, "mimeType": part.media_type}
+        case m.Call():
+            arguments = part.arguments if part.raw is None else {"input": part.raw}
+            return {"type": "toolCall", "id": part.id, "name": part.name, "arguments": arguments}
+        case m.Opaque():
+            return part.raw
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
