@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from math import isfinite
 from typing import Any, TypeAlias, cast
 
 import msgspec
@@ -119,22 +120,50 @@ def image_url(image: Image) -> str | None:
     return image.url or None
 
 
-def as_messages(shown: Shown) -> list[Message]:
-    return [s.message if isinstance(s, Item) else s for s in shown]
+def clean(text: str) -> str:
+    """Text that can be sent: half characters (lone surrogates) are replaced."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
-def call_arguments(call: Call) -> dict[str, Any]:
-    return call.arguments if call.raw is None else {MALFORMED: call.raw}
+def fresh(value: Any) -> Any:
+    """A copy that the caller may change, fit for JSON."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {clean(str(k)): fresh(v) for k, v in cast(Wire, value).items()}
+    if isinstance(value, (list, tuple)):
+        return [fresh(v) for v in cast(Iterable[Any], value)]
+    if isinstance(value, float) and not isfinite(value):
+        return None
+    return value
+
+
+def call_json(call: Call) -> str:
+    """The arguments as a JSON text that every server can parse."""
+    if call.raw is None:
+        return clean(compact_json(call.arguments))
+    return compact_json({MALFORMED: clean(call.raw)})
+
+
+def call_object(call: Call) -> Wire:
+    """The arguments as an object of the caller's own."""
+    return fresh(call.arguments) if call.raw is None else {MALFORMED: clean(call.raw)}
 
 
 def describe(raw: Wire) -> str:
     """An opaque part where the dialect has no place for it: its own text, or what it was."""
     text = raw.get("text")
     if isinstance(text, str) and text.strip():
-        return text
+        return clean(text)
     name = raw.get("filename") or raw.get("title") or raw.get("name")
     suffix = f" {name}" if isinstance(name, str) else ""
-    return f"[{raw.get('type') or 'content'}{suffix}: not shown here]"
+    return clean(f"[{raw.get('type') or 'content'}{suffix}: not shown here]")
 
 
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
@@ -145,8 +174,16 @@ def wire_id(id: str, limit: int = 64) -> str:
     """The id as every provider takes it. Deterministic; different ids stay different."""
     if len(id) <= limit and _ID.fullmatch(id):
         return id
-    mark = hashlib.blake2b(id.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
-    return f"{_BAD.sub('_', id[: limit - 9])}_{mark}"
+    return f"{_BAD.sub('_', id[: limit - 9])}_{_mark(id)}"
+
+
+def short_id(id: str, limit: int) -> str:
+    """The id of a dialect that takes any characters, but not any number of them."""
+    return id if len(id) <= limit and id.isascii() else f"{_BAD.sub('_', id[: limit - 9])}_{_mark(id)}"
+
+
+def _mark(id: str) -> str:
+    return hashlib.blake2b(id.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
 
 
 def wire_name(name: str) -> str:

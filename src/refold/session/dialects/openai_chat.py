@@ -8,8 +8,12 @@ from typing import Any
 from refold.messages import (
     AnyPart,
     Assistant,
+    Bash,
     Call,
+    Content,
+    Image,
     Message,
+    Opaque,
     Result,
     Stop,
     System,
@@ -21,15 +25,24 @@ from refold.messages import (
 from refold.session.dialects.common import (
     MESSAGES,
     Reply,
+    Shown,
     Wire,
     as_dict,
     as_list,
+    call_json,
+    clean,
+    describe,
+    fresh,
+    image_url,
     opaque,
     parse_arguments,
     parse_image,
     parts_of,
+    short_id,
     text_field,
+    wire_name,
 )
+from refold.session.items import Item
 
 _STOPS: dict[str, Stop] = {
     "stop": "end",
@@ -132,3 +145,109 @@ def _usage(given: Any) -> Usage | None:
     cached = details.get("cached_tokens") or raw.get("prompt_cache_hit_tokens") or 0
     prompt = raw.get("prompt_tokens") or 0
     return Usage(max(0, prompt - cached), raw.get("completion_tokens") or 0, cached)
+
+
+# ── writing ─────────────────────────────────────────────────────────────────────────────────────
+
+_PASSED = {"file": "file", "input_audio": "input_audio"}
+"""Parts of the dialect that we do not model go through as they came; the value is what they need."""
+_ID_LIMIT = 40
+
+
+def render(shown: Shown, *, system: str | None = None) -> list[Wire]:
+    """Repaired messages as chat messages: fresh dicts, the caller may change them.
+
+    Thinking has no place here. Pictures of tool results follow their batch in a user message, since tool
+    messages carry text only.
+    """
+    wire: list[Wire] = [{"role": "system", "content": clean(system)}] if system else []
+    pictures: list[Wire] = []
+    waiting = 0  # results the last batch still lacks
+    for one in shown:
+        message = one.message if type(one) is Item else one
+        if isinstance(message, Result):
+            waiting -= 1
+            wire.append(_tool_message(message, pictures))
+            continue
+        if pictures:
+            wire.append({"role": "user", "content": pictures})
+            pictures = []
+        if isinstance(message, Assistant):
+            said = _assistant_message(message)
+            waiting = len(said.get("tool_calls", ()))
+            if len(said) > 1:
+                wire.append(said)
+        elif not isinstance(message, Bash):
+            wire.append({"role": message.role, "content": _content(message.content)})
+        elif not message.hidden:
+            wire.append({"role": "user", "content": clean(message.text)})
+    if pictures and waiting <= 0:
+        wire.append({"role": "user", "content": pictures})
+    return wire
+
+
+def _content(content: Content) -> str | list[Wire]:
+    if len(content) == 1:
+        part = content[0]
+        if type(part) is Text:
+            return clean(part.text)
+    return [w for p in content if (w := _wire_part(p)) is not None] or ""
+
+
+def _wire_part(part: AnyPart) -> Wire | None:
+    if isinstance(part, Text):
+        return {"type": "text", "text": clean(part.text)} if part.text else None
+    if isinstance(part, Image):
+        url = image_url(part)
+        return _text("[image]") if url is None else {"type": "image_url", "image_url": {"url": url}}
+    if isinstance(part, Opaque):
+        needs = _PASSED.get(str(part.raw.get("type")))
+        passes = needs is not None and isinstance(part.raw.get(needs), dict)
+        return fresh(part.raw) if passes else _text(describe(part.raw))
+    return None
+
+
+def _text(text: str) -> Wire:
+    return {"type": "text", "text": text}
+
+
+def _only_text(content: Content) -> str | list[Wire]:
+    """Content of a message that may hold nothing but text; a string where one will do."""
+    texts: list[str] = []
+    for part in content:
+        if isinstance(part, Text):
+            if part.text:
+                texts.append(clean(part.text))
+        elif isinstance(part, Opaque):
+            texts.append(describe(part.raw))
+        elif isinstance(part, Image):
+            texts.append("[image]")
+    return [_text(t) for t in texts] if len(texts) > 1 else "".join(texts)
+
+
+def _assistant_message(message: Assistant) -> Wire:
+    said: Wire = {"role": "assistant"}
+    content = _only_text(message.content)
+    calls = [_wire_call(p) for p in message.content if type(p) is Call]
+    if content:
+        said["content"] = content
+    if calls:
+        said.setdefault("content", None)
+        said["tool_calls"] = calls
+    return said
+
+
+def _wire_call(call: Call) -> Wire:
+    function = {"name": wire_name(call.name), "arguments": call_json(call)}
+    return {"id": short_id(call.id, _ID_LIMIT), "type": "function", "function": function}
+
+
+def _tool_message(message: Result, pictures: list[Wire]) -> Wire:
+    id = short_id(message.call_id, _ID_LIMIT)
+    content = message.content
+    shown = [w for p in content if type(p) is Image and (w := _wire_part(p)) and w["type"] == "image_url"]
+    if shown:
+        pictures.append(_text(f"Pictures of the tool result {id}:"))
+        pictures.extend(shown)
+        content = tuple(p for p in content if type(p) is not Image) or (Text("(the pictures follow)"),)
+    return {"role": "tool", "tool_call_id": id, "content": _only_text(content)}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from refold.messages import (
     AnyPart,
     Assistant,
+    Bash,
     Call,
+    Content,
+    Image,
     Message,
     Opaque,
     Result,
@@ -22,15 +26,24 @@ from refold.messages import (
 from refold.session.dialects.common import (
     MESSAGES,
     Reply,
+    Shown,
     Wire,
     as_dict,
     as_list,
+    call_json,
+    clean,
+    describe,
+    fresh,
+    image_url,
     opaque,
     parse_arguments,
     parse_image,
     parts_of,
+    short_id,
     text_field,
+    wire_name,
 )
+from refold.session.items import Item
 
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
 _CUT: dict[str, Stop] = {"max_output_tokens": "length", "content_filter": "refusal"}
@@ -133,3 +146,98 @@ def _usage(given: Any) -> Usage | None:
     raw = as_dict(given)
     cached = as_dict(raw.get("input_tokens_details") or {}).get("cached_tokens") or 0
     return Usage(max(0, (raw.get("input_tokens") or 0) - cached), raw.get("output_tokens") or 0, cached)
+
+
+# ── writing ─────────────────────────────────────────────────────────────────────────────────────
+
+_PASSED_PARTS = ("input_file", "input_audio")
+_PASSED_ITEMS = re.compile(r"(?:web_search|file_search|computer|code_interpreter|image_generation)_call")
+
+
+def render(shown: Shown, *, system: str | None = None) -> list[Wire]:
+    """Repaired messages as input items: fresh dicts, the caller may change them.
+
+    Reasoning is sent back where it came sealed (with its id and encrypted content) and the item it led to
+    follows; calls carry no item ids, so none of them demands reasoning that is gone.
+    """
+    wire: list[Wire] = [_message("system", clean(system))] if system else []
+    for one in shown:
+        message = one.message if type(one) is Item else one
+        if isinstance(message, Assistant):
+            _put_reply(message, wire)
+        elif isinstance(message, Result):
+            wire.append(_output(message))
+        elif not isinstance(message, Bash):
+            wire.append(_message(message.role, _content(message.content)))
+        elif not message.hidden:
+            wire.append(_message("user", clean(message.text)))
+    return wire
+
+
+def _message(role: str, content: Any) -> Wire:
+    return {"type": "message", "role": role, "content": content}
+
+
+def _content(content: Content) -> str | list[Wire]:
+    if len(content) == 1:
+        part = content[0]
+        if type(part) is Text:
+            return clean(part.text)
+    return [w for p in content if (w := _wire_part(p)) is not None] or ""
+
+
+def _wire_part(part: AnyPart) -> Wire | None:
+    if isinstance(part, Text):
+        return _text(clean(part.text)) if part.text else None
+    if isinstance(part, Image):
+        url = image_url(part)
+        if url is None:
+            return _text("[image]")
+        return {"type": "input_image", "image_url": url, "detail": "auto"}
+    if isinstance(part, Opaque):
+        return fresh(part.raw) if part.raw.get("type") in _PASSED_PARTS else _text(describe(part.raw))
+    return None
+
+
+def _text(text: str) -> Wire:
+    return {"type": "input_text", "text": text}
+
+
+def _put_reply(message: Assistant, wire: list[Wire]) -> None:
+    reasoning: list[Wire] = []  # waits for the item it led to
+    for part in message.content:
+        if isinstance(part, Thinking):
+            if part.id and part.data:
+                reasoning.append(_reasoning(part, part.data))
+            continue
+        item = _reply_item(part)
+        if item is not None:
+            wire.extend(reasoning)
+            reasoning = []
+            wire.append(item)
+
+
+def _reply_item(part: AnyPart) -> Wire | None:
+    if isinstance(part, Call):
+        return {
+            "type": "function_call",
+            "call_id": short_id(part.id, 64),
+            "name": wire_name(part.name),
+            "arguments": call_json(part),
+        }
+    if isinstance(part, Text):
+        return _message("assistant", clean(part.text)) if part.text and not part.text.isspace() else None
+    if isinstance(part, Opaque):
+        passes = _PASSED_ITEMS.fullmatch(str(part.raw.get("type"))) and part.raw.get("id")
+        return fresh(part.raw) if passes else _message("assistant", describe(part.raw))
+    return _message("assistant", "[image]")
+
+
+def _reasoning(part: Thinking, sealed: str) -> Wire:
+    summary = [{"type": "summary_text", "text": clean(part.text)}] if part.text else []
+    return {"type": "reasoning", "id": part.id, "summary": summary, "encrypted_content": sealed}
+
+
+def _output(message: Result) -> Wire:
+    output = _content(message.content)
+    return {"type": "function_call_output", "call_id": short_id(message.call_id, 64), "output": output}

@@ -1,0 +1,55 @@
+"""The rules of the wire, one per file.
+
+Each rule says where a cut is `legal` (directly before `items[index]`, everything before it going away),
+how to `repair` a list that breaks it, and which `violations` there are. Cuts that a planner may make are
+the intersection. Rules judge what they are given: with a fold's replacement in place they judge that.
+
+Repairing keeps objects that are right as they are, makes nothing up at random and reads left to right, so
+the repaired form of a settled prefix is a prefix of the repaired whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from refold.session.invariants import alternation, batches, empty, first_user, pairs, thinking
+from refold.session.items import Item
+
+__all__ = ["WIRE", "Rule", "alternation", "legal", "repair", "settled", "violations"]
+
+
+class Rule(Protocol):
+    """What each module of this package is."""
+
+    def legal(self, items: Sequence[Item], index: int) -> bool: ...
+    def repair(self, items: list[Item]) -> list[Item]: ...
+    def violations(self, items: Sequence[Item]) -> list[str]: ...
+
+
+WIRE: tuple[Rule, ...] = (empty, batches, pairs, thinking, first_user)
+
+
+def legal(items: Sequence[Item], index: int, rules: Sequence[Rule] = WIRE) -> bool:
+    """May everything before `items[index]` go? `index` may be `len(items)`."""
+    return all(rule.legal(items, index) for rule in rules)
+
+
+def repair(items: Sequence[Item], dialect: str | None = None) -> list[Item]:
+    """The items as a provider takes them; objects that are right stay the same. `dialect`: `openai`,
+    `responses` or `anthropic`; without one, everything but alternation, in its strictest form."""
+    repaired = batches.repair(empty.repair(list(items)))
+    repaired = pairs.repair(repaired, unique=dialect != "openai")
+    repaired = first_user.repair(thinking.repair(repaired))
+    return alternation.repair(repaired) if dialect == "anthropic" else repaired
+
+
+def violations(items: Sequence[Item], rules: Sequence[Rule] = WIRE) -> list[str]:
+    """What is wrong, one sentence each. A batch that is open at the very end is not wrong."""
+    return [text for rule in rules for text in rule.violations(items)]
+
+
+def settled(items: Sequence[Item]) -> bool:
+    """No call at the end waits for its result."""
+    batch = batches.around(items, len(items))
+    return batch is None or not batch.open(items)

@@ -1,0 +1,46 @@
+"""Rule, where the dialect demands it: the two sides take turns.
+
+Results, notes and user messages are one side and become blocks of one message when they are rendered;
+here two replies in a row become one. Not part of `WIRE`: it is a matter of the dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from refold.messages import Assistant
+from refold.session.invariants.batches import joined
+from refold.session.items import Item
+
+
+def legal(items: Sequence[Item], index: int) -> bool:
+    """Always: what is put in front of a cut can be joined with what follows."""
+    return 0 <= index <= len(items)
+
+
+def repair(items: list[Item]) -> list[Item]:
+    if not _pairs(items):
+        return items
+    repaired: list[Item] = []
+    run: list[Item] = []
+    for item in items:
+        if isinstance(item.message, Assistant):
+            run.append(item)
+            continue
+        repaired.extend(_flush(run))
+        run = []
+        repaired.append(item)
+    return repaired + _flush(run)
+
+
+def violations(items: Sequence[Item]) -> list[str]:
+    return [f"items[{i}]: two assistant messages in a row" for i in _pairs(items)]
+
+
+def _pairs(items: Sequence[Item]) -> list[int]:
+    replies = [isinstance(item.message, Assistant) for item in items]
+    return [i for i in range(1, len(items)) if replies[i] and replies[i - 1]]
+
+
+def _flush(run: list[Item]) -> list[Item]:
+    return [joined(run)] if len(run) > 1 else run

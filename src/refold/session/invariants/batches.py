@@ -1,0 +1,175 @@
+"""Rule: parallel calls stay together.
+
+The calls of one reply are one batch; its results follow directly, in the order of the calls. A reply that
+reached us in pieces (one call per message) is put together again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from refold.messages import Assistant, Call, Result
+from refold.session.invariants.empty import BROKEN, blank
+from refold.session.items import Item
+
+
+@dataclass(slots=True)
+class Batch:
+    """The calls of one reply and the results that stand behind it. Numbers are positions in the items."""
+
+    heads: list[int]
+    calls: list[Call]
+    given: list[int | None]
+    """Per call: where its result is."""
+    extras: list[int]
+    """Results behind the batch that answer none of its calls (any more)."""
+    blanks: list[int]
+    """Messages in between that the model does not see."""
+    end: int
+    """The first item that is no part of it: the one that closes it, or the end."""
+
+    @property
+    def results(self) -> list[int]:
+        return [g for g in self.given if g is not None]
+
+    def open(self, items: Sequence[Item]) -> bool:
+        """Results may still come."""
+        return self.end == len(items) and None in self.given
+
+
+def calls_of(message: object) -> list[Call]:
+    return [p for p in message.content if type(p) is Call] if isinstance(message, Assistant) else []
+
+
+def read(items: Sequence[Item], start: int) -> Batch:
+    """The batch whose first assistant message is `items[start]`."""
+    heads, results, blanks, end = _extent(items, start)
+    calls = [call for h in heads for call in calls_of(items[h].message)]
+    given: list[int | None] = [None] * len(calls)
+    waiting: dict[str, list[int]] = {}
+    for number, call in enumerate(calls):
+        waiting.setdefault(call.id, []).append(number)
+    extras: list[int] = []
+    for position in results:
+        message = items[position].message
+        numbers = waiting.get(message.call_id) if isinstance(message, Result) else None
+        if numbers:
+            given[numbers.pop(0)] = position
+        else:
+            extras.append(position)
+    return Batch(heads, calls, given, extras, blanks, end)
+
+
+def plain(items: Sequence[Item], start: int, calls: list[Call]) -> int:
+    """The end of the batch at `start` if it is as it should be (the usual case, told quickly); else 0."""
+    end = start + 1 + len(calls)
+    if end > len(items):
+        return 0
+    for position, call in enumerate(calls, start + 1):
+        message = items[position].message
+        if type(message) is not Result or message.call_id != call.id:
+            return 0
+    if end < len(items) and type(items[end].message) is Result:
+        return 0
+    return end
+
+
+def around(items: Sequence[Item], index: int) -> Batch | None:
+    """The batch that a cut directly before `items[index]` might split. Scans this batch only."""
+    start: int | None = None
+    for i in range(index - 1, -1, -1):
+        message = items[i].message
+        if calls_of(message):
+            if start is not None and not _continues(message):
+                break
+            start = i
+        elif not blank(message) and (start is not None or not isinstance(message, Result)):
+            break
+    return None if start is None else read(items, start)
+
+
+def legal(items: Sequence[Item], index: int) -> bool:
+    """Not between the pieces of a batch, nor between the results of parallel calls."""
+    batch = around(items, index)
+    if batch is None or len(batch.calls) == 1:
+        return True  # a single call is a matter of pairs
+    return index > max([*batch.heads, *batch.results]) and not batch.open(items)
+
+
+def repair(items: list[Item]) -> list[Item]:
+    repaired: list[Item] = []
+    changed = False
+    i = 0
+    while i < len(items):
+        item = items[i]
+        calls = calls_of(item.message)
+        if not calls:
+            repaired.append(item)
+            i += 1
+            continue
+        end = plain(items, i, calls)
+        if end:
+            repaired.extend(items[i:end])
+        else:
+            batch = read(items, i)
+            end = batch.end
+            order = [*batch.blanks, *batch.results, *batch.extras]
+            changed = changed or order != list(range(i + 1, end))
+            repaired.append(item if len(batch.heads) == 1 else joined([items[h] for h in batch.heads]))
+            repaired.extend(items[g] for g in order)
+        i = end
+    return repaired if changed else items
+
+
+def violations(items: Sequence[Item]) -> list[str]:
+    found: list[str] = []
+    for batch in _batches(items):
+        at = f"items[{batch.heads[0]}]"
+        if len(batch.heads) > 1:
+            found.append(f"{at}: the calls of one reply are spread over {len(batch.heads)} messages")
+        order = batch.results
+        if order != sorted(order) or any(e < g for e in batch.extras for g in order[-1:]):
+            found.append(f"{at}: the results are not directly behind their calls, in the order of the calls")
+    return found
+
+
+def joined(pieces: Sequence[Item]) -> Item:
+    """Several assistant items as one."""
+    content = tuple(p for piece in pieces for p in piece.message.parts)
+    last = pieces[-1].message
+    stop = last.stop if isinstance(last, Assistant) else None
+    fold = next((p.fold for p in pieces if p.fold is not None), None)
+    return Item(Assistant(content, stop), tuple(e for p in pieces for e in p.entries), fold)
+
+
+def _batches(items: Sequence[Item]) -> Iterator[Batch]:
+    i = 0
+    while i < len(items):
+        if calls_of(items[i].message):
+            batch = read(items, i)
+            yield batch
+            i = batch.end
+        else:
+            i += 1
+
+
+def _continues(message: object) -> bool:
+    """Another message with calls directly behind this one is a piece of the same reply. A reply that broke
+    off is not continued: what follows is a new attempt."""
+    return isinstance(message, Assistant) and message.stop not in BROKEN
+
+
+def _extent(items: Sequence[Item], start: int) -> tuple[list[int], list[int], list[int], int]:
+    heads, results, blanks = [start], list[int](), list[int]()
+    for i in range(start + 1, len(items)):
+        message = items[i].message
+        if isinstance(message, Result):
+            results.append(i)
+        elif not results and calls_of(message) and _continues(items[heads[-1]].message):
+            heads.append(i)
+        elif blank(message):
+            blanks.append(i)
+        else:
+            return heads, results, blanks, i
+    return heads, results, blanks, len(items)

@@ -1,0 +1,72 @@
+"""Rule: no message without content.
+
+Providers refuse empty messages and blank text blocks. A reply of which only the thinking is left belongs
+to the assistant message that follows it; without one it cannot be sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from refold.messages import Assistant, Bash, Message, Result, Text, Thinking
+from refold.session.items import Item
+
+BROKEN = ("error", "aborted")
+
+
+def blank(message: Message) -> bool:
+    """Nothing of this message is visible on the wire by itself."""
+    kind = type(message)
+    if kind is Result:
+        return False
+    if isinstance(message, Bash):
+        return message.hidden
+    for part in message.parts:
+        if isinstance(part, Text):
+            if part.text and not part.text.isspace():
+                return False
+        elif not isinstance(part, Thinking):
+            return False
+    return True
+
+
+def legal(items: Sequence[Item], index: int) -> bool:
+    """A message that is not shown never stands in the way of a cut."""
+    return 0 <= index <= len(items)
+
+
+def repair(items: list[Item]) -> list[Item]:
+    if not any(blank(item.message) for item in items):
+        return items
+    kept: list[Item] = []
+    waiting: list[Item] = []  # thinking whose message may follow
+    for item in items:
+        message = item.message
+        if not blank(message):
+            if waiting and isinstance(message, Assistant):
+                item = _joined(waiting, item, message)
+            waiting = []
+            kept.append(item)
+        elif isinstance(message, Assistant) and _thinks(message):
+            waiting.append(item)
+    return kept
+
+
+def violations(items: Sequence[Item]) -> list[str]:
+    return [
+        f"items[{i}]: a {x.message.role} message without content"
+        for i, x in enumerate(items)
+        if blank(x.message)
+    ]
+
+
+def _thinks(message: Assistant) -> bool:
+    return message.stop not in BROKEN and any(isinstance(p, Thinking) for p in message.content)
+
+
+def _joined(waiting: list[Item], item: Item, message: Assistant) -> Item:
+    thoughts = tuple(p for w in waiting for p in w.message.parts if isinstance(p, Thinking))
+    entries = tuple(e for w in waiting for e in w.entries) + item.entries
+    return Item(msgspec.structs.replace(message, content=thoughts + message.content), entries, item.fold)

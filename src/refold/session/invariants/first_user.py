@@ -1,0 +1,38 @@
+"""Rule: the first message that is not a system message comes from the user."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from refold.messages import Assistant, Result, System, Text, User
+from refold.session.invariants.empty import blank
+from refold.session.items import Item
+
+STAND_IN = User((Text("(the conversation goes on from here)"),))
+
+
+def legal(items: Sequence[Item], index: int) -> bool:
+    """Always: what a fold puts in front comes from the user's side, and a stand-in loses nothing."""
+    return 0 <= index <= len(items)
+
+
+def repair(items: list[Item]) -> list[Item]:
+    at = _wrong(items)
+    return items if at is None else [*items[:at], Item(STAND_IN), *items[at:]]
+
+
+def violations(items: Sequence[Item]) -> list[str]:
+    at = _wrong(items)
+    return (
+        []
+        if at is None
+        else [f"items[{at}]: the conversation starts with a {items[at].message.role} message"]
+    )
+
+
+def _wrong(items: Sequence[Item]) -> int | None:
+    for i, item in enumerate(items):
+        message = item.message
+        if not isinstance(message, System) and not blank(message):
+            return i if isinstance(message, (Assistant, Result)) else None
+    return None

@@ -1,0 +1,161 @@
+"""Rule: every call has exactly one result, every result its call.
+
+A missing result gets a stand-in, but only once a later message closes the call: as long as the batch is at
+the very end, results may still come. A result that arrives after that, a second one for the same call and
+one that nobody asked for are shown where they arrived, as a note. Ids that occur again are renamed.
+Everything is derived from what came before, so a settled prefix is repaired the same way forever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from refold.messages import Assistant, Call, Result, Text, Thinking, User
+from refold.session.dialects.frames import frame
+from refold.session.invariants.batches import Batch, around, calls_of, plain, read
+from refold.session.items import Item
+
+MISSING = "(no result was recorded for this call)"
+LATE = "unpaired_tool_result"
+
+
+def stand_in(call: Call) -> Result:
+    """What a call gets that was never answered."""
+    return Result(call.id, (Text(MISSING),), call.name, is_error=True)
+
+
+def note(result: Result) -> User:
+    """A result that belongs to no open call, as a record."""
+    text = frame(LATE, result.text, call=result.call_id, tool=result.name)
+    others = (p for p in result.content if not isinstance(p, (Text, Thinking)))
+    return User((Text(text), *others))
+
+
+def is_stand_in(item: Item) -> bool:
+    """This item was made up for a call without a result."""
+    message = item.message
+    return isinstance(message, Result) and not item.entries and message.text == MISSING
+
+
+def legal(items: Sequence[Item], index: int) -> bool:
+    """Not between a call and its result, and not behind a call whose result may still come."""
+    batch = around(items, index)
+    if batch is None:
+        return True
+    return not batch.open(items) and all(g is None or g < index for g in batch.given)
+
+
+def repair(items: list[Item], *, unique: bool = True) -> list[Item]:
+    """`unique`: ids must differ over the whole conversation, not only inside a batch."""
+    walk = _Walk(items, unique)
+    repaired = walk.run()
+    return repaired if walk.problems else items
+
+
+def violations(items: Sequence[Item], *, unique: bool = True) -> list[str]:
+    walk = _Walk(list(items), unique)
+    walk.run()
+    return walk.problems
+
+
+class _Walk:
+    """One pass over the items. Every change is a problem with a sentence."""
+
+    def __init__(self, items: list[Item], unique: bool) -> None:
+        self.items = items
+        self.unique = unique
+        self.repaired: list[Item] = []
+        self.problems: list[str] = []
+        self.used: set[str] = set()
+        self.counts: dict[str, int] = {}
+
+    def run(self) -> list[Item]:
+        items = self.items
+        i = 0
+        while i < len(items):
+            message = items[i].message
+            if calls := calls_of(message):
+                i = self._plain(i, calls) or self._batch(read(items, i))
+                continue
+            if type(message) is Result:
+                self._note(i, message)
+            else:
+                self.repaired.append(items[i])
+            i += 1
+        return self.repaired
+
+    def _plain(self, start: int, calls: list[Call]) -> int:
+        """The usual case: all as it should be, ids new."""
+        end = plain(self.items, start, calls)
+        ids = {call.id for call in calls}
+        if not end or len(ids) < len(calls) or "" in ids or (self.unique and ids & self.used):
+            return 0
+        if self.unique:
+            self.used |= ids
+        self.repaired.extend(self.items[start:end])
+        return end
+
+    def _batch(self, batch: Batch) -> int:
+        if not self.unique:
+            self.used, self.counts = set(), {}
+        calls = [call for head in batch.heads for call in self._head(head)]
+        self.repaired.extend(self.items[i] for i in batch.blanks)
+        extras = [i for i in batch.extras if not self._repeated(i, batch)]
+        closed = batch.end < len(self.items) or bool(extras)
+        for call, given in zip(calls, batch.given, strict=True):
+            if given is not None:
+                self._answer(call, given)
+            elif closed:
+                self.problems.append(f"items[{batch.heads[0]}]: no result for the call {call.id!r}")
+                self.repaired.append(Item(stand_in(call)))
+        for i in extras:
+            message = self.items[i].message
+            if isinstance(message, Result):
+                self._note(i, message)
+        return batch.end
+
+    def _head(self, position: int) -> list[Call]:
+        """Puts an assistant message with ids nobody used before; gives its calls."""
+        item = self.items[position]
+        parts = tuple(self._fresh(p, position) if type(p) is Call else p for p in item.message.parts)
+        message = item.message
+        if isinstance(message, Assistant) and parts != message.content:
+            item = Item(msgspec.structs.replace(message, content=parts), item.entries, item.fold)
+        self.repaired.append(item)
+        return calls_of(item.message)
+
+    def _fresh(self, call: Call, position: int) -> Call:
+        id = call.id or "call"
+        if id in self.used:
+            number = self.counts.get(id, 1) + 1
+            while f"{id}_{number}" in self.used:
+                number += 1
+            self.counts[id] = number
+            id = f"{id}_{number}"
+        self.used.add(id)
+        if id == call.id:
+            return call
+        self.problems.append(f"items[{position}]: the call id {call.id!r} was used before")
+        return msgspec.structs.replace(call, id=id)
+
+    def _answer(self, call: Call, position: int) -> None:
+        item = self.items[position]
+        message = item.message
+        if isinstance(message, Result) and message.call_id != call.id:
+            item = Item(msgspec.structs.replace(message, call_id=call.id), item.entries, item.fold)
+        self.repaired.append(item)
+
+    def _repeated(self, position: int, batch: Batch) -> bool:
+        """The same result again, word for word, of a call of this batch: said once is enough."""
+        message = self.items[position].message
+        same = any(g is not None and self.items[g].message == message for g in batch.given)
+        if same:
+            self.problems.append(f"items[{position}]: the same result twice")
+        return same
+
+    def _note(self, position: int, message: Result) -> None:
+        self.problems.append(f"items[{position}]: no open call for the result {message.call_id!r}")
+        item = self.items[position]
+        self.repaired.append(Item(note(message), item.entries, item.fold))

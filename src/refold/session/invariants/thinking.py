@@ -1,0 +1,88 @@
+"""Rule: signed thinking stays with the tool loop it belongs to, unchanged.
+
+While a model works through tool calls, the provider wants the thinking that started the loop back. A cut
+inside such a loop is legal only directly before a reply that starts with signed thinking of its own.
+Thinking is dropped only where it cannot be valid: at the very end of a message, behind everything it led to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from refold.messages import Assistant, Message, Result, Text, Thinking
+from refold.session.invariants.empty import blank
+from refold.session.items import Item
+
+
+def signed(part: object) -> bool:
+    return isinstance(part, Thinking) and bool(part.signature or part.data)
+
+
+def starts_signed(message: Message) -> bool:
+    """The first thing this reply shows is thinking the provider can verify."""
+    for part in message.parts:
+        if isinstance(part, Text) and not part.text.strip():
+            continue
+        return signed(part)
+    return False
+
+
+def legal(items: Sequence[Item], index: int) -> bool:
+    here = next((i for i in range(index, len(items)) if not blank(items[i].message)), None)
+    if here is None:
+        return True
+    message = items[here].message
+    if not isinstance(message, (Assistant, Result)) or starts_signed(message):
+        return True
+    for i in range(here - 1, -1, -1):
+        before = items[i].message
+        if isinstance(before, Assistant):
+            if any(signed(p) for p in before.content):
+                return i >= index  # thinking that is kept, waiting for the message it belongs to
+        elif not isinstance(before, Result) and not blank(before):
+            return True
+    return True
+
+
+def repair(items: list[Item]) -> list[Item]:
+    changed = [
+        (i, item.message)
+        for i, item in enumerate(items)
+        if isinstance(item.message, Assistant) and item.message.content and _trails(item.message)
+    ]
+    if not changed:
+        return items
+    repaired = list(items)
+    for i, message in changed:
+        content = message.content[: _led_to(message)]
+        repaired[i] = Item(msgspec.structs.replace(message, content=content), items[i].entries, items[i].fold)
+    return repaired
+
+
+def violations(items: Sequence[Item]) -> list[str]:
+    return [
+        f"items[{i}]: thinking at the end of a reply"
+        for i, item in enumerate(items)
+        if isinstance(item.message, Assistant) and _trails(item.message)
+    ]
+
+
+def _trails(message: Assistant) -> bool:
+    last = message.content[-1] if message.content else None
+    if isinstance(last, Text) and not last.text.strip():
+        return _led_to(message) < len(message.content)
+    return isinstance(last, Thinking)
+
+
+def _led_to(message: Assistant) -> int:
+    """How many of the parts come before thinking that led to nothing."""
+    kept = end = len(message.content)
+    for i in range(end - 1, -1, -1):
+        part = message.content[i]
+        if isinstance(part, Thinking):
+            kept = i
+        elif not isinstance(part, Text) or part.text.strip():
+            break
+    return kept
