@@ -1,0 +1,1 @@
+"""What is carried through every fold: constraints, pins, trail, abridged history, identifiers."""

@@ -1,0 +1,187 @@
+"""The identifier index: names that later steps will need letter by letter.
+
+A summary in prose loses what cannot be guessed again: paths, function names, order numbers, commit ids.
+The index keeps them literally, the likeliest to be needed first.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from refold.messages import Assistant, Bash, Call, Message, User
+
+SHORTEST, LONGEST = 5, 160
+READ = 8_000_000
+"""Characters of a conversation that are searched; beyond it every message is cut alike."""
+DEPTH = 24
+"""Arguments nested deeper than this are not looked into."""
+
+_RUN = re.compile(r"[A-Za-z0-9_./@~+-]{5,400}")
+"""All that an identifier can be made of. Longer runs are looked at in pieces, so this is linear."""
+_SHAPED = re.compile(r"[0-9_/.]|[a-z][A-Z]|[A-Z][A-Z]+[a-z]")
+_FILE = re.compile(r"[\w@~-][\w.@~-]*\.[A-Za-z][A-Za-z0-9]{0,5}")
+_CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
+_HEX = re.compile(r"[0-9a-f]{7,}(?:-[0-9a-f]{4,})*")
+_WORDS = re.compile(r"[a-z]+[/.-][a-z]+")
+
+KINDS = {"path": 1.0, "name": 0.9, "id": 0.9, "number": 0.7, "other": 0.35}
+"""How likely a later step needs an identifier of this kind, all else equal."""
+
+
+class Identifier(msgspec.Struct):
+    """One identifier and where it was seen. `last` is the position of the newest message that has it."""
+
+    text: str
+    kind: str
+    count: int = 0
+    last: int = 0
+    called: int = 0
+    asked: bool = False
+
+
+def identifiers(text: str) -> Iterator[tuple[str, str]]:
+    """Every identifier of `text` with its kind, in order, repeats included."""
+    for run in _RUN.findall(text):
+        if len(run) <= LONGEST and _SHAPED.search(run):
+            run = run.strip("./-~@") if run[-1] in "./-~@" or run[0] in "-@" else run
+            if len(run) >= SHORTEST and (kind := kind_of(run)):
+                yield run, kind
+
+
+def kind_of(run: str) -> str | None:
+    """path · name · id · number · other; None for a plain word."""
+    if "/" in run:
+        return "other" if _WORDS.fullmatch(run) else "path" if any(map(str.isalnum, run)) else None
+    digits = sum(map(str.isdigit, run))
+    if digits == len(run):
+        return "number"
+    if _HEX.fullmatch(run) and digits:
+        return "id"
+    if "_" in run and digits < len(run.replace("_", "")):
+        return "name"
+    if _FILE.fullmatch(run):
+        return "other" if _WORDS.fullmatch(run) and len(run.rsplit(".", 1)[1]) > 4 else "path"
+    if _CAMEL.search(run):
+        return "name"
+    return (
+        "id"
+        if digits >= 2 and digits < len(run) and not run.replace(".", "").isdigit()
+        else "other"
+        if digits >= 5
+        else None
+    )
+
+
+def values(arguments: Any, depth: int = DEPTH) -> Iterator[str]:
+    """The strings and numbers inside tool arguments, as the tool gets them (not as JSON writes them)."""
+    if isinstance(arguments, str):
+        yield arguments
+    elif depth and isinstance(arguments, dict):
+        for value in arguments.values():  # pyright: ignore[reportUnknownVariableType]
+            yield from values(value, depth - 1)
+    elif depth and isinstance(arguments, list | tuple):
+        for value in arguments:  # pyright: ignore[reportUnknownVariableType]
+            yield from values(value, depth - 1)
+    elif isinstance(arguments, int | float) and not isinstance(arguments, bool):
+        yield str(arguments)
+
+
+def called_text(call: Call) -> str:
+    return call.raw if call.raw is not None else "\n".join(values(call.arguments))
+
+
+def collect(messages: Sequence[Message], earlier: str = "") -> dict[str, Identifier]:
+    """All identifiers of a conversation by their text. `earlier`: an index whose sources are gone."""
+    found: dict[str, Identifier] = {}
+    for text, kind in identifiers(earlier):
+        found[text] = Identifier(text, kind, count=2, last=0, called=1)
+    share = min(1.0, READ / max(1, sum(len(message.text) for message in messages)))
+    for position, message in enumerate(messages, 1):
+        text = message.command if isinstance(message, Bash) else ""
+        for call in message.calls if isinstance(message, Assistant) else ():
+            text += "\n" + called_text(call)
+        _note(found, text, position, called=True)
+        _note(found, _clipped(message.text, share), position, asked=isinstance(message, User))
+    return found
+
+
+def _clipped(text: str, share: float) -> str:
+    most = 200_000 if share >= 1 else int(len(text) * share)
+    return text if len(text) <= most else f"{text[: most * 2 // 3]}\n{text[len(text) - most // 3 :]}"
+
+
+def _note(
+    found: dict[str, Identifier], text: str, position: int, *, called: bool = False, asked: bool = False
+) -> None:
+    for run, kind in identifiers(text):
+        seen = found.get(run)
+        if seen is None:
+            seen = found[run] = Identifier(run, kind)
+        if seen.last != position:
+            seen.count += 1
+            seen.last = position
+            seen.called += called
+        seen.asked |= asked
+
+
+def ranked(found: Iterable[Identifier], length: int) -> list[Identifier]:
+    """The likeliest to be needed first: used in calls, named by the user, seen often, seen lately."""
+    return sorted(found, key=lambda one: (-worth(one, length), one.text))
+
+
+def worth(one: Identifier, length: int) -> float:
+    recent = 0.5 ** ((length - one.last) / max(8.0, length / 3))
+    use = 1.0 + 1.2 * min(one.called, 3) + (1.0 if one.asked else 0.0) + math.log(one.count + 1)
+    return KINDS[one.kind] * use * (0.35 + recent) / (4 + len(one.text)) ** 0.5
+
+
+def index(
+    order: Iterable[Identifier],
+    budget: int,
+    count: Callable[[str], int],
+    present: str = "",
+    hidden: frozenset[str] = frozenset(),
+) -> str:
+    """As many of `order` as fit `budget`, each literally there, one line per kind. What is part of another
+    one, of the text `present` or of the names `hidden` (both are in the view anyway) is not repeated."""
+    chosen: list[Identifier] = []
+    joined, room = present, budget * 5
+    for one in order:
+        if one.text in hidden or one.text in joined:
+            continue
+        if room <= 0:
+            break
+        chosen.append(one)
+        joined += " " + one.text
+        room -= len(one.text) + 1
+    return _fitted(_unique(chosen), budget, count)
+
+
+def _unique(chosen: list[Identifier]) -> list[Identifier]:
+    """Without those that a later, longer one contains."""
+    everything = "\n".join(one.text for one in chosen)
+    return [one for one in chosen if everything.count(one.text) == 1]
+
+
+def _fitted(chosen: list[Identifier], budget: int, count: Callable[[str], int]) -> str:
+    low, high = 0, len(chosen)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if count(rendered(chosen[:middle])) <= budget:
+            low = middle
+        else:
+            high = middle - 1
+    return rendered(chosen[:low])
+
+
+def rendered(chosen: Iterable[Identifier]) -> str:
+    """Paths by directory, then names, then ids and numbers."""
+    rows: dict[str, list[str]] = {"path": [], "name": [], "id": []}
+    for one in chosen:
+        rows[{"number": "id", "other": "name"}.get(one.kind, one.kind)].append(one.text)
+    return "\n".join(" ".join(sorted(row)) for row in rows.values() if row)

@@ -1,0 +1,168 @@
+"""Putting a digest together: who gets how much, what is chosen, and the promise that it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+
+from refold.carry import identifiers
+from refold.carry.importance import decides
+from refold.digest.facts import Fact, dense_text, facts
+from refold.digest.lines import fitted, lines
+from refold.digest.sections import SHARES, TITLES, Carried, Form, Name, Section, cut_lines, parse
+from refold.digest.select import best, ranked, weigh
+from refold.digest.source import Source
+from refold.digest.words import words
+from refold.protocols import TokenCounter
+
+CANDIDATES = 1_500
+"""At least so many facts are weighed against each other; more with a larger budget."""
+_ORDER: tuple[Name, ...] = tuple(TITLES)
+_HEADING = 4
+"""Tokens of a title and the empty line before it, at most."""
+
+
+class Material:
+    """What a digest is made of, read once for both forms."""
+
+    def __init__(
+        self, sources: Sequence[Source], previous: str, carried: Carried, kept: Sequence[Source]
+    ) -> None:
+        self.sources, self.carried, self.kept = sources, carried, kept
+        self.earlier = parse(previous)
+
+    @cached_property
+    def facts(self) -> tuple[list[Fact], frozenset[str]]:
+        earlier = "\n".join(filter(None, (self.earlier.get("decisions"), self.earlier.get("facts"))))
+        return facts(self.sources, earlier)
+
+    @cached_property
+    def worth(self) -> dict[str, float]:
+        return weigh(self.facts[0])
+
+    @cached_property
+    def works(self) -> bool:
+        """Whether tools were used: then there is a task, and its goal and decisions stand apart."""
+        return any(source.message.calls for source in self.sources) or "goal" in self.earlier
+
+    @cached_property
+    def names(self) -> list[identifiers.Identifier]:
+        messages = [source.message for source in self.sources]
+        found = identifiers.collect(messages, self.earlier.get("identifiers", ""))
+        return identifiers.ranked(found.values(), len(messages))
+
+    @cached_property
+    def kept_text(self) -> str:
+        return "\n".join(
+            "\n".join((source.message.text, *map(identifiers.called_text, source.message.calls)))
+            for source in self.kept
+        )
+
+
+def compose(material: Material, budget: int, counter: TokenCounter, form: Form) -> tuple[Section, ...]:
+    """The sections of one form; rendered together they never pass `budget`."""
+    room = budget
+    for _ in range(4):
+        made = _Composition(material, room, counter.text, form).made()
+        over = counter.text("\n\n".join(section.render() for section in made)) - budget
+        if over <= 0:
+            return made
+        room -= over + 2
+    return ()
+
+
+class _Composition:
+    """One attempt to fill `budget`. Sections are made in the order of their claim to the room."""
+
+    def __init__(self, material: Material, budget: int, count: Callable[[str], int], form: Form) -> None:
+        self.material, self.budget, self.count, self.form = material, budget, count, form
+        self.room = budget
+        self.texts: dict[Name, str] = {}
+        self.used: set[int] = set()
+        self.rendered: dict[int, str] = {}
+
+    def made(self) -> tuple[Section, ...]:
+        self._carried()
+        if self.material.works:
+            self._goal()
+            self._decisions()
+        self._identifiers(int(self.room * SHARES["identifiers"]))
+        self._facts()
+        return tuple(
+            Section(name, self.texts[name], self.count(self.texts[name]))
+            for name in _ORDER
+            if name in self.texts
+        )
+
+    def _add(self, name: Name, text: str) -> None:
+        if text:
+            self.texts[name] = text
+            self.room -= self.count(text) + _HEADING
+
+    def _carried(self) -> None:
+        for name in ("constraints", "pins", "trail", "history"):
+            text = getattr(self.material.carried, name) or self.material.earlier.get(name, "")
+            most = min(self.room - _HEADING, int(self.budget * SHARES[name]))
+            self._add(name, cut_lines(text, most, self.count, newest=name == "history"))
+
+    def _goal(self) -> None:
+        most = min(self.room - _HEADING, int(self.budget * SHARES["goal"]))
+        found = [fact for fact in self.material.facts[0] if fact.place.role == "user"]
+        if not found:
+            return
+        first, last = found[0].place, found[-1].place
+        wanted = [fact for fact in found if fact.place in (first, last)]
+        earlier = cut_lines(self.material.earlier.get("goal", ""), most // 2, self.count)
+        if earlier:
+            wanted = [fact for fact in wanted if fact.place == last]
+            most -= self.count(earlier)
+        chosen, text = self._chosen(wanted, most)
+        self.used.update(map(id, chosen))
+        self._add("goal", "\n".join(filter(None, (earlier, text))))
+
+    def _decisions(self) -> None:
+        most = min(self.room - _HEADING, int(self.budget * SHARES["decisions"]))
+        found = [
+            fact
+            for fact in self.material.facts[0]
+            if id(fact) not in self.used
+            and fact.place.role in ("user", "assistant", "earlier")
+            and decides(fact.said)
+        ]
+        chosen, text = self._chosen(found, most)
+        self.used.update(map(id, chosen))
+        self._add("decisions", text)
+
+    def _identifiers(self, most: int) -> None:
+        present = "\n".join(self.texts.values())
+        hidden = frozenset(name for name, _ in identifiers.identifiers(self.material.kept_text))
+        self._add(
+            "identifiers",
+            identifiers.index(self.material.names, most - _HEADING, self.count, present, hidden),
+        )
+
+    def _facts(self) -> None:
+        found = [fact for fact in self.material.facts[0] if id(fact) not in self.used]
+        _, text = self._chosen(found, self.room - _HEADING, covered=words(self.material.kept_text[-60_000:]))
+        self._add("facts", text)
+
+    def _chosen(
+        self, found: Sequence[Fact], most: int, covered: Iterable[str] = ()
+    ) -> tuple[list[Fact], str]:
+        """The facts worth most within `most` tokens, and their lines."""
+        if most <= 0 or not found:
+            return [], ""
+        pool = best(found, self.material.worth, max(CANDIDATES, most // 4))
+        order = ranked(pool, self.material.worth, self._cost, most, dict.fromkeys(covered))
+        joint = " " if self.form == "readable" else "; "
+        return fitted(order, lambda some: lines(some, self._text, joint, most), self.count, most)
+
+    def _text(self, fact: Fact) -> str:
+        text = self.rendered.get(id(fact))
+        if text is None:
+            text = fact.text if self.form == "readable" else dense_text(fact, self.material.facts[1])
+            self.rendered[id(fact)] = text
+        return text
+
+    def _cost(self, fact: Fact) -> int:
+        return self.count(" " + self._text(fact))

@@ -1,0 +1,53 @@
+"""Facts as lines: one line per message, its speaker in front, the date where it changes, some keys."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+from refold.digest.dates import written
+from refold.digest.facts import Fact, Place
+
+KEY_SHARE = 0.04
+"""Keys may take this part of a section; with less room they stand on fewer lines."""
+KEY_TOKENS = 6
+
+
+def lines(facts: Sequence[Fact], text: Callable[[Fact], str], joint: str, budget: int) -> str:
+    """`facts` in the order of the conversation."""
+    in_order = sorted(facts, key=lambda fact: fact.place.order)
+    groups = [(place, list(group)) for place, group in groupby(in_order, key=lambda fact: fact.place)]
+    stride = key_stride(len(groups), budget)
+    rendered: list[str] = []
+    day = None
+    for number, (place, group) in enumerate(groups):
+        said = joint.join(filter(None, (text(fact) for fact in group)))
+        if not said:
+            continue
+        front = f"{written(place.day)} " if place.day and place.day != day else ""
+        day = place.day or day
+        name = f"{place.speaker}: " if place.speaker else ""
+        rendered.append(f"{front}{name}{said}{_key(place, number, stride)}")
+    return "\n".join(rendered)
+
+
+def key_stride(groups: int, budget: int) -> int:
+    """A key on every so many lines."""
+    affordable = int(budget * KEY_SHARE / KEY_TOKENS)
+    return -(-groups // affordable) if affordable else 0
+
+
+def _key(place: Place, number: int, stride: int) -> str:
+    return f" #{place.key}" if place.key and stride and number % stride == 0 else ""
+
+
+def fitted(
+    ranked: Sequence[Fact], render: Callable[[Sequence[Fact]], str], count: Callable[[str], int], budget: int
+) -> tuple[list[Fact], str]:
+    """The longest prefix of `ranked` whose rendering fits, and that rendering."""
+    # Not quite monotonic (a key may move to another line), so the last step looks, never assumes.
+    size = bisect.bisect_right(range(1, len(ranked) + 1), budget, key=lambda n: count(render(ranked[:n])))
+    while size and count(render(ranked[:size])) > budget:
+        size -= 1
+    return list(ranked[:size]), render(ranked[:size])

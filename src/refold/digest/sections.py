@@ -1,0 +1,95 @@
+"""The parts of a digest: their titles, their shares of the budget, and reading an earlier digest again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Form: TypeAlias = Literal["readable", "dense"]
+Name: TypeAlias = Literal[
+    "goal", "constraints", "pins", "decisions", "trail", "history", "facts", "identifiers"
+]
+
+TITLES: dict[Name, str] = {
+    "goal": "Goal",
+    "constraints": "Constraints",
+    "pins": "Pinned",
+    "decisions": "Decisions",
+    "trail": "Trail",
+    "history": "History",
+    "facts": "Facts",
+    "identifiers": "Identifiers",
+}
+SHARES: dict[Name, float] = {
+    "goal": 0.10,
+    "constraints": 0.30,
+    "pins": 0.30,
+    "decisions": 0.08,
+    "trail": 0.20,
+    "history": 0.25,
+    "identifiers": 0.45,
+}
+"""The most a section may take: of the whole for what is carried, of what then remains for `identifiers`.
+Facts get the rest."""
+
+_HEADING = re.compile(r"^## (\w+)[ \t]*$", re.M)
+
+
+class Carried(msgspec.Struct, frozen=True, kw_only=True):
+    """Sections made elsewhere, as text. Each is cut by whole lines where it passes its share."""
+
+    constraints: str = ""
+    pins: str = ""
+    trail: str = ""
+    history: str = ""
+
+
+class Section(msgspec.Struct, frozen=True):
+    name: Name
+    text: str
+    tokens: int
+
+    def render(self) -> str:
+        return f"## {TITLES[self.name]}\n{self.text}"
+
+
+def parse(text: str) -> dict[Name, str]:
+    """The sections of an earlier digest. Text under no known title (anybody's summary) counts as facts."""
+    names: dict[str, Name] = {title: name for name, title in TITLES.items()}
+    found: dict[Name, str] = {}
+    name: Name = "facts"
+    start = 0
+    for match in _HEADING.finditer(text):
+        if (next_name := names.get(match.group(1))) is None:
+            continue
+        _put(found, name, text[start : match.start()])
+        name, start = next_name, match.end()
+    _put(found, name, text[start:])
+    return found
+
+
+def _put(found: dict[Name, str], name: Name, text: str) -> None:
+    if text := text.strip("\n"):
+        found[name] = f"{found[name]}\n{text}" if name in found else text
+
+
+def cut_lines(text: str, budget: int, count: Callable[[str], int], *, newest: bool = False) -> str:
+    """As many whole lines as fit: from the start, or, where the newest stand last, from the end."""
+    if not text or count(text) <= budget:
+        return text
+    lines = text.split("\n")
+    low, high = 0, len(lines)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if count(_some(lines, middle, newest)) <= budget:
+            low = middle
+        else:
+            high = middle - 1
+    return _some(lines, low, newest)
+
+
+def _some(lines: list[str], number: int, newest: bool) -> str:
+    return "\n".join(lines[len(lines) - number :] if newest else lines[:number])
