@@ -10,6 +10,7 @@ RefoldError
 │   └── FoldError              edits overlap or name entries that are not on the path
 ├── StorageError               a store or a file could not do what was asked
 │   ├── Conflict               somebody else appended first: refresh, then append or branch
+│   │   └── SessionExists      a session of that id is there already: open it or choose another id
 │   ├── FormatError            a file is not what it should be
 │   └── NewerFormat            written by a newer release: upgrade refold
 ├── DoesNotFit                 what cannot be folded is larger than the window
@@ -78,6 +79,13 @@ class Conflict(StorageError):
         )
         self.expected = expected
         self.found = found
+
+
+class SessionExists(Conflict):
+    def __init__(self, id: str) -> None:
+        StorageError.__init__(self, f"a session {id!r} exists already: open it or choose another id")
+        self.expected = None
+        self.found = id
 
 
 class FormatError(StorageError):

@@ -141,6 +141,20 @@ class Store(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class Lines(Protocol):
+    """Optional power of a store: the stored bytes themselves, so that moving a session keeps even what this
+    release cannot read."""
+
+    def lines(self, session: str) -> Iterator[bytes]:
+        """Every stored line in order, those that are no entries included."""
+        ...
+
+    def append_lines(self, session: str, lines: Sequence[bytes], *, after: str | None) -> None:
+        """Like `append`, for lines as `lines` gives them."""
+        ...
+
+
 class Candidate(msgspec.Struct, frozen=True):
     session: str
     entry_id: str
@@ -151,7 +165,9 @@ class Candidate(msgspec.Struct, frozen=True):
 class Searchable(Protocol):
     """Optional power of a store: candidates for recall, best first."""
 
-    def search(self, terms: Iterable[str], *, session: str | None = None, limit: int = 200) -> list[Candidate]: ...
+    def search(
+        self, terms: Iterable[str], *, session: str | None = None, limit: int = 200
+    ) -> list[Candidate]: ...
 
 
 # ── counting ────────────────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,209 @@
+"""The system calls a JSONL store makes, in one place: what may fail, and what makes bytes durable."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import sys
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+from refold.errors import StorageError
+
+_BINARY: int = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+_LOCK_BYTE = 1 << 40
+"""Where Windows locks one byte: beyond any data, since its locks also forbid reading."""
+
+
+class Disk:
+    """Plain calls of the operating system. Tests replace it to record what was written or to break it."""
+
+    def open(self, path: Path, flags: int) -> int:
+        return os.open(path, flags | _BINARY, 0o600)
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        if sys.platform == "win32":
+            os.lseek(fd, offset, os.SEEK_SET)
+            return os.read(fd, size)
+        return os.pread(fd, size, offset)
+
+    def write(self, fd: int, data: bytes) -> int:
+        return os.write(fd, data)
+
+    def sync(self, fd: int) -> None:
+        """Return only when the bytes (and the length) of the file are on the medium."""
+        if sys.platform == "darwin":
+            import fcntl
+
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # fsync alone leaves them in the drive's cache
+        elif hasattr(os, "fdatasync"):
+            os.fdatasync(fd)
+        else:
+            os.fsync(fd)
+
+    def truncate(self, fd: int, size: int) -> None:
+        os.ftruncate(fd, size)
+
+    def restrict(self, fd: int) -> None:
+        """Only the owner may read or write, whatever the umask says."""
+        if hasattr(os, "fchmod"):
+            os.fchmod(fd, 0o600)
+
+    def link(self, source: Path, target: Path) -> None:
+        os.link(source, target)
+
+    def replace(self, source: Path, target: Path) -> None:
+        source.replace(target)
+
+    def unlink(self, path: Path) -> None:
+        path.unlink()
+
+    def sync_folder(self, folder: Path) -> None:
+        """Make names in the folder durable. Windows does that by itself."""
+        if sys.platform == "win32":
+            return
+        fd = os.open(folder, os.O_RDONLY | _BINARY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+# ── on top of the calls ─────────────────────────────────────────────────────────────────────────
+
+
+def write_all(disk: Disk, fd: int, data: bytes) -> None:
+    """One write of everything; a short one is an error (the caller takes it back)."""
+    while True:
+        try:
+            written = disk.write(fd, data)
+            break
+        except InterruptedError:
+            continue
+    if written != len(data):
+        raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes were written")
+
+
+def synced(disk: Disk, fd: int) -> None:
+    while True:
+        try:
+            return disk.sync(fd)
+        except InterruptedError:
+            continue
+
+
+def make_folder(disk: Disk, folder: Path) -> None:
+    """Make the folder and what is missing above it: for the owner only, whatever the umask says, durable."""
+    if folder.is_dir():
+        return
+    make_folder(disk, folder.parent)
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+        folder.chmod(0o700)
+        disk.sync_folder(folder.parent)
+
+
+def place(disk: Disk, path: Path, data: bytes, *, replace: bool) -> None:
+    """Put a whole new file at `path`, durable, seen completely or not at all. Without `replace` an existing
+    file is a `FileExistsError`."""
+    temporary = path.with_name(f".{path.name[:180]}.{secrets.token_hex(4)}.new")
+    fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        try:
+            disk.restrict(fd)
+            write_all(disk, fd, data)
+            synced(disk, fd)
+        finally:
+            disk.close(fd)
+        if replace:
+            disk.replace(temporary, path)
+            disk.sync_folder(path.parent)
+        else:
+            _link(disk, temporary, path)
+            try:
+                disk.sync_folder(path.parent)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    disk.unlink(path)
+                raise
+    finally:
+        with contextlib.suppress(OSError):
+            disk.unlink(temporary)
+
+
+def _link(disk: Disk, source: Path, target: Path) -> None:
+    try:
+        disk.link(source, target)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
+            raise
+        # A file system without hard links: the check and the rename are two steps there.
+        if target.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+        disk.replace(source, target)
+
+
+@contextlib.contextmanager
+def locked(fd: int, path: Path, *, shared: bool, timeout: float) -> Generator[None]:
+    """Hold the file's lock; `StorageError` if somebody else keeps it for longer than `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    pause = 0.0005
+    while not _try_lock(fd, shared):
+        if time.monotonic() > deadline:
+            raise StorageError(f"{path} is locked by another process since {timeout:g} s: try again later")
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.01)
+    try:
+        yield
+    finally:
+        _unlock(fd)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _at_lock_byte(fd: int, mode: int) -> None:
+        os.lseek(fd, _LOCK_BYTE, os.SEEK_SET)
+        msvcrt.locking(fd, mode, 1)
+
+    def _try_lock(fd: int, shared: bool) -> bool:  # noqa: ARG001  (there is no shared kind)
+        try:
+            _at_lock_byte(fd, msvcrt.LK_NBLCK)
+        except OSError:
+            return False
+        return True
+
+    def _unlock(fd: int) -> None:
+        _at_lock_byte(fd, msvcrt.LK_UNLCK)
+
+else:
+    import fcntl
+
+    def _try_lock(fd: int, shared: bool) -> bool:
+        # flock belongs to the open file, not to the process: threads exclude each other as well, and closing
+        # another descriptor of the same file does not drop it.
+        try:
+            fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EACCES, errno.EINTR):
+                return False
+            raise
+        return True
+
+    def _unlock(fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def same_file(fd: int, path: Path) -> bool:
+    """False once another file has taken the name (a repair replaced it while we waited)."""
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(os.fstat(fd), there)

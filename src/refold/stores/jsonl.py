@@ -1,0 +1,344 @@
+"""One file per session: a header line, then a line for every append (`docs/format.md`).
+
+An append is one write of whole lines under the file's lock, its length checked, then fdatasync. A tail
+that a crash tore is ended before the next line, so lines never fuse; what cannot be read stays in the file
+and is reported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+
+from refold.entries import AnyEntry
+from refold.errors import FormatError, RefoldError, SessionExists, StorageError, UnknownName
+from refold.protocols import Loaded, Problem, SessionInfo
+from refold.stores import disk as calls
+from refold.stores import rows
+from refold.stores.disk import Disk
+from refold.stores.rows import Row, Tally
+
+MAX_LINE = 512 * 1024 * 1024
+"""A longer line is not read into memory; it is reported and skipped."""
+_CHUNK = 1 << 20
+
+
+class Known(msgspec.Struct):
+    """What is known of a file up to `end`."""
+
+    inode: tuple[int, int]
+    end: int
+    """Everything before it has been read."""
+    version: int
+    tally: Tally
+    number: int = 1
+    """Lines so far, the header included."""
+    torn: bool = False
+    """The file does not end with a line end."""
+
+
+class JsonlStore:
+    """`path` is a file (one session) or a folder (one `ID.jsonl` per session)."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        folder: bool | None = None,
+        timeout: float = 60.0,
+        disk: Disk | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.path = Path(path)
+        self.is_folder = self.path.is_dir() if folder is None else folder
+        self.timeout = timeout
+        self._disk = disk or Disk()
+        self._clock = clock
+        self._mutex = threading.RLock()
+        self._known: dict[Path, Known] = {}
+        self._unwanted: dict[Path, tuple[int, int]] = {}
+        """Files whose last append failed and could not be taken back: (good length, length)."""
+
+    # ── the protocol ────────────────────────────────────────────────────────────────────────────
+
+    def create(self, info: SessionInfo) -> None:
+        path = self._place(info.id)
+        tally = rows.fresh(info, self._clock())
+        try:
+            calls.make_folder(self._disk, path.parent)
+            empty = path.exists() and path.stat().st_size == 0
+            calls.place(self._disk, path, rows.header(tally.info) + b"\n", replace=empty)
+        except FileExistsError:
+            raise SessionExists(info.id) from None
+        except OSError as error:
+            raise _failed(path, error) from error
+
+    def append(self, session: str, entries: Sequence[AnyEntry], *, after: str | None) -> None:
+        self._add(session, rows.of_entries(entries), after)
+
+    def append_lines(self, session: str, lines: Sequence[bytes], *, after: str | None) -> None:
+        self._add(session, rows.of_lines(lines), after)
+
+    def load(self, session: str, start: int = 0) -> Loaded:
+        found: list[AnyEntry] = []
+        problems: list[Problem] = []
+        with self._mutex, self._opened(session, write=False) as (path, fd):
+            known = self._known.get(path)
+            if known is None or not self._current(fd, known) or start < known.tally.entries:
+                known = self._begin(path, fd)
+            at = known.tally.entries
+            for where, row in self._read(fd, known):
+                if row.entry is None:
+                    problems.append(rows.problem(where, row))
+                    continue
+                if at >= start:
+                    found.append(row.entry)
+                at += 1
+            self._known[path] = known
+            known.tally.updated = os.fstat(fd).st_mtime
+            return Loaded(tuple(found), tuple(problems), known.tally.info)
+
+    def lines(self, session: str) -> Iterator[bytes]:
+        with self._mutex, self._opened(session, write=False) as (path, fd):
+            return iter([row.line for _, row in self._read(fd, self._begin(path, fd))])
+
+    def sessions(self) -> Iterator[SessionInfo]:
+        """The sessions, newest first. A file that cannot be read is left out; `doctor` speaks of it."""
+        found: list[SessionInfo] = []
+        for path in self.files():
+            with contextlib.suppress(RefoldError):
+                found.append(self.describe(path))
+        return iter(sorted(found, key=lambda info: -info.updated))
+
+    def delete(self, session: str) -> None:
+        with self._mutex, self._opened(session, write=True) as (path, _):
+            try:
+                self._disk.unlink(path)
+                self._disk.sync_folder(path.parent)
+            except OSError as error:
+                raise _failed(path, error) from error
+            self._known.pop(path, None)
+
+    def close(self) -> None:
+        """Nothing is kept open between calls."""
+        with self._mutex:
+            self._known.clear()
+
+    # ── beyond the protocol ─────────────────────────────────────────────────────────────────────
+
+    def files(self) -> list[Path]:
+        if self.is_folder:
+            return sorted(p for p in self.path.glob("*.jsonl") if not p.name.startswith("."))
+        return [self.path] if self.path.exists() and self.path.stat().st_size else []
+
+    def describe(self, path: Path) -> SessionInfo:
+        """The facts of a file without decoding what was said."""
+        with self._mutex, self._file(path, write=False) as fd:
+            known = self._begin(path, fd)
+            for line, _ in self._lines(fd, known):
+                pieces = rows.split(line)
+                named = rows.of_lines(piece for piece in pieces if b'"info"' in piece)
+                known.tally.add(named)
+                known.tally.entries += len(pieces) - len(named)
+            stat = os.fstat(fd)
+        known.tally.bytes, known.tally.updated = stat.st_size, stat.st_mtime
+        return known.tally.info
+
+    @property
+    def session_id(self) -> str | None:
+        """The session of a single file; None if the file is not there yet."""
+        found = [] if self.is_folder else self.files()
+        return self.describe(found[0]).id if found else None
+
+    # ── appending ───────────────────────────────────────────────────────────────────────────────
+
+    def _add(self, session: str, new: list[Row], after: str | None) -> None:
+        if not new:
+            return
+        with self._mutex, self._opened(session, write=True) as (path, fd):
+            known = self._catch_up(path, fd)
+            known.tally.guard(new, after)
+            if len(new) > 1 and known.number == 1 and not known.torn:
+                self._replace(path, known, new)
+                return
+            line = rows.join([row.line for row in new]) + b"\n"
+            self._write(path, fd, (b"\n" if known.torn else b"") + line)
+            known.end += len(line) + known.torn
+            known.number += 1 + known.torn
+            known.torn = False
+            known.tally.add(new)
+
+    def _replace(self, path: Path, known: Known, new: list[Row]) -> None:
+        """The first entries of a session, if they are many: a new file, so that each has a line of its own
+        and still all of them are there or none."""
+        lines = [rows.header(known.tally.info), *(row.line for row in new)]
+        self._known.pop(path, None)
+        try:
+            calls.place(self._disk, path, b"\n".join(lines) + b"\n", replace=True)
+        except OSError as error:
+            raise _failed(path, error) from error
+
+    def _write(self, path: Path, fd: int, data: bytes) -> None:
+        good = os.fstat(fd).st_size
+        try:
+            calls.write_all(self._disk, fd, data)
+            calls.synced(self._disk, fd)
+        except BaseException as error:
+            # Whatever happened, the bytes are not promised. What the kernel still holds of a failed sync may
+            # never reach the medium, so they are taken back and nothing is remembered about the file.
+            self._known.pop(path, None)
+            undone = self._take_back(path, fd, good)
+            if isinstance(error, OSError):
+                raise _failed(path, error, undone=undone) from error
+            raise
+
+    def _take_back(self, path: Path, fd: int, good: int) -> bool:
+        self._unwanted.pop(path, None)
+        try:
+            self._disk.truncate(fd, good)
+        except OSError:
+            self._unwanted[path] = (good, os.fstat(fd).st_size)
+            return False
+        return True
+
+    def _catch_up(self, path: Path, fd: int) -> Known:
+        """Read what others wrote since we last looked."""
+        size = os.fstat(fd).st_size
+        if path in self._unwanted:
+            good, reached = self._unwanted.pop(path)
+            if size == reached and not self._take_back(path, fd, good):
+                raise StorageError(f"{path} still ends with a failed append: check the disk")
+            self._known.pop(path, None)
+        known = self._known.get(path)
+        if known is None or not self._current(fd, known):
+            known = self._begin(path, fd)
+        for _ in self._read(fd, known):
+            pass
+        self._known[path] = known
+        return known
+
+    # ── reading ─────────────────────────────────────────────────────────────────────────────────
+
+    def _begin(self, path: Path, fd: int) -> Known:
+        """Read the header."""
+        stat = os.fstat(fd)
+        known = Known((stat.st_dev, stat.st_ino), 0, 1, Tally(id=""), number=0)
+        line, ended = next(self._lines(fd, known), (b"", False))
+        try:
+            known.tally, known.version = rows.parse_header(line, str(path))
+        except FormatError as error:
+            raise FormatError(f"{path} is not a refold session: {error}") from None
+        known.tally.updated = stat.st_mtime
+        known.torn = not ended
+        return known
+
+    def _current(self, fd: int, known: Known) -> bool:
+        stat = os.fstat(fd)
+        return (stat.st_dev, stat.st_ino) == known.inode and stat.st_size >= known.end and not known.torn
+
+    def _read(self, fd: int, known: Known) -> Iterator[tuple[str, Row]]:
+        """The rows after `known.end`, which moves along."""
+        for line, ended in self._lines(fd, known):
+            if len(line) > MAX_LINE:
+                found = [Row(line[: rows.RAW_LIMIT], None, f"a line longer than {MAX_LINE} bytes")]
+            elif not line and ended:
+                continue
+            else:
+                found = rows.of_lines(rows.split(line), known.version)
+            if not ended and any(row.entry is None for row in found):
+                found = [Row(line, None, "the last line is incomplete: its append was interrupted")]
+            known.tally.add(found)
+            for row in found:
+                yield f"line {known.number}", row
+
+    def _lines(self, fd: int, known: Known) -> Iterator[tuple[bytes, bool]]:
+        """(line, whether it is ended) from `known.end` on. Only \\n ends a line."""
+        held: list[bytes] = []
+        length = 0
+        at = known.end
+        while chunk := self._disk.read(fd, _CHUNK, at):
+            at += len(chunk)
+            pieces = chunk.split(b"\n")
+            for piece in pieces[:-1]:
+                known.end += length + len(piece) + 1
+                known.number += 1
+                line = b"".join((*held, piece)) if held else piece
+                held, length = [], 0
+                yield line, True
+            length += len(pieces[-1])
+            if length <= MAX_LINE + _CHUNK and pieces[-1]:
+                held.append(pieces[-1])
+        if held:
+            known.end += length
+            known.number += 1
+            known.torn = True
+            yield b"".join(held), False
+
+    # ── files ───────────────────────────────────────────────────────────────────────────────────
+
+    def _place(self, session: str) -> Path:
+        if not self.is_folder:
+            return self.path
+        name = quote(session.encode("utf-8", "surrogatepass"), safe=" ()[]+=@,")
+        if not name or len(name) > 200 or name.startswith("."):
+            raise StorageError(f"{session[:40]!r} cannot be a file name: choose another session id")
+        return self.path / f"{name}.jsonl"
+
+    @contextlib.contextmanager
+    def _opened(self, session: str, *, write: bool) -> Generator[tuple[Path, int]]:
+        path = self._place(session)
+        try:
+            with self._file(path, write=write) as fd:
+                known = self._known.get(path)
+                known = known if known and self._current(fd, known) else self._begin(path, fd)
+                if known.tally.id != session:
+                    raise UnknownName("session", session, (known.tally.id,))
+                yield path, fd
+        except FileNotFoundError:
+            raise UnknownName("session", session) from None
+        except OSError as error:
+            raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
+
+    @contextlib.contextmanager
+    def _file(self, path: Path, *, write: bool) -> Generator[int]:
+        """The file, open and locked."""
+        while True:
+            try:
+                fd = self._disk.open(path, (os.O_RDWR | os.O_APPEND) if write else os.O_RDONLY)
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                raise StorageError(f"{path} cannot be opened: {error.strerror}") from error
+            try:
+                with calls.locked(fd, path, shared=not write, timeout=self.timeout):
+                    if calls.same_file(fd, path):
+                        yield fd
+                        return
+            finally:
+                with contextlib.suppress(OSError):  # what was promised is on the medium already
+                    self._disk.close(fd)
+
+
+def _failed(path: Path, error: OSError, *, undone: bool = True) -> StorageError:
+    state = "nothing was added" if undone else "what was written will be taken back next time"
+    return StorageError(f"{path} could not be written ({error.strerror or error}); {state}: try again")
+
+
+def write(
+    path: str | os.PathLike[str], info: SessionInfo, entries: Sequence[AnyEntry], *, replace: bool = False
+) -> None:
+    """A whole session as one new file, complete and durable, or an error and no file."""
+    lines = [rows.header(info), *(row.line for row in rows.of_entries(entries))]
+    try:
+        calls.place(Disk(), Path(path), b"\n".join(lines) + b"\n", replace=replace)
+    except FileExistsError:
+        raise StorageError(f"{path} exists already: choose another name") from None
+    except OSError as error:
+        raise _failed(Path(path), error) from error

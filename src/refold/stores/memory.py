@@ -1,0 +1,74 @@
+"""Sessions in memory: for tests, for notebooks and for conversations that may be forgotten."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from refold.entries import AnyEntry
+from refold.errors import SessionExists, UnknownName
+from refold.protocols import Loaded, SessionInfo
+from refold.stores import rows
+from refold.stores.rows import Row, Tally
+
+
+class MemoryStore:
+    """Keeps the same lines the other stores keep, so nothing a caller changes later reaches the log."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._mutex = threading.Lock()
+        self._lines: dict[str, list[bytes]] = {}
+        self._tallies: dict[str, Tally] = {}
+
+    def create(self, info: SessionInfo) -> None:
+        with self._mutex:
+            if info.id in self._lines:
+                raise SessionExists(info.id)
+            self._lines[info.id] = []
+            self._tallies[info.id] = rows.fresh(info, self._clock())
+
+    def append(self, session: str, entries: Sequence[AnyEntry], *, after: str | None) -> None:
+        self._add(session, rows.of_entries(entries), after)
+
+    def append_lines(self, session: str, lines: Sequence[bytes], *, after: str | None) -> None:
+        self._add(session, rows.of_lines(lines), after)
+
+    def _add(self, session: str, new: list[Row], after: str | None) -> None:
+        with self._mutex:
+            tally = self._tally(session)
+            tally.guard(new, after)
+            self._lines[session].extend(row.line for row in new)
+            tally.add(new)
+            tally.updated = self._clock()
+
+    def load(self, session: str, start: int = 0) -> Loaded:
+        with self._mutex:
+            info, lines = self._tally(session).info, tuple(self._lines[session])
+        numbered = ((f"line {n}", rows.of_line(line)) for n, line in enumerate(lines, 1))
+        return rows.loaded(numbered, start, info)
+
+    def lines(self, session: str) -> Iterator[bytes]:
+        with self._mutex:
+            self._tally(session)
+            return iter(tuple(self._lines[session]))
+
+    def sessions(self) -> Iterator[SessionInfo]:
+        with self._mutex:
+            found = [tally.info for tally in self._tallies.values()]
+        return iter(sorted(found, key=lambda info: -info.updated))
+
+    def delete(self, session: str) -> None:
+        with self._mutex:
+            self._tally(session)
+            del self._lines[session], self._tallies[session]
+
+    def close(self) -> None:
+        """Nothing to do; the sessions stay until the store is forgotten."""
+
+    def _tally(self, session: str) -> Tally:
+        try:
+            return self._tallies[session]
+        except KeyError:
+            raise UnknownName("session", session) from None

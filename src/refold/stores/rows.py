@@ -1,0 +1,180 @@
+"""What every store keeps: lines, and the little it has to know about each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from refold import format as fmt
+from refold.entries import AnyEntry, Info
+from refold.errors import Conflict, FormatError, UsageError
+from refold.protocols import Loaded, Problem, SessionInfo
+
+RAW_LIMIT = 4096
+"""How much of an unreadable line a `Problem` carries."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One stored line. `entry` is None where the line is none; such a line is kept, not understood."""
+
+    line: bytes
+    entry: AnyEntry | None
+    why: str = ""
+
+    @property
+    def moves(self) -> bool:
+        return self.entry is not None and self.entry.moves
+
+
+def of_entries(entries: Iterable[AnyEntry]) -> list[Row]:
+    return [Row(_encoded(entry), entry) for entry in entries]
+
+
+def of_lines(lines: Iterable[bytes], version: int = fmt.VERSION) -> list[Row]:
+    return [of_line(line, version) for line in lines]
+
+
+def of_line(line: bytes, version: int = fmt.VERSION) -> Row:
+    try:
+        return Row(line, fmt.decode(line, version))
+    except FormatError as error:
+        return Row(line, None, str(error))
+
+
+def _encoded(entry: AnyEntry) -> bytes:
+    try:
+        return fmt.encode(entry)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"entry {entry.id!r} holds a value that cannot be stored: {error}") from error
+
+
+class Tally(msgspec.Struct, kw_only=True):
+    """What a store knows about one session without reading it again."""
+
+    id: str
+    created: float = 0.0
+    updated: float = 0.0
+    name: str | None = None
+    cwd: str | None = None
+    entries: int = 0
+    bytes: int = 0
+    tip: str | None = None
+    bad: int = 0
+
+    @property
+    def info(self) -> SessionInfo:
+        return SessionInfo(
+            id=self.id,
+            created=self.created,
+            updated=self.updated,
+            name=self.name,
+            cwd=self.cwd,
+            entries=self.entries,
+            bytes=self.bytes,
+        )
+
+    def guard(self, rows: Sequence[Row], after: str | None) -> None:
+        """The compare-and-swap: `Conflict` unless `after` is still the last moving entry."""
+        if self.tip != after and any(row.moves for row in rows):
+            raise Conflict(after, self.tip)
+
+    def add(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            self.bytes += len(row.line) + 1
+            entry = row.entry
+            if entry is None:
+                self.bad += 1
+                continue
+            self.entries += 1
+            if entry.moves:
+                self.tip = entry.id
+            elif isinstance(entry, Info):
+                self.name = self.name if entry.name is None else entry.name
+                self.cwd = self.cwd if entry.cwd is None else entry.cwd
+
+
+def fresh(info: SessionInfo, now: float) -> Tally:
+    """The tally of a session that was just made."""
+    created = info.created or now
+    return Tally(id=info.id, created=created, updated=created, name=info.name, cwd=info.cwd)
+
+
+def problem(where: str, row: Row) -> Problem:
+    return Problem(where, row.why, row.line[:RAW_LIMIT])
+
+
+def loaded(rows: Iterable[tuple[str, Row]], start: int, info: SessionInfo) -> Loaded:
+    """`rows` are (where, row) from the beginning of the session."""
+    entries: list[AnyEntry] = []
+    problems: list[Problem] = []
+    for where, row in rows:
+        if row.entry is None:
+            problems.append(problem(where, row))
+        elif start > 0:
+            start -= 1
+        else:
+            entries.append(row.entry)
+    return Loaded(tuple(entries), tuple(problems), info)
+
+
+# ── the header of a file ────────────────────────────────────────────────────────────────────────
+
+
+def header(info: SessionInfo) -> bytes:
+    fields: dict[str, Any] = {
+        "type": "session",
+        "version": fmt.VERSION,
+        "id": info.id,
+        "created": info.created,
+    }
+    if info.name is not None:
+        fields["name"] = info.name
+    if info.cwd is not None:
+        fields["cwd"] = info.cwd
+    return fmt.dump_hostile(fields).encode()
+
+
+def parse_header(line: bytes, what: str) -> tuple[Tally, int]:
+    """Session and format version of a file's first line."""
+    raw: Any = fmt.load_hostile(line)
+    if not isinstance(raw, dict) or cast("dict[str, Any]", raw).get("type") != "session":
+        raise FormatError(f"{what} is not a refold session: its first line is no session header")
+    found = cast("dict[str, Any]", raw)
+    version = fmt.check_version(what, found.get("version"))
+    id, created = found.get("id"), found.get("created")
+    if not isinstance(id, str):
+        raise FormatError(f"{what} is not a refold session: its header has no id")
+    name, cwd = found.get("name"), found.get("cwd")
+    return Tally(
+        id=id,
+        created=float(created) if isinstance(created, int | float) else 0.0,
+        name=name if isinstance(name, str) else None,
+        cwd=cwd if isinstance(cwd, str) else None,
+    ), version
+
+
+# ── several entries on one line ─────────────────────────────────────────────────────────────────
+
+_raws = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def join(lines: Sequence[bytes]) -> bytes:
+    """One line for entries that were appended together: all of them are there, or none."""
+    return lines[0] if len(lines) == 1 else b"[" + b",".join(lines) + b"]"
+
+
+def split(line: bytes) -> list[bytes]:
+    """The lines that `join` joined. A line that is no such list stays whole."""
+    if not line.startswith(b"["):
+        return [line]
+    try:
+        return [bytes(raw) for raw in _raws.decode(line)]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        found: Any = fmt.load_hostile(line)
+    except FormatError:
+        return [line]
+    return [fmt.dump_hostile(item).encode() for item in cast("list[Any]", found)]
