@@ -1,0 +1,15 @@
+"""Recall: nothing that was said is out of reach (R1).
+
+hits = recall.recall(session, "why did we drop the cache?", limit=5)
+index = recall.index_of(session); recall.search(index, keys=["k3f9a2c"])
+recall.tool.answer(index, {"turn_numbers": [3, 4]}, budget=4000)
+"""
+
+from __future__ import annotations
+
+from refold.recall.ask import Hit, search
+from refold.recall.index import Doc, Index
+from refold.recall.log import LogIndex, index_of, recall, rerank
+from refold.recall.words import plain
+
+__all__ = ["Doc", "Hit", "Index", "LogIndex", "index_of", "plain", "recall", "rerank", "search"]

@@ -1,0 +1,181 @@
+"""The index of one conversation: every entry's words, whatever branch or fold it is on.
+
+Built entry by entry and never rebuilt. A term that occurs in one entry costs one integer; all others have an
+array of `entry << 8 | times`, in log order. What a message says is read again from the message when a hit is
+shown, so the index holds no texts of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from refold.entries import key
+from refold.messages import Assistant, Message, Result
+from refold.recall import dates, words
+from refold.recall.said import searchable, tools_of
+
+ENDS_ASKING, ASKS, TELLS_TIME, IS_TOOL = 1, 2, 4, 8
+PAUSE = 3 * 3600
+"""Seconds of silence after which a new stretch of conversation begins."""
+PROSE_LIMIT = 4000
+TIMES_LIMIT = 255
+
+_speaker = re.compile(r"\s*([^\W\d_][\w .'’-]{0,30}?)[:：]\s")
+_image = re.compile(r"\[image: [^\]\n]*\]")
+
+
+class Doc(msgspec.Struct, frozen=True):
+    """An entry as the index knows it. `turn` counts from 1 along the entry's own branch; 0 is before."""
+
+    entry_id: str
+    message: Message
+    turn: int = 0
+    time: float = 0.0
+    speaker: str = ""
+
+    @property
+    def key(self) -> str:
+        return key(self.entry_id)
+
+
+class Index:
+    """Adds are cheap and in log order; `rank.search` does the asking."""
+
+    def __init__(self) -> None:
+        self.docs: list[Doc] = []
+        self.flags = bytearray()
+        self.sizes = array("I")
+        """Terms of each entry, repeats counted."""
+        self.total = 0
+        self.stretch = array("I")
+        self.starts = array("I")
+        """First entry of each stretch."""
+        self.dates: list[dates.When] = []
+        """The day of each stretch."""
+        self.speakers: dict[str, int] = {}
+        """How many entries each speaker has."""
+        self.turns: dict[int, list[int]] = {}
+        self.tools: dict[str, list[int]] = {}
+        self.keys: dict[str, list[int]] = {}
+        self.ids: dict[str, int] = {}
+        self._postings: dict[str, int | array[int]] = {}
+        self._calls: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        return len(self.docs)
+
+    def __contains__(self, entry_id: object) -> bool:
+        return entry_id in self.ids
+
+    def add(
+        self,
+        entry_id: str,
+        message: Message,
+        turn: int = 0,
+        time: float = 0.0,
+        speaker: str = "",
+        *,
+        apart: bool = False,
+    ) -> None:
+        """Take in an entry; one that is known already is left alone. `apart` says that it does not follow
+        the one added before (another branch, another session)."""
+        if entry_id in self.ids:
+            return
+        text = searchable(message)
+        day, start = dates.header(text)
+        position = len(self.docs)
+        named = speaker or self._speaker_of(message, text, start)
+        doc = Doc(entry_id, message, turn, time, named.lower())
+        self._place(doc, position, day, apart)
+        self._count(position, text)
+        self.flags.append(_flags(message, text[start:]))
+        if doc.speaker:
+            self.speakers[doc.speaker] = self.speakers.get(doc.speaker, 0) + 1
+        for name in self._tools_of(message):
+            self.tools.setdefault(name.lower(), []).append(position)
+
+    def positions(self, term: str) -> Sequence[int]:
+        """`entry << 8 | times` of every entry with the term, in log order."""
+        found = self._postings.get(term)
+        return () if found is None else (found,) if isinstance(found, int) else found
+
+    def times(self, postings: Sequence[int], position: int) -> int:
+        """How often the entry at `position` has the term of these postings."""
+        at = bisect_left(postings, position << 8)
+        return postings[at] & 255 if at < len(postings) and postings[at] >> 8 == position else 0
+
+    def stretch_end(self, number: int) -> int:
+        return self.starts[number + 1] if number + 1 < len(self.starts) else len(self.docs)
+
+    def doc(self, entry_id: str) -> Doc | None:
+        position = self.ids.get(entry_id)
+        return None if position is None else self.docs[position]
+
+    def by_key(self, name: str) -> Doc | None:
+        """The entry with that recall key (or id). Of two with one key, the newer."""
+        found = self.keys.get(name.strip().lower())
+        return self.docs[found[-1]] if found else self.doc(name.strip())
+
+    def of_turn(self, number: int) -> list[Doc]:
+        return [self.docs[i] for i in self.turns.get(number, ())]
+
+    # ── the inside ──────────────────────────────────────────────────────────────────────────────
+
+    def _place(self, doc: Doc, position: int, day: dates.When, apart: bool) -> None:
+        before = self.docs[-1].time if self.docs else 0.0
+        paused = before > 0 and doc.time - before > PAUSE
+        if not self.docs or apart or paused or day != dates.NEVER:
+            self.starts.append(position)
+            self.dates.append(day if day != dates.NEVER else dates.at(doc.time))
+        self.docs.append(doc)
+        self.stretch.append(len(self.starts) - 1)
+        self.ids[doc.entry_id] = position
+        self.turns.setdefault(doc.turn, []).append(position)
+        self.keys.setdefault(doc.key, []).append(position)
+
+    def _count(self, position: int, text: str) -> None:
+        size = 0
+        postings = self._postings
+        for term, times in words.count(text).items():
+            size += times
+            packed = position << 8 | min(times, TIMES_LIMIT)
+            known = postings.get(term)
+            if known is None:
+                postings[term] = packed
+            elif isinstance(known, int):
+                postings[term] = array("I", (known, packed))
+            else:
+                known.append(packed)
+        self.sizes.append(size)
+        self.total += size
+
+    def _speaker_of(self, message: Message, text: str, start: int) -> str:
+        if isinstance(message, Result) or message.calls:
+            return ""
+        match = _speaker.match(text, start)
+        return match[1] if match else ""
+
+    def _tools_of(self, message: Message) -> Iterable[str]:
+        for call in message.calls:
+            self._calls[call.id] = call.name
+        if isinstance(message, Result) and not message.name:
+            name = self._calls.get(message.call_id)
+            return (name,) if name else ()
+        return dict.fromkeys(tools_of(message))
+
+
+def _flags(message: Message, text: str) -> int:
+    if isinstance(message, Result):
+        return IS_TOOL
+    calls = isinstance(message, Assistant) and bool(message.calls)
+    prose = text if len(text) <= PROSE_LIMIT else text[:PROSE_LIMIT]
+    bare = _image.sub("", prose) if "[image: " in prose else prose
+    flags = ENDS_ASKING if bare.rstrip().endswith(("?", "？")) else 0
+    if calls or "?" in bare or "？" in bare:
+        flags |= ASKS  # a tool call asks as well: its result answers
+    return flags | TELLS_TIME if dates.tells_time(bare) else flags

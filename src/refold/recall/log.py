@@ -1,0 +1,62 @@
+"""From a log to an index, and from a store's candidates to hits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from refold import entries as e
+from refold.recall.ask import LIMIT, Hit, search
+from refold.recall.index import Index
+from refold.session.tree import Session, starts_turn
+from refold.session.view import said_by
+
+
+class LogIndex(Index):
+    """An index that reads a log in order, all branches, folded or not; folds themselves say nothing new."""
+
+    def __init__(self, entries: Iterable[e.AnyEntry] = ()) -> None:
+        super().__init__()
+        self.read = 0
+        """How many entries of the log were taken in."""
+        self._turn: dict[str | None, int] = {}
+        self._last: str | None = None
+        self.extend(entries)
+
+    def extend(self, entries: Iterable[e.AnyEntry]) -> None:
+        for entry in entries:
+            self.read += 1
+            if isinstance(entry, e.PathEntry):
+                self._take(entry)
+
+    def _take(self, entry: e.PathEntry) -> None:
+        turn = self._turn[entry.id] = self._turn.get(entry.parent, 0) + starts_turn(entry)
+        message = said_by(entry)
+        if message is not None:
+            self.add(entry.id, message, turn, entry.time, apart=entry.parent != self._last)
+        self._last = entry.id
+
+
+_indexes: WeakKeyDictionary[Session, LogIndex] = WeakKeyDictionary()
+
+
+def index_of(session: Session) -> LogIndex:
+    """The session's index, kept as long as the session is and extended by what was appended since."""
+    index = _indexes.get(session)
+    if index is None:
+        index = _indexes[session] = LogIndex()
+    if index.read < len(session.entries):
+        index.extend(session.entries[index.read :])
+    return index
+
+
+def recall(session: Session, query: str = "", *, limit: int = LIMIT, **conditions: Any) -> list[Hit]:
+    """`search` over everything that was ever said in the session."""
+    return search(index_of(session), query, limit=limit, **conditions)
+
+
+def rerank(entries: Sequence[e.AnyEntry], query: str, *, limit: int = LIMIT, **conditions: Any) -> list[Hit]:
+    """The same ranking for entries that a `Searchable` store proposed. Give the neighbours of each
+    candidate as well, in log order, where they are at hand: they help to rank it."""
+    return search(LogIndex(entries), query, limit=limit, **conditions)

@@ -1,0 +1,55 @@
+"""The part of a text that shows why it was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from refold.recall.frame import visible
+
+SNIPPET = 320
+SCAN = 200_000
+PLACES = 4
+
+
+def snippet(text: str, terms: Iterable[str], size: int = SNIPPET) -> str:
+    """About `size` characters of `text` around the place where most of the terms stand together, on
+    one line; terms are stems, so the beginning of a word is enough."""
+    if len(text) > size:
+        low = text[:SCAN].lower()
+        start = _best_start(low, list(terms), size)
+        text = _cut(text, start, size)
+    return " ".join(visible(text).split())
+
+
+def _best_start(low: str, terms: list[str], size: int) -> int:
+    """Where the window with the most terms begins; rarer terms come first and break ties."""
+    places = [(at, rank) for rank, term in enumerate(terms[:12]) for at in _find(low, term)]
+    if not places:
+        return 0
+
+    def worth(start: int) -> float:
+        inside = {rank for at, rank in places if start <= at < start + size}
+        return sum(1 / (2 + rank) for rank in inside)
+
+    return max((max(0, at - size // 4) for at, _ in places), key=lambda start: (worth(start), -start))
+
+
+def _find(low: str, term: str) -> list[int]:
+    found: list[int] = []
+    at = low.find(term)
+    while at >= 0 and len(found) < PLACES:
+        found.append(at)
+        at = low.find(term, at + 1)
+    return found
+
+
+def _cut(text: str, start: int, size: int) -> str:
+    """A window that begins and ends between words where one is near."""
+    end = min(len(text), start + size)
+    if start:
+        gap = text.find(" ", start, start + 24)
+        start = gap + 1 if gap >= 0 else start
+    if end < len(text):
+        gap = text.rfind(" ", end - 24, end)
+        end = gap if gap > start else end
+    return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")

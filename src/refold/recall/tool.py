@@ -1,0 +1,201 @@
+"""`recall_conversation`: how a model asks for what it no longer sees (D6)."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, cast
+
+from refold.messages import Result
+from refold.protocols import TokenCounter, ToolSpec
+from refold.recall.ask import search, size
+from refold.recall.frame import NOTE, TAG, attribute, frame
+from refold.recall.index import Doc, Index
+from refold.recall.said import in_full
+
+NAME = "recall_conversation"
+BUDGET = 4000
+QUERY_HITS = 5
+QUERY_LIMIT = 4000
+ASKED_LIMIT = 50
+"""Most turns or keys that one call may name."""
+LEAST = 60
+"""Tokens below which a cut record is not worth printing."""
+
+SPEC = ToolSpec(
+    name=NAME,
+    description=(
+        "Read earlier parts of this conversation that are no longer shown in full. Give turn numbers, recall "
+        "keys (printed in summaries and in the stubs of removed results) or words to search for; at least "
+        "one of these. Returns the original messages, tool arguments included."
+    ),
+    parameters={
+        "type": "object",
+        "properties": {
+            "turn_numbers": {
+                "type": "array",
+                "items": {"type": "integer"},
+                "description": "Turns to read in full, counted from 1.",
+            },
+            "query": {
+                "type": "string",
+                "description": "Words to search for: names, paths, identifiers, a question. Plain text.",
+            },
+            "keys": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Recall keys of single messages.",
+            },
+        },
+        "additionalProperties": False,
+    },
+)
+"""Serves both dialects: as OpenAI's `function` and as Anthropic's `input_schema`."""
+
+TEXT_PROTOCOL = (
+    f'{NAME}[{{"turn_numbers": [3, 4]}}] or {NAME}[{{"query": "words"}}] or {NAME}[{{"keys": ["abc1234"]}}]: '
+    "read earlier parts of this conversation in full."
+)
+"""The tool's line in the list of actions of the text protocol (E14)."""
+
+HINT = f"Anything left out here can be read in full with {NAME} (turn_numbers, query or keys)."
+"""For summaries: tells the model that nothing is lost."""
+
+
+def answer(
+    index: Index,
+    arguments: Mapping[str, Any],
+    *,
+    budget: int = BUDGET,
+    counter: TokenCounter | None = None,
+    within: Container[str] | None = None,
+) -> str:
+    """What a call of the tool gets: the messages, framed as record, in at most `budget` tokens; and one
+    line for every number or key that names nothing. Never raises for what a model wrote.
+
+    `within` are the entries turn numbers refer to (the active path); keys and queries reach all branches.
+    """
+    turns, bad_turns = _integers(arguments.get("turn_numbers"))
+    keys, bad_keys = _strings(arguments.get("keys"))
+    query = arguments.get("query")
+    query = query.strip()[:QUERY_LIMIT] if isinstance(query, str) else ""
+    remarks: list[str] = []
+    _remark(remarks, "Not a turn number: {}.", bad_turns)
+    _remark(remarks, "Not a key: {}.", bad_keys)
+    if not turns and not keys and not query:
+        return "\n".join([*remarks, "Nothing was asked for: give turn_numbers, keys or a query."])
+    docs = [*_by_turn(index, turns, within, remarks), *_by_key(index, keys, remarks)]
+    if query:
+        docs += _by_query(index, query, remarks)
+    return _told(list({doc.entry_id: doc for doc in docs}.values()), remarks, budget, counter)
+
+
+def _by_turn(
+    index: Index, turns: Sequence[int], within: Container[str] | None, remarks: list[str]
+) -> list[Doc]:
+    found = {n: [d for d in index.of_turn(n) if within is None or d.entry_id in within] for n in turns}
+    last = max(index.turns, default=0)
+    known = f"turns 1 to {last} exist" if last > 0 else "this conversation has no turns yet"
+    _remark(remarks, f"There is no turn {{}}; {known}.", [n for n, docs in found.items() if not docs])
+    return [doc for docs in found.values() for doc in docs]
+
+
+def _by_key(index: Index, keys: Sequence[str], remarks: list[str]) -> list[Doc]:
+    found = {name: index.by_key(name) for name in keys}
+    unknown = [name for name, doc in found.items() if doc is None]
+    _remark(remarks, "No message has the key {}; keys are printed in summaries and stubs.", unknown)
+    return [doc for doc in found.values() if doc]
+
+
+def _remark(remarks: list[str], sentence: str, about: Sequence[object]) -> None:
+    """One sentence about all of them; the first few are named."""
+    if about:
+        named = ", ".join(attribute(each)[:40] for each in about[:6])
+        remarks.append(sentence.format(named + (" …" if len(about) > 6 else "")))
+
+
+def _by_query(index: Index, query: str, remarks: list[str]) -> list[Doc]:
+    hits = search(index, query, limit=QUERY_HITS)
+    if not hits:
+        remarks.append("Nothing in the conversation matches the query; try other words.")
+    return [doc for hit in hits if (doc := index.doc(hit.entry_id))]
+
+
+def _told(docs: Sequence[Doc], remarks: Sequence[str], budget: int, counter: TokenCounter | None) -> str:
+    """The records in the order asked, the last one cut to what is left, the rest listed by key."""
+    parts: list[str] = [*remarks, NOTE] if docs else list(remarks)
+    left = budget - size("\n".join(parts), counter) - LEAST
+    for at, doc in enumerate(docs):
+        record = _record(doc, in_full(doc.message))
+        cost = size(record, counter) + 1
+        if cost <= left:
+            parts.append(record)
+            left -= cost
+            continue
+        if left >= LEAST * 2:
+            parts.append(_shortened(doc, left, counter))
+            at += 1
+        rest = docs[at:]
+        if rest:
+            parts.append(_left_out(rest))
+        break
+    return "\n".join(parts)
+
+
+def _record(doc: Doc, text: str, cut: str = "") -> str:
+    source = doc.message.role
+    if isinstance(doc.message, Result):
+        source = f"tool {doc.message.name}" if doc.message.name else "tool"
+    return frame("recall", text, source=source, turn=doc.turn, key=doc.key, cut=cut)
+
+
+def _shortened(doc: Doc, left: int, counter: TokenCounter | None) -> str:
+    """The record with its middle taken out; halved until it fits."""
+    text = in_full(doc.message)
+    keep = min(len(text), left * 4)
+    while True:
+        head, tail = text[: keep * 2 // 3], text[len(text) - keep // 3 :]
+        gone = len(text) - len(head) - len(tail)
+        record = _record(doc, f"{head}\n[… {gone} characters left out …]\n{tail}", cut="middle")
+        if size(record, counter) <= left or keep < 8:
+            return record
+        keep = keep * 4 // 5
+
+
+def _left_out(docs: Sequence[Doc]) -> str:
+    keys = ", ".join(doc.key for doc in docs[:8])
+    more = " …" if len(docs) > 8 else ""
+    return f"{len(docs)} more did not fit; ask for them by key: {keys}{more}"
+
+
+def _integers(value: Any) -> tuple[list[int], list[Any]]:
+    """Numbers out of what a model sent: a list, a single number, numbers as strings."""
+    good: list[int] = []
+    bad: list[Any] = []
+    for item in _listed(value):
+        if isinstance(item, bool) or not isinstance(item, int | float | str):
+            bad.append(item)
+            continue
+        try:
+            number = int(item)
+        except (ValueError, OverflowError):
+            bad.append(item)
+            continue
+        good.append(number)
+    return list(dict.fromkeys(good)), bad
+
+
+def _strings(value: Any) -> tuple[list[str], list[Any]]:
+    items = _listed(value)
+    good = [item.strip() for item in items if isinstance(item, str) and item.strip()]
+    return list(dict.fromkeys(good)), [item for item in items if not isinstance(item, str)]
+
+
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    if isinstance(value, list | tuple):
+        return list(cast("Sequence[Any]", value))[:ASKED_LIMIT]
+    return [value]
+
+
+__all__ = ["BUDGET", "HINT", "NAME", "SPEC", "TAG", "TEXT_PROTOCOL", "answer"]

@@ -1,0 +1,163 @@
+"""Words: what of a text is searched for.
+
+A text is read as *compounds* (`get_userName`, `src/app/main.py`, `well-known`, `请看`), and each compound
+gives one or more terms: its stemmed pieces, itself as a whole, the last parts of a path, bigrams of Chinese,
+Japanese and Korean. The same function reads entries and questions, so both sides always agree.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from functools import lru_cache
+
+PIECE_LIMIT = 64
+"""Longer pieces are encoded data, not words; they are cut so that a prefix still finds them."""
+COMPOUND_LIMIT = 240
+PIECES_LIMIT = 24
+
+_FUNCTION_WORDS = """
+    a about am an and any are as at be been being but by can could did do does doing for from get got had
+    has have having he her hers him his how i if in into is it its just ll me might my not of on or our ours
+    out re s shall she should so some such t than that the their them then there these they this those to too
+    us ve was we were what when where which who whom whose why will with would you your yours d m don didn
+    doesn isn wasn won im tell please"""
+STOP = frozenset(_FUNCTION_WORDS.split())
+"""Function words of English: they say how a question is put, not what it asks for."""
+
+_compound = re.compile(r"\w+(?:[./\\:@#+$-]{1,3}\w+)*")
+_piece = re.compile(r"[^\W\d_]+|\d+")
+_camel = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")
+_separator = re.compile(r"[/\\]+")
+_cjk = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+")
+_unslashed = str.maketrans("\\", "/")
+
+
+def count(text: str) -> dict[str, int]:
+    """The terms of a text and how often each occurs."""
+    found: dict[str, int] = {}
+    for compound, times in Counter(_compound.findall(text)).items():
+        for term in terms_of(compound):
+            found[term] = found.get(term, 0) + times
+    return found
+
+
+def terms(text: str) -> list[str]:
+    """The terms of a question, each once, in the order they are asked."""
+    return list(dict.fromkeys(term for c in _compound.findall(text) for term in terms_of(c)))
+
+
+def spelled(text: str) -> list[str]:
+    """The words as they stand, lower-cased."""
+    return re.findall(r"\w+", text.lower())
+
+
+def plain(text: str) -> list[str]:
+    """What a store's own text search is asked with: the words, function words left out."""
+    return [w for w in dict.fromkeys(spelled(text)) if w not in STOP]
+
+
+@lru_cache(maxsize=1 << 17)
+def terms_of(compound: str) -> tuple[str, ...]:
+    """What one compound is found by."""
+    low = compound.lower()
+    if compound.isascii() and compound.isalpha() and (compound[1:].islower() or len(compound) == 1):
+        return () if low in STOP else (stem(low[:PIECE_LIMIT]),)
+    if not compound.isascii():
+        compound = unicodedata.normalize("NFKC", compound)
+        low = compound.lower()
+    compound, low = compound[:COMPOUND_LIMIT], low[:COMPOUND_LIMIT]
+    pieces = _pieces(compound)
+    found = {piece: None for piece in pieces[:PIECES_LIMIT] if piece not in STOP}
+    if len(pieces) > 1:
+        found.update(dict.fromkeys(_wholes(low)))
+    return tuple(found)
+
+
+def _pieces(compound: str) -> list[str]:
+    found: list[str] = []
+    for run in _piece.findall(compound):
+        if run.isascii() and (run.islower() or run.isupper() or run.isdigit()):
+            found.append(stem(run.lower()[:PIECE_LIMIT]))
+        elif run.isascii():
+            found.extend(stem(part.lower()[:PIECE_LIMIT]) for part in _camel.findall(run))
+        else:
+            found.extend(_foreign(run))
+    return found
+
+
+def _wholes(low: str) -> list[str]:
+    """The compound itself; of a path also its last two parts and its name, so that a relative path finds
+    an absolute one."""
+    if "/" not in low and "\\" not in low:
+        return [] if _cjk.search(low) else [low]
+    parts = [part for part in _separator.split(low) if part]
+    return ["/".join(parts), "/".join(parts[-2:]), parts[-1]]
+
+
+def _foreign(run: str) -> list[str]:
+    found: list[str] = []
+    rest = 0
+    for match in _cjk.finditer(run):
+        found.extend(_word(run[rest : match.start()]))
+        found.extend(bigrams(match.group()))
+        rest = match.end()
+    found.extend(_word(run[rest:]))
+    return found
+
+
+def _word(run: str) -> list[str]:
+    """A word of another alphabet, without its accents."""
+    if not run:
+        return []
+    bare = "".join(c for c in unicodedata.normalize("NFKD", run.lower()) if not unicodedata.combining(c))
+    return [stem((bare or run.lower())[:PIECE_LIMIT])]
+
+
+def bigrams(run: str) -> list[str]:
+    """Pairs of neighbouring characters; a single character stands for itself."""
+    return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
+
+
+# ── stemming ────────────────────────────────────────────────────────────────────────────────────
+
+_ENDINGS = (
+    "ational", "ization", "fulness", "ousness", "iveness", "ation", "ment", "ness", "ator", "able", "ible",
+    "ion", "ful", "ive", "ist", "ity", "ly", "er", "or", "al",
+)  # fmt: skip
+_VOWELS = frozenset("aeiouy")
+
+
+@lru_cache(maxsize=1 << 16)
+def stem(word: str) -> str:
+    """A light English stemmer: plural, -ing, -ed, one derivational ending, silent e. It joins what a
+    question and its answer write differently; it need not produce words."""
+    if len(word) <= 3 or not word.isascii() or not word.isalpha():
+        return word
+    word = _without_verb_ending(_singular(word))
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 4:
+            word = word[: -len(ending)]
+            break
+    if word.endswith("e") and len(word) > 4:
+        word = word[:-1]
+    return word[:-1] + "i" if word.endswith("y") and len(word) > 3 else word
+
+
+def _singular(word: str) -> str:
+    if word.endswith("sses"):
+        return word[:-2]
+    if word.endswith("ies"):
+        return word[:-3] + ("y" if len(word) > 4 else "ie")
+    if word.endswith(("ss", "us", "is")) or not word.endswith("s"):
+        return word
+    return word[:-2] if word.endswith("es") and word[-3] in "sxzoh" and len(word) > 4 else word[:-1]
+
+
+def _without_verb_ending(word: str) -> str:
+    for ending in ("ing", "ed"):
+        base = word[: -len(ending)]
+        if word.endswith(ending) and len(base) >= 3 and not _VOWELS.isdisjoint(base):
+            return base[:-1] if base[-1] == base[-2] and base[-1] not in "lsz" else base
+    return word
