@@ -94,6 +94,12 @@ class Source:
         place = f"line {where}" if isinstance(where, int) else where
         self.problems.append(Problem(place, text, bytes(raw[:_SHOWN])))
 
+    def head(self) -> Head:
+        """The beginning; reading starts there all the same."""
+        raw = self._stream.read(HEAD)
+        self._stream.seek(0)
+        return Head(raw, whole=len(raw) < HEAD)
+
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Line numbers (from 1) and lines without their ends. A line longer than the limit is a problem."""
         number = 0

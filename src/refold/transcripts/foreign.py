@@ -115,10 +115,32 @@ def chat_calls(calls: object) -> list[m.Call]:
     """`tool_calls` of an OpenAI chat message."""
     found: list[m.Call] = []
     for raw in map(mapping, listing(calls)):
-        function = mapping(raw.get("function")) or mapping(raw.get("custom"))
+        function = mapping(raw.get("function")) or mapping(raw.get("custom")) or raw
         parsed, unparsed = arguments(function.get("arguments", function.get("input")))
         found.append(m.Call(text(raw.get("id")), text(function.get("name")), parsed, unparsed))
     return found
+
+
+def conversation(source: Source, within: str = "") -> dict[str, Any]:
+    """The wanted one of the conversations in a file: a JSON object (or the list it has under the key
+    `within`), a list of objects, or one object a line."""
+    head = source.head()
+    if head.records and within not in head.records[0]:
+        wanted, count, chosen = source.index or 0, 0, dict[str, Any]()
+        for count, (_, record) in enumerate(source.records(), 1):
+            chosen = record if count - 1 == wanted else chosen
+        source.choose(count)
+        return chosen
+    document = source.document()
+    items = (
+        listing(mapping(document).get(within, [document]))
+        if isinstance(document, dict)
+        else listing(document)
+    )
+    found = [mapping(item) for item in items if isinstance(item, dict)]
+    if len(found) < len(items):
+        source.problem("file", f"{len(items) - len(found)} items are no JSON objects: left out")
+    return found[source.choose(len(found))]
 
 
 # ── the log ─────────────────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,126 @@
+"""Agent Data Protocol: samples of collected trajectories, several to a file.
+
+Two raw shapes: SWE-agent trajectories whose messages have `text` and the role `ai`, and OpenHands
+conversations that spell calls as `<function=…>` in the text. Calls and results are read out of the text; the
+reply's own wording is kept in `meta`. Entries are called by their position.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from refold import messages as m
+from refold.protocols import Loaded
+from refold.transcripts.base import Head, Record, Source
+from refold.transcripts.foreign import Builder, chat_parts, conversation, listing, mapping, text, without
+from refold.transcripts.foreign import name as named
+from refold.transcripts.swe_agent import command_call, thought_and_command
+
+name = "adp"
+
+_USED = frozenset({"role", "content", "text", "system_prompt"})
+_CALL, _END = "<function=", "</function>"
+_PARAMETER, _PARAMETER_END = "<parameter=", "</parameter>"
+_RESULT = "EXECUTION RESULT of ["
+_ROLES = {"ai": "assistant", "gpt": "assistant", "human": "user"}
+
+
+def detect(head: Head) -> float:
+    value = head.records[0] if head.records else head.value
+    first = mapping(value) or mapping((listing(value) or [None])[0])
+    said = mapping((listing(first.get("trajectory")) or [None])[0])
+    if "role" in said and "text" in said and "system_prompt" in said:
+        return 0.95
+    in_list = isinstance(value, list) or bool(head.records)
+    return 0.9 if in_list and "messages" in first and ("source" in first or "category" in first) else 0.0
+
+
+def read(source: Source) -> Loaded:
+    sample = conversation(source)
+    key = "trajectory" if isinstance(sample.get("trajectory"), list) else "messages"
+    log = Builder(name, source)
+    reading = _Import(log)
+    for index, item in enumerate(listing(sample.get(key))):
+        reading.take(mapping(item), index, item)
+    log.info.update(without(sample, frozenset({key})))
+    id = named(sample.get("id")) or named(sample.get("instance_id"))
+    return log.loaded(id=id, title=named(sample.get("source")) or id)
+
+
+class _Import:
+    def __init__(self, log: Builder) -> None:
+        self.log = log
+        self.open: m.Call | None = None
+
+    def take(self, raw: Record, index: int, item: object) -> None:
+        given = text(raw.get("role"))
+        content = raw.get("content")
+        if content is None:
+            content = raw.get("text") or raw.get("system_prompt") or ""
+        parts = chat_parts(content)
+        role = _ROLES.get(given, given)
+        if role == "assistant":
+            self._reply(parts, raw, index)
+        elif role == "user":
+            self._user(parts, raw, index)
+        elif role == "system":
+            self.log.say(m.System(tuple(parts)), index, meta=_meta(raw))
+        else:
+            self.log.source.problem(f"message {index}", f"has the unknown role {given!r}: kept as it came")
+            self.log.other(given or "message", raw or {"value": item}, index)
+
+    def _reply(self, parts: list[m.AnyPart], raw: Record, index: int) -> None:
+        said = parts[0].text if len(parts) == 1 and isinstance(parts[0], m.Text) else ""
+        found = _written_call(said, f"call-{index}") or _command(said, raw, f"call-{index}")
+        if found is None:
+            self.open = None
+            self.log.say(m.Assistant(tuple(parts), "end"), index, meta=_meta(raw))
+            return
+        thought, self.open = found
+        content = (*((m.Text(thought),) if thought else ()), self.open)
+        self.log.say(m.Assistant(content, "tool_use"), index, meta={**_meta(raw), "content": said})
+
+    def _user(self, parts: list[m.AnyPart], raw: Record, index: int) -> None:
+        said = parts[0].text if parts and isinstance(parts[0], m.Text) else ""
+        call, self.open = self.open, None
+        marked = said.startswith(_RESULT)
+        if call is None or not (marked or "text" in raw):
+            self.log.say(m.User(tuple(parts)), index, meta=_meta(raw))
+            return
+        meta = _meta(raw)
+        if marked:
+            head, _, rest = said.partition("\n")
+            meta["heading"] = head
+            parts = [m.Text(rest), *parts[1:]]
+        self.log.say(m.Result(call.id, tuple(parts)), index, meta=meta)
+
+
+def _meta(raw: Record) -> dict[str, Any]:
+    return {key: value for key, value in without(raw, _USED).items() if value is not None}
+
+
+def _command(said: str, raw: Record, id: str) -> tuple[str, m.Call] | None:
+    """A thought and a fenced command, as SWE-agent's replies are written."""
+    found = thought_and_command(said) if "text" in raw else None
+    return None if found is None else (found[0], command_call(found[1].strip("\n"), id))
+
+
+def _written_call(said: str, id: str) -> tuple[str, m.Call] | None:
+    """`<function=NAME><parameter=KEY>VALUE</parameter>…</function>`; the last tag is often cut off by the
+    stop word that ended the reply."""
+    start = said.rfind(_CALL)
+    close = said.find(">", start)
+    if start < 0 or close < 0:
+        return None
+    end = said.find(_END, close)
+    if end >= 0 and said[end + len(_END) :].strip():
+        return None  # talked on after it: the text only mentions a call
+    body = said[close + 1 : end if end >= 0 else len(said)]
+    arguments: dict[str, Any] = {}
+    at = 0
+    while (at := body.find(_PARAMETER, at)) >= 0 and (key_end := body.find(">", at)) >= 0:
+        stop = body.find(_PARAMETER_END, key_end)
+        stop = stop if stop >= 0 else len(body)
+        arguments[body[at + len(_PARAMETER) : key_end]] = body[key_end + 1 : stop].strip("\n")
+        at = stop
+    return said[:start].rstrip("\n"), m.Call(id, said[start + len(_CALL) : close], arguments)

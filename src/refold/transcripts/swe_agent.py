@@ -1,0 +1,156 @@
+"""SWE-agent: `*.traj`.
+
+The history is the conversation. With function calling it holds calls; without, a reply is a thought and a
+fenced command, and the next user message is what the command printed: these become a call and its result
+(the reply's own text is kept in `meta`). Entries are called by their position in the history.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from refold import entries as e
+from refold import messages as m
+from refold.protocols import Loaded
+from refold.transcripts.base import Head, Record, Source
+from refold.transcripts.foreign import (
+    Builder,
+    chat_calls,
+    chat_parts,
+    conversation,
+    listing,
+    mapping,
+    text,
+    without,
+)
+from refold.transcripts.foreign import name as named
+
+name = "swe-agent"
+
+_USED = frozenset({"role", "content", "tool_calls", "tool_call_ids"})
+_STEP_USED = frozenset({"messages", "query", "response", "observation", "thought", "action"})
+_WITH_PATH = frozenset({"open", "create"})
+_COMMANDS = _WITH_PATH | {
+    "edit", "goto", "scroll_up", "scroll_down", "search_dir", "search_file", "find_file", "submit", "insert",
+    "append", "undo_edit", "filemap", "view_image", "exit_forfeit",
+}  # fmt: skip
+
+
+def detect(head: Head) -> float:
+    value = mapping(head.value) or (head.records[0] if head.records else {})
+    step = mapping((listing(value.get("trajectory")) or [None])[0])
+    if "action" in step and ("observation" in step or "response" in step):
+        return 0.95
+    said = mapping((listing(value.get("history")) or [None])[0])
+    if "role" in said and ("agent" in said or "trajectory" in value):
+        return 0.9
+    return 0.5 if "history" in value and ("trajectory" in value or "environment" in value) else 0.0
+
+
+def read(source: Source) -> Loaded:
+    raw = conversation(source)
+    steps = [mapping(step) for step in listing(raw.get("trajectory"))]
+    history = listing(raw.get("history")) or _history(steps)
+    log = Builder(name, source)
+    reading = _Import(log, steps)
+    for index, item in enumerate(history):
+        reading.take(mapping(item), index, item)
+    log.info.update(without(raw, frozenset({"history", "trajectory"})))
+    environment = raw.get("environment")
+    title = named(environment) or named(mapping(environment).get("name"))
+    return log.loaded(id=title, title=title)
+
+
+def _history(steps: list[Record]) -> list[Any]:
+    """The conversation of a file that holds only the steps."""
+    first = steps[0] if steps else {}
+    said: list[Any] = []
+    for item in listing(first.get("messages")) or listing(first.get("query")):
+        if mapping(item).get("role") == "assistant":
+            break
+        said.append(item)
+    for step in steps:
+        reply = {"role": "assistant", "content": text(step.get("response")) or text(step.get("thought"))}
+        said.append({**reply, "thought": step.get("thought"), "action": step.get("action")})
+        said.append({"role": "user", "content": step.get("observation") or ""})
+    return said
+
+
+class _Import:
+    def __init__(self, log: Builder, steps: list[Record]) -> None:
+        self.log = log
+        self.steps = iter(steps)
+        self.open: str | None = None
+        """The call whose output the next user message is."""
+
+    def take(self, raw: Record, index: int, item: object) -> None:
+        match raw.get("role"):
+            case "assistant" | "ai":
+                self._reply(raw, index)
+            case "tool":
+                ids = [text(id) for id in listing(raw.get("tool_call_ids"))]
+                self._result(raw, index, ids[0] if ids else text(raw.get("tool_call_id")))
+            case "user" if self.open is not None:
+                self._result(raw, index, self.open)
+            case "user" if raw.get("is_demo") is True:
+                content = tuple(chat_parts(raw.get("content")))
+                meta = without(raw, _USED)
+                id = self.log.fresh(None, index)
+                self.log.put(e.Note(id=id, parent=self.log.tail, content=content, kind="demo", meta=meta))
+            case "user":
+                self._say(m.User(tuple(chat_parts(raw.get("content")))), raw, index)
+            case "system":
+                self._say(m.System(tuple(chat_parts(raw.get("content")))), raw, index)
+            case role:
+                self.log.source.problem(f"message {index}", f"has the unknown role {role!r}: kept as it came")
+                self.log.other(text(role) or "message", raw or {"value": item}, index)
+
+    def _say(self, message: m.Message, raw: Record, index: int, **more: Any) -> None:
+        self.log.say(message, index, meta={**without(raw, _USED), **more})
+
+    def _result(self, raw: Record, index: int, call: str) -> None:
+        self.open = None
+        self._say(m.Result(call, tuple(chat_parts(raw.get("content")))), raw, index)
+
+    def _reply(self, raw: Record, index: int) -> None:
+        step = without(next(self.steps, {}), _STEP_USED)
+        more: dict[str, Any] = {"step": step} if step else {}
+        calls = chat_calls(raw.get("tool_calls"))
+        thinking = [_thinking(block) for block in map(mapping, listing(raw.get("thinking_blocks")))]
+        self.open = None
+        if calls or not named(raw.get("action")):
+            parts = (*thinking, *chat_parts(raw.get("content")), *calls)
+            self._say(m.Assistant(parts, "tool_use" if calls else "end"), raw, index, **more)
+            return
+        call = command_call(raw["action"], f"call-{index}")
+        self.open = call.id
+        thought = text(raw.get("thought"))
+        said = m.Assistant((*((m.Text(thought),) if thought else ()), call), "tool_use")
+        self._say(said, raw, index, content=raw.get("content"), **more)
+
+
+def _thinking(raw: Record) -> m.Thinking:
+    return m.Thinking(text(raw.get("thinking")), named(raw.get("signature")), named(raw.get("data")))
+
+
+def command_call(command: str, id: str) -> m.Call:
+    """A command typed at SWE-agent's prompt, as a call of that command, or of the shell."""
+    words = command.split(None, 2)
+    first = words[0] if words else ""
+    if first not in _COMMANDS:
+        return m.Call(id, "bash", {"command": command})
+    if first in _WITH_PATH and len(words) > 1:
+        return m.Call(id, first, {"path": words[1].strip("\"'"), "command": command})
+    return m.Call(id, first, {"command": command})
+
+
+def thought_and_command(said: str) -> tuple[str, str] | None:
+    """A reply split at its last fenced block; None where there is none."""
+    end = said.rfind("```")
+    start = said.rfind("```", 0, end) if end > 0 else -1
+    if start < 0:
+        return None
+    first_line = said.find("\n", start, end)
+    if first_line < 0:
+        return None
+    return said[:start].rstrip("\n"), said[first_line + 1 : end]

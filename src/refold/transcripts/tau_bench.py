@@ -1,0 +1,80 @@
+"""τ-bench: a list of runs, each an OpenAI conversation with its task and reward (τ²: `simulations`)."""
+
+from __future__ import annotations
+
+from refold import messages as m
+from refold.protocols import Loaded
+from refold.transcripts.base import Head, Record, Source, seconds
+from refold.transcripts.foreign import (
+    Builder,
+    chat_calls,
+    chat_parts,
+    conversation,
+    listing,
+    mapping,
+    text,
+    usage,
+    without,
+)
+from refold.transcripts.foreign import name as named
+
+name = "tau-bench"
+
+_USED = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "timestamp", "usage"})
+
+
+def detect(head: Head) -> float:
+    value = head.records[0] if head.records else head.value
+    if isinstance(value, dict) and "simulations" in mapping(value):
+        value = mapping(value)["simulations"]
+    first = mapping(value) or mapping((listing(value) or [None])[0])
+    if "traj" in first or ("task_id" in first and "messages" in first):
+        return 0.95
+    return 0.5 if "task_id" in first and "trial" in first else 0.0
+
+
+def read(source: Source) -> Loaded:
+    run = conversation(source, within="simulations")
+    log = Builder(name, source)
+    key = "traj" if "traj" in run else "messages"
+    for index, item in enumerate(listing(run.get(key))):
+        take(log, item, index)
+    log.info.update(without(run, frozenset({key})))
+    title = f"task {run['task_id']}" if isinstance(run.get("task_id"), int | str) else None
+    trial = f"-{run['trial']}" if isinstance(run.get("trial"), int) else ""
+    return log.loaded(id=f"{title}{trial}".replace(" ", "-") if title else None, title=title)
+
+
+def take(log: Builder, item: object, index: int) -> None:
+    """One message in OpenAI's spelling; what is none is kept as it came."""
+    raw = mapping(item)
+    message = message_of(raw)
+    if message is None:
+        log.source.problem(f"message {index}", f"has the unknown role {raw.get('role')!r}: kept as it came")
+        log.other(text(raw.get("role")) or "message", raw or {"value": item}, index)
+        return
+    spent = mapping(raw.get("usage"))
+    log.say(
+        message,
+        index,
+        time=seconds(raw.get("timestamp")),
+        usage=usage(prompt=spent.get("prompt_tokens"), output=spent.get("completion_tokens")),
+        meta={key: value for key, value in without(raw, _USED).items() if value is not None},
+    )
+
+
+def message_of(raw: Record) -> m.Message | None:
+    content = tuple(chat_parts(raw.get("content")))
+    match raw.get("role"):
+        case "system" | "developer":
+            return m.System(content)
+        case "user":
+            return m.User(content)
+        case "assistant":
+            calls = chat_calls(raw.get("tool_calls"))
+            return m.Assistant((*content, *calls), "tool_use" if calls else "end")
+        case "tool" | "function":
+            call = text(raw.get("tool_call_id")) or text(raw.get("id"))
+            return m.Result(call, content, named(raw.get("name")), raw.get("error") is True)
+        case _:
+            return None
