@@ -108,11 +108,11 @@ def _command(said: str, raw: Record, id: str) -> tuple[str, m.Call] | None:
 def _written_call(said: str, id: str) -> tuple[str, m.Call] | None:
     """`<function=NAME><parameter=KEY>VALUE</parameter>…</function>`; the last tag is often cut off by the
     stop word that ended the reply."""
-    start = said.rfind(_CALL)
+    start = said.find(_CALL)
     close = said.find(">", start)
     if start < 0 or close < 0:
         return None
-    end = said.find(_END, close)
+    end = said.rfind(_END, close)
     if end >= 0 and said[end + len(_END) :].strip():
         return None  # talked on after it: the text only mentions a call
     body = said[close + 1 : end if end >= 0 else len(said)]

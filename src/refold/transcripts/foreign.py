@@ -7,6 +7,7 @@ holds something else, and every entry goes through `Builder`, which keeps ids un
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any, cast
 
 import msgspec
@@ -273,7 +274,7 @@ class Builder:
             e.Info(id=self.fresh("info", len(self.entries)), time=created, name=title, cwd=cwd, meta=meta)
         )
         info = SessionInfo(
-            id=id or self.format,
+            id=id or PurePath(self.source.name).stem or self.format,
             created=created,
             updated=updated,
             name=title,

@@ -58,7 +58,7 @@ def read(source: Source) -> Loaded:
     log.info.update(without(raw, frozenset({"history", "trajectory"})))
     environment = raw.get("environment")
     title = named(environment) or named(mapping(environment).get("name"))
-    return log.loaded(id=title, title=title)
+    return log.loaded(title=title)
 
 
 def _history(steps: list[Record]) -> list[Any]:

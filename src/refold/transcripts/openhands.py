@@ -1,0 +1,294 @@
+"""OpenHands: event histories, as one JSON list or as `output.jsonl` with one run a line.
+
+An action that came from a model's reply carries the whole reply; the actions of one reply become one message
+with all its calls, under the id of the first. An observation is the result of the call that caused it. What
+OpenHands itself forgot (`condensation`) is a fold.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from refold import entries as e
+from refold import messages as m
+from refold.protocols import Loaded
+from refold.transcripts.base import Head, Record, Source, seconds
+from refold.transcripts.foreign import (
+    Builder,
+    chat_calls,
+    chat_parts,
+    conversation,
+    data_url,
+    listing,
+    mapping,
+    text,
+    usage,
+    whole,
+    without,
+)
+from refold.transcripts.foreign import name as named
+
+name = "openhands"
+
+_UNSEEN_ACTIONS = frozenset(
+    {"change_agent_state", "null", "recall", "condensation_request", "pause", "start"}
+)
+_UNSEEN_OBSERVATIONS = frozenset({"agent_state_changed", "null", "recall"})
+_HEAVY = frozenset({"tool_call_metadata", "content", "args", "message"})
+_NOT_ARGUMENTS = frozenset(
+    {"thought", "hidden", "confirmation_state", "is_confirmed", "blocking", "is_static"}
+)
+
+
+def detect(head: Head) -> float:
+    if head.records and isinstance(head.records[0].get("history"), list):
+        return 0.9 if _is_event(_first(head.records[0]["history"])) else 0.4
+    value = head.value
+    if isinstance(value, dict):
+        value = mapping(value).get("history")
+    return 0.9 if _is_event(_first(value)) else 0.0
+
+
+def _first(value: object) -> object:
+    first = (listing(value) or [None])[0]
+    return (listing(first) or [None])[0] if isinstance(first, list) else first
+
+
+def _is_event(value: object) -> bool:
+    event = mapping(value)
+    return "source" in event and ("action" in event or "observation" in event)
+
+
+def read(source: Source) -> Loaded:
+    run, events = _run(source)
+    log = Builder(name, source)
+    reading = _Import(log)
+    for index, item in enumerate(events):
+        reading.event(mapping(item), index, item)
+    for kind, count in reading.unknown.items():
+        source.problem("file", f"{count} events of the unknown kind {kind!r}: kept as they came")
+    log.info.update(without(run, frozenset({"history"})))
+    id = named(run.get("instance_id"))
+    return log.loaded(id=id, title=id)
+
+
+def _run(source: Source) -> tuple[Record, list[Any]]:
+    head = source.head()
+    if not head.records and isinstance(head.value, list):
+        run: Record = {}
+        events = listing(source.document())
+    else:
+        run = conversation(source)
+        events = listing(run.get("history"))
+    # The oldest files hold pairs of an action and its observation.
+    flat = [event for item in events for event in (listing(item) if isinstance(item, list) else [item])]
+    return run, flat
+
+
+class _Import:
+    def __init__(self, log: Builder) -> None:
+        self.log = log
+        self.unknown: Counter[str] = Counter()
+        self.replies: set[str] = set()
+        self.calls: dict[str, str] = {}
+        """Event → the call it makes."""
+        self.forgotten: set[str] = set()
+
+    def event(self, raw: Record, index: int, item: object) -> None:
+        if "action" in raw:
+            self._action(raw, index)
+        elif "observation" in raw:
+            self._observation(raw, index)
+        else:
+            self.unknown[text(raw.get("kind")) or "without an action"] += 1
+            self._other(raw or {"value": item}, index, text(raw.get("kind")) or "event")
+
+    def _other(self, raw: Record, index: int, kind: str) -> None:
+        self.log.other(kind, raw, index, id=raw.get("id"), time=seconds(raw.get("timestamp")))
+
+    def _say(self, message: m.Message, raw: Record, index: int, **fields: Any) -> None:
+        meta = without(raw, _HEAVY)
+        self.log.say(
+            message, index, id=raw.get("id"), time=seconds(raw.get("timestamp")), meta=meta, **fields
+        )
+
+    def _note(self, content: list[m.AnyPart], kind: str, raw: Record, index: int) -> None:
+        note = e.Note(
+            id=self.log.fresh(raw.get("id"), index),
+            parent=self.log.tail,
+            time=seconds(raw.get("timestamp")),
+            content=tuple(content),
+            kind=kind,
+            meta=without(raw, _HEAVY),
+        )
+        self.log.put(note)
+
+    # ── actions ─────────────────────────────────────────────────────────────────────────────────
+
+    def _action(self, raw: Record, index: int) -> None:
+        kind, arguments = text(raw.get("action")), mapping(raw.get("args"))
+        metadata = mapping(raw.get("tool_call_metadata"))
+        if kind == "condensation":
+            self._condensation(arguments, raw, index)
+        elif kind in _UNSEEN_ACTIONS:
+            self._other(raw, index, kind)
+        elif kind == "system":
+            self._say(m.System(_said(arguments, raw)), raw, index)
+        elif kind == "message" and raw.get("source") != "agent":
+            self._say(m.User(_said(arguments, raw)), raw, index)
+        elif metadata:
+            self._reply(metadata, arguments, raw, index)
+        elif kind == "message":
+            self._say(m.Assistant(_said(arguments, raw), "end"), raw, index)
+        elif raw.get("source") == "agent":
+            self._bare_call(kind, arguments, raw, index)
+        else:
+            self.unknown[f"action {kind}"] += 1
+            self._other(raw, index, kind or "action")
+
+    def _reply(self, metadata: Record, arguments: Record, raw: Record, index: int) -> None:
+        response = mapping(metadata.get("model_response"))
+        call_id, reply = text(metadata.get("tool_call_id")), text(response.get("id"))
+        self.calls[str(raw.get("id"))] = call_id
+        if reply and reply in self.replies:
+            self._other({"id": raw.get("id"), "of": reply, "call": call_id}, index, "action")
+            return
+        self.replies.add(reply)
+        said = mapping(mapping((listing(response.get("choices")) or [None])[0]).get("message"))
+        parts = [*_reasoning(said), *chat_parts(said.get("content")), *chat_calls(said.get("tool_calls"))]
+        if not any(isinstance(part, m.Call) and part.id == call_id for part in parts):
+            parts += [] if parts else chat_parts(arguments.get("thought"))
+            tool = text(metadata.get("function_name"))
+            parts.append(m.Call(call_id, tool, without(arguments, _NOT_ARGUMENTS)))
+        spent = mapping(response.get("usage"))
+        self._say(
+            m.Assistant(tuple(parts), "tool_use"),
+            raw,
+            index,
+            model=named(response.get("model")),
+            usage=usage(
+                prompt=spent.get("prompt_tokens"),
+                output=spent.get("completion_tokens"),
+                read=mapping(spent.get("prompt_tokens_details")).get("cached_tokens"),
+            ),
+        )
+
+    def _bare_call(self, kind: str, arguments: Record, raw: Record, index: int) -> None:
+        """An action of an agent without function calling."""
+        call = m.Call(f"call-{raw.get('id', index)}", kind, without(arguments, _NOT_ARGUMENTS))
+        self.calls[str(raw.get("id"))] = call.id
+        self._say(m.Assistant((*chat_parts(arguments.get("thought")), call), "tool_use"), raw, index)
+
+    # ── observations ────────────────────────────────────────────────────────────────────────────
+
+    def _observation(self, raw: Record, index: int) -> None:
+        kind = text(raw.get("observation"))
+        call = text(mapping(raw.get("tool_call_metadata")).get("tool_call_id")) or self.calls.get(
+            str(raw.get("cause"))
+        )
+        if kind == "recall":
+            self._recall(raw, index)
+        elif kind in _UNSEEN_OBSERVATIONS:
+            self._other(raw, index, kind)
+        elif call is None:
+            self._note(_printed(raw), kind, raw, index)
+        else:
+            self._say(m.Result(call, tuple(_printed(raw)), None, kind == "error"), raw, index)
+
+    def _recall(self, raw: Record, index: int) -> None:
+        """Knowledge that OpenHands added by itself; the model reads its texts."""
+        extras = mapping(raw.get("extras"))
+        texts = [text(mapping(item).get("content")) for item in listing(extras.get("microagent_knowledge"))]
+        texts += [text(extras.get(key)) for key in ("repo_instructions", "additional_agent_instructions")]
+        said = [m.Text(found) for found in texts if found]
+        if said:
+            self._note(list(said), "recall", raw, index)
+        else:
+            self._other(raw, index, "recall")
+
+    # ── condensation ────────────────────────────────────────────────────────────────────────────
+
+    def _condensation(self, arguments: Record, raw: Record, index: int) -> None:
+        first, last = arguments.get("forgotten_events_start_id"), arguments.get("forgotten_events_end_id")
+        ids = {str(id) for id in listing(arguments.get("forgotten_event_ids"))}
+        path = self._path()
+        if first is not None and last is not None:
+            ids |= {
+                id for id in path if id.isascii() and id.isdigit() and whole(first) <= int(id) <= whole(last)
+            }
+        self.forgotten |= ids
+        summary = text(arguments.get("summary"))
+        put: tuple[m.Message, ...] = (m.User((m.Text(summary),)),) if summary else ()
+        edits = self._edits(path, put)
+        if not edits:
+            self.log.source.problem(
+                f"event {raw.get('id', index)}", "forgets events that are not in this file"
+            )
+            self._other(raw, index, "condensation")
+            return
+        fold = e.Fold(
+            id=self.log.fresh(raw.get("id"), index),
+            parent=self.log.tail,
+            time=seconds(raw.get("timestamp")),
+            edits=edits,
+            preset=name,
+            author=f"import:{name}",
+            summary=summary,
+            details=arguments,
+        )
+        self.log.put(fold)
+
+    def _path(self) -> list[str]:
+        found: list[str] = []
+        at = self.log.tail
+        while at is not None:
+            found.append(at)
+            at = self.log.parent(at)
+        return found[::-1]
+
+    def _edits(self, path: list[str], put: tuple[m.Message, ...]) -> tuple[e.Edit, ...]:
+        """One edit for every stretch of forgotten events. What the model never saw may lie between."""
+        unseen = {entry.id for entry in self.log.entries if isinstance(entry, e.Other | e.Fold)}
+        runs: list[list[str]] = []
+        inside = False
+        for id in path:
+            if id in self.forgotten:
+                if inside:
+                    runs[-1][1] = id
+                else:
+                    runs.append([id, id])
+                inside = True
+            elif id not in unseen:
+                inside = False
+        return tuple(
+            e.Edit(first, last, put if number == 0 else (), "summary" if number == 0 and put else "hide")
+            for number, (first, last) in enumerate(runs)
+        )
+
+
+def _said(arguments: Record, raw: Record) -> m.Content:
+    parts = chat_parts(arguments.get("content")) or chat_parts(raw.get("message"))
+    images = [data_url(url) for url in listing(arguments.get("image_urls")) if named(url)]
+    return (*parts, *images)
+
+
+def _reasoning(said: Record) -> list[m.AnyPart]:
+    thought = text(said.get("reasoning_content"))
+    return [m.Thinking(thought)] if thought else []
+
+
+def _printed(raw: Record) -> list[m.AnyPart]:
+    """What an observation says to the model; a command's output comes with how it ended."""
+    content = chat_parts(raw.get("content"))
+    metadata = mapping(mapping(raw.get("extras")).get("metadata"))
+    if raw.get("observation") != "run" or not metadata:
+        return content
+    said = text(metadata.get("prefix")) + text(raw.get("content")) + text(metadata.get("suffix"))
+    if named(metadata.get("working_dir")):
+        said += f"\n[Current working directory: {metadata['working_dir']}]"
+    if named(metadata.get("py_interpreter_path")):
+        said += f"\n[Python interpreter: {metadata['py_interpreter_path']}]"
+    if isinstance(metadata.get("exit_code"), int) and metadata["exit_code"] != -1:
+        said += f"\n[Command finished with exit code {metadata['exit_code']}]"
+    return [m.Text(said)]
