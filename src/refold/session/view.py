@@ -11,23 +11,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from refold import entries as e
-from refold.messages import Bash, Message, Text, User
+from refold.messages import Message, Text, User
 from refold.protocols import TokenCounter
 from refold.session.items import Item
 from refold.session.tree import Session
 
-Accepts: TypeAlias = Callable[[e.Fold], bool]
+Accepts: TypeAlias = Callable[[Sequence[e.Fold]], Sequence[e.Fold]]
+"""Which of the active folds (oldest first) count."""
 
 
-def accept_all(fold: e.Fold) -> bool:  # noqa: ARG001
-    return True
+def accept_all(folds: Sequence[e.Fold]) -> Sequence[e.Fold]:
+    return folds
 
 
 def said_by(entry: e.Entry) -> Message | None:
     """The message an entry shows by itself; None for entries the model never sees."""
     match entry:
-        case e.MessageEntry(message=Bash(hidden=True)):
-            return None
         case e.MessageEntry(message=message):
             return message
         case e.Note(content=content):
@@ -88,6 +87,25 @@ def outermost(session: Session, folds: Sequence[e.Fold]) -> list[Stretch]:
     return shown
 
 
+def project(session: Session, folds: Sequence[e.Fold]) -> Iterator[tuple[str, Item]]:
+    """The items of the path under these folds, each with a key that names it for good."""
+    path, at = session.path, 0
+    for stretch in outermost(session, folds):
+        yield from _plain(path[at : stretch.first])
+        ids = tuple(entry.id for entry in path[stretch.first : stretch.last + 1])
+        for number, message in enumerate(stretch.edit.put):
+            yield f"{stretch.fold.id}/{stretch.edit.first}/{number}", Item(message, ids, stretch.fold.id)
+        at = stretch.last + 1
+    yield from _plain(path[at:])
+
+
+def _plain(entries: Iterable[e.Entry]) -> Iterator[tuple[str, Item]]:
+    for entry in entries:
+        message = said_by(entry)
+        if message is not None:
+            yield entry.id, Item(message, (entry.id,))
+
+
 class Projection:
     """The items of a session's path under one rule of which folds count; follows the session."""
 
@@ -96,12 +114,12 @@ class Projection:
         self.accepts = accepts
         self._items: list[Item] = []
         self._keys: list[str] = []
-        self._sizes: dict[str, list[int]] = {}
-        self._totals: dict[str, int] = {}
+        self._folds: Sequence[e.Fold] = ()
+        self._sums: dict[str, list[int]] = {}
+        self._replies: list[int] = []
+        self._framed: list[int] = []
         self._epoch = -1
         self._seen = 0
-        self.generation = 0
-        """Changes whenever the items were built anew instead of extended."""
 
     @property
     def items(self) -> Sequence[Item]:
@@ -109,25 +127,43 @@ class Projection:
         self._follow()
         return self._items
 
-    def sizes(self, counter: TokenCounter) -> Sequence[int]:
-        """The count of every item. Costs only what is new since the last call."""
+    @property
+    def folds(self) -> Sequence[e.Fold]:
+        """Active folds that this projection accepts, oldest first."""
         self._follow()
-        sizes = self._sizes.setdefault(counter.name, [])
-        if len(sizes) < len(self._items):
-            count, fresh = self.session.cached_count, range(len(sizes), len(self._items))
-            new = [count(self._keys[i], self._items[i].message, counter) for i in fresh]
-            sizes.extend(new)
-            self._totals[counter.name] = self._totals.get(counter.name, 0) + sum(new)
-        return sizes
-
-    def total(self, counter: TokenCounter) -> int:
-        self.sizes(counter)
-        return self._totals.get(counter.name, 0)
+        return self._folds
 
     @property
-    def folds(self) -> list[e.Fold]:
-        """Active folds that this projection accepts, oldest first."""
-        return [fold for fold in active_folds(self.session.path) if self.accepts(fold)]
+    def replies(self) -> Sequence[int]:
+        """Indexes of the items that are replies with a usage."""
+        self._follow()
+        return self._replies
+
+    @property
+    def framed(self) -> Sequence[int]:
+        """Indexes of the items whose text is framed: what folds put there, and branch summaries."""
+        self._follow()
+        return self._framed
+
+    def sums(self, counter: TokenCounter) -> Sequence[int]:
+        """Running totals: `sums[i]` is the size of the first `i` items. Costs only what is new."""
+        self._follow()
+        sums = self._sums.setdefault(counter.name, [0])
+        if len(sums) <= len(self._items):
+            count, total = self.session.cached_count, sums[-1]
+            for key, item in zip(self._keys[len(sums) - 1 :], self._items[len(sums) - 1 :], strict=True):
+                total += count(key, item.message, counter)
+                sums.append(total)
+        return sums
+
+    def size(self, counter: TokenCounter, first: int = 0, last: int | None = None) -> int:
+        """Size of the items from `first` up to, not including, `last`."""
+        sums = self.sums(counter)
+        return sums[len(self._items) if last is None else last] - sums[first]
+
+    def after(self, fold: e.Fold) -> list[tuple[str, Item]]:
+        """The items, with their keys, as they would be with one more fold."""
+        return list(project(self.session, [*self.folds, fold]))
 
     def _follow(self) -> None:
         path = self.session.path
@@ -136,35 +172,26 @@ class Projection:
                 return
             fresh = path[self._seen :]
             if not any(isinstance(entry, (e.Fold, e.Undo, e.Redo)) for entry in fresh):
-                self._extend(fresh)
+                self._add(_plain(fresh))
+                self._seen = len(path)
                 return
         self._rebuild()
 
-    def _extend(self, entries: Iterable[e.AnyPathEntry]) -> None:
-        for entry in entries:
-            message = said_by(entry)
-            if message is not None:
-                self._add(Item(message, (entry.id,)), entry.id)
-            self._seen += 1
-
-    def _add(self, item: Item, key: str) -> None:
-        self._items.append(item)
-        self._keys.append(key)
-
     def _rebuild(self) -> None:
-        self._items, self._keys, self._sizes, self._totals = [], [], {}, {}
-        self._seen, self._epoch = 0, self.session.epoch
-        self.generation += 1
-        path = self.session.path
-        for stretch in outermost(self.session, self.folds):
-            self._extend(path[self._seen : stretch.first])
-            ids = tuple(entry.id for entry in path[stretch.first : stretch.last + 1])
-            for number, message in enumerate(stretch.edit.put):
-                self._add(
-                    Item(message, ids, stretch.fold.id), f"{stretch.fold.id}/{stretch.edit.first}/{number}"
-                )
-            self._seen = stretch.last + 1
-        self._extend(path[self._seen :])
+        self._items, self._keys, self._sums, self._replies, self._framed = [], [], {}, [], []
+        self._seen, self._epoch = len(self.session.path), self.session.epoch
+        self._folds = self.accepts(active_folds(self.session.path))
+        self._add(project(self.session, self._folds))
+
+    def _add(self, keyed: Iterable[tuple[str, Item]]) -> None:
+        for key, item in keyed:
+            entry = None if item.fold else self.session[item.entries[0]]
+            if entry is None or isinstance(entry, e.BranchSummary):
+                self._framed.append(len(self._items))
+            elif isinstance(entry, e.MessageEntry) and entry.usage is not None:
+                self._replies.append(len(self._items))
+            self._keys.append(key)
+            self._items.append(item)
 
 
 class View:

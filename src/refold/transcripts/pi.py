@@ -18,7 +18,7 @@ from refold.protocols import Loaded, SessionInfo
 from refold.transcripts import patch, pi_write
 from refold.transcripts.base import Head, Record, Source, index_id, seconds
 from refold.transcripts.pi_folds import Folds
-from refold.transcripts.pi_parts import message_from, model_name, parts_from, usage_from
+from refold.transcripts.pi_parts import is_stamp, message_from, model_name, parts_from, usage_from
 
 name = "pi"
 
@@ -200,7 +200,8 @@ def _known(record: Record, place: dict[str, Any]) -> e.AnyPathEntry | None:
                 summary=summary,
                 first_kept=_text(record.get("firstKeptEntryId")),
                 tokens_before=_number(record.get("tokensBefore")),
-                files=_files(record),
+                # What an extension stored in `details` has a meaning of its own.
+                files=e.Files() if record.get("fromHook") else _files(record),
                 author="import:pi",
             )
         case {"type": "branch_summary", "summary": str(summary)}:
@@ -232,9 +233,15 @@ def _message_entry(raw: Record, place: dict[str, Any]) -> e.MessageEntry | e.Not
 
 
 def _with_patch(entry: e.AnyPathEntry, record: Record) -> e.AnyPathEntry:
-    ours = pi_write.plain_record(entry)
-    # The tree may be mended: the patch must not bring the old parent back.
-    extra = patch.diff(ours, {**record, "parentId": entry.parent})
+    stamp, message = record.get("timestamp"), record.get("message")
+    # Where the source has usage it is kept whole: it says more (cost) than ours.
+    bare = isinstance(message, dict) and "usage" in message
+    ours = pi_write.plain_record(
+        entry, stamp=stamp if entry.time and is_stamp(stamp) else None, usage=not bare
+    )
+    if record.get("parentId") != entry.parent:  # a mended tree: the patch must not bring the old parent back
+        record = {**record, "parentId": entry.parent}
+    extra = patch.diff(ours, record)
     if not extra:
         return entry
     field = "details" if isinstance(entry, e.Fold) else "meta"

@@ -1,0 +1,59 @@
+"""Answers of a summariser: what counts as a summary, and what is refused."""
+
+from __future__ import annotations
+
+import re
+
+from refold.errors import BadAnswer
+from refold.messages import Assistant
+
+_EMPTY = {"", "null", "none", "undefined", "n/a", "{}", "[]", '""', "''"}
+_REFUSALS = re.compile(
+    r"^\W*(i['’]?m sorry|i am sorry|sorry,|i can(?:no|['’])t|i am unable|i['’]?m unable|i won['’]?t|"
+    r"as an ai\b|抱歉|对不起|我无法|我不能)",
+    re.IGNORECASE,
+)
+
+
+def text_of(reply: Assistant) -> str:
+    """The text of a reply that was asked for a summary; `BadAnswer` where it is none."""
+    if reply.stop == "length":
+        raise BadAnswer("truncated", "the summary was cut off by the output limit")
+    if reply.stop == "refusal":
+        raise BadAnswer("refusal", "the model refused to summarise")
+    if reply.stop in ("error", "aborted"):
+        raise BadAnswer(reply.stop, reply.error or f"the summary request ended with {reply.stop}")
+    text = reply.text.strip()
+    if reply.calls and not text:
+        raise BadAnswer("tool_call", "the model called a tool instead of summarising")
+    if reply.calls or reply.stop == "tool_use":
+        raise BadAnswer("tool_call", "the model went on with the task instead of summarising")
+    return text
+
+
+def plain(text: str) -> str:
+    """A summary in plain text; `<summary>` tags and an `<analysis>` in front of it are taken off."""
+    text = strip_tags(text)
+    if text.strip().lower() in _EMPTY:
+        raise BadAnswer("empty", "the model returned no summary")
+    if len(text) < 400 and _REFUSALS.match(text):
+        raise BadAnswer("refusal", "the model refused to summarise")
+    return text
+
+
+def strip_tags(text: str) -> str:
+    """What is inside `<summary>` tags, or the text without its `<analysis>` part."""
+    inside = _between(text, "<summary>", "</summary>")
+    if inside is not None:
+        return inside.strip()
+    start, end = text.find("<analysis>"), text.rfind("</analysis>")
+    if start != -1:
+        text = text[:start] + (text[end + len("</analysis>") :] if end > start else "")
+    return text.strip()
+
+
+def _between(text: str, start: str, end: str) -> str | None:
+    first, last = text.find(start), text.rfind(end)
+    if first == -1:
+        return None
+    return text[first + len(start) : last if last > first else len(text)]

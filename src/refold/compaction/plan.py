@@ -1,0 +1,200 @@
+"""Plans and reasons: what a fold will do, as a value, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from refold.entries import Edit, Files, Fold
+from refold.messages import Message
+from refold.protocols import Request
+
+if TYPE_CHECKING:
+    from refold.compaction.situation import Situation
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """Why nothing is folded. Falsy, so `if plan := engine.plan(session)` reads as it should."""
+
+    code: str
+    text: str
+
+    def __bool__(self) -> bool:
+        return False
+
+
+class Due(msgspec.Struct, frozen=True):
+    """Why a fold is due."""
+
+    code: str
+    text: str
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """A fold that did not come about; the path is as it was. Falsy."""
+
+    code: str
+    text: str
+    rung: str = ""
+    requests: int = 0
+
+    def __bool__(self) -> bool:
+        return False
+
+
+class Source(msgspec.Struct, frozen=True):
+    """A message to be summarised, and the entry that holds it."""
+
+    id: str
+    message: Message
+    time: float = 0.0
+    turn: int = 0
+    """Number of the turn on the path, from 1; 0 before the first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """One question to a summariser. `render` builds the request, so that a part of the sources can be
+    asked about as well as the whole (chunks), and so that planning need not render anything."""
+
+    sources: tuple[Source, ...]
+    render: Callable[[Sequence[Source], str | None], Request]
+    previous: str | None = None
+    purpose: str = "summary"
+    target_tokens: int = 2_000
+    """How long the answer may be: the output limit of the request, and the budget of the embedded digest."""
+    accept: Callable[[str], str] = str.strip
+    """Turns the text of an answer into the summary; raises `BadAnswer`."""
+
+
+class Finished(msgspec.Struct, frozen=True, kw_only=True):
+    """What a proposal became once its answers were in."""
+
+    edits: tuple[Edit, ...]
+    summary: str = ""
+    files: Files = Files()
+    check: dict[str, Any] = {}
+    details: dict[str, Any] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """What one rung of a ladder would do."""
+
+    rung: str
+    finish: Callable[[Sequence[str]], Finished]
+    """Answers (one per ask) → edits. Pure."""
+    asks: tuple[Ask, ...] = ()
+    stretch: tuple[str, str] | None = None
+    """First and last entry of what is taken out, for messages and progress bars."""
+    fold: tuple[str, ...] = ()
+    turn_prefix: tuple[str, ...] = ()
+    masked: tuple[str, ...] = ()
+    first_kept: str | None = None
+    split: bool = False
+    previous: str | None = None
+    files: Files = Files()
+    tokens_after: int = 0
+    """Upper bound, by the exact counter."""
+    smaller: bool = True
+    """Refuse a result after which the view is not smaller in tokens."""
+    timeout: float | None = None
+    failure_text: str | None = None
+    """What to tell the user when the summariser fails at this rung."""
+
+
+class Rung(Protocol):
+    """One way to make the view smaller."""
+
+    @property
+    def name(self) -> str: ...
+
+    def propose(self, s: Situation, /) -> Proposal | Reason: ...
+
+
+class Trigger(Protocol):
+    """Says whether a fold is due."""
+
+    def due(self, s: Situation, /) -> Due | Reason: ...
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A trigger and the rungs to try when it fires, the first that proposes something first."""
+
+    trigger: Trigger
+    rungs: tuple[Rung, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Everything a fold will do. Valid while `base` is the session's tip."""
+
+    base: str | None
+    preset: str
+    version: str
+    measure: str
+    reason: Due
+    proposal: Proposal
+    situation: Situation = field(repr=False)
+    remaining: tuple[Rung, ...] = field(default=(), repr=False)
+    """Rungs to try, in order, if this one fails."""
+    tokens_before: int
+    window: int
+
+    def proposals(self) -> Iterator[Proposal | Reason]:
+        """This plan's own proposal, then what the remaining rungs would do instead."""
+        yield self.proposal
+        for rung in self.remaining:
+            yield rung.propose(self.situation)
+
+    @property
+    def rung(self) -> str:
+        return self.proposal.rung
+
+    @property
+    def tokens_after(self) -> int:
+        return self.proposal.tokens_after
+
+    @property
+    def first_kept(self) -> str | None:
+        return self.proposal.first_kept
+
+    @property
+    def fold(self) -> tuple[str, ...]:
+        return self.proposal.fold
+
+    @property
+    def turn_prefix(self) -> tuple[str, ...]:
+        return self.proposal.turn_prefix
+
+    @property
+    def masked(self) -> tuple[str, ...]:
+        return self.proposal.masked
+
+    @property
+    def split(self) -> bool:
+        return self.proposal.split
+
+    @property
+    def files(self) -> Files:
+        return self.proposal.files
+
+    @property
+    def previous_summary(self) -> str | None:
+        return self.proposal.previous
+
+    @property
+    def alternatives(self) -> tuple[str, ...]:
+        return tuple(rung.name for rung in self.remaining)
+
+    @property
+    def requests(self) -> int:
+        """Model requests it will take at least (a head larger than the summariser's window takes more)."""
+        return len(self.proposal.asks)
+
+
+Outcome = Fold | Failed

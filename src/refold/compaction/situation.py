@@ -1,0 +1,205 @@
+"""Everything a decision may look at: the log, and what was handed over with the question."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from refold import entries as e
+from refold.compaction.plan import Due, Source
+from refold.messages import Assistant, System, Usage
+from refold.protocols import TokenCounter
+from refold.session import Projection, Session
+from refold.session.items import Item
+from refold.session.view import said_by
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    session: Session
+    projection: Projection = field(repr=False)
+    counter: TokenCounter
+    """Promises that the view fits."""
+    measure: TokenCounter
+    """Decides when and where, as the design does."""
+    window: int
+    now: float = 0.0
+    system: str | None = None
+    tools: Sequence[Any] = ()
+    incoming: str | None = None
+    """User input that is about to be appended."""
+    instructions: str | None = None
+    """What the user wants the summary to focus on."""
+    due: Due | None = None
+    """Why a fold is wanted; None while that is being decided."""
+    force: bool = False
+    resting: bool = False
+    """The summariser failed too often and is left alone for a while."""
+
+    @property
+    def items(self) -> Sequence[Item]:
+        return self.projection.items
+
+    @property
+    def folds(self) -> Sequence[e.Fold]:
+        return self.projection.folds
+
+    @property
+    def newest_fold(self) -> e.Fold | None:
+        return self.folds[-1] if self.folds else None
+
+    @cached_property
+    def overhead(self) -> int:
+        """Tokens of the system prompt and the tools, exact."""
+        text = self.counter.text(self.system) if self.system else 0
+        return text + (self.counter.tools(self.tools) if self.tools else 0)
+
+    @cached_property
+    def tokens(self) -> int:
+        """Exact size of the view, system prompt and tools included."""
+        return self.overhead + self.projection.size(self.counter)
+
+    @cached_property
+    def hard(self) -> bool:
+        """The view is too large for the window: something must go."""
+        return self.tokens > self.window
+
+    def measured(self, stretch: tuple[str, str] | None) -> int:
+        """Size, by the design's own measure, of what the view shows for a stretch of the path."""
+        if stretch is None:
+            return 0
+        first, last = (self.session.position(id) or 0 for id in stretch)
+        return self.projection.size(self.measure, self.item_at(first), self.item_at(last + 1))
+
+    @cached_property
+    def fold_position(self) -> int:
+        """Position of the newest active fold on the path, −1 if there is none."""
+        fold = self.newest_fold
+        position = self.session.position(fold.id) if fold else None
+        return -1 if position is None else position
+
+    @property
+    def newest_summary(self) -> e.Fold | None:
+        """The newest active fold that carries a summary text."""
+        return next((fold for fold in reversed(self.folds) if fold.summary), None)
+
+    @cached_property
+    def floor(self) -> int:
+        """First path position that may be folded: a system prompt in the log stays."""
+        for position, entry in enumerate(self.session.path):
+            if isinstance(entry, e.MessageEntry) and not isinstance(entry.message, System):
+                return position
+            if isinstance(entry, (e.Note, e.BranchSummary, e.Fold)):
+                return position
+        return 0
+
+    @cached_property
+    def first_item(self) -> int:
+        """Index of the first item that may be folded."""
+        return self.item_at(self.floor)
+
+    def boundary(self, previous: e.Fold | None) -> int:
+        """Where the next summary begins to read: what the previous fold kept is read again."""
+        if previous is None:
+            return self.floor
+        kept = self.session.position(previous.first_kept) if previous.first_kept else None
+        at = self.session.position(previous.id)
+        return kept if kept is not None else (at or 0) + 1
+
+    def fold_of(self, item: Item) -> e.Fold:
+        fold = self.session[item.fold or ""]
+        assert isinstance(fold, e.Fold)
+        return fold
+
+    def hidden_edits(self, after: int) -> tuple[e.Edit, ...]:
+        """Hides the reply that failed because the context was too long, where it would stay in view."""
+        last = self.last_assistant()
+        if self.due is None or self.due.code != "overflow" or last is None:
+            return ()
+        failed = isinstance(last.message, Assistant) and last.message.stop == "error"
+        at = self.session.position(last.id)
+        if not failed or at is None or at < after:
+            return ()
+        return (e.Edit(last.id, last.id, (), "hide"),)
+
+    def last_assistant(self) -> e.MessageEntry | None:
+        for entry in reversed(self.session.path):
+            if isinstance(entry, e.MessageEntry) and isinstance(entry.message, Assistant):
+                return entry
+        return None
+
+    def anchored(self, measure: TokenCounter | None = None, *, stale: bool = False) -> int:
+        """Last valid usage the provider reported for this view, plus the estimate of what came after it;
+        without such a usage, the estimate of all. Usage from before the newest fold describes a view that
+        is gone and does not count, unless `stale` asks for it."""
+        measure = measure or self.measure
+        for index in reversed(self.projection.replies):
+            usage = self.usage_of(self.items[index])
+            if usage is not None:
+                if not stale and not self._is_fresh(self.items[index]):
+                    break
+                return usage.total + self.estimate(measure, index + 1)
+        return self.estimate(measure) + (0 if stale else self._overhead_by(measure))
+
+    def estimate(self, measure: TokenCounter, first: int = 0) -> int:
+        """Size of the items from `first` on; summaries count without the frame they are shown in."""
+        total = self.projection.size(measure, first)
+        for index in reversed(self.projection.framed):
+            if index < first:
+                break
+            framed = self.projection.size(measure, index, index + 1)
+            total += measure.text(self._bare(self.items[index])) - framed
+        return total
+
+    def usage_of(self, item: Item) -> Usage | None:
+        """The usage reported with a reply that came to a proper end."""
+        entry = self.session[item.entries[-1]]
+        if item.fold is not None or not isinstance(entry, e.MessageEntry) or entry.usage is None:
+            return None
+        failed = isinstance(entry.message, Assistant) and entry.message.stop in ("error", "aborted")
+        return None if failed or entry.usage.total == 0 else entry.usage
+
+    def _is_fresh(self, item: Item) -> bool:
+        return (self.session.position(item.entries[-1]) or 0) > self.fold_position
+
+    def _bare(self, item: Item) -> str:
+        source = self.session[item.fold or item.entries[-1]]
+        if isinstance(source, (e.Fold, e.BranchSummary)) and source.summary:
+            return source.summary
+        return item.message.text
+
+    def sources(self, first: int, last: int) -> tuple[Source, ...]:
+        """What the path says from position `first` up to, not including, `last`."""
+        found: list[Source] = []
+        turn, turns = bisect_left(self.session.turns, first), self.session.turns
+        for position, entry in enumerate(self.session.path[first:last], first):
+            if turn < len(turns) and turns[turn] == position:
+                turn += 1
+            message = said_by(entry)
+            if message is not None:
+                found.append(Source(entry.id, message, entry.time, turn))
+        return tuple(found)
+
+    def tokens_of(self, first: int) -> int:
+        """Exact tokens of the view from the item on that stands for path position `first`."""
+        return self.projection.size(self.counter, self.item_at(first))
+
+    def item_at(self, position: int) -> int:
+        """Index of the first item that stands for something at or after a path position."""
+        items = self.items
+        low, high = 0, len(items)
+        while low < high:
+            middle = (low + high) // 2
+            at = self.session.position(items[middle].entries[-1])
+            if at is not None and at < position:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _overhead_by(self, measure: TokenCounter) -> int:
+        text = measure.text(self.system) if self.system else 0
+        return text + (measure.tools(self.tools) if self.tools else 0)

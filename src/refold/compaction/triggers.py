@@ -1,0 +1,66 @@
+"""When a fold is due. Each trigger is one small class; it looks, it changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from refold import entries as e
+from refold.compaction.overflow import is_overflow
+from refold.compaction.plan import Due, Reason
+from refold.compaction.situation import Situation
+from refold.messages import Assistant, User
+
+
+@dataclass(frozen=True)
+class Never:
+    """Automatic folding is switched off."""
+
+    def due(self, s: Situation, /) -> Due | Reason:  # noqa: ARG002
+        return Reason("disabled", "automatic folding is switched off")
+
+
+@dataclass(frozen=True)
+class UsageThreshold:
+    """Tokens, anchored on the provider's own count, pass the window less a reserve."""
+
+    reserve: int
+
+    def due(self, s: Situation, /) -> Due | Reason:
+        last = s.last_assistant()
+        if last is not None and isinstance(last.message, Assistant):
+            if last.message.stop == "aborted":
+                return Reason("aborted", "the last reply was aborted by the user")
+            if (s.session.position(last.id) or 0) < s.fold_position:
+                return Reason(
+                    "stale", "no reply since the last fold: its usage describes a view that is gone"
+                )
+            if failed_by_overflow(last, s.window):
+                return Due("overflow", "the provider refused the context as too long")
+        tokens, limit = s.anchored(), s.window - self.reserve
+        if tokens > limit:
+            return Due("threshold", f"{tokens} tokens of {limit} ({s.window} less {self.reserve} reserved)")
+        return Reason("below_threshold", f"{tokens} tokens of {limit}")
+
+
+@dataclass(frozen=True)
+class MessageCount:
+    """So many messages are in the view when the user speaks."""
+
+    threshold: int
+    code: str = "count"
+
+    def due(self, s: Situation, /) -> Due | Reason:
+        count = len(s.items)
+        if count and not isinstance(s.items[-1].message, User):
+            return Reason("in_turn", "checked once per user message")
+        if count < self.threshold:
+            return Reason("below_threshold", f"{count} messages of {self.threshold}")
+        return Due(self.code, f"{count} messages, the threshold is {self.threshold}")
+
+
+def failed_by_overflow(entry: e.MessageEntry, window: int) -> bool:
+    """Did this reply fail, or silently suffer, because the context was too long?"""
+    message = entry.message
+    return isinstance(message, Assistant) and is_overflow(
+        error=message.error, stop=message.stop, usage=entry.usage, window=window
+    )

@@ -1,0 +1,191 @@
+"""The engine: the one door through which sessions are folded, looked at and unfolded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from refold import entries as e
+from refold import presets
+from refold.compaction import breaker
+from refold.compaction.ledger import undone
+from refold.compaction.plan import Failed, Plan, Reason
+from refold.compaction.planning import make_plan
+from refold.compaction.preset import Preset
+from refold.compaction.situation import Situation
+from refold.errors import EntryNotFound, FoldError, OverflowAgain, SessionError
+from refold.messages import Assistant, Message
+from refold.perform import perform
+from refold.protocols import Model, TokenCounter
+from refold.session import Projection, Session, View
+from refold.session.dialects import parse_reply
+from refold.session.view import active_folds, said_by
+from refold.summarise import ByDigest, ByModel, Summariser
+from refold.tokens import get as counter_named
+
+
+class Engine:
+    """Folds sessions as a preset says. Holds no state of its own beyond caches: many engines, in many
+    processes, can serve one session."""
+
+    def __init__(
+        self,
+        preset: Preset | str = "refold",
+        *,
+        model: Model | None = None,
+        counter: TokenCounter | str = "o200k",
+        summariser: Summariser | None = None,
+        auto: bool = True,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.preset = presets.get(preset) if isinstance(preset, str) else preset
+        self.counter = counter_named(counter) if isinstance(counter, str) else counter
+        self.measure = counter_named(self.preset.measure)
+        self.model = model
+        self.summariser = summariser or (ByModel(model, self.counter) if model else ByDigest(self.counter))
+        self.auto = auto
+        self.clock = clock
+        self._projections: WeakKeyDictionary[Session, Projection] = WeakKeyDictionary()
+
+    # ── looking ─────────────────────────────────────────────────────────────────────────────────
+
+    def view(self, session: Session, *, system: str | None = None, tools: Sequence[Any] = ()) -> View:
+        """What the model sees now. Folds nothing."""
+        s = self.situation(session, system=system, tools=tools)
+        return View(s.items, counter=self.counter, tokens=s.tokens, system=system, tools=tools)
+
+    def situation(self, session: Session, **given: Any) -> Situation:
+        """Everything a decision may look at."""
+        projection = self._projections.get(session)
+        if projection is None:
+            projection = self._projections[session] = Projection(session, self.preset.accepts)
+        now = self.clock()
+        return Situation(
+            session=session,
+            projection=projection,
+            counter=self.counter,
+            measure=self.measure,
+            window=self.preset.window,
+            now=now,
+            resting=self.summariser.uses_model and breaker.is_open(session, now),
+            **given,
+        )
+
+    def plan(self, session: Session, *, force: bool = False, **given: Any) -> Plan | Reason:
+        """What a fold would do now, or the reason why there is none. Pure; `force` ignores the trigger.
+        `system`, `tools`, `incoming` and `instructions` may be given along."""
+        return make_plan(self.preset, self.situation(session, force=force, **given))
+
+    # ── folding ─────────────────────────────────────────────────────────────────────────────────
+
+    async def prepare(
+        self, session: Session, *, system: str | None = None, tools: Sequence[Any] = (), **given: Any
+    ) -> View:
+        """The view for the next model call; folds first if it must."""
+        for _ in self.preset.stages if self.auto else ():
+            plan = self.plan(session, system=system, tools=tools, **given)
+            if isinstance(plan, Reason):
+                break
+            if plan.reason.code == "overflow" and _folded_for_overflow(session):
+                raise OverflowAgain
+            if not await self.apply(session, plan):
+                break
+        return self.view(session, system=system, tools=tools)
+
+    async def apply(self, session: Session, plan: Plan) -> e.Fold | Failed:
+        """Perform a plan. A bad answer, an error or a time-out tries the next rung and, at the end, gives
+        `Failed`; the path is then as it was. Raises only if the plan is stale."""
+        return await perform(session, plan, self.summariser)
+
+    def observe(self, session: Session, raw: Any) -> Assistant:
+        """Append a reply, its usage included. Takes an SDK object, a dict or a message."""
+        reply = parse_reply(raw)
+        session.append(reply.message, usage=reply.usage, model=reply.model)
+        return reply.message
+
+    # ── unfolding ───────────────────────────────────────────────────────────────────────────────
+
+    def undo(self, session: Session, fold_id: str | None = None) -> e.Undo:
+        """Take a fold back (the newest active one unless named); the view is as if it had not happened."""
+        active = [fold.id for fold in active_folds(session.path)]
+        chosen = fold_id or (active[-1] if active else None)
+        if chosen is None:
+            raise FoldError("there is no fold to undo on this path")
+        if chosen not in active:
+            _must_be_fold(session, chosen)
+            raise FoldError(f"fold {chosen!r} is not active on this path: nothing to undo")
+        mark = session.make(e.Undo, fold=chosen)
+        session.append(mark)
+        return mark
+
+    def redo(self, session: Session, fold_id: str | None = None) -> e.Redo:
+        """Bring an undone fold back (the one undone last unless named)."""
+        gone = [fold.id for fold in undone(session.path)]
+        chosen = fold_id or (gone[-1] if gone else None)
+        if chosen is None:
+            raise FoldError("there is no undone fold on this path")
+        if chosen not in gone:
+            _must_be_fold(session, chosen)
+            raise FoldError(f"fold {chosen!r} was not undone on this path: nothing to redo")
+        mark = session.make(e.Redo, fold=chosen)
+        session.append(mark)
+        return mark
+
+    def pin(self, session: Session, id: str) -> e.Pin:
+        """Keep an entry verbatim in every later fold. One that is folded already is shown again at the end."""
+        entry = _find(session, id)
+        message = said_by(entry)
+        if message is None:
+            raise SessionError(f"{id!r} is nothing the model sees: only messages and notes can be pinned")
+        mark = session.make(e.Pin, target=entry.id)
+        new: list[e.AnyEntry] = [mark]
+        if not self._is_shown(session, entry.id):
+            new.append(session.make(e.Note, content=_pinned_text(entry, message), kind="pinned"))
+        session.extend(new)
+        return mark
+
+    def unpin(self, session: Session, id: str) -> e.Unpin:
+        entry = _find(session, id)
+        if entry.id not in session.pins:
+            raise SessionError(f"{id!r} is not pinned")
+        mark = session.make(e.Unpin, target=entry.id)
+        session.append(mark)
+        return mark
+
+    def _is_shown(self, session: Session, id: str) -> bool:
+        items = self.situation(session).items
+        return any(item.fold is None and item.entries[0] == id for item in items)
+
+
+def _find(session: Session, id: str) -> e.AnyEntry:
+    """An entry by id or by recall key."""
+    if id in session:
+        return session[id]
+    found = [entry for entry in session.entries if e.key(entry.id) == id]
+    if len(found) != 1:
+        raise EntryNotFound(id)
+    return found[0]
+
+
+def _must_be_fold(session: Session, id: str) -> None:
+    if not isinstance(session[id], e.Fold):
+        raise FoldError(f"{id!r} is not a fold")
+
+
+def _pinned_text(entry: e.Entry, message: Message) -> Any:
+    from refold.messages import content
+
+    return content(f"[Pinned, from earlier in this conversation (key {e.key(entry.id)}):]\n{message.text}")
+
+
+def _folded_for_overflow(session: Session) -> bool:
+    """Was the context folded for an overflow, with no successful reply since?"""
+    for entry in reversed(session.path):
+        if isinstance(entry, e.Fold):
+            return entry.reason.startswith("overflow:")
+        if isinstance(entry, e.MessageEntry) and isinstance(entry.message, Assistant):
+            if entry.message.stop != "error":
+                return False
+    return False

@@ -1,0 +1,101 @@
+"""Performing a plan: ask, check the answer, append one entry. Whatever fails leaves the path as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from refold import entries as e
+from refold.compaction.ledger import ledger
+from refold.compaction.plan import Failed, Finished, Plan, Proposal, Reason
+from refold.errors import StalePlan
+from refold.session import Session
+from refold.summarise import Answer, Summariser, ask_all, failure_code, total
+
+
+async def perform(session: Session, plan: Plan, summariser: Summariser) -> e.Fold | Failed:
+    """Perform the plan's proposal or, where that fails, the first remaining rung that succeeds."""
+    if plan.base != session.tip:
+        raise StalePlan
+    failed = Failed("nothing", "no rung could fold anything")
+    for proposal in plan.proposals():
+        if isinstance(proposal, Reason):
+            continue
+        outcome = await _attempt(session, plan, proposal, summariser)
+        if isinstance(outcome, e.Fold):
+            session.append(outcome)
+            return outcome
+        failed = outcome
+        _record(session, plan, failed)
+        if session.tip != plan.base:
+            break
+    return failed
+
+
+async def _attempt(
+    session: Session, plan: Plan, proposal: Proposal, summariser: Summariser
+) -> e.Fold | Failed:
+    try:
+        answers = await ask_all(summariser, proposal.asks, timeout=proposal.timeout)
+        finished = proposal.finish([answer.text for answer in answers])
+    except AssertionError:
+        raise  # a broken test or a broken engine, never a bad answer
+    except Exception as error:
+        text = proposal.failure_text or str(error) or type(error).__name__
+        return Failed(failure_code(error), text, proposal.rung, len(proposal.asks))
+    if session.tip != plan.base:
+        return Failed("stale", "the conversation went on while the summary was written", proposal.rung)
+    author = summariser.name if proposal.asks else "rule"
+    return _judge(session, plan, proposal, finished, answers, author)
+
+
+def _judge(
+    session: Session,
+    plan: Plan,
+    proposal: Proposal,
+    finished: Finished,
+    answers: Sequence[Answer],
+    author: str,
+) -> e.Fold | Failed:
+    """The fold, if it makes the view smaller."""
+    s, requests = plan.situation, sum(answer.requests for answer in answers)
+    replaced = s.measured(proposal.stretch)
+    if finished.summary and s.measure.text(finished.summary) >= replaced > 0:
+        return Failed("inflated", "the summary is longer than what it replaces", proposal.rung, requests)
+    fold = session.make(
+        e.Fold,
+        edits=finished.edits,
+        preset=plan.preset,
+        version=plan.version,
+        rung=proposal.rung,
+        reason=f"{plan.reason.code}: {plan.reason.text}",
+        summary=finished.summary,
+        first_kept=proposal.first_kept,
+        tokens_before=plan.tokens_before,
+        files=finished.files,
+        author=author,
+        requests=requests,
+        usage=total([answer.usage for answer in answers]) if requests else None,
+        check=finished.check,
+        details=finished.details,
+    )
+    after = s.projection.after(fold)
+    tokens = s.overhead + sum(session.cached_count(key, item.message, s.counter) for key, item in after)
+    if proposal.smaller and tokens >= plan.tokens_before:
+        return Failed("inflated", "the view would not become smaller", proposal.rung, requests)
+    lost = ledger(session, s.items, [item for _, item in after], s.counter)
+    return msgspec.structs.replace(fold, tokens_after=tokens, ledger=lost)
+
+
+def _record(session: Session, plan: Plan, failed: Failed) -> None:
+    failure = session.make(
+        e.Failure,
+        target=session.leaf,
+        code=failed.code,
+        text=failed.text,
+        preset=plan.preset,
+        rung=failed.rung,
+        requests=failed.requests,
+    )
+    session.append(failure)
