@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, BinaryIO, Protocol, cast
 
 import msgspec
 
-from refold.entries import AnyEntry, PathEntry
+from refold.entries import AnyEntry, Leaf, PathEntry, Unknown
 from refold.errors import FormatError, TreeError
 from refold.protocols import Loaded, Problem, SessionInfo
 from refold.transcripts.partial import partial_json
@@ -249,54 +249,78 @@ def settle(entries: Iterable[AnyEntry], source: Source) -> list[AnyEntry]:
     in the file. Both are problems. A cycle of parents is a `TreeError`.
     """
     sound: list[AnyEntry] = []
-    seen: set[str] = set()
+    seen: dict[str, int] = {}
     for entry in entries:
         if entry.id in seen:
             fresh = _fresh(entry.id, seen)
             source.problem(f"entry {entry.id}", f"a second entry has this id: now called {fresh}")
             entry = msgspec.structs.replace(entry, id=fresh)
-        seen.add(entry.id)
+        seen[entry.id] = 1
         sound.append(entry)
     _mend_parents(sound, source)
-    check_cycles(sound)
     return sound
 
 
-def check_cycles(entries: Iterable[AnyEntry]) -> None:
-    parents = {entry.id: entry.parent for entry in entries if isinstance(entry, PathEntry)}
+def check_cycles(parents: Mapping[str, str | None]) -> None:
     settled: set[str] = set()
     for start in parents:
-        climbed: list[str] = []
+        climbed: set[str] = set()
         at: str | None = start
-        here: set[str] = set()
         while at is not None and at not in settled:
-            if at in here:
+            if at in climbed:
                 raise TreeError(f"the parents of {start!r} form a cycle: this transcript is damaged")
-            here.add(at)
-            climbed.append(at)
+            climbed.add(at)
             at = parents.get(at)
-        settled.update(climbed)
+        settled |= climbed
 
 
 def _mend_parents(entries: list[AnyEntry], source: Source) -> None:
-    known = {entry.id for entry in entries if isinstance(entry, PathEntry)}
+    parents = {entry.id: parent_of(entry) for entry in entries if entry.on_path}
+    check_cycles(parents)
+    awaited: set[str] = set()
     before: str | None = None
     for number, entry in enumerate(entries):
-        if not isinstance(entry, PathEntry):
-            continue
-        if entry.parent is not None and entry.parent not in known:
+        if isinstance(entry, Leaf) and entry.target is not None and entry.target not in parents:
             source.problem(
-                f"entry {entry.id}", f"its parent {entry.parent} is missing: attached to {before} instead"
+                f"entry {entry.id}", f"moves to {entry.target}, which is missing: stays at {before}"
             )
-            entries[number] = msgspec.structs.replace(entry, parent=before)
+            entries[number] = msgspec.structs.replace(entry, target=before)
+        if not entry.on_path:
+            continue
+        parent = parents[entry.id]
+        if parent is not None and parent not in parents:
+            # Only an entry that an earlier one named as its parent can be above what came before it.
+            home = None if entry.id in awaited and _is_above(entry.id, before, parents) else before
+            source.problem(f"entry {entry.id}", f"its parent {parent} is missing: attached to {home} instead")
+            entries[number] = _attached(entry, home)
+            parents[entry.id] = home
+        elif parent is not None:
+            awaited.add(parent)
         before = entry.id
 
 
-def _fresh(id: str, seen: set[str]) -> str:
-    number = 2
-    while f"{id}~{number}" in seen:
-        number += 1
-    return f"{id}~{number}"
+def parent_of(entry: AnyEntry) -> str | None:
+    return entry.parent if isinstance(entry, PathEntry | Unknown) else None
+
+
+def _attached(entry: AnyEntry, parent: str | None) -> AnyEntry:
+    if isinstance(entry, Unknown):
+        return msgspec.structs.replace(entry, raw={**entry.raw, "parent": parent})
+    return msgspec.structs.replace(entry, parent=parent)
+
+
+def _is_above(id: str, at: str | None, parents: Mapping[str, str | None]) -> bool:
+    while at is not None and at != id:
+        at = parents.get(at)
+    return at == id
+
+
+def _fresh(id: str, seen: dict[str, int]) -> str:
+    while True:
+        seen[id] += 1
+        fresh = f"{id}~{seen[id]}"
+        if fresh not in seen:
+            return fresh
 
 
 def _short(error: Exception) -> str:

@@ -14,21 +14,17 @@ _MISSING = object()
 
 def diff(ours: Any, source: Any) -> Patch:
     """The patch that turns `ours` into `source`; empty if they are the same. Both are objects, or lists of
-    one length. 1, 1.0 and true are three things."""
+    one length. A number and true are different things, even where Python finds them equal."""
     mine, theirs = _members(ours), _members(source)
     sets: Patch = {}
     inner: Patch = {}
     for key, value in theirs.items():
         other = mine.get(key, _MISSING)
-        if other is value:
+        if other is value or (other == value and type(other) is type(value)):
             continue
-        kind: type[Any] = type(value)
-        if kind is not type(other):
-            sets[key] = value
-        elif kind is dict or (kind is list and len(value) == len(other)):
-            if deeper := diff(other, value):
-                inner[key] = deeper
-        elif other != value:
+        if _nests(other, value):
+            inner[key] = diff(other, value)
+        else:
             sets[key] = value
     drops = [key for key in mine if key not in theirs]
     if not (sets or drops or inner):
@@ -61,3 +57,9 @@ def _members(value: Any) -> Patch:
     if type(value) is list:
         return {str(at): member for at, member in enumerate(cast("list[Any]", value))}
     return cast("Patch", value)
+
+
+def _nests(a: Any, b: Any) -> bool:
+    if isinstance(a, list) and isinstance(b, list):
+        return len(cast("list[Any]", a)) == len(cast("list[Any]", b))
+    return isinstance(a, dict) and isinstance(b, dict)

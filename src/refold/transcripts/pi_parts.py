@@ -26,6 +26,11 @@ def iso(time: float) -> str:
     return moment.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
+def is_stamp(value: Any) -> bool:
+    """True for a text that `iso` would write itself."""
+    return isinstance(value, str) and len(value) == 24 and value[10] + value[19] + value[23] == "T.Z"
+
+
 def model_name(provider: Any, model: Any) -> str | None:
     if not isinstance(model, str) or not model:
         return None
@@ -99,23 +104,19 @@ def message_from(raw: Record) -> m.Message | None:
 
 
 def message_to(message: m.Message, *, usage: m.Usage | None = None, model: str | None = None) -> Record:
-    match message:
-        case m.User():
-            return {"role": "user", "content": parts_to(message.content)}
-        case m.Assistant():
-            return _assistant_to(message, usage, model)
-        case m.Result():
-            return {
-                "role": "toolResult",
-                "toolCallId": message.call_id,
-                "toolName": message.name or "",
-                "content": parts_to(message.content),
-                "isError": message.is_error,
-            }
-        case m.Bash():
-            return _bash_to(message)
-        case m.System():
-            return {"role": "system", "content": parts_to(message.content)}
+    if isinstance(message, m.Assistant):
+        return _assistant_to(message, usage, model)
+    if isinstance(message, m.Bash):
+        return _bash_to(message)
+    if isinstance(message, m.Result):
+        return {
+            "role": "toolResult",
+            "toolCallId": message.call_id,
+            "toolName": message.name or "",
+            "content": parts_to(message.content),
+            "isError": message.is_error,
+        }
+    return {"role": message.role, "content": parts_to(message.content)}
 
 
 def _assistant_to(message: m.Assistant, usage: m.Usage | None, model: str | None) -> Record:
@@ -125,9 +126,10 @@ def _assistant_to(message: m.Assistant, usage: m.Usage | None, model: str | None
         "content": parts_to(message.content),
         "provider": provider,
         "model": name,
-        "usage": usage_to(usage or m.Usage()),
         "stopReason": _STOPS_BACK.get(message.stop or "end", "stop"),
     }
+    if usage is not None:
+        raw["usage"] = usage_to(usage)
     if message.error is not None:
         raw["errorMessage"] = message.error
     return raw

@@ -58,13 +58,13 @@ def record(entry: e.AnyEntry, *, roots: Iterable[str] | None = None) -> Record |
     return None if plain is None else patch.apply(plain, saved(entry))
 
 
-def plain_record(entry: e.AnyEntry) -> Record | None:
-    """The same without what only the source knew."""
-    body = _body(entry)
+def plain_record(entry: e.AnyEntry, *, stamp: str | None = None, usage: bool = True) -> Record | None:
+    """The same without what only the source knew. `stamp`: the time as text, where it is at hand."""
+    body = _body(entry, usage)
     if body is None:
         return None
     parent = entry.parent if isinstance(entry, e.PathEntry) else None
-    return {"id": entry.id, "parentId": parent, "timestamp": iso(entry.time), **body}
+    return {"id": entry.id, "parentId": parent, "timestamp": stamp or iso(entry.time), **body}
 
 
 def saved(entry: e.AnyEntry) -> patch.Patch:
@@ -100,13 +100,13 @@ def is_compaction(fold: e.Fold, roots: Iterable[str] | None = None) -> bool:
     return edit.kind == "summary" and len(edit.put) == 1 and (roots is None or edit.first in roots)
 
 
-def _body(entry: e.AnyEntry) -> Record | None:
-    match entry:
-        case e.MessageEntry(message=m.System()):
+def _body(entry: e.AnyEntry, usage: bool) -> Record | None:
+    if isinstance(entry, e.MessageEntry):
+        if isinstance(entry.message, m.System):
             return None
-        case e.MessageEntry():
-            message = message_to(entry.message, usage=entry.usage, model=entry.model)
-            return {"type": "message", "message": message}
+        count = (entry.usage or m.Usage()) if usage else None
+        return {"type": "message", "message": message_to(entry.message, usage=count, model=entry.model)}
+    match entry:
         case e.Note():
             content = parts_to(entry.content)
             return {"type": "custom_message", "customType": entry.kind, "content": content, "display": True}

@@ -1,0 +1,42 @@
+"""Lists of OpenAI chat messages, alone or as the `messages` of a request, JSON or JSONL."""
+
+from __future__ import annotations
+
+from refold.protocols import Loaded
+from refold.session.dialects import openai_chat as dialect
+from refold.transcripts.base import Head, Source
+from refold.transcripts.lists import Builder, conversation, sample
+
+name = "openai"
+
+_ROLES = {"system", "developer", "user", "assistant", "tool", "function"}
+_KNOWN = frozenset(
+    (
+        "role",
+        "content",
+        "tool_calls",
+        "tool_call_id",
+        "function_call",
+        "refusal",
+        "reasoning_content",
+        "reasoning",
+    )
+)
+
+
+def detect(head: Head) -> float:
+    seen = sample(head)
+    roles = seen.roles
+    if not roles or not roles <= _ROLES or not all("role" in item for item in seen.items[:-1]):
+        return 0.0
+    if seen.has("tool_calls", "tool_call_id", "function_call") or seen.kinds & {"image_url"}:
+        return 0.85
+    return 0.5 if roles & {"user", "assistant"} else 0.2
+
+
+def read(source: Source) -> Loaded:
+    envelope, items = conversation(source)
+    builder = Builder(source)
+    builder.add_all(items, dialect.parse, _KNOWN)
+    builder.name_results()
+    return builder.done(envelope)

@@ -1,0 +1,92 @@
+"""Lists of OpenAI response items (`input`, or an `output` kept as a history)."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from refold import messages as m
+from refold.protocols import Loaded
+from refold.session.dialects import openai_responses as dialect
+from refold.transcripts.base import Head, Record, Source, index_id
+from refold.transcripts.lists import Builder, conversation, sample
+
+name = "openai-responses"
+
+_ITEMS = {
+    "function_call",
+    "function_call_output",
+    "custom_tool_call",
+    "custom_tool_call_output",
+    "reasoning",
+    "input_text",
+    "output_text",
+    "web_search_call",
+    "local_shell_call",
+}
+_KNOWN = frozenset(
+    (
+        "type",
+        "role",
+        "content",
+        "call_id",
+        "name",
+        "arguments",
+        "input",
+        "output",
+        "summary",
+        "encrypted_content",
+    )
+)
+
+
+def detect(head: Head) -> float:
+    seen = sample(head)
+    if not seen.items or not all("type" in item or "role" in item for item in seen.items[:-1]):
+        return 0.0
+    if seen.has("tool_calls", "tool_call_id", "payload", "uuid", "parentId"):
+        return 0.0
+    own = seen.kinds & _ITEMS
+    return (0.8 if len(own) > 1 or "input" in seen.envelope else 0.7) if own else 0.0
+
+
+def read(source: Source) -> Loaded:
+    envelope, items = conversation(source)
+    builder = Builder(source)
+    instructions = envelope.get("instructions")
+    if isinstance(instructions, str) and instructions:
+        builder.add("system", m.system(instructions), {}, _KNOWN)
+    for index, records in _replies(items):
+        said = [message for record in records for message in dialect.parse(record)]
+        if len(said) > 1 and all(isinstance(message, m.Assistant) for message in said):
+            said = [m.Assistant(tuple(part for message in said for part in message.parts))]
+        for number, message in enumerate(said):
+            id = index_id(index) if number == 0 else f"{index_id(index)}.{number}"
+            builder.add(id, message, records[0] if len(records) == 1 else {}, _KNOWN)
+    builder.refuse(items)
+    builder.name_results()
+    return builder.done(envelope)
+
+
+def _replies(items: list[Any]) -> list[tuple[int, list[Record]]]:
+    """Items grouped: neighbouring items of the model came in one reply."""
+    groups: list[tuple[int, list[Record]]] = []
+    growing = False
+    for index, item in enumerate(items):
+        if not isinstance(item, dict):
+            growing = False
+            continue
+        record = cast("Record", item)
+        model = _is_models(record)
+        if model and growing:
+            groups[-1][1].append(record)
+        else:
+            groups.append((index, [record]))
+        growing = model
+    return groups
+
+
+def _is_models(record: Record) -> bool:
+    kind = record.get("type", "message")
+    if kind == "message":
+        return record.get("role") == "assistant"
+    return not str(kind).endswith("_output")
