@@ -19,6 +19,7 @@ import msgspec
 
 from refold.entries import AnyEntry
 from refold.errors import FormatError, RefoldError, SessionExists, StorageError, UnknownName
+from refold.format import VERSION
 from refold.protocols import Loaded, Problem, SessionInfo
 from refold.stores import disk as calls
 from refold.stores import rows
@@ -89,7 +90,7 @@ class JsonlStore:
     def load(self, session: str, start: int = 0) -> Loaded:
         found: list[AnyEntry] = []
         problems: list[Problem] = []
-        with self._mutex, self._opened(session, write=False) as (path, fd):
+        with self._mutex, self._opened(session, write=False) as (path, fd), rows.decoding():
             known = self._known.get(path)
             if known is None or not self._current(fd, known) or start < known.tally.entries:
                 known = self._begin(path, fd)
@@ -107,7 +108,8 @@ class JsonlStore:
 
     def lines(self, session: str) -> Iterator[bytes]:
         with self._mutex, self._opened(session, write=False) as (path, fd):
-            return iter([row.line for _, row in self._read(fd, self._begin(path, fd))])
+            known = self._begin(path, fd)
+            return iter([rows.current(row.line, known.version) for _, row in self._read(fd, known)])
 
     def sessions(self) -> Iterator[SessionInfo]:
         """The sessions, newest first. A file that cannot be read is left out; `doctor` speaks of it."""
@@ -165,20 +167,35 @@ class JsonlStore:
         with self._mutex, self._opened(session, write=True) as (path, fd):
             known = self._catch_up(path, fd)
             known.tally.guard(new, after)
+            if known.version < VERSION:
+                self._upgrade(path, fd, new)
+                return
             if len(new) > 1 and known.number == 1 and not known.torn:
                 self._replace(path, known, new)
                 return
             line = rows.join([row.line for row in new]) + b"\n"
             self._write(path, fd, (b"\n" if known.torn else b"") + line)
             known.end += len(line) + known.torn
-            known.number += 1 + known.torn
+            known.number += 1
             known.torn = False
             known.tally.add(new)
 
     def _replace(self, path: Path, known: Known, new: list[Row]) -> None:
         """The first entries of a session, if they are many: a new file, so that each has a line of its own
         and still all of them are there or none."""
-        lines = [rows.header(known.tally.info), *(row.line for row in new)]
+        self._rewrite(path, [rows.header(known.tally.info), *(row.line for row in new)])
+
+    def _upgrade(self, path: Path, fd: int, new: list[Row]) -> None:
+        """A file of an older release gets new lines in a new file; the old one stays beside it."""
+        known = self._begin(path, fd)
+        header, old = rows.header(known.tally.info), known.version
+        lines = [rows.current(row.line, old) for _, row in self._read(fd, known)]
+        kept = path.with_name(f"{path.name}.v{old}")
+        if not kept.exists():
+            self._disk.link(path, kept)
+        self._rewrite(path, [header, *lines, *(row.line for row in new)])
+
+    def _rewrite(self, path: Path, lines: list[bytes]) -> None:
         self._known.pop(path, None)
         try:
             calls.place(self._disk, path, b"\n".join(lines) + b"\n", replace=True)

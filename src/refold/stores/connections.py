@@ -1,0 +1,222 @@
+"""Connections to one SQLite database: one per thread, none across a fork, files for the owner only.
+
+POSIX drops all of a process's locks on a file when any descriptor of it is closed. So once a database is
+open here, nothing in this process may open its files by other means: not to copy them, not to look at
+their first bytes. `is_open` tells.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import apsw
+
+from refold.errors import FormatError, RefoldError, StorageError
+from refold.stores.disk import Disk, make_folder
+
+OLDEST = (3, 51, 3)
+"""The first SQLite release in which a WAL reset cannot corrupt the database."""
+
+_opening = threading.Lock()
+"""Held while a database file is made, so that no other thread opens it before we let go of it."""
+_pools: weakref.WeakSet[Connections] = weakref.WeakSet()
+
+
+class _Slot:
+    """The connection of one thread."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.connection: apsw.Connection | None = None
+        self.pid = os.getpid()
+        self.uses = 0
+
+
+class Connections:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        timeout: float,
+        vfs: str | None,
+        set_up: Callable[[apsw.Connection], None],
+    ) -> None:
+        check_library(apsw.sqlite_lib_version())
+        self.path = path
+        self._timeout = timeout
+        self._vfs = vfs
+        self._set_up = set_up
+        self._local = threading.local()
+        self._slots: weakref.WeakSet[_Slot] = weakref.WeakSet()
+        self._mutex = threading.Lock()
+        self._held: list[_Slot] = []
+        _pools.add(self)
+
+    @contextlib.contextmanager
+    def use(self) -> Generator[apsw.Connection]:
+        """This thread's connection. Errors of SQLite come out as ours."""
+        slot = self._slot()
+        with slot.lock:
+            if slot.connection is not None and slot.pid != os.getpid():
+                raise StorageError(
+                    f"this process was forked in the middle of a write to {self.path}: "
+                    "fork outside of store calls, or start workers with the spawn method"
+                )
+            slot.uses += 1
+            try:
+                if slot.connection is None:
+                    slot.connection, slot.pid = self._open(), os.getpid()
+                yield slot.connection
+            except (apsw.IOError, apsw.FullError, apsw.CorruptError, apsw.NotADBError) as error:
+                # Start from what is really on the disk next time.
+                _close(slot)
+                raise translated(error, self.path) from error
+            except apsw.Error as error:
+                raise translated(error, self.path) from error
+            finally:
+                slot.uses -= 1
+
+    def close(self) -> None:
+        with self._mutex:
+            slots = list(self._slots)
+        for slot in slots:
+            with slot.lock:
+                _close(slot)
+
+    def _slot(self) -> _Slot:
+        slot: _Slot | None = getattr(self._local, "slot", None)
+        if slot is None:
+            slot = self._local.slot = _Slot()
+            with self._mutex:
+                self._slots.add(slot)
+        return slot
+
+    def _open(self) -> apsw.Connection:
+        make_file(self.path)
+        deadline = time.monotonic() + self._timeout
+        while True:
+            connection = apsw.Connection(
+                str(self.path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=self._vfs, statementcachesize=64
+            )
+            try:
+                connection.set_busy_timeout(int(self._timeout * 1000))
+                self._set_up(connection)
+                return connection
+            except (apsw.BusyError, apsw.LockedError):
+                # Changing to WAL needs the database alone, and SQLite does not wait for that.
+                connection.close(True)
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.005)
+            except BaseException:
+                connection.close(True)
+                raise
+
+    def before_fork(self) -> None:
+        self._mutex.acquire()
+        self._held = list(self._slots)
+        for slot in self._held:
+            slot.lock.acquire()
+            if not slot.uses:
+                _close(slot)
+
+    def after_fork(self) -> None:
+        for slot in self._held:
+            slot.lock.release()
+        self._held = []
+        self._mutex.release()
+
+
+def _close(slot: _Slot) -> None:
+    connection, slot.connection = slot.connection, None
+    if connection is not None:
+        connection.close(True)
+
+
+_forking: list[Connections] = []
+
+
+def _before_fork() -> None:
+    """Wait until nobody is inside SQLite, and leave no connection open."""
+    _forking[:] = list(_pools)
+    for pool in _forking:
+        pool.before_fork()
+    _opening.acquire()
+
+
+def _after_fork() -> None:
+    _opening.release()
+    for pool in _forking:
+        pool.after_fork()
+    _forking.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    # SQLite keeps its locks in the memory of the process: a child would believe it holds its parent's.
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+
+
+def is_open(path: str | os.PathLike[str]) -> bool:
+    """Whether this process has a store on that database (then its file must not be opened otherwise)."""
+    try:
+        there = os.stat(path)  # noqa: PTH116  (a PathLike)
+    except OSError:
+        return False
+    for pool in list(_pools):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(there, pool.path.stat()):
+                return True
+    return False
+
+
+def check_library(version: str) -> None:
+    numbers = tuple(int(piece) for piece in version.split(".")[:3])
+    if numbers < OLDEST:
+        wanted = ".".join(map(str, OLDEST))
+        raise StorageError(
+            f"apsw is linked with SQLite {version}, which can corrupt a database in WAL mode: "
+            f"install an apsw with SQLite {wanted} or newer (pip install --upgrade apsw)"
+        )
+
+
+def make_file(path: Path) -> None:
+    """An empty file that only its owner can read: SQLite gives -wal and -shm the same rights."""
+    try:
+        with _opening:
+            if path.exists():
+                return
+            disk = Disk()
+            make_folder(disk, path.parent)
+            fd = disk.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR)
+            try:
+                disk.restrict(fd)
+            finally:
+                disk.close(fd)
+            disk.sync_folder(path.parent)
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise StorageError(f"{path} cannot be made: {error.strerror}") from error
+
+
+def translated(error: apsw.Error, path: Path) -> RefoldError:
+    if isinstance(error, apsw.BusyError | apsw.LockedError):
+        return StorageError(f"{path} is being written by another process for too long: try again later")
+    if isinstance(error, apsw.FullError):
+        return StorageError(f"the disk with {path} is full, nothing was added: free some space and try again")
+    if isinstance(error, apsw.CorruptError):
+        return FormatError(f"{path} is damaged ({error}): run `refold sessions doctor`")
+    if isinstance(error, apsw.NotADBError):
+        return FormatError(f"{path} is not a SQLite database: choose another file")
+    if isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError | apsw.PermissionsError):
+        return StorageError(f"{path} cannot be opened for writing: check its permissions ({error})")
+    if isinstance(error, apsw.IOError):
+        state = f"({error}), nothing was added: check the disk"
+        return StorageError(f"{path} could not be read or written {state}")
+    return StorageError(f"{path}: {error}")

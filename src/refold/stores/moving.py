@@ -1,0 +1,97 @@
+"""From one store to another, with everything: also the lines this release cannot read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from refold import format as fmt
+from refold.errors import FormatError, StorageError
+from refold.protocols import Lines, Loaded, SessionInfo, Store
+from refold.stores import rows
+
+BATCH_BYTES = 4 * 1024 * 1024
+BATCH_LINES = 2_000
+
+
+def copy(source: Store, session: str, target: Store, *, id: str | None = None) -> SessionInfo:
+    """Copy one session (as `id`, if that is to be another one), compare, and return it as the target knows
+    it. If anything goes wrong the target has no such session afterwards."""
+    info = source.load(session).info or SessionInfo(id=session)
+    new = msgspec.structs.replace(info, id=id or session)
+    target.create(new)
+    try:
+        count, wanted = _pour(source, session, target, new.id)
+        if (count, wanted) != digest(target, new.id):
+            raise StorageError(f"the copy of session {session!r} differs from its source: it was not kept")
+    except BaseException:
+        target.delete(new.id)
+        raise
+    return target.load(new.id).info or new
+
+
+def move(source: Store, session: str, target: Store) -> SessionInfo:
+    """Copy, and delete the source once the copy has been compared."""
+    info = copy(source, session, target)
+    source.delete(session)
+    return info
+
+
+def digest(store: Store, session: str) -> tuple[int, str]:
+    """Number and hash of a session's lines; equal for two sessions that hold the same values in order."""
+    return _digest(stored_lines(store, session))
+
+
+def stored_lines(store: Store, session: str) -> Iterator[bytes]:
+    if isinstance(store, Lines):
+        return store.lines(session)
+    return (fmt.encode(entry) for entry in store.load(session).entries)
+
+
+def _pour(source: Store, session: str, target: Store, id: str) -> tuple[int, str]:
+    lines = list(stored_lines(source, session))
+    after: str | None = None
+    for batch in _batches(lines):
+        found = rows.of_lines(batch)
+        if isinstance(target, Lines):
+            target.append_lines(id, batch, after=after)
+        else:
+            target.append(id, [row.entry for row in found if row.entry is not None], after=after)
+        after = next((row.entry.id for row in reversed(found) if row.entry and row.moves), after)
+    return _digest(lines)
+
+
+def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    size = 0
+    for line in lines:
+        if batch and (size + len(line) > BATCH_BYTES or len(batch) == BATCH_LINES):
+            yield batch
+            batch, size = [], 0
+        batch.append(line)
+        size += len(line)
+    if batch:
+        yield batch
+
+
+def _digest(lines: Iterable[bytes]) -> tuple[int, str]:
+    count, total = 0, hashlib.blake2b(digest_size=16)
+    for line in lines:
+        count += 1
+        try:
+            value = fmt.canonical(line)
+        except FormatError:
+            value = line
+        total.update(len(value).to_bytes(8, "big") + value)
+    return count, total.hexdigest()
+
+
+def export(store: Store, session: str, path: str) -> Loaded:
+    """A session as a JSONL file of its own; what was written is returned."""
+    from refold.stores.jsonl import JsonlStore
+
+    target = JsonlStore(path, folder=False)
+    copy(store, session, target)
+    return target.load(session)

@@ -1,0 +1,101 @@
+"""The tables of a SQLite store, their version, and how an older database becomes a newer one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from refold.errors import FormatError, NewerFormat, StorageError
+
+if TYPE_CHECKING:
+    import apsw
+
+VERSION = 1
+APPLICATION_ID = 0x52464C44  # RFLD
+SHIFT = 36
+"""Row of an entry = key of its session << SHIFT | its place in the session. So one session lies together,
+and a range of rows is a session, in the log and in the index of words alike."""
+
+TABLES = """
+CREATE TABLE sessions(
+  key INTEGER PRIMARY KEY, id ANY NOT NULL UNIQUE, created REAL NOT NULL, updated REAL NOT NULL,
+  name ANY, cwd ANY, entries INTEGER NOT NULL, bytes INTEGER NOT NULL, bad INTEGER NOT NULL, tip ANY
+) STRICT;
+CREATE TABLE entries(
+  row INTEGER PRIMARY KEY, id ANY, version INTEGER NOT NULL, line BLOB NOT NULL
+) STRICT;
+"""
+WORDS = """
+CREATE VIRTUAL TABLE words USING fts5(
+  text, content='', contentless_delete=1, tokenize="porter unicode61 remove_diacritics 2"
+);
+"""
+
+MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {}
+"""`MIGRATIONS[n]` copies the tables of version n into tables of version n + 1 and drops the old ones. It runs
+inside a transaction that is only kept if every line is still there afterwards."""
+
+
+def prepare(connection: apsw.Connection, path: str) -> None:
+    """Make the tables of a new database; bring an older one up to date; refuse a newer one."""
+    if version(connection) == VERSION and _application(connection) == APPLICATION_ID:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        found = version(connection)
+        if found == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").get == 0:
+            connection.execute(f"{TABLES}{WORDS}PRAGMA application_id={APPLICATION_ID}")
+        elif _application(connection) != APPLICATION_ID:
+            raise FormatError(f"{path} is a database of another program: choose another file")
+        else:
+            check(connection, path, newest=True)
+            _migrate(connection, path, found)
+        connection.execute(f"PRAGMA user_version={VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def version(connection: apsw.Connection) -> int:
+    return int(str(connection.execute("PRAGMA user_version").get))
+
+
+def _application(connection: apsw.Connection) -> int:
+    return int(str(connection.execute("PRAGMA application_id").get))
+
+
+def check(connection: apsw.Connection, path: str, *, newest: bool = False) -> None:
+    """Inside a transaction: is this still the version we know? Another process may have migrated it."""
+    found = version(connection)
+    if found > VERSION:
+        raise NewerFormat(path, found, VERSION)
+    if found < VERSION and not newest:
+        raise StorageError(f"{path} changed its version while it was open: open it again")
+
+
+def _migrate(connection: apsw.Connection, path: str, found: int) -> None:
+    for step in range(found, VERSION):
+        before = digest(connection)
+        MIGRATIONS[step](connection)
+        if digest(connection) != before:
+            raise StorageError(
+                f"{path} could not be brought from version {step} to {step + 1}: it is unchanged"
+            )
+
+
+def digest(connection: apsw.Connection) -> tuple[int, str]:
+    """How many lines there are, and a hash over which session says what, in order. Lines carry the version of
+    their own format and are upgraded when they are read, so a migration keeps every byte of them."""
+    count, total = 0, hashlib.blake2b(digest_size=16)
+    rows = connection.execute(
+        f"SELECT s.id, e.id, e.line FROM entries e JOIN sessions s ON s.key = e.row >> {SHIFT} ORDER BY e.row"
+    )
+    for session, id, line in rows:
+        count += 1
+        for piece in (session, id, line):
+            data = piece if isinstance(piece, bytes) else repr(piece).encode()
+            total.update(len(data).to_bytes(8, "big") + data)
+    return count, total.hexdigest()

@@ -1,0 +1,291 @@
+"""Thousands of sessions in one SQLite database, with the words of their messages.
+
+Every append is one transaction, taken for writing from its first statement (BEGIN IMMEDIATE), and synced
+before it returns (WAL, synchronous=FULL). The index of words is written in the same transaction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import apsw
+
+from refold.entries import AnyEntry
+from refold.errors import SessionExists, StorageError, UnknownName
+from refold.format import VERSION
+from refold.protocols import Candidate, Loaded, Problem, SessionInfo
+from refold.stores import rows, schema, words
+from refold.stores.connections import Connections
+from refold.stores.rows import Row, Tally
+
+_COLUMNS = "id, created, updated, name, cwd, entries, bytes, bad, tip"
+
+
+class SqliteStore:
+    """The database at `path`, made on first use."""
+
+    SYNCHRONOUS: ClassVar[str] = "FULL"
+    BEGIN: ClassVar[str] = "BEGIN IMMEDIATE"
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        timeout: float = 60.0,
+        vfs: str | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.path = Path(path).absolute()
+        if self.path.is_dir():
+            raise StorageError(f"{self.path} is a folder: name a database file")
+        self._clock = clock
+        self._timeout = timeout
+        self._pool = Connections(self.path, timeout=timeout, vfs=vfs, set_up=self._set_up)
+
+    # ── the protocol ────────────────────────────────────────────────────────────────────────────
+
+    def create(self, info: SessionInfo) -> None:
+        tally = rows.fresh(info, self._clock())
+        with self.writing() as connection:
+            try:
+                connection.execute(
+                    f"INSERT INTO sessions({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)", _values(tally)
+                )
+            except apsw.ConstraintError:
+                raise SessionExists(info.id) from None
+
+    def append(self, session: str, entries: Sequence[AnyEntry], *, after: str | None) -> None:
+        self._add(session, rows.of_entries(entries), after)
+
+    def append_lines(self, session: str, lines: Sequence[bytes], *, after: str | None) -> None:
+        self._add(session, rows.of_lines(lines), after)
+
+    def load(self, session: str, start: int = 0) -> Loaded:
+        entries: list[AnyEntry] = []
+        problems: list[Problem] = []
+        with self.reading() as connection, rows.decoding():
+            key, tally = self.tally(connection, session)
+            first = _place(connection, key, start) if tally.bad else start
+            for place, version, line in self._stored(connection, key, first):
+                row = rows.of_line(line, version)
+                if row.entry is not None:
+                    entries.append(row.entry)
+                else:
+                    problems.append(rows.problem(f"row {place + 1}", row))
+        return Loaded(tuple(entries), tuple(problems), tally.info)
+
+    def lines(self, session: str) -> Iterator[bytes]:
+        with self.reading() as connection:
+            key, _ = self.tally(connection, session)
+            return iter([rows.current(line, version) for _, version, line in self._stored(connection, key)])
+
+    def sessions(self) -> Iterator[SessionInfo]:
+        """The sessions, newest first."""
+        with self.reading() as connection:
+            found = connection.execute(f"SELECT {_COLUMNS} FROM sessions ORDER BY updated DESC, key DESC")
+            return iter([_tally(row).info for row in found])
+
+    def delete(self, session: str) -> None:
+        with self.writing() as connection:
+            key, _ = self.tally(connection, session)
+            span = (_row(key), _row(key + 1))
+            connection.execute("DELETE FROM words WHERE rowid >= ? AND rowid < ?", span)
+            connection.execute("DELETE FROM entries WHERE row >= ? AND row < ?", span)
+            connection.execute("DELETE FROM sessions WHERE key = ?", (key,))
+        with contextlib.suppress(StorageError), self._pool.use() as connection:
+            # What was deleted should not live on in the write-ahead log.
+            connection.set_busy_timeout(100)
+            try:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                connection.set_busy_timeout(int(self._timeout * 1000))
+
+    def close(self) -> None:
+        self._pool.close()
+
+    # ── searching ───────────────────────────────────────────────────────────────────────────────
+
+    def search(
+        self, terms: Iterable[str], *, session: str | None = None, limit: int = 200
+    ) -> list[Candidate]:
+        """Entries in which any of the terms occurs, best first."""
+        wanted = words.query(terms)
+        if not wanted or limit <= 0:
+            return []
+        with self.reading() as connection:
+            span: tuple[int, int] = (0, (1 << 63) - 1)
+            if session is not None:
+                key, _ = self.tally(connection, session)
+                span = (_row(key), _row(key + 1) - 1)
+            found = connection.execute(
+                f"""SELECT s.id, e.id, -words.rank FROM words
+                    JOIN entries e ON e.row = words.rowid
+                    JOIN sessions s ON s.key = words.rowid >> {schema.SHIFT}
+                    WHERE words MATCH ? AND words.rowid BETWEEN ? AND ? ORDER BY words.rank LIMIT ?""",
+                (wanted, *span, limit),
+            )
+            return [
+                Candidate(text_of(owner) or "", text_of(id) or "", float(cast("float", score)))
+                for owner, id, score in found
+            ]
+
+    # ── beyond the protocol ─────────────────────────────────────────────────────────────────────
+
+    def backup(self, target: str | os.PathLike[str]) -> None:
+        """A complete copy in a new file, taken while others may write."""
+        path = Path(target).absolute()
+        if path.exists():
+            raise StorageError(f"{path} exists already: choose another name")
+        other = SqliteStore(path)
+        try:
+            with self._pool.use() as source, other._pool.use() as copy:
+                work = copy.backup("main", source, "main")
+                with work:
+                    work.step(-1)  # in one go: a snapshot, however busy the writers are
+        except BaseException:
+            other.close()
+            for suffix in ("", "-wal", "-shm"):
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+            raise
+        other.close()
+
+    def _stored(
+        self, connection: apsw.Connection, key: int, first: int = 0
+    ) -> Iterable[tuple[int, int, bytes]]:
+        """(place, format version, line) of a session's rows."""
+        found = connection.execute(
+            "SELECT row - ?1, version, line FROM entries WHERE row >= ?2 AND row < ?3 ORDER BY row",
+            (_row(key), _row(key, first), _row(key + 1)),
+        )
+        return cast("Iterable[tuple[int, int, bytes]]", found)
+
+    @contextlib.contextmanager
+    def writing(self) -> Generator[apsw.Connection]:
+        """A transaction for writing: kept if the block ends, taken back if it fails."""
+        with self._transaction(self.BEGIN) as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def reading(self) -> Generator[apsw.Connection]:
+        """A transaction for reading: all statements of the block see the same moment."""
+        with self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def _transaction(self, begin: str) -> Generator[apsw.Connection]:
+        with self._pool.use() as connection:
+            connection.execute(begin)
+            try:
+                schema.check(connection, str(self.path))
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    with contextlib.suppress(apsw.Error):
+                        connection.execute("ROLLBACK")
+                raise
+
+    def tally(self, connection: apsw.Connection, session: str) -> tuple[int, Tally]:
+        found = connection.execute(f"SELECT {_COLUMNS}, key FROM sessions WHERE id = ?", (sql_of(session),))
+        row = found.fetchone()
+        if row is None:
+            raise UnknownName("session", session)
+        return cast("int", row[-1]), _tally(row)
+
+    def _add(self, session: str, new: list[Row], after: str | None) -> None:
+        if not new:
+            return
+        texts = [words.of_entry(row.entry) if row.entry is not None else "" for row in new]
+        with self.writing() as connection:
+            key, tally = self.tally(connection, session)
+            tally.guard(new, after)
+            at = _row(key, tally.entries + tally.bad)
+            for row, text in zip(new, texts, strict=True):
+                id = None if row.entry is None else sql_of(row.entry.id)
+                connection.execute(
+                    "INSERT INTO entries(row, id, version, line) VALUES (?,?,?,?)",
+                    (at, id, VERSION, row.line),
+                )
+                if text:
+                    connection.execute("INSERT INTO words(rowid, text) VALUES (?,?)", (at, text))
+                at += 1
+            tally.add(new)
+            tally.updated = self._clock()
+            values = (*_values(tally), key)
+            connection.execute(
+                f"UPDATE sessions SET ({_COLUMNS}) = (?,?,?,?,?,?,?,?,?) WHERE key = ?", values
+            )
+
+    def _set_up(self, connection: apsw.Connection) -> None:
+        for pragma in (
+            "journal_mode=WAL",
+            f"synchronous={self.SYNCHRONOUS}",
+            "fullfsync=ON",  # macOS: plain fsync leaves data in the drive's cache
+            "checkpoint_fullfsync=ON",
+            "secure_delete=ON",
+            "cache_size=-16000",
+            "temp_store=MEMORY",
+        ):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        schema.prepare(connection, str(self.path))
+
+
+def _row(key: int, place: int = 0) -> int:
+    return (key << schema.SHIFT) + place
+
+
+def _place(connection: apsw.Connection, key: int, start: int) -> int:
+    """Where the entry number `start` is, in a session that also holds lines that are no entries."""
+    found = connection.execute(
+        "SELECT row FROM entries WHERE row >= ? AND row < ? AND id IS NOT NULL ORDER BY row LIMIT 1 OFFSET ?",
+        (_row(key), _row(key + 1), start),
+    ).fetchone()
+    return (1 << schema.SHIFT) - 1 if found is None else cast("int", found[0]) - _row(key)
+
+
+def sql_of(text: str | None) -> str | bytes | None:
+    """SQLite text is UTF-8; what cannot be is stored as bytes."""
+    try:
+        if text is not None:
+            text.encode()
+    except UnicodeEncodeError:
+        return cast("str", text).encode("utf-8", "surrogatepass")
+    return text
+
+
+def text_of(value: Any) -> str | None:
+    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else cast("str | None", value)
+
+
+def _values(tally: Tally) -> tuple[Any, ...]:
+    return (
+        sql_of(tally.id),
+        tally.created,
+        tally.updated,
+        sql_of(tally.name),
+        sql_of(tally.cwd),
+        tally.entries,
+        tally.bytes,
+        tally.bad,
+        sql_of(tally.tip),
+    )
+
+
+def _tally(row: tuple[Any, ...]) -> Tally:
+    id, created, updated, name, cwd, entries, size, bad, tip = row[:9]
+    return Tally(
+        id=text_of(id) or "",
+        created=created,
+        updated=updated,
+        name=text_of(name),
+        cwd=text_of(cwd),
+        entries=entries,
+        bytes=size,
+        bad=bad,
+        tip=text_of(tip),
+    )
