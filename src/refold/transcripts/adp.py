@@ -12,7 +12,17 @@ from typing import Any
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source
-from refold.transcripts.foreign import Builder, chat_parts, conversation, listing, mapping, text, without
+from refold.transcripts.foreign import (
+    Builder,
+    chat_parts,
+    conversation,
+    first,
+    is_list,
+    listing,
+    mapping,
+    text,
+    without,
+)
 from refold.transcripts.foreign import name as named
 from refold.transcripts.swe_agent import command_call, thought_and_command
 
@@ -26,18 +36,18 @@ _ROLES = {"ai": "assistant", "gpt": "assistant", "human": "user"}
 
 
 def detect(head: Head) -> float:
-    value = head.records[0] if head.records else head.value
-    first = mapping(value) or mapping((listing(value) or [None])[0])
-    said = mapping((listing(first.get("trajectory")) or [None])[0])
+    value: Any = head.records[0] if head.records else head.value
+    sample = mapping(value) or first(value)
+    said = first(sample.get("trajectory"))
     if "role" in said and "text" in said and "system_prompt" in said:
         return 0.95
-    in_list = isinstance(value, list) or bool(head.records)
-    return 0.9 if in_list and "messages" in first and ("source" in first or "category" in first) else 0.0
+    several = is_list(value) or bool(head.records)
+    return 0.9 if several and "messages" in sample and ("source" in sample or "category" in sample) else 0.0
 
 
 def read(source: Source) -> Loaded:
     sample = conversation(source)
-    key = "trajectory" if isinstance(sample.get("trajectory"), list) else "messages"
+    key = "trajectory" if is_list(sample.get("trajectory")) else "messages"
     log = Builder(name, source)
     reading = _Import(log)
     for index, item in enumerate(listing(sample.get(key))):

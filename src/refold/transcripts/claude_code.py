@@ -17,7 +17,7 @@ from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source, seconds
 from refold.transcripts.claude_chain import Node, Reply, arrange
-from refold.transcripts.foreign import Builder, listing, mapping, text, whole, without
+from refold.transcripts.foreign import Builder, is_list, listing, mapping, text, whole, without
 from refold.transcripts.foreign import name as named
 
 name = "claude-code"
@@ -397,7 +397,7 @@ def parts_of(content: object) -> list[m.AnyPart]:
     """Content in Anthropic's spelling: a string or a list of blocks."""
     if isinstance(content, str):
         return [m.Text(content)] if content else []
-    if isinstance(content, list):
+    if is_list(content):
         return [part_of(block) for block in listing(content)]
     return [] if content is None else [m.Opaque({"value": content})]
 

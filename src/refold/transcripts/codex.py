@@ -15,7 +15,7 @@ from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source, seconds
 from refold.transcripts.codex_items import injected, message_of, output_of, part_of, rebuilt, replacement
-from refold.transcripts.foreign import Builder, listing, mapping, text, usage, whole, without
+from refold.transcripts.foreign import Builder, is_list, listing, mapping, text, usage, whole, without
 from refold.transcripts.foreign import name as named
 
 name = "codex"
@@ -248,7 +248,7 @@ class _Import:
         self._flush()
         summary = text(payload.get("message"))
         given = payload.get("replacement_history")
-        put = replacement(listing(given)) if isinstance(given, list) else rebuilt(self.history, summary)
+        put = replacement(listing(given)) if is_list(given) else rebuilt(self.history, summary)
         details = without(payload, frozenset({"message", "replacement_history"}))
         made = self.log.fold(tuple(put), index, time=when, summary=summary, details=details)
         if made is None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from refold import messages as m
 from refold.transcripts.base import Record
-from refold.transcripts.foreign import arguments, chat_parts, listing, mapping, text
+from refold.transcripts.foreign import arguments, chat_parts, is_list, is_object, listing, mapping, text
 from refold.transcripts.foreign import name as named
 
 _INJECTED = {
@@ -72,15 +73,14 @@ def _call_id(raw: Record) -> str:
 
 def output_of(raw: Record) -> m.Result:
     """The result of a call. The text stays as the model read it, shells' JSON included."""
-    output = raw.get("output", raw.get("content"))
-    if isinstance(output, dict):
+    output: Any = raw.get("output", raw.get("content"))
+    if is_object(output):
         failed = mapping(output).get("success") is False
-        inner = mapping(output).get("content")
-        known = isinstance(inner, str | list)
+        inner: Any = mapping(output).get("content")
+        known = isinstance(inner, str) or is_list(inner)
         content = chat_parts(inner) if known else [m.Text(m.compact_json(output))]
         return m.Result(_call_id(raw), tuple(content), None, failed)
-    content = chat_parts(output) if isinstance(output, str | list) else []
-    return m.Result(_call_id(raw), tuple(content))
+    return m.Result(_call_id(raw), tuple(chat_parts(output)))
 
 
 def replacement(items: Sequence[object]) -> list[m.Message]:

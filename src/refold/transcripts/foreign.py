@@ -40,6 +40,19 @@ def listing(value: object) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
+def is_object(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def is_list(value: object) -> bool:
+    return isinstance(value, list)
+
+
+def first(value: object) -> dict[str, Any]:
+    """The first object of a list."""
+    return mapping(next(iter(listing(value)), None))
+
+
 def whole(value: object) -> int:
     """A count: what is no sensible one is 0."""
     if isinstance(value, float) and value == value and abs(value) < _LARGEST:
@@ -133,12 +146,10 @@ def conversation(source: Source, within: str = "") -> dict[str, Any]:
         source.choose(count)
         return chosen
     document = source.document()
-    items = (
-        listing(mapping(document).get(within, [document]))
-        if isinstance(document, dict)
-        else listing(document)
-    )
-    found = [mapping(item) for item in items if isinstance(item, dict)]
+    items = listing(document)
+    if is_object(document):
+        items = listing(mapping(document).get(within, [document]))
+    found = [mapping(item) for item in items if is_object(item)]
     if len(found) < len(items):
         source.problem("file", f"{len(items) - len(found)} items are no JSON objects: left out")
     return found[source.choose(len(found))]

@@ -12,7 +12,17 @@ from typing import Any
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source, seconds
-from refold.transcripts.foreign import Builder, arguments, listing, mapping, text, usage, whole, without
+from refold.transcripts.foreign import (
+    Builder,
+    arguments,
+    is_list,
+    listing,
+    mapping,
+    text,
+    usage,
+    whole,
+    without,
+)
 from refold.transcripts.foreign import name as named
 
 name = "gemini"
@@ -130,7 +140,7 @@ def parts_of(content: object) -> list[m.AnyPart]:
     """Content in Gemini's spelling: a string, a part, or a list of either."""
     if isinstance(content, str):
         return [m.Text(content)] if content else []
-    if isinstance(content, list):
+    if is_list(content):
         return [part for item in listing(content) for part in parts_of(item)]
     return [_part(mapping(content))] if content else []
 

@@ -20,6 +20,9 @@ from refold.transcripts.foreign import (
     chat_parts,
     conversation,
     data_url,
+    first,
+    is_list,
+    is_object,
     listing,
     mapping,
     text,
@@ -42,21 +45,15 @@ _NOT_ARGUMENTS = frozenset(
 
 
 def detect(head: Head) -> float:
-    if head.records and isinstance(head.records[0].get("history"), list):
-        return 0.9 if _is_event(_first(head.records[0]["history"])) else 0.4
-    value = head.value
-    if isinstance(value, dict):
-        value = mapping(value).get("history")
-    return 0.9 if _is_event(_first(value)) else 0.0
+    if head.records and is_list(head.records[0].get("history")):
+        return 0.9 if _is_event(head.records[0]["history"]) else 0.4
+    value: Any = head.value
+    return 0.9 if _is_event(mapping(value).get("history") if is_object(value) else value) else 0.0
 
 
-def _first(value: object) -> object:
-    first = (listing(value) or [None])[0]
-    return (listing(first) or [None])[0] if isinstance(first, list) else first
-
-
-def _is_event(value: object) -> bool:
-    event = mapping(value)
+def _is_event(history: object) -> bool:
+    """Is this a list of events, or of pairs of them?"""
+    event = first(history) or first(next(iter(listing(history)), None))
     return "source" in event and ("action" in event or "observation" in event)
 
 
@@ -75,14 +72,14 @@ def read(source: Source) -> Loaded:
 
 def _run(source: Source) -> tuple[Record, list[Any]]:
     head = source.head()
-    if not head.records and isinstance(head.value, list):
+    if not head.records and is_list(head.value):
         run: Record = {}
         events = listing(source.document())
     else:
         run = conversation(source)
         events = listing(run.get("history"))
     # The oldest files hold pairs of an action and its observation.
-    flat = [event for item in events for event in (listing(item) if isinstance(item, list) else [item])]
+    flat = [event for item in events for event in (listing(item) if is_list(item) else [item])]
     return run, flat
 
 
@@ -155,7 +152,7 @@ class _Import:
             self._other({"id": raw.get("id"), "of": reply, "call": call_id}, index, "action")
             return
         self.replies.add(reply)
-        said = mapping(mapping((listing(response.get("choices")) or [None])[0]).get("message"))
+        said = mapping(first(response.get("choices")).get("message"))
         parts = [*_reasoning(said), *chat_parts(said.get("content")), *chat_calls(said.get("tool_calls"))]
         if not any(isinstance(part, m.Call) and part.id == call_id for part in parts):
             parts += [] if parts else chat_parts(arguments.get("thought"))
@@ -210,12 +207,12 @@ class _Import:
     # ── condensation ────────────────────────────────────────────────────────────────────────────
 
     def _condensation(self, arguments: Record, raw: Record, index: int) -> None:
-        first, last = arguments.get("forgotten_events_start_id"), arguments.get("forgotten_events_end_id")
+        start, end = arguments.get("forgotten_events_start_id"), arguments.get("forgotten_events_end_id")
         ids = {str(id) for id in listing(arguments.get("forgotten_event_ids"))}
         path = self._path()
-        if first is not None and last is not None:
+        if start is not None and end is not None:
             ids |= {
-                id for id in path if id.isascii() and id.isdigit() and whole(first) <= int(id) <= whole(last)
+                id for id in path if id.isascii() and id.isdigit() and whole(start) <= int(id) <= whole(end)
             }
         self.forgotten |= ids
         summary = text(arguments.get("summary"))
@@ -262,8 +259,8 @@ class _Import:
             elif id not in unseen:
                 inside = False
         return tuple(
-            e.Edit(first, last, put if number == 0 else (), "summary" if number == 0 and put else "hide")
-            for number, (first, last) in enumerate(runs)
+            e.Edit(run[0], run[1], put if number == 0 else (), "summary" if number == 0 and put else "hide")
+            for number, run in enumerate(runs)
         )
 
 

@@ -18,6 +18,7 @@ from refold.transcripts.foreign import (
     chat_calls,
     chat_parts,
     conversation,
+    first,
     listing,
     mapping,
     text,
@@ -38,10 +39,10 @@ _COMMANDS = _WITH_PATH | {
 
 def detect(head: Head) -> float:
     value = mapping(head.value) or (head.records[0] if head.records else {})
-    step = mapping((listing(value.get("trajectory")) or [None])[0])
+    step = first(value.get("trajectory"))
     if "action" in step and ("observation" in step or "response" in step):
         return 0.95
-    said = mapping((listing(value.get("history")) or [None])[0])
+    said = first(value.get("history"))
     if "role" in said and ("agent" in said or "trajectory" in value):
         return 0.9
     return 0.5 if "history" in value and ("trajectory" in value or "environment" in value) else 0.0
@@ -63,9 +64,9 @@ def read(source: Source) -> Loaded:
 
 def _history(steps: list[Record]) -> list[Any]:
     """The conversation of a file that holds only the steps."""
-    first = steps[0] if steps else {}
+    opening = steps[0] if steps else {}
     said: list[Any] = []
-    for item in listing(first.get("messages")) or listing(first.get("query")):
+    for item in listing(opening.get("messages")) or listing(opening.get("query")):
         if mapping(item).get("role") == "assistant":
             break
         said.append(item)
@@ -113,7 +114,7 @@ class _Import:
         self._say(m.Result(call, tuple(chat_parts(raw.get("content")))), raw, index)
 
     def _reply(self, raw: Record, index: int) -> None:
-        step = without(next(self.steps, {}), _STEP_USED)
+        step = without(next(self.steps, Record()), _STEP_USED)
         more: dict[str, Any] = {"step": step} if step else {}
         calls = chat_calls(raw.get("tool_calls"))
         thinking = [_thinking(block) for block in map(mapping, listing(raw.get("thinking_blocks")))]
@@ -136,12 +137,12 @@ def _thinking(raw: Record) -> m.Thinking:
 def command_call(command: str, id: str) -> m.Call:
     """A command typed at SWE-agent's prompt, as a call of that command, or of the shell."""
     words = command.split(None, 2)
-    first = words[0] if words else ""
-    if first not in _COMMANDS:
+    verb = words[0] if words else ""
+    if verb not in _COMMANDS:
         return m.Call(id, "bash", {"command": command})
-    if first in _WITH_PATH and len(words) > 1:
-        return m.Call(id, first, {"path": words[1].strip("\"'"), "command": command})
-    return m.Call(id, first, {"command": command})
+    if verb in _WITH_PATH and len(words) > 1:
+        return m.Call(id, verb, {"path": words[1].strip("\"'"), "command": command})
+    return m.Call(id, verb, {"command": command})
 
 
 def thought_and_command(said: str) -> tuple[str, str] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source, seconds
@@ -10,6 +12,7 @@ from refold.transcripts.foreign import (
     chat_calls,
     chat_parts,
     conversation,
+    first,
     listing,
     mapping,
     text,
@@ -24,13 +27,12 @@ _USED = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "tim
 
 
 def detect(head: Head) -> float:
-    value = head.records[0] if head.records else head.value
-    if isinstance(value, dict) and "simulations" in mapping(value):
-        value = mapping(value)["simulations"]
-    first = mapping(value) or mapping((listing(value) or [None])[0])
-    if "traj" in first or ("task_id" in first and "messages" in first):
+    value: Any = head.records[0] if head.records else head.value
+    value = mapping(value).get("simulations", value)
+    run = mapping(value) or first(value)
+    if "traj" in run or ("task_id" in run and "messages" in run):
         return 0.95
-    return 0.5 if "task_id" in first and "trial" in first else 0.0
+    return 0.5 if "task_id" in run and "trial" in run else 0.0
 
 
 def read(source: Source) -> Loaded:
