@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 import msgspec
@@ -38,6 +38,14 @@ def read(source: Source) -> Loaded:
                 source.problem(number, str(error), piece)
     loaded = source.loaded(entries)
     return Loaded(loaded.entries, loaded.problems, _info(header, loaded.entries))
+
+
+def write(entries: Iterable[AnyEntry], info: SessionInfo) -> bytes:
+    """The file of a session. It holds everything."""
+    header: Record = {"type": "session", "version": stored.VERSION, "id": info.id, "created": info.created}
+    header |= {key: value for key, value in (("name", info.name), ("cwd", info.cwd)) if value is not None}
+    lines = [stored.dump_hostile(header).encode(), *(stored.encode(entry) for entry in entries)]
+    return b"\n".join(lines) + b"\n"
 
 
 def _header(line: bytes, title: str) -> tuple[Record, int]:

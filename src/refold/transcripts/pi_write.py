@@ -51,7 +51,8 @@ def write(entries: Sequence[e.AnyEntry], info: SessionInfo | None = None) -> tup
 def record(entry: e.AnyEntry, *, roots: Iterable[str] | None = None) -> Record | None:
     """The pi entry that says the same; None where pi has none. `roots`: entries that start a path."""
     if isinstance(entry, e.Other):
-        return {**entry.raw, "id": entry.id, "parentId": entry.parent}
+        is_pis = "parentId" in entry.raw and isinstance(entry.raw.get("type"), str)
+        return {**entry.raw, "id": entry.id, "parentId": entry.parent} if is_pis else None
     if isinstance(entry, e.Fold) and not is_compaction(entry, roots):
         return None
     plain = plain_record(entry)
@@ -163,6 +164,8 @@ def _is_derived(entry: e.AnyEntry, sources: set[str]) -> bool:
 
 
 def _loss(entry: e.AnyEntry) -> str:
+    if any(key != "pi" for key in getattr(entry, "meta", {})):
+        return "an entry loses details that another program stored with it"
     for part in _parts(entry):
         if isinstance(part, m.Image) and part.data is None:
             return "a picture given by its address is written as text"

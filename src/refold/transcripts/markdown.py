@@ -1,0 +1,87 @@
+"""A session to read: Markdown with a heading per turn, calls and results in fenced blocks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from refold import messages as m
+from refold.messages import arguments_json, compact_json
+from refold.session import Item
+from refold.tokens import images
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_TICKS = re.compile(r"`{3,}")
+_HEADING = re.compile(r"^(#{1,6} )", re.MULTILINE)
+_TITLES = {"assistant": "Assistant", "system": "System", "bash": "User's command"}
+
+
+def write(items: Sequence[Item], title: str) -> bytes:
+    blocks = [f"# {_line(title)}"]
+    turn = 0
+    for item in items:
+        message = item.message
+        if item.fold is not None:
+            blocks.append(f"## Folded\n\n*{len(item.entries)} entries are folded here.*")
+        elif isinstance(message, m.User):
+            turn += 1
+            blocks.append(f"## Turn {turn}: user")
+        elif not isinstance(message, m.Result):
+            blocks.append(f"### {_TITLES[message.role]}")
+        blocks.extend(_body(message))
+    return ("\n\n".join(block for block in blocks if block) + "\n").encode("utf-8")
+
+
+def _body(message: m.Message) -> list[str]:
+    if isinstance(message, m.Result):
+        return [_result(message)]
+    if isinstance(message, m.Bash):
+        return [_fenced(message.text, "console")]
+    return [_part(part) for part in message.parts]
+
+
+def _part(part: m.AnyPart) -> str:
+    match part:
+        case m.Text():
+            return _prose(part.text)
+        case m.Thinking():
+            return "\n".join(f"> {line}" for line in _clean(part.text).splitlines())
+        case m.Call():
+            return f"**{_line(part.name)}**\n\n" + _fenced(arguments_json(part), "json")
+        case m.Image():
+            return f"*{_line(describe(part))}*"
+        case m.Opaque():
+            return _fenced(compact_json(part.raw), "json")
+
+
+def _result(message: m.Result) -> str:
+    heading = "Error" if message.is_error else "Result"
+    title = f"*{heading}" + (f" of {_line(message.name)}" if message.name else "") + ":*"
+    shown = [_fenced(message.text)] if message.text else []
+    shown += [_part(part) for part in message.parts if not isinstance(part, m.Text)]
+    return "\n\n".join([title, *(shown or ["(empty)"])])
+
+
+def describe(image: m.Image) -> str:
+    found = images.size(image)
+    return f"[{image.media_type}, {found[0]} × {found[1]}]" if found else f"[{image.media_type}]"
+
+
+def _fenced(text: str, language: str = "") -> str:
+    """A block that its own text cannot close."""
+    longest = max((len(run) for run in _TICKS.findall(text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{_clean(text).rstrip()}\n{fence}"
+
+
+def _prose(text: str) -> str:
+    """Text as it is, its headings one step below ours."""
+    return _HEADING.sub(r"###\1", _clean(text)).strip()
+
+
+def _line(text: str) -> str:
+    return " ".join(_clean(text).split())[:200]
+
+
+def _clean(text: str) -> str:
+    return _CONTROLS.sub("", text)
