@@ -1,0 +1,203 @@
+"""How people forbid, require and prefer in English.
+
+One table of patterns, strongest first, and what makes a sentence something else: a question, a report, a
+guess. Patterns are judged on a sentence in lower case with quotations blanked; all are bounded.
+"""
+# ruff: noqa: E501 (rows of a table: one cue a row reads better than wrapped patterns)
+
+from __future__ import annotations
+
+import re
+from typing import TypeAlias
+
+from refold.carry.constraints_text import Sort, Verdict
+
+_START = (
+    r"(?:^|[,;:(—–…!]\s*|\s-+\s|\.\.\s?|\b(?:and|but|so|then|also|please|pls|plz|just|or|again|ok|okay|btw|however"
+    r"|remember|note|important|reminder|rule|yes|yeah|well|actually|dude|again|therefore|still|otherwise|instead"
+    r"|repeat|said|say|nb|fyi|plus|you to|team|hey|hi|first|finally|lastly|above all|one more thing|though|ever"
+    r"|whatever you do|that said|ps|p\.s\.|kindly|unless asked|anyway|alright|right|sure|thanks|cool|great)[,:]?\s+)"
+)
+_DO = (
+    r"(?:accept|access|act|add|address|adjust|adopt|allow|alter|analy[sz]e|answer|apply|approve|ask|assume|attach|auto"
+    r"|base|be|bother|break|bring|build|bump|bypass|cache|call|cast|catch|change|check|choose|clean|clone|close|collect"
+    r"|comment|commit|compile|compress|configure|connect|consider|contact|convert|copy|cover|create|cut|debug|define"
+    r"|delete|depend|deploy|design|deviate|disable|discard|display|do|document|download|drop|duplicate|edit|emit|enable"
+    r"|encode|enforce|execute|exceed|expand|export|expose|extend|extract|fetch|fill|fix|flag|force|forget|format|generate"
+    r"|get|give|go|guess|handle|hard-?code|have|hide|hold|ignore|implement|import|include|increase|inherit|inject|inline"
+    r"|insert|inspect|install|introduce|invent|invoke|issue|keep|launch|leak|leave|let|link|lint|list|load|log|look|lose"
+    r"|make|mark|measure|mention|merge|migrate|mix|mock|modify|monkey-?patch|move|mutate|name|nest|notify|omit|open"
+    r"|optimi[sz]e|output|overwrite|override|paste|patch|perform|pick|pin|place|plan|post|prefix|present|print|process"
+    r"|produce|propose|provide|publish|pull|push|put|query|quote|raise|read|rebase|rebuild|recreate|reduce|refactor"
+    r"|reference|reformat|refresh|regenerate|release|rely|remove|rename|render|reorder|repeat|replace|reply|report|request"
+    r"|reset|resolve|respond|restart|restore|restructure|retry|return|reuse|review|revert|rewrite|rm|roll|round|run"
+    r"|save|scan|schedule|send|serve|set|share|ship|show|silence|simplify|skip|sort|speak|split|squash|stage|start|stop"
+    r"|store|strip|submit|suggest|suppress|swallow|switch|talk|tell|test|throw|touch|track|translate|treat|trigger"
+    r"|truncate|trust|try|turn|type|uninstall|unwrap|update|upgrade|upload|use|validate|verify|view|wait|waste|wire"
+    r"|work on|wrap|write|put|mess|fiddle|tamper|interfere|play|spend|skimp|reinvent|rush|summari[sz]e|explain|cite|mutate"
+    r"|introduce|refer|reorgani[sz]e|sign|tag|target|chain|surround|bundle|minify|sprinkle|stray|proceed|continue|jump|exit"
+    r"|kill|hit|hammer|bill|charge|book|cancel|refund|email|message|order|buy|pay|schedule|recommend|offer|disclose|reveal)"
+)
+_NOT_A_COMMAND = (
+    r"(?!know|think|see\b|understand|get (?:it|why|how|what|the point|me wrong)|remember|recall|care|worry|mind|like"
+    r"|believe|feel|work|seem|mean|agree|expect|look|matter|appear|hesitate|have (?:a|the|any|to|time|access)\b|sweat|panic"
+    r"|be (?:afraid|shy|silly|sorry)|exist|happen|help|want|need|show up|let me (?:down|know)|sound|help|stop believing)"
+)
+_PAST = r"(?!\w+ed\b|saw|got|had|was|were|did|made|went|came|found|ran|knew|thought|said|took|gave|wrote|heard|met|been|mind|seen|done|seems?\b|works?\b|happens?\b|gets?\b|has\b)"
+_CONVENTION = r"(?:use|commit|push|write|import|allow|mock|ship|store|log|put|add|do|accept|deploy|touch|edit|name|prefer|target|support|merge|squash|rebase|throw|return|hard-?code|mix|release|pin|go|run|work|call|indent|format|document|test|review|expose)"
+_UNLIKELY = r"(?:fine|ok|okay|good|ready|enough|easy|possible|able|working|fixed|done|there|quick|straightforward|simple|safe|fast|trivial|obvious|back|gone|sufficient|correct|right|hard|difficult|a problem|an issue|too|interesting|helpful|relevant|similar|pretty|better|close|around|roughly|about|in there|somewhere|available|clear|noted|happening|coming|caused|due|related|because|something|some|a bug|wrong|broken|missing|stale|confus\w*|kidding|joking|mistaken|tired|nice|great|cool|real|one of|the (?:reason|cause|problem|culprit|issue|case|one)|a (?:reason|mistake|bug|way|problem|simple|better|race|cach\w+|typo))\b"
+
+Row: TypeAlias = tuple[Sort, float, str]
+_ENGLISH: tuple[Row, ...] = (
+    # Absolute wording.
+    ("forbid", 1.0, r"\bunder no circumstances?\b|\bon no account\b|\bin no (?:case|event)\b|\bno matter what\b|\bat all costs\b|\bno exceptions\b|\bnon-?negotiable\b"),
+    ("forbid", 1.0, r"\b(?:must|shall|should|may|are to|is to|has to|have to|need to|needs to)\s+(?:absolutely\s+)?(?:never|not\s+ever)\b"),
+    ("forbid", 1.0, rf"{_START}(?:absolutely\s+)?never(?:,?\s+ever|\s+again)?,?\s+{_PAST}{_DO}\b"),
+    ("forbid", 1.0, r"\b(?:must|shall)\s*(?:not|n't)\b(?! have)|\bmustnt\b"),
+    ("forbid", 0.95, r"\b(?:is|are|be|as|stays?|remains?|strictly|considered)\s+(?:strictly\s+|absolutely\s+|completely\s+|currently\s+|also\s+)?(?:forbidden|prohibited|banned|off[- ]limits|out of bounds|out of scope|not allowed|not permitted|not acceptable|unacceptable|not an option|disallowed|read[- ]only(?: for you)?|sacred|not to be|taboo|a no-?go)\b"),
+    ("forbid", 0.95, r"^(?:strictly )?(?:forbidden|prohibited|off[- ]limits|not allowed|out of scope)\b|\bhands off\b|\b(?:no|not) \w+(?:ing|s)? allowed\b"),
+    ("forbid", 0.9, r"\byou(?:'re| are)?\s+(?:can\s?not|can't|cant|may not|are not to|not to|aren't to|are not allowed|aren't allowed|not allowed|are forbidden|are only allowed|only allowed|can only|may only|won't|will not)\b(?! (?:see|tell|find|imagine|believe|really|always|possibly|get|be able|need|have to|notice|regret|miss))"),
+    ("forbid", 0.85, r"\bwe\s+(?:can\s?not|can't|cant|must not|may not)\s+(?:afford|break|change|touch|use|modify|ship|rely|add|introduce|remove|lose|expose|leak|have|let|risk|allow|drop|bump|upgrade|depend|require|store|log|deploy|rename|alter|exceed|take|go over)\b"),
+    ("forbid", 0.85, r"\b(?:can\s?not|can't|may not|should not|shouldn't|must not|needn't) be (?:changed|modified|touched|edited|altered|deleted|removed|renamed|moved|used|exceeded|broken|committed|pushed|logged|exposed|shared|stored|overwritten|bypassed|skipped|merged)\b"),
+    # Negative imperatives.
+    ("forbid", 0.9, rf"{_START}(?:do not|don't|dont|do n't|do not ever|don't ever|don't you dare)\s+(?:ever\s+|even\s+|just\s+|under any circumstances\s+|accidentally\s+|blindly\s+|simply\s+|try to\s+|bother\s+(?:with|to)\s+|go (?:and |around )?|start\s+|you\s+)?(?:forget\b|{_NOT_A_COMMAND}{_DO}\b|\w+ing\b)"),
+    ("forbid", 0.85, r"\bi\s+(?:really\s+|definitely\s+|absolutely\s+|still\s+|also\s+)?(?:do not|don't|dont)\s+(?:want|need|like (?:it when|when|you|seeing|having)|wish|accept|tolerate)\b(?! to (?:know|ask|be|bother|sound|go into|complain))"),
+    ("forbid", 0.85, rf"\b(?:i|we)(?:'d| would)?\s+(?:hate|dislike|can't stand|cannot stand|object to|refuse)\s+(?:it\s+|to see\s+)?(?:when|if|\w+ing|any|to have)\b"),
+    ("forbid", 0.85, rf"{_START}(?:avoid|refrain from|abstain from|steer clear of|stay away from|stay out of|keep away from|keep (?:your )?hands off|keep out of|beware of|stop|quit)\s+(?:\w+ing\b|the\b|any\b|all\b|using\b|it\b|my\b|our\b|q_*|[\w/.-]+)"),
+    ("forbid", 0.8, r"\bwithout\s+(?:ever\s+)?(?:touch|chang|modify|break|add|us|alter|affect|introduc|remov|delet|edit|ask|install|import|renam|commit|push|los|rewrit|creat|involv|rely|expos|leak|disturb|mess|check|consult|restart|upgrad|downgrad|refactor|reformat|mov|tell|rebas|squash|chang|hard-?cod|disabl|skipp|resort|bump|increas|pull)\w*ing\b"),
+    ("forbid", 0.85, r"\bwithout (?:my|explicit|prior|first|getting my|any new|any extra|any additional)\b"),
+    ("forbid", 0.8, rf"(?:^|[,;:(.!—–]\s*|\s-+\s|\b(?:and|but|please|also|absolutely|again|seriously|so|plus|omfg|really|ok|okay|btw|allow|with absolutely)\s+)no\s+(?:(?:new|more|extra|other|additional|external|third[- ]party|further|fucking|unnecessary|custom|global|inline|magic|hidden|hard-?coded|unrelated|breaking|raw|direct|fancy|such|any)\s+)*(?!one\b|idea|problem|worries|need|way\b|matter|longer|luck|doubt|wonder|clue|thanks|thank|rush|hurry|it\b|that|this|i\b|i'|we\b|you|he\b|she\b|they|the\b|there|but\b|and\b|not\b|sorry|wait|can\b|is\b|was\b|do\b|don|never|just\b|please|of\b|if\b|so\b|because|what|why|how\b|sure|big deal|harm|my\b|its?\b|in\b|on\b|for\b|let|use\b|good|offen[cs]e|surprise|pressure|joke|comment\b|difference|success|response|result|effect|change\b)[\w/.+#'-]+(?:\s+(?!is\b|are\b|was\b|were\b|works?\b|happens?\b|found\b|shows?\b|exists?\b|came\b|got\b|seems?\b|appears?\b|returned\b|matche?s?\b|has\b|have\b|had\b|did\b|does\b|could\b|can\b|yet\b|so far\b)[\w/.+#'-]+){{0,14}}\s*(?:[.!,;:)—–]|$)"),
+    ("forbid", 0.8, r"\b(?:there )?(?:must|should|shall|can|may) be (?:absolutely )?(?:no|zero)\b|\bzero (?:new )?(?:dependencies|warnings|tolerance|downtime)\b(?! (?:is|was))|\bnot (?:a single|even one)\b"),
+    ("forbid", 0.75, rf"{_START}(?:let'?s|lets) (?:not|never|avoid|skip)\b|\b(?:would|could) you (?:please )?(?:not|stop|avoid)\b|{_START}not (?:the|in|on|under|with|to|for) \w+[^?]{{0,40}}!$|{_START}not to \w+"),
+    # Requirements.
+    ("require", 0.9, rf"\bmust\b(?!-)(?! (?:have (?:been|\w+ed|gone|come|got\w*|broken|changed|missed|lost|forgotten|done|made)\b|'ve|admit|confess|say\b|be {_UNLIKELY}))"),
+    ("require", 0.9, rf"{_START}(?:you\s+)?always\s+{_PAST}(?!\w+ing\b|the same|been|a\b|an\b|happ)[a-z]+|\b(?:you|please|should|to|will|must|and|shall)\s+always\s+{_PAST}{_DO}\b"),
+    ("require", 0.85, rf"{_START}only\s+(?:ever\s+)?{_DO}\b(?!s|ed)|\buse only\b|\b(?:only|solely|exclusively) (?:use|with the|from the standard|ever|the std|if i|when i|after i|once i)\b|{_START}{_DO}\b[^.?!]{{0,80}}\b(?:only|exclusively)\b(?! (?:happen|work|fail|see|get|show|one\b|thing|problem|a |the (?:first|last)))"),
+    ("require", 0.85, r"^(?:[\w.+#/-]+\s+){1,5}only(?:,?\s+(?:please|here|for .{1,40}|no .{1,40}))?[.!]?$"),
+    ("require", 0.85, rf"{_START}(?:please\s+)?(?:make (?:very |absolutely |double )?(?:sure|certain)|ensure|be (?:very |absolutely )?(?:sure|certain)|see to it|guarantee|take care|remember (?:to|that|not)|keep in mind|bear in mind|be (?:extra |very |really )?careful|be mindful|mind you|pay attention|watch out|double[- ]check)\b"),
+    ("require", 0.8, r"\b(?:make|making) sure (?:that |to |not |you |it |all |the |every |nothing |no )"),
+    ("require", 0.85, rf"{_START}(?:please\s+)?(?:just\s+)?(?:stick (?:to|with)|adhere to|comply with|conform to|abide by|respect|honou?r|limit|restrict|confine|cap|preserve|maintain|retain|stay (?:within|under|on|in|with|away|out|consistent|below|at|inside|compatible|close|as)|default to|reserve|target|mirror|match)\s+\S"),
+    ("require", 0.85, rf"{_START}(?:let'?s |lets |please |you )?keep\s+(?!\w+ing\b(?! (?:style|convention|order|conventions))|up\b|at it|me\b|in touch|it up|calm|on\b|an eye|this in mind|track)"),
+    ("require", 0.85, rf"{_START}(?:let'?s |please |just )?leave\s+[^.?!]{{1,80}}?\b(?:alone|as[- ]is|as it is|as they are|as it was|untouched|unchanged|out\b|in place|intact|be$|be\b(?=[.!,])|for (?:later|me|now)|how it is|the way)"),
+    ("require", 0.8, r"\b(?:must|should|needs? to|ha(?:s|ve) to|(?:i|we) (?:want|need) [^.?!]{1,60} to|let|to)\s+(?:stay|remain|be kept|be left|continue to be|be preserved)\b"),
+    ("require", 0.8, rf"{_START}follow\s+[^.?!]{{0,60}}\b(?:styles?|conventions?|guidelines?|guides?|patterns?|rules?|standards?|spec\w*|pep|formats?|practices?|structure|naming|commits|layout|tdd|principles?|semver)\b"),
+    ("require", 0.85, r"\b(?:is|are|it'?s|be)\s+(?:a must|mandatory|obligatory|compulsory|required|(?:absolutely |very |really |super |extremely )?(?:essential|imperative|vital|crucial|critical|paramount|important|necessary) (?:that|to|you|we))\b(?! (?:know|understand|note))"),
+    ("require", 0.8, rf"\byou(?:'ll)? (?:really |also |absolutely )?(?:need to|have to|are to|'re to|are required to|are expected to|are supposed to|ought to|shall|had better|better)\b(?! (?:be kidding|see (?:this|it)|understand|know|admit|excuse|be able))|\byou'd better\b"),
+    ("require", 0.75, rf"\b(?:everything|all|every|each|any|new|existing|public|[a-z]\w+s|code|output|tests?|docs?|responses?|answers?|the \w+(?: \w+)?(?: \w+)?|it|this|that|they|these|those)\s+(?:needs? to|has to|have to|ha(?:s|ve) got to)\s+(?:be|stay|remain|pass|work|support|run|fit|go|use|follow|live|match|handle|include|contain|return|have|compile|build|come|keep|respect|look|read|cover|survive|push|allow)\b(?! {_UNLIKELY})"),
+    ("require", 0.7, r"\bwe (?:need|have|want|ought) to (?:keep|stay|support|preserve|maintain|remain|comply|respect|avoid|make sure|ensure|stick|be (?:careful|compatible|able to)|use only|only|always|never|not)\b"),
+    ("require", 0.75, rf"\byou should(?:n't| not)?\b(?! (?:see|find|get|be able|notice|have|know|now|already|also (?:see|find|have)|probably (?:see|find|have)|be {_UNLIKELY}))"),
+    ("forbid", 0.8, rf"\b(?:should not|shouldn't|shouldnt|ought not)\b(?! (?:be {_UNLIKELY}|take (?:long|more|too)|matter|have\b|cause any (?:problem|issue|trouble)))"),
+    ("require", 0.7, rf"\b(?!(?:it|that|this|there|i|we|they|which|what|something|things|everything|he|she|how|where|who)\b)[a-z_][\w'-]*\s+should\s+(?:also\s+|all\s+|both\s+|just\s+|really\s+|probably\s+)?(?!be {_UNLIKELY}|have (?:been|\w+ed)|work|fix|do it|help|see|suffice|give|i\b|we\b|you\b|fail|probably)[a-z]+"),
+    ("require", 0.7, rf"\b(?:it|this|that|they|there|everything|we|which)\s+should\s+(?:always|only|use|stay|remain|keep|follow|match|support|respect|be (?:written|named|in\b|at (?:least|most)|under|below|placed|kept|typed|compatible|no\b|called|formatted|idempotent|deterministic|configurable|backwards?|at\b|done (?:in|by|with)|optional))"),
+    # Standing orders and approvals.
+    ("require", 0.8, rf"\b(?:from (?:now|here|this point) on|going forward|henceforth|from here on out|at all times|for the rest of (?:this|the|our)|as a (?:general )?rule|by convention|in (?:all|every) (?:case|file|commit|answer|reply|message)s?|(?:every|each|any) ?time you|whenever you|(?:after|before) (?:every|each)\b|before (?:you (?:commit|push|start|change|edit|touch|finish|merge|deploy|delete|submit)|committing|pushing|merging|deploying|any (?:commit|change|push)))\b(?![^.]{{0,60}}\b(?:i (?:get|see|run|had|have)|it (?:fails|crashes|breaks))\b)"),
+    ("require", 0.9, r"\b(?:ask|check with|consult|confirm with|warn|notify|ping|talk to|clear (?:it|that|this) with|run it by) (?:me|us)\b[^.?]{0,40}\b(?:first|before|prior|beforehand|if|when|whenever)\b|\b(?:wait|hold off|pause|stop)\b[^.?]{0,40}\b(?:for my|until i|till i|for me)\b|\b(?:unless|until|till|before) i (?:explicitly |specifically |have |'ve |personally )?(?:say|tell|ask|approve\w*|confirm\w*|give|ok|okay|sign\w*|request|review\w*|allow|agree\w*|told|said)\b|\b(?:need|requires?|get|with) my (?:explicit )?(?:ok|okay|approval|permission|sign|consent|go-?ahead)\b|\bonly (?:after|with|once) (?:my|i)\b"),
+    ("require", 0.75, rf"{_START}(?:please )?(?:{_DO})\b[^.?!]{{0,80}}\b(?:at most|no more than|not more than|no longer than|at least|max(?:imum)?(?: of)?|up to|fewer than|less than|under|below|within|not exceed\w*)\s+(?:the\s+)?(?:\d|a |one|two|three|four|five|six|ten|half)"),
+    ("require", 0.75, r"^(?:at most|no more than|at least|max(?:imum)?(?: of)?|up to)\s+(?:\d+|one|two|three|five|ten)\b|\b(?:max|maximum) (?:line )?(?:length|size|width|depth|of) (?:is |of |: ?)?\d+|\b(?:max|at most) \d+ \w+[.!]?$"),
+    # Preferences and conventions.
+    ("prefer", 0.6, r"\b(?:i|we|my team|our team|the team)(?:'d| would)? (?:strongly |really |generally |usually |much |kinda |also |definitely |still |always |personally |greatly |very much )?(?:prefer|rather|insist|favou?r|lean towards?)\b(?! not to (?:say|answer))|\b(?:my|our) (?:strong |personal |general )?preference\b|\bpreferably\b|\bideally\b(?! (?:it|this) would have)"),
+    ("prefer", 0.6, rf"{_START}(?:please )?(?:prefer|favou?r|lean towards?|try (?:not to|to (?:avoid|keep|use|stick|not|minimi[sz]e|stay|reuse|limit)|and keep)|aim (?:for|to keep|at)|strive|go easy|minimi[sz]e)\b"),
+    ("prefer", 0.6, rf"\bi(?:'d| would)? (?:really |also |definitely |only |just |actually )?(?:want|like|need|love|appreciate|expect)(?: it if)? (?:you |it |them |everything |all [\w ]{{1,30}}|the [\w ]{{1,40}}|every [\w ]{{1,30}}|only |this )?(?:to |if )?(?:only|always|never|keep|kept|use|stick|avoid|not\b|no\b|be (?:written|kept|in\b|consistent|typed)|stay|remain|in (?:english|chinese)|didn't|don't|untouched|e2e|minimal|as few|as little)\b"),
+    ("prefer", 0.65, r"\b(?:i|we)(?:'d| would)? (?:only|just) (?:ever )?(?:want|accept|need|allow|support|use|merge|ship)\b|\bi (?:expect|require|insist|demand)\b(?! (?:that )?(?:it|this) (?:to (?:work|be)|will))"),
+    ("prefer", 0.65, rf"\b(?:we|our team|the team|this (?:project|repo|codebase|team|company)|our (?:project|repo|codebase|company)|the (?:project|repo|codebase)|in this (?:project|repo|codebase),? we) (?:never|always|only|don't|do not|strictly|exclusively|generally|do n't)(?: ever)? {_CONVENTION}s?\b(?! (?:it (?:yet|anymore)|to (?:get|see|fail)))"),
+    ("prefer", 0.65, rf"{_START}(?:use|write|call|pick|choose|go with|run|import|put|return|throw|raise|make|have|name|store|format|do|build|test|sort|log|handle|implement|say|take|create|add|apply|work|place|indent|speak|commit|install|read|show|send|fetch|type|declare|define|pass)\b[^.?!]{{1,90}}?(?:\binstead of\b|\brather than\b|\binstead\b|\bover\b|,? (?:and )?not\b(?! (?:sure|only|just))|\bonly\b|\bexclusively\b|\bas a last resort\b)"),
+    ("prefer", 0.65, rf"{_START}use\b[^.?!]{{1,70}}\b(?:for (?:all|every|any|each|new|everything|indent\w*|format\w*|nam\w+|commits?|commit messages|messages|logg?\w*|tests?|testing|dates?|times?\w*|dependenc\w+|package\w*|comments?|doc\w*|config\w*|styling|styles|imports?|strings?|money|errors?|ids?|variables?|functions?|classes|constants|the (?:tests?|commits?|docs?|database|api|ui)|anything|math|http|dates|branch\w*|quot\w+|state|secrets|async\w*)|everywhere|throughout|across|wherever|whenever|consistently|in all|in every|at all)\b"),
+    ("prefer", 0.65, rf"{_START}(?:please )?use\s+(?:(?:the|our|my)\s+)?(?:existing|same|strict|standard|tabs?|spaces?|\d[- ]space|four[- ]space|two[- ]space|type hints|british|american|metric|single quotes|double quotes|python ?\d|node ?\d|utc|iso|camel ?case|snake_?case|kebab|pascal|early returns|semantic|conventional|plain|vanilla|async|immutable|functional|relative|absolute|fully qualified|parameteri[sz]ed|prepared|utf-?8|lf\b|named|explicit)\b"),
+    ("require", 0.7, rf"{_START}(?:please |always |only )?(?:reply|respond|answer|write|speak|talk|communicate|comment|document|explain|report|summari[sz]e)(?: to me| back| everything| the \w+| all \w+| your \w+)? (?:only )?(?:in|with)\s+(?:english|chinese|german|french|spanish|japanese|korean|italian|portuguese|russian|dutch|plain|simple|markdown|json|yaml|mandarin|bullet\w*|british|american|one|a single|short|full)\b"),
+    ("require", 0.7, rf"{_START}(?:please )?be (?:brief|concise|terse|succinct|conservative|consistent|strict|explicit|precise|gentle|polite|quick about)\b"),
+    ("prefer", 0.55, r"\b(?:no need (?:to|for)|you (?:do not|don't|needn't) (?:need|have) (?:to )?|needn't)\b(?! (?:worry|apologi[sz]e|thank))(?! to (?:worry|apologi[sz]e|be))"),
+    ("require", 0.7, r"\b(?:backwards?[- ]compatib\w+|backwards?[- ]compat) (?:is|must|has|needs|should|matters|required)|\b(?:the|our) (?:schema|api|interface|branch|contract|format|spec|release|public api) (?:is|are) (?:frozen|locked|fixed|final|stable)\b"),
+    ("require", 0.7, r"\b(?:the (?:budget|limit|deadline|maximum|cap|ceiling)|(?:budget|limit|maximum|cap)) (?:is|of|:)\s*(?:\$|€|£)?\d|\bdeadline is\b|\bnothing (?:may|should|must|can|else (?:should|may|must|needs))\b|\bnobody (?:may|should|must)\b"),
+)  # fmt: skip
+
+_QUESTION = re.compile(
+    r"^(?:(?:so|and|but|ok|okay|hmm+|wait|well|btw|also|hey|hi|then|or|now|sorry|actually|quick question)[,:]?\s+){0,3}"
+    r"(?:why|what|how|when|where|who|which|whose|is|are|am|was|were|do|does|did|don't you|doesn't|didn't|isn't|aren't"
+    r"|should|shouldn't|must (?:i|we|it|the)|may (?:i|we)|can (?:i|we|it|the|someone|this)|could (?:i|we|it)|have you|has|had"
+    r"|will (?:it|this|that|the|we|i)|would (?:it|this|that|we|i)|any (?:idea|chance|reason))\b"
+)
+_POLITE = re.compile(
+    r"\b(?:can|could|would|will) (?:you|we|u)\b(?: guys)?(?: please| kindly| maybe)?(?: (?:also|just|try to|mind))?[^?]{0,120}?"
+    r"\b(?:not\b|never|only\b|always|avoid|make sure|ensure|keep\b(?! \w+ing)|stick to|refrain|leave\b[^?]{1,60}(?:alone|as is|untouched|unchanged)"
+    r"|stop \w+ing|prefer|without \w+ing|instead of|rather than)\b"
+)
+_REPORTED = re.compile(
+    r"\b(?:says?|said|complain\w*|claim\w*|told me|tells me|mention\w*|states?|stated|warn\w*|reads|insists|suggest\w*|recommend\w*"
+    r"|according to|wondering|wonder|asks?|asked|heard|thought|assumed|guess|suppose|was (?:told|supposed)|were (?:told|supposed)"
+    r"|used to|documented|apparently|supposedly|think|looks like|seems?|turns out)\b"
+)
+_FIRST_PERSON = re.compile(
+    r"\b(?:i|we)(?:'ve| have| already| just)?\s+(?:said|told you|asked you|mentioned|repeat|say|ask|insist|warned)|\bas i\b|\bi'?m telling"
+)
+_TELLING = re.compile(
+    r"^(?:(?:so|and|but|ok|okay|hmm+|well|btw|also|yesterday|today|last (?:week|time|night|month)|earlier|previously|originally"
+    r"|interesting\w*|strange\w*|weird\w*|unfortunately|apparently|for some reason|somehow|in my case|currently|honestly)[,:]?\s+){0,3}"
+    r"(?:i|it|it's|he|she|they|there|that|this|that's|the|these|those|my|our|we|some|someone|nobody|somebody|users?|people"
+    r"|customers?|both|sometimes|tests?|most|several|many|one of|looks like|seems|turns out|yesterday|last|when i|when we)\b"
+)
+_BUG = re.compile(
+    r"\bshould\b[^.?!]{1,80}\b(?:but|yet|however|instead)\b[^.?!]{0,20}\b(?:it|is|are|it's|does|doesn't|do|don't|returns?|gives?|shows?|got|gets?|see|currently|now|they|i|throws?|fails?|crash\w*|prints?)\b"
+)
+_SUBORDINATE = re.compile(
+    r"\b(?:if|because|since|whether|although|though|even though|even if|in case|so that|wondering|when|why|how)\b[^,;]{0,160}?(?=,|;|$)"
+)
+_ELLIPTIC = re.compile(r"(?:^|[,;]\s*)(?:and|but|so|or)\s+$|\b(?:and|but|or|so)\s*$")
+_TABLE = tuple((sort, strength, re.compile(pattern)) for sort, strength, pattern in _ENGLISH)
+_IMPERATIVE_ONLY = frozenset(
+    index
+    for index, (_, _, pattern) in enumerate(_ENGLISH)
+    if pattern.startswith((_START + "(?:do not", _START + "(?:absolutely", r"\bwithout\s+"))
+)
+
+
+def english(sentence: str) -> Verdict | None:
+    """What an English sentence demands, if it demands anything."""
+    text = sentence.lower().replace("’", "'")[:1500]
+    asked = "?" in text[-3:] or _QUESTION.match(text) is not None
+    if asked and not _POLITE.search(text):
+        return _tagged(text)
+    if _BUG.search(text):
+        return None
+    telling = _TELLING.match(text) is not None
+    main = _SUBORDINATE.sub(lambda found: " " * len(found[0]), text)
+    for index, (sort, strength, pattern) in enumerate(_TABLE):
+        found = pattern.search(main)
+        if found is None or _reported(main, found.start()):
+            continue
+        if telling and index in _IMPERATIVE_ONLY and _runs_on(main, found):
+            continue
+        return Verdict(sort, _stressed(strength, sentence), found.start())
+    return None
+
+
+def _tagged(text: str) -> Verdict | None:
+    """`Don't touch X, ok?` is no question."""
+    tag = re.search(
+        r"[,.!]\s*(?:ok|okay|please|alright|right|yes|got it|understood|deal|will you|thanks)\s*\?+$", text
+    )
+    return english(text[: tag.start()]) if tag and tag.start() > 5 else None
+
+
+def _reported(text: str, at: int) -> bool:
+    """Somebody else's words: `the linter says you must …`. One's own count: `as I said, never …`."""
+    before = text[max(0, at - 120) : at]
+    return _REPORTED.search(before) is not None and _FIRST_PERSON.search(before + text[at : at + 20]) is None
+
+
+def _runs_on(text: str, found: re.Match[str]) -> bool:
+    """In a report the verb after `and` or `but` belongs to the subject told of: `the tests run but don't
+    cover it`. After a stop or a comma alone it is a command."""
+    lead = found[0].lstrip(" ,;:(—–…!-.")
+    return found.start() > 0 and (
+        lead.startswith(("and ", "but ", "so ", "or ", "without"))
+        or bool(_ELLIPTIC.search(text[: found.start()]))
+    )
+
+
+def _stressed(strength: float, sentence: str) -> float:
+    """Capitals and exclamation marks say that it matters."""
+    loud = (
+        re.search(r"\b(?:NEVER|ALWAYS|MUST|NOT|ONLY|IMPORTANT|DO NOT|CRITICAL)\b", sentence)
+        or "!" in sentence[-3:]
+    )
+    return min(1.0, strength + 0.05) if loud else strength
