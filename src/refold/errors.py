@@ -12,6 +12,7 @@ RefoldError
 │   ├── Conflict               somebody else appended first: refresh, then append or branch
 │   │   └── SessionExists      a session of that id is there already: open it or choose another id
 │   ├── FormatError            a file is not what it should be
+│   │   └── NotJson            it is not even JSON
 │   └── NewerFormat            written by a newer release: upgrade refold
 ├── DoesNotFit                 what cannot be folded is larger than the window
 ├── StalePlan                  the session moved on since the plan was made: plan again
@@ -89,6 +90,10 @@ class SessionExists(Conflict):
 
 
 class FormatError(StorageError):
+    pass
+
+
+class NotJson(FormatError):
     pass
 
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 import msgspec
 
 from refold.entries import AnyEntry, Entry, Unknown
-from refold.errors import FormatError, NewerFormat
+from refold.errors import FormatError, NewerFormat, NotJson
 
 VERSION = 1
 
@@ -249,13 +249,13 @@ def load_hostile(text: bytes | str) -> Any:
         try:
             text = text.decode("utf-8", "surrogatepass")
         except UnicodeDecodeError as error:
-            raise FormatError(f"not UTF-8 at byte {error.start}") from error
+            raise NotJson(f"not UTF-8 at byte {error.start}") from error
     try:
         return json.loads(text, object_pairs_hook=_object, parse_int=_integer)
     except RecursionError:
         return _parse(text)
     except ValueError as error:
-        raise FormatError(f"not JSON: {str(error)[:200]}") from error
+        raise NotJson(f"not JSON: {str(error)[:200]}") from error
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -293,15 +293,15 @@ def _parse(text: str) -> Any:
                         keys[-1], at = _name(text, at)
                     break
                 if mark != ("]" if key is None else "}"):
-                    raise FormatError(f"not JSON: {mark!r} at character {at}")
+                    raise NotJson(f"not JSON: {mark!r} at character {at}")
                 items, _ = stack.pop(), keys.pop()
                 value = items if key is None else _object(items)
             else:
                 if at != len(text):
-                    raise FormatError(f"not JSON: more text after the value, at character {at}")
+                    raise NotJson(f"not JSON: more text after the value, at character {at}")
                 return value
     except (IndexError, ValueError) as error:
-        raise FormatError(f"not JSON: {str(error)[:200]}") from error
+        raise NotJson(f"not JSON: {str(error)[:200]}") from error
 
 
 def _skip(text: str, at: int) -> int:
@@ -311,11 +311,11 @@ def _skip(text: str, at: int) -> int:
 
 def _name(text: str, at: int) -> tuple[str, int]:
     if text[at] != '"':
-        raise FormatError(f"not JSON: a key was expected at character {at}")
+        raise NotJson(f"not JSON: a key was expected at character {at}")
     key, at = _scan(text, at + 1)
     at = _skip(text, at)
     if text[at] != ":":
-        raise FormatError(f"not JSON: a colon was expected at character {at}")
+        raise NotJson(f"not JSON: a colon was expected at character {at}")
     return key, _skip(text, at + 1)
 
 
@@ -327,7 +327,7 @@ def _simple(text: str, at: int) -> tuple[Any, int]:
     if number := _NUMBER.match(text, at):
         exact = number.group(1) is None and number.group(2) is None
         return _integer(number.group()) if exact else float(number.group()), number.end()
-    raise FormatError(f"not JSON: no value at character {at}")
+    raise NotJson(f"not JSON: no value at character {at}")
 
 
 # ── integers beyond the interpreter's limit of digits ───────────────────────────────────────────

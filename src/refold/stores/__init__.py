@@ -28,7 +28,7 @@ class Opened(NamedTuple):
 
 
 def open_store(spec: str | os.PathLike[str] = "sqlite:") -> Opened:
-    """The store that `spec` names: `sqlite:PATH` (empty path: the user's own database), `sqlite:PATH#SESSION`,
+    """The store that `spec` names: `sqlite:PATH` (no path: the user's own database), `sqlite:PATH#SESSION`,
     `jsonl:PATH`, `memory:`, or a bare path, recognised by what it is or by how it is called."""
     text = os.fspath(spec)
     kind, colon, rest = text.partition(":")

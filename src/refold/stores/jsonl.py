@@ -18,7 +18,7 @@ from urllib.parse import quote
 import msgspec
 
 from refold.entries import AnyEntry
-from refold.errors import FormatError, RefoldError, SessionExists, StorageError, UnknownName
+from refold.errors import NotJson, RefoldError, SessionExists, StorageError, UnknownName
 from refold.format import VERSION
 from refold.protocols import Loaded, Problem, SessionInfo
 from refold.stores import disk as calls
@@ -95,9 +95,9 @@ class JsonlStore:
             if known is None or not self._current(fd, known) or start < known.tally.entries:
                 known = self._begin(path, fd)
             at = known.tally.entries
-            for where, row in self._read(fd, known):
+            for number, row in self._read(fd, known):
                 if row.entry is None:
-                    problems.append(rows.problem(where, row))
+                    problems.append(rows.problem(f"line {number}", row))
                     continue
                 if at >= start:
                     found.append(row.entry)
@@ -153,11 +153,35 @@ class JsonlStore:
         known.tally.bytes, known.tally.updated = stat.st_size, stat.st_mtime
         return known.tally.info
 
+    @contextlib.contextmanager
+    def exclusive(self, path: Path) -> Generator[tuple[bytes, list[Row]]]:
+        """The file under its lock: (header, rows). If the first line is not even JSON, a header is made up
+        and that line is a row like the others."""
+        with self._mutex, self._file(path, write=True) as fd:
+            try:
+                known = self._begin(path, fd)
+            except NotJson:
+                known = Known((0, 0), 0, VERSION, Tally(id=path.stem), number=0)
+            header = rows.header(known.tally.info)
+            version = known.version
+            found = [row for _, row in self._read(fd, known)]
+            yield header, [Row(rows.current(row.line, version), row.entry, row.why) for row in found]
+
+    def rewrite(self, path: Path, lines: list[bytes]) -> None:
+        """Put a file of these lines in the place of the old one, durable, in one step."""
+        self._known.pop(path, None)
+        try:
+            calls.place(self._disk, path, b"\n".join(lines) + b"\n", replace=True)
+        except OSError as error:
+            raise _failed(path, error) from error
+
     @property
     def session_id(self) -> str | None:
         """The session of a single file; None if the file is not there yet."""
-        found = [] if self.is_folder else self.files()
-        return self.describe(found[0]).id if found else None
+        if self.is_folder or not self.files():
+            return None
+        with self._file(self.path, write=False) as fd:
+            return self._begin(self.path, fd).tally.id
 
     # ── appending ───────────────────────────────────────────────────────────────────────────────
 
@@ -183,7 +207,7 @@ class JsonlStore:
     def _replace(self, path: Path, known: Known, new: list[Row]) -> None:
         """The first entries of a session, if they are many: a new file, so that each has a line of its own
         and still all of them are there or none."""
-        self._rewrite(path, [rows.header(known.tally.info), *(row.line for row in new)])
+        self.rewrite(path, [rows.header(known.tally.info), *(row.line for row in new)])
 
     def _upgrade(self, path: Path, fd: int, new: list[Row]) -> None:
         """A file of an older release gets new lines in a new file; the old one stays beside it."""
@@ -193,14 +217,7 @@ class JsonlStore:
         kept = path.with_name(f"{path.name}.v{old}")
         if not kept.exists():
             self._disk.link(path, kept)
-        self._rewrite(path, [header, *lines, *(row.line for row in new)])
-
-    def _rewrite(self, path: Path, lines: list[bytes]) -> None:
-        self._known.pop(path, None)
-        try:
-            calls.place(self._disk, path, b"\n".join(lines) + b"\n", replace=True)
-        except OSError as error:
-            raise _failed(path, error) from error
+        self.rewrite(path, [header, *lines, *(row.line for row in new)])
 
     def _write(self, path: Path, fd: int, data: bytes) -> None:
         good = os.fstat(fd).st_size
@@ -250,8 +267,8 @@ class JsonlStore:
         line, ended = next(self._lines(fd, known), (b"", False))
         try:
             known.tally, known.version = rows.parse_header(line, str(path))
-        except FormatError as error:
-            raise FormatError(f"{path} is not a refold session: {error}") from None
+        except NotJson as error:
+            raise NotJson(f"{path} is not a refold session: its first line is {error}") from None
         known.tally.updated = stat.st_mtime
         known.torn = not ended
         return known
@@ -260,8 +277,8 @@ class JsonlStore:
         stat = os.fstat(fd)
         return (stat.st_dev, stat.st_ino) == known.inode and stat.st_size >= known.end and not known.torn
 
-    def _read(self, fd: int, known: Known) -> Iterator[tuple[str, Row]]:
-        """The rows after `known.end`, which moves along."""
+    def _read(self, fd: int, known: Known) -> Iterator[tuple[int, Row]]:
+        """(number of the line, row) after `known.end`, which moves along."""
         for line, ended in self._lines(fd, known):
             if len(line) > MAX_LINE:
                 found = [Row(line[: rows.RAW_LIMIT], None, f"a line longer than {MAX_LINE} bytes")]
@@ -273,7 +290,7 @@ class JsonlStore:
                 found = [Row(line, None, "the last line is incomplete: its append was interrupted")]
             known.tally.add(found)
             for row in found:
-                yield f"line {known.number}", row
+                yield known.number, row
 
     def _lines(self, fd: int, known: Known) -> Iterator[tuple[bytes, bool]]:
         """(line, whether it is ended) from `known.end` on. Only \\n ends a line."""

@@ -71,7 +71,7 @@ class SqliteStore:
         with self.reading() as connection, rows.decoding():
             key, tally = self.tally(connection, session)
             first = _place(connection, key, start) if tally.bad else start
-            for place, version, line in self._stored(connection, key, first):
+            for place, version, line in self.stored(connection, key, first):
                 row = rows.of_line(line, version)
                 if row.entry is not None:
                     entries.append(row.entry)
@@ -82,7 +82,7 @@ class SqliteStore:
     def lines(self, session: str) -> Iterator[bytes]:
         with self.reading() as connection:
             key, _ = self.tally(connection, session)
-            return iter([rows.current(line, version) for _, version, line in self._stored(connection, key)])
+            return iter([rows.current(line, version) for _, version, line in self.stored(connection, key)])
 
     def sessions(self) -> Iterator[SessionInfo]:
         """The sessions, newest first."""
@@ -154,7 +154,7 @@ class SqliteStore:
             raise
         other.close()
 
-    def _stored(
+    def stored(
         self, connection: apsw.Connection, key: int, first: int = 0
     ) -> Iterable[tuple[int, int, bytes]]:
         """(place, format version, line) of a session's rows."""
@@ -163,6 +163,10 @@ class SqliteStore:
             (_row(key), _row(key, first), _row(key + 1)),
         )
         return cast("Iterable[tuple[int, int, bytes]]", found)
+
+    def connection(self) -> contextlib.AbstractContextManager[apsw.Connection]:
+        """This thread's connection, outside of any transaction."""
+        return self._pool.use()
 
     @contextlib.contextmanager
     def writing(self) -> Generator[apsw.Connection]:
