@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from refold.messages import (
     AnyPart,
     Assistant,
+    Bash,
+    Call,
     Image,
     Message,
+    Opaque,
     Result,
     Stop,
     System,
@@ -21,14 +24,24 @@ from refold.messages import (
 from refold.session.dialects.common import (
     MESSAGES,
     Reply,
+    Shown,
     Wire,
     as_dict,
     as_list,
+    call_object,
+    clean,
+    describe_part,
+    fresh,
     opaque,
     parse_arguments,
     parts_of,
     text_field,
+    wire_id,
+    wire_name,
 )
+from refold.session.dialects.frames import frame
+from refold.session.dialects.tools import to_anthropic
+from refold.session.items import Item
 
 _STOPS: dict[str, Stop] = {
     "end_turn": "end",
@@ -126,3 +139,181 @@ def _usage(given: Any) -> Usage | None:
         raw.get("cache_read_input_tokens") or 0,
         raw.get("cache_creation_input_tokens") or 0,
     )
+
+
+# ── writing ─────────────────────────────────────────────────────────────────────────────────────
+
+_PASSED: dict[str, tuple[str, ...]] = {
+    "user": ("document", "search_result", "container_upload"),
+    "assistant": (
+        "server_tool_use",
+        "web_search_tool_result",
+        "web_fetch_tool_result",
+        "code_execution_tool_result",
+        "bash_code_execution_tool_result",
+        "text_editor_code_execution_tool_result",
+    ),
+}
+"""Blocks of the dialect that we do not model go through as they came."""
+_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_THOUGHTS = ("thinking", "redacted_thinking")
+
+
+def render(
+    shown: Shown,
+    *,
+    system: str | None = None,
+    tools: Sequence[Any] | None = None,
+    cache: bool = False,
+    ttl: str | None = None,
+) -> Wire:
+    """Repaired messages as a request's `system` and `messages` (and `tools`, where given): fresh dicts, the
+    caller may change them.
+
+    Leading system messages become `system`; later ones are shown as framed user text. What one side says
+    in a row becomes one message, results first. `cache` sets at most four breakpoints on the stable prefix,
+    `ttl` (`"5m"`, `"1h"`) is their life.
+    """
+    page = _Page()
+    if system:
+        page.system.append(_text(clean(system)))
+    for one in shown:
+        if isinstance(one, Item):
+            page.put(one.message, one.fold is not None)
+        else:
+            page.put(one, False)
+    page.close()
+    request: Wire = {"system": page.system, "messages": page.messages}
+    if tools is not None:
+        request["tools"] = to_anthropic(tools)
+    if cache:
+        for block in page.breakpoints(request.get("tools")):
+            block["cache_control"] = {"type": "ephemeral", "ttl": ttl} if ttl else {"type": "ephemeral"}
+    return request
+
+
+class _Page:
+    """A request being written."""
+
+    def __init__(self) -> None:
+        self.system: list[Wire] = []
+        self.messages: list[Wire] = []
+        self.role = ""
+        self.blocks: list[Wire] = []
+        self.results: list[Wire] = []
+        self.fold_end: Wire | None = None
+        """The last block that a fold put here."""
+
+    def put(self, message: Message, folded: bool) -> None:
+        if isinstance(message, Assistant):
+            self._turn("assistant")
+            for part in message.content:
+                if (block := _reply_block(part)) is not None:
+                    self.blocks.append(block)
+        elif isinstance(message, Result):
+            self._turn("user")
+            self.results.append(_result_block(message))
+        elif isinstance(message, System):
+            self._put_system(message)
+        elif not (isinstance(message, Bash) and message.hidden):
+            self._turn("user")
+            for part in message.parts:
+                if (block := _said_block(part)) is not None:
+                    self.blocks.append(block)
+        if folded:
+            where = self.blocks or self.results or self.system
+            self.fold_end = where[-1] if where else None
+
+    def close(self) -> None:
+        self._turn("")
+        last = self.messages[-1] if self.messages else None
+        if last and last["role"] == "assistant" and last["content"][-1]["type"] == "text":
+            last["content"][-1]["text"] = last["content"][-1]["text"].rstrip()
+
+    def breakpoints(self, tools: list[Wire] | None) -> list[Wire]:
+        """The blocks after which a cache may be kept: system (or tools), last fold, two newest user turns."""
+        ends = [message["content"][-1] for message in self.messages if message["role"] == "user"]
+        head = self.system or tools or []
+        wanted = [*head[-1:], *([self.fold_end] if self.fold_end else []), *ends[-2:]]
+        marked = {id(b): b for b in wanted if b.get("type") not in _THOUGHTS}
+        return list(marked.values())
+
+    def _put_system(self, message: System) -> None:
+        texts = [p.text if isinstance(p, Text) else describe_part(p) for p in message.content]
+        texts = [clean(t) for t in texts if t and not t.isspace()]
+        if self.role:
+            self._turn("user")
+            self.blocks.extend(_text(frame("system_message", t)) for t in texts)
+        else:
+            self.system.extend(_text(t) for t in texts)
+
+    def _turn(self, role: str) -> None:
+        if role == self.role:
+            return
+        content = self.results + self.blocks
+        if self.role == "assistant":
+            while content and content[-1]["type"] in _THOUGHTS:
+                content.pop()  # thinking that led to nothing here
+        if content:
+            self.messages.append({"role": self.role, "content": content})
+        self.role, self.blocks, self.results = role, [], []
+
+
+def _text(text: str) -> Wire:
+    return {"type": "text", "text": text}
+
+
+def _said_block(part: AnyPart) -> Wire | None:
+    if isinstance(part, Text):
+        return _text(clean(part.text)) if part.text and not part.text.isspace() else None
+    if isinstance(part, Image):
+        return _image_block(part)
+    if isinstance(part, Opaque):
+        passes = part.raw.get("type") in _PASSED["user"]
+        return fresh(part.raw) if passes else _text(describe_part(part))
+    return None
+
+
+def _reply_block(part: AnyPart) -> Wire | None:
+    if isinstance(part, Text):
+        return _text(clean(part.text)) if part.text and not part.text.isspace() else None
+    if isinstance(part, Call):
+        return {
+            "type": "tool_use",
+            "id": wire_id(part.id),
+            "name": wire_name(part.name),
+            "input": call_object(part),
+        }
+    if isinstance(part, Thinking):
+        return _thinking_block(part)
+    if isinstance(part, Opaque) and part.raw.get("type") in _PASSED["assistant"]:
+        return fresh(part.raw)
+    return _text(describe_part(part))
+
+
+def _thinking_block(part: Thinking) -> Wire | None:
+    """Only what the provider can verify goes back, and that unchanged."""
+    if part.signature:
+        return {"type": "thinking", "thinking": part.text, "signature": part.signature}
+    if part.data and not part.id:
+        return {"type": "redacted_thinking", "data": part.data}
+    return None
+
+
+def _image_block(image: Image) -> Wire:
+    if image.data and image.media_type in _PICTURES:
+        source = {"type": "base64", "media_type": image.media_type, "data": image.data}
+        return {"type": "image", "source": source}
+    if image.url and not image.data:
+        return {"type": "image", "source": {"type": "url", "url": image.url}}
+    return _text(describe_part(image))
+
+
+def _result_block(message: Result) -> Wire:
+    block: Wire = {"type": "tool_result", "tool_use_id": wire_id(message.call_id)}
+    content = [b for p in message.content if (b := _said_block(p)) is not None]
+    if content:
+        block["content"] = content
+    if message.is_error:
+        block["is_error"] = True
+    return block

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from math import isfinite
 from typing import Any, TypeAlias, cast
 
@@ -134,7 +135,7 @@ def clean(text: str) -> str:
 def fresh(value: Any) -> Any:
     """A copy that the caller may change, fit for JSON."""
     if isinstance(value, str):
-        return clean(value)
+        return value if value.isascii() else clean(value)
     if isinstance(value, dict):
         return {clean(str(k)): fresh(v) for k, v in cast(Wire, value).items()}
     if isinstance(value, (list, tuple)):
@@ -166,10 +167,18 @@ def describe(raw: Wire) -> str:
     return clean(f"[{raw.get('type') or 'content'}{suffix}: not shown here]")
 
 
+def describe_part(part: AnyPart) -> str:
+    """Any part that has no place where it stands, in words."""
+    if isinstance(part, Opaque):
+        return describe(part.raw)
+    return f"[image: {part.media_type}]" if isinstance(part, Image) else ""
+
+
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _BAD = re.compile(r"[^a-zA-Z0-9_-]")
 
 
+@lru_cache(maxsize=8192)
 def wire_id(id: str, limit: int = 64) -> str:
     """The id as every provider takes it. Deterministic; different ids stay different."""
     if len(id) <= limit and _ID.fullmatch(id):
@@ -186,6 +195,7 @@ def _mark(id: str) -> str:
     return hashlib.blake2b(id.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
 
 
+@lru_cache(maxsize=1024)
 def wire_name(name: str) -> str:
     """A tool name as every provider takes it."""
     if len(name) <= 64 and _ID.fullmatch(name):

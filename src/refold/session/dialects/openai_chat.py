@@ -31,7 +31,7 @@ from refold.session.dialects.common import (
     as_list,
     call_json,
     clean,
-    describe,
+    describe_part,
     fresh,
     image_url,
     opaque,
@@ -164,7 +164,7 @@ def render(shown: Shown, *, system: str | None = None) -> list[Wire]:
     pictures: list[Wire] = []
     waiting = 0  # results the last batch still lacks
     for one in shown:
-        message = one.message if type(one) is Item else one
+        message = one.message if isinstance(one, Item) else one
         if isinstance(message, Result):
             waiting -= 1
             wire.append(_tool_message(message, pictures))
@@ -199,11 +199,11 @@ def _wire_part(part: AnyPart) -> Wire | None:
         return {"type": "text", "text": clean(part.text)} if part.text else None
     if isinstance(part, Image):
         url = image_url(part)
-        return _text("[image]") if url is None else {"type": "image_url", "image_url": {"url": url}}
+        return _text(describe_part(part)) if url is None else {"type": "image_url", "image_url": {"url": url}}
     if isinstance(part, Opaque):
         needs = _PASSED.get(str(part.raw.get("type")))
         passes = needs is not None and isinstance(part.raw.get(needs), dict)
-        return fresh(part.raw) if passes else _text(describe(part.raw))
+        return fresh(part.raw) if passes else _text(describe_part(part))
     return None
 
 
@@ -211,26 +211,26 @@ def _text(text: str) -> Wire:
     return {"type": "text", "text": text}
 
 
-def _only_text(content: Content) -> str | list[Wire]:
-    """Content of a message that may hold nothing but text; a string where one will do."""
-    texts: list[str] = []
-    for part in content:
-        if isinstance(part, Text):
-            if part.text:
-                texts.append(clean(part.text))
-        elif isinstance(part, Opaque):
-            texts.append(describe(part.raw))
-        elif isinstance(part, Image):
-            texts.append("[image]")
-    return [_text(t) for t in texts] if len(texts) > 1 else "".join(texts)
+def _shown_text(part: AnyPart) -> str | None:
+    """A part where nothing but text may stand; None: it has no place."""
+    if type(part) is Text:
+        return clean(part.text) or None
+    if type(part) is Thinking or type(part) is Call:
+        return None
+    return describe_part(part)
 
 
 def _assistant_message(message: Assistant) -> Wire:
+    texts: list[str] = []
+    calls: list[Wire] = []
+    for part in message.content:
+        if type(part) is Call:
+            calls.append(_wire_call(part))
+        elif (text := _shown_text(part)) is not None:
+            texts.append(text)
     said: Wire = {"role": "assistant"}
-    content = _only_text(message.content)
-    calls = [_wire_call(p) for p in message.content if type(p) is Call]
-    if content:
-        said["content"] = content
+    if texts:
+        said["content"] = texts[0] if len(texts) == 1 else [_text(t) for t in texts]
     if calls:
         said.setdefault("content", None)
         said["tool_calls"] = calls
@@ -244,10 +244,15 @@ def _wire_call(call: Call) -> Wire:
 
 def _tool_message(message: Result, pictures: list[Wire]) -> Wire:
     id = short_id(message.call_id, _ID_LIMIT)
-    content = message.content
-    shown = [w for p in content if type(p) is Image and (w := _wire_part(p)) and w["type"] == "image_url"]
+    texts: list[str] = []
+    shown: list[Wire] = []
+    for part in message.content:
+        if type(part) is Image and (url := image_url(part)):
+            shown.append({"type": "image_url", "image_url": {"url": url}})
+        elif (text := _shown_text(part)) is not None:
+            texts.append(text)
     if shown:
-        pictures.append(_text(f"Pictures of the tool result {id}:"))
-        pictures.extend(shown)
-        content = tuple(p for p in content if type(p) is not Image) or (Text("(the pictures follow)"),)
-    return {"role": "tool", "tool_call_id": id, "content": _only_text(content)}
+        pictures += [_text(f"Pictures of the tool result {id}:"), *shown]
+        texts = texts or ["(the pictures follow)"]
+    content = [_text(t) for t in texts] if len(texts) > 1 else "".join(texts)
+    return {"role": "tool", "tool_call_id": id, "content": content}

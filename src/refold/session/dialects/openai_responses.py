@@ -32,7 +32,7 @@ from refold.session.dialects.common import (
     as_list,
     call_json,
     clean,
-    describe,
+    describe_part,
     fresh,
     image_url,
     opaque,
@@ -162,7 +162,7 @@ def render(shown: Shown, *, system: str | None = None) -> list[Wire]:
     """
     wire: list[Wire] = [_message("system", clean(system))] if system else []
     for one in shown:
-        message = one.message if type(one) is Item else one
+        message = one.message if isinstance(one, Item) else one
         if isinstance(message, Assistant):
             _put_reply(message, wire)
         elif isinstance(message, Result):
@@ -192,10 +192,10 @@ def _wire_part(part: AnyPart) -> Wire | None:
     if isinstance(part, Image):
         url = image_url(part)
         if url is None:
-            return _text("[image]")
+            return _text(describe_part(part))
         return {"type": "input_image", "image_url": url, "detail": "auto"}
     if isinstance(part, Opaque):
-        return fresh(part.raw) if part.raw.get("type") in _PASSED_PARTS else _text(describe(part.raw))
+        return fresh(part.raw) if part.raw.get("type") in _PASSED_PARTS else _text(describe_part(part))
     return None
 
 
@@ -229,8 +229,8 @@ def _reply_item(part: AnyPart) -> Wire | None:
         return _message("assistant", clean(part.text)) if part.text and not part.text.isspace() else None
     if isinstance(part, Opaque):
         passes = _PASSED_ITEMS.fullmatch(str(part.raw.get("type"))) and part.raw.get("id")
-        return fresh(part.raw) if passes else _message("assistant", describe(part.raw))
-    return _message("assistant", "[image]")
+        return fresh(part.raw) if passes else _message("assistant", describe_part(part))
+    return _message("assistant", describe_part(part))
 
 
 def _reasoning(part: Thinking, sealed: str) -> Wire:

@@ -38,8 +38,10 @@ def legal(items: Sequence[Item], index: int, rules: Sequence[Rule] = WIRE) -> bo
 def repair(items: Sequence[Item], dialect: str | None = None) -> list[Item]:
     """The items as a provider takes them; objects that are right stay the same. `dialect`: `openai`,
     `responses` or `anthropic`; without one, everything but alternation, in its strictest form."""
-    repaired = batches.repair(empty.repair(list(items)))
-    repaired = pairs.repair(repaired, unique=dialect != "openai")
+    unique = dialect != "openai"
+    repaired = empty.repair(list(items))
+    if not pairs.orderly(repaired, unique=unique):
+        repaired = pairs.repair(batches.repair(repaired), unique=unique)
     repaired = first_user.repair(thinking.repair(repaired))
     return alternation.repair(repaired) if dialect == "anthropic" else repaired
 

@@ -61,22 +61,10 @@ def read(items: Sequence[Item], start: int) -> Batch:
     return Batch(heads, calls, given, extras, blanks, end)
 
 
-def plain(items: Sequence[Item], start: int, calls: list[Call]) -> int:
-    """The end of the batch at `start` if it is as it should be (the usual case, told quickly); else 0."""
-    end = start + 1 + len(calls)
-    if end > len(items):
-        return 0
-    for position, call in enumerate(calls, start + 1):
-        message = items[position].message
-        if type(message) is not Result or message.call_id != call.id:
-            return 0
-    if end < len(items) and type(items[end].message) is Result:
-        return 0
-    return end
-
-
 def around(items: Sequence[Item], index: int) -> Batch | None:
     """The batch that a cut directly before `items[index]` might split. Scans this batch only."""
+    if index < len(items) and _stands_alone(items, index):
+        return None
     start: int | None = None
     for i in range(index - 1, -1, -1):
         message = items[i].message
@@ -103,22 +91,16 @@ def repair(items: list[Item]) -> list[Item]:
     i = 0
     while i < len(items):
         item = items[i]
-        calls = calls_of(item.message)
-        if not calls:
+        if not calls_of(item.message):
             repaired.append(item)
             i += 1
             continue
-        end = plain(items, i, calls)
-        if end:
-            repaired.extend(items[i:end])
-        else:
-            batch = read(items, i)
-            end = batch.end
-            order = [*batch.blanks, *batch.results, *batch.extras]
-            changed = changed or order != list(range(i + 1, end))
-            repaired.append(item if len(batch.heads) == 1 else joined([items[h] for h in batch.heads]))
-            repaired.extend(items[g] for g in order)
-        i = end
+        batch = read(items, i)
+        order = [*batch.blanks, *batch.results, *batch.extras]
+        changed = changed or order != list(range(i + 1, batch.end))
+        repaired.append(item if len(batch.heads) == 1 else joined([items[h] for h in batch.heads]))
+        repaired.extend(items[g] for g in order)
+        i = batch.end
     return repaired if changed else items
 
 
@@ -152,6 +134,17 @@ def _batches(items: Sequence[Item]) -> Iterator[Batch]:
             i = batch.end
         else:
             i += 1
+
+
+def _stands_alone(items: Sequence[Item], index: int) -> bool:
+    """The message at `index` is no part of a batch that began before it: it closes it."""
+    here = items[index].message
+    if isinstance(here, Result) or blank(here):
+        return False
+    if not calls_of(here):
+        return True
+    before = next((items[i].message for i in range(index - 1, -1, -1) if not blank(items[i].message)), None)
+    return not calls_of(before)
 
 
 def _continues(message: object) -> bool:

@@ -18,16 +18,15 @@ BROKEN = ("error", "aborted")
 
 def blank(message: Message) -> bool:
     """Nothing of this message is visible on the wire by itself."""
-    kind = type(message)
-    if kind is Result:
+    if isinstance(message, Result):
         return False
     if isinstance(message, Bash):
         return message.hidden
-    for part in message.parts:
-        if isinstance(part, Text):
+    for part in message.content:
+        if type(part) is Text:
             if part.text and not part.text.isspace():
                 return False
-        elif not isinstance(part, Thinking):
+        elif type(part) is not Thinking:
             return False
     return True
 

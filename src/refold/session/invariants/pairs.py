@@ -14,7 +14,7 @@ import msgspec
 
 from refold.messages import Assistant, Call, Result, Text, Thinking, User
 from refold.session.dialects.frames import frame
-from refold.session.invariants.batches import Batch, around, calls_of, plain, read
+from refold.session.invariants.batches import Batch, around, calls_of, read
 from refold.session.items import Item
 
 MISSING = "(no result was recorded for this call)"
@@ -47,8 +47,33 @@ def legal(items: Sequence[Item], index: int) -> bool:
     return not batch.open(items) and all(g is None or g < index for g in batch.given)
 
 
+def orderly(items: Sequence[Item], *, unique: bool = True) -> bool:
+    """Nothing to repair, neither here nor in `batches`: the usual case, told in one quick pass."""
+    used: set[str] = set()
+    waiting: list[str] = []
+    for item in items:
+        message = item.message
+        if type(message) is Result:
+            if not waiting or waiting.pop() != message.call_id:
+                return False
+        elif waiting:
+            return False
+        elif type(message) is Assistant:
+            waiting = [p.id for p in message.content if type(p) is Call]
+            if waiting:
+                ids = set(waiting)
+                if len(ids) < len(waiting) or "" in ids or not used.isdisjoint(ids):
+                    return False
+                if unique:
+                    used |= ids
+                waiting.reverse()
+    return True
+
+
 def repair(items: list[Item], *, unique: bool = True) -> list[Item]:
     """`unique`: ids must differ over the whole conversation, not only inside a batch."""
+    if orderly(items, unique=unique):
+        return items
     walk = _Walk(items, unique)
     repaired = walk.run()
     return repaired if walk.problems else items
@@ -76,8 +101,8 @@ class _Walk:
         i = 0
         while i < len(items):
             message = items[i].message
-            if calls := calls_of(message):
-                i = self._plain(i, calls) or self._batch(read(items, i))
+            if calls_of(message):
+                i = self._batch(read(items, i))
                 continue
             if type(message) is Result:
                 self._note(i, message)
@@ -85,17 +110,6 @@ class _Walk:
                 self.repaired.append(items[i])
             i += 1
         return self.repaired
-
-    def _plain(self, start: int, calls: list[Call]) -> int:
-        """The usual case: all as it should be, ids new."""
-        end = plain(self.items, start, calls)
-        ids = {call.id for call in calls}
-        if not end or len(ids) < len(calls) or "" in ids or (self.unique and ids & self.used):
-            return 0
-        if self.unique:
-            self.used |= ids
-        self.repaired.extend(self.items[start:end])
-        return end
 
     def _batch(self, batch: Batch) -> int:
         if not self.unique:

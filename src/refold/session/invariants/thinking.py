@@ -50,7 +50,7 @@ def repair(items: list[Item]) -> list[Item]:
     changed = [
         (i, item.message)
         for i, item in enumerate(items)
-        if isinstance(item.message, Assistant) and item.message.content and _trails(item.message)
+        if isinstance(item.message, Assistant) and _trails(item.message)
     ]
     if not changed:
         return items
@@ -70,10 +70,12 @@ def violations(items: Sequence[Item]) -> list[str]:
 
 
 def _trails(message: Assistant) -> bool:
-    last = message.content[-1] if message.content else None
-    if isinstance(last, Text) and not last.text.strip():
-        return _led_to(message) < len(message.content)
-    return isinstance(last, Thinking)
+    if not message.content:
+        return False
+    last = message.content[-1]
+    if type(last) is Text:
+        return (not last.text or last.text.isspace()) and _led_to(message) < len(message.content)
+    return type(last) is Thinking
 
 
 def _led_to(message: Assistant) -> int:

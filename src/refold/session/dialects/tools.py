@@ -1,0 +1,62 @@
+"""Tool definitions in every dialect's shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from refold.protocols import ToolSpec
+from refold.session.dialects.common import Wire, as_dict, fresh, text_field
+
+
+def parse_tool(tool: Any) -> ToolSpec | None:
+    """The definition from any shape; None for what the provider runs itself (web search …)."""
+    if isinstance(tool, ToolSpec):
+        return tool
+    raw = as_dict(tool)
+    if isinstance(raw.get("function"), dict):
+        raw = as_dict(raw["function"])
+    schema = raw.get("parameters", raw.get("input_schema"))
+    custom = raw.get("type") in (None, "function", "custom")
+    if not raw.get("name") or not (custom or isinstance(schema, dict)):
+        return None
+    return ToolSpec(text_field(raw, "name"), text_field(raw, "description"), fresh(schema) if schema else {})
+
+
+def parse_tools(tools: Iterable[Any]) -> tuple[ToolSpec, ...]:
+    """All definitions we can understand, in order."""
+    return tuple(spec for tool in tools if (spec := parse_tool(tool)) is not None)
+
+
+def to_openai(tools: Sequence[Any]) -> list[Wire]:
+    """For chat completions. What the provider runs itself goes through as it came."""
+    return [_convert(tool, _chat) for tool in tools]
+
+
+def to_responses(tools: Sequence[Any]) -> list[Wire]:
+    return [_convert(tool, _responses) for tool in tools]
+
+
+def to_anthropic(tools: Sequence[Any]) -> list[Wire]:
+    return [_convert(tool, _anthropic) for tool in tools]
+
+
+def _convert(tool: Any, shape: Callable[[ToolSpec], Wire]) -> Wire:
+    spec = parse_tool(tool)
+    return fresh(as_dict(tool)) if spec is None else shape(spec)
+
+
+def _chat(spec: ToolSpec) -> Wire:
+    return {"type": "function", "function": _anthropic(spec, "parameters")}
+
+
+def _responses(spec: ToolSpec) -> Wire:
+    return {"type": "function", **_anthropic(spec, "parameters"), "strict": False}
+
+
+def _anthropic(spec: ToolSpec, key: str = "input_schema") -> Wire:
+    described = {"description": spec.description} if spec.description else {}
+    schema: Wire = fresh(dict(spec.parameters))
+    if schema.get("type") in (None, "object"):  # without parameters: providers want an object, never nothing
+        schema = {"type": "object", "properties": {}, **schema}
+    return {"name": spec.name, **described, key: schema}

@@ -1,0 +1,205 @@
+"""Strict validators of the dialects: what a provider would refuse, one sentence each.
+
+Each rule is a documented or reported rejection; the comment beside it quotes the provider. An empty list
+means that the request is well formed. `partial=True` allows a batch at the very end whose results are
+still to come (a conversation between a call and its result is not sent, but it is not wrong).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, cast
+
+from refold.testing.anthropic_rules import validate_anthropic
+from refold.testing.wire_rules import Wire, arguments, blocks, foreign_parts, mapping, tool_names
+
+__all__ = ["validate_anthropic", "validate_openai", "validate_responses"]
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+def validate_openai(
+    messages: Sequence[Wire], tools: Sequence[Wire] | None = None, *, partial: bool = False
+) -> list[str]:
+    """Problems of a chat completions `messages` list."""
+    found = [] if messages else ["messages: [] is too short"]
+    waiting: list[str] = []
+    at = ""
+    for i, message in enumerate(messages):
+        here = f"messages[{i}]"
+        if message.get("role") == "tool":
+            _chat_tool(message, here, waiting, found)
+            continue
+        if waiting:
+            # "An assistant message with 'tool_calls' must be followed by tool messages responding to each
+            # 'tool_call_id'. The following tool_call_ids did not have response messages: …"
+            found.append(f"{at}: tool_call_ids without response messages: {', '.join(waiting)}")
+        waiting = _chat_message(message, here, found)
+        at = here
+    if waiting and not partial:
+        found.append(f"{at}: tool_call_ids without response messages: {', '.join(waiting)}")
+    return found + _chat_tools(tools or ())
+
+
+def _chat_tool(message: Wire, here: str, waiting: list[str], found: list[str]) -> None:
+    id = message.get("tool_call_id")
+    if id in waiting:
+        waiting.remove(cast(str, id))
+    else:
+        # "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
+        found.append(f"{here}: role 'tool' is no response to a preceding tool call: {id!r}")
+    content = message.get("content")
+    if isinstance(content, str):
+        return
+    # "Invalid value: 'image_url'. Supported values are: 'text'."
+    foreign_parts(content, ("text",), here, found)
+
+
+def _chat_message(message: Wire, here: str, found: list[str]) -> list[str]:
+    role = message.get("role")
+    if role not in ("system", "developer", "user", "assistant"):
+        found.append(f"{here}.role: {role!r} is not one of the roles")
+        return []
+    calls = message.get("tool_calls")
+    content = message.get("content")
+    if role != "assistant" and calls is not None:
+        found.append(f"{here}: only assistant messages have tool_calls")
+    if calls is not None and not calls:
+        # "Invalid 'messages[1].tool_calls': empty array. Expected an array with minimum length 1"
+        found.append(f"{here}.tool_calls: empty array")
+    if content is None:
+        if role != "assistant" or not calls:
+            # "Invalid value for 'content': expected a string, got null."
+            found.append(f"{here}.content: expected a string, got null")
+    elif isinstance(content, str):
+        if not content:
+            found.append(f"{here}.content: empty")
+    else:
+        _chat_parts(role, content, here, found)
+    ids = [_chat_call(call, f"{here}.tool_calls[{k}]", found) for k, call in enumerate(calls or ())]
+    if len(set(ids)) < len(ids):
+        found.append(f"{here}.tool_calls: duplicate ids")
+    return ids
+
+
+def _chat_parts(role: str, content: Any, here: str, found: list[str]) -> None:
+    allowed = {"user": ("text", "image_url", "input_audio", "file"), "assistant": ("text", "refusal")}
+    parts = blocks(content, here, found)
+    if not parts:
+        found.append(f"{here}.content: empty array")
+    for part in parts:
+        kind = part.get("type")
+        if kind not in allowed.get(role, ("text",)):
+            found.append(f"{here}: a {role} message holds a part of type {kind!r}")
+        elif kind == "text" and not (isinstance(part.get("text"), str) and part["text"]):
+            found.append(f"{here}: a text part without text")
+        elif kind == "image_url" and not mapping(part.get("image_url")).get("url"):
+            found.append(f"{here}: an image_url without url")
+
+
+def _chat_call(call: Wire, here: str, found: list[str]) -> str:
+    function = mapping(call.get("function"))
+    id = call.get("id")
+    if call.get("type") != "function":
+        found.append(f"{here}.type: expected 'function'")
+    if not isinstance(id, str) or not 0 < len(id) <= 40:
+        # "Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum length 40"
+        found.append(f"{here}.id: expected a string of 1 to 40 characters")
+    if not _NAME.fullmatch(str(function.get("name"))):
+        # "string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'."
+        found.append(f"{here}.function.name: does not match '^[a-zA-Z0-9_-]{{1,64}}$'")
+    arguments(function.get("arguments"), f"{here}.function.arguments", found)
+    return str(id)
+
+
+def _chat_tools(tools: Sequence[Wire]) -> list[str]:
+    functions = [(k, mapping(t.get("function"))) for k, t in enumerate(tools) if t.get("type") == "function"]
+    return tool_names(((k, f.get("name"), f.get("parameters")) for k, f in functions), _NAME)
+
+
+# ── OpenAI responses ────────────────────────────────────────────────────────────────────────────
+
+
+def validate_responses(items: Sequence[Wire], *, partial: bool = False) -> list[str]:
+    """Problems of a responses `input` list."""
+    found = [] if items else ["input: empty"]
+    calls: dict[str, int] = {}
+    answered: set[str] = set()
+    for i, item in enumerate(items):
+        here = f"input[{i}]"
+        kind = item.get("type", "message")
+        if kind == "function_call":
+            _responses_call(item, here, calls, i, found)
+        elif kind == "function_call_output":
+            _responses_output(item, here, calls, answered, found)
+        elif kind == "reasoning":
+            _responses_reasoning(item, here, items[i + 1] if i + 1 < len(items) else None, found)
+        elif kind == "message":
+            _responses_message(item, here, found)
+    missing = [id for id in calls if id not in answered]
+    if partial:
+        said = (i for i, x in enumerate(items) if x.get("role") in ("user", "system", "developer"))
+        last = max(said, default=-1)
+        missing = [id for id in missing if calls[id] < last]
+    if missing:
+        # "No tool output found for function call call_…."
+        found.append(f"input: no tool output found for function call {', '.join(missing)}")
+    return found
+
+
+def _responses_call(item: Wire, here: str, calls: dict[str, int], i: int, found: list[str]) -> None:
+    id = item.get("call_id")
+    if not isinstance(id, str) or not 0 < len(id) <= 64:
+        # "Invalid 'input[3].call_id': string too long. Expected a string with maximum length 64"
+        found.append(f"{here}.call_id: expected a string of 1 to 64 characters")
+    if id in calls:
+        found.append(f"{here}.call_id: {id!r} was used before")
+    calls[str(id)] = i
+    if not _NAME.fullmatch(str(item.get("name"))):
+        found.append(f"{here}.name: does not match '^[a-zA-Z0-9_-]{{1,64}}$'")
+    arguments(item.get("arguments"), f"{here}.arguments", found)
+
+
+def _responses_output(
+    item: Wire, here: str, calls: dict[str, int], answered: set[str], found: list[str]
+) -> None:
+    id = str(item.get("call_id"))
+    if id not in calls:
+        # "No tool call found for function call output with call_id call_…."
+        found.append(f"{here}: no tool call found for function call output with call_id {id}")
+    if id in answered:
+        found.append(f"{here}: a second output for {id}")
+    answered.add(id)
+    output = item.get("output")
+    if isinstance(output, str):
+        return
+    foreign_parts(output, ("input_text", "input_image", "input_file"), here, found)
+
+
+def _responses_reasoning(item: Wire, here: str, following: Wire | None, found: list[str]) -> None:
+    if not item.get("id") or not isinstance(item.get("summary"), list):
+        found.append(f"{here}: reasoning needs its id and its summary")
+    kind = following.get("type", "message") if following else None
+    follows = kind in ("function_call", "reasoning") or str(kind).endswith("_call")
+    if not follows and not (following and kind == "message" and following.get("role") == "assistant"):
+        # "Item 'rs_…' of type 'reasoning' was provided without its required following item."
+        found.append(f"{here}: reasoning without its required following item")
+
+
+def _responses_message(item: Wire, here: str, found: list[str]) -> None:
+    role, content = item.get("role"), item.get("content")
+    if role not in ("system", "developer", "user", "assistant"):
+        found.append(f"{here}.role: {role!r} is not one of the roles")
+    if isinstance(content, str):
+        if not content:
+            found.append(f"{here}.content: empty")
+        return
+    parts = blocks(content, here, found)
+    if not parts:
+        found.append(f"{here}.content: empty array")
+    allowed = (
+        ("output_text", "refusal") if role == "assistant" else ("input_text", "input_image", "input_file")
+    )
+    # "Invalid value: 'input_text'. Supported values are: 'output_text' and 'refusal'."
+    foreign_parts(content, allowed, here, found)
