@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from refold.data import table
-from refold.messages import Assistant, Usage
+from refold.messages import Assistant, Stop, Usage
 
 LIMIT = 8_000
 """Characters of an error text that are looked at."""
@@ -44,7 +44,7 @@ def in_error(text: str) -> Sign | None:
 def in_reply(message: Assistant, usage: Usage | None, window: int | None) -> Sign | None:
     """The overflow that a reply betrays: an error text in it, a prompt that was counted larger than the
     window, or a stop for length with nothing said and the window full."""
-    if message.stop == "error":
+    if message.error or message.stop == "error":
         return in_error(message.error or "")
     if usage is None or not window:
         return None
@@ -52,6 +52,17 @@ def in_reply(message: Assistant, usage: Usage | None, window: int | None) -> Sig
     silent = message.stop != "aborted" and read > window
     no_room = message.stop == "length" and usage.output == 0 and read >= FULL * window
     return Sign("usage") if silent or no_room else None
+
+
+def is_overflow(
+    *,
+    error: str | None = None,
+    stop: Stop | None = None,
+    usage: Usage | None = None,
+    window: int | None = None,
+) -> bool:
+    """The same for the parts of a reply: did it fail, or silently suffer, because the context was too long?"""
+    return in_reply(Assistant((), stop, error), usage, window) is not None
 
 
 @cache

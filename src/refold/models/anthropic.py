@@ -1,0 +1,187 @@
+"""Anthropic's messages, through the official SDK; cache breakpoints on the stable prefix."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from typing import Any, Literal, cast
+
+from refold.errors import ModelError, ModelUnavailable
+from refold.models.chunks import Malformed, obj, text
+from refold.models.failures import translate
+from refold.models.remote import TIMEOUT, Remote, shown
+from refold.protocols import Event, PartDone, Request, Stopped, TextDelta, ThinkingDelta, UsageSeen
+from refold.session.dialects import anthropic as dialect
+from refold.session.dialects.common import Wire, as_dict
+
+OUTPUT = 8_192
+"""`max_tokens` where nobody says otherwise: the interface demands a number."""
+
+
+class Anthropic(Remote):
+    """`cache`: how long the provider keeps the prompt's stable prefix (`None`: no breakpoints)."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        context_window: int | None = None,
+        max_tokens: int = OUTPUT,
+        cache: Literal["5m", "1h"] | None = "5m",
+        timeout: float = TIMEOUT,
+        temperature: bool = True,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(
+            f"anthropic:{model}",
+            context_window=context_window,
+            api_key=api_key or os.environ.get("ANTHROPIC_API_KEY"),
+            base_url=base_url or os.environ.get("ANTHROPIC_BASE_URL"),
+            timeout=timeout,
+            extra=extra,
+        )
+        self.model = model
+        self.cache = cache
+        self._max_tokens = max_tokens
+        self._takes_temperature = temperature
+
+    def body(self, request: Request) -> Wire:
+        rendered = self._prompt(request)
+        body: Wire = {"model": self.model, "max_tokens": request.max_tokens or self._max_tokens, **rendered}
+        if request.temperature is not None and self._takes_temperature:
+            body["temperature"] = request.temperature
+        return {**body, **self._extra}
+
+    async def count(self, request: Request) -> int:
+        """The tokens of the request as the provider counts them."""
+        failure: ModelError | None = None
+        try:
+            counted = await self.client.messages.count_tokens(
+                model=self.model, messages=[], extra_body=self._prompt(request)
+            )
+            return int(counted.input_tokens)
+        except self._errors() as error:
+            failure = translate(self.name, error, self._secrets)
+        raise failure
+
+    def _prompt(self, request: Request) -> Wire:
+        rendered = dialect.render(
+            shown(request, "anthropic"),
+            system=request.system,
+            tools=request.tools or None,
+            cache=self.cache is not None,
+            # Five minutes are the default of the interface: left out, the body stays as short as can be.
+            ttl="1h" if self.cache == "1h" else None,
+        )
+        return {key: value for key, value in rendered.items() if value or key == "messages"}
+
+    async def _events(self, request: Request) -> AsyncGenerator[Event]:
+        reader = MessageStream()
+        body = self.body(request)
+        required = {key: body.pop(key) for key in ("model", "max_tokens", "messages")}
+        more = {} if request.timeout is None else {"timeout": request.timeout}
+        created = self.client.messages.create(**required, stream=True, extra_body=body, **more)
+        async with await created as stream:
+            async for event in stream:
+                for ours in reader.read(event):
+                    yield ours
+
+    def _connect(self) -> Any:
+        try:
+            import anthropic
+        except ImportError:
+            raise ModelUnavailable(f'{self.name}: run pip install "refold[anthropic]" first') from None
+        if not self._key and self._base_url is None:
+            raise ModelUnavailable(f"{self.name}: set ANTHROPIC_API_KEY")
+        return anthropic.AsyncAnthropic(
+            api_key=self._key or "none", base_url=self._base_url, max_retries=0, timeout=self._timeout
+        )
+
+    def _errors(self) -> tuple[type[Exception], ...]:
+        import anthropic
+
+        return (anthropic.AnthropicError,)
+
+
+class MessageStream:
+    """Puts the events of a message together. Only `message_stop` ends it."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, Wire] = {}
+        self._message: Wire = {"role": "assistant", "content": []}
+
+    def read(self, event: Any) -> Iterator[Event]:
+        raw = as_dict(event)
+        match raw.get("type"):
+            case "message_start":
+                self._see(as_dict(raw.get("message") or {}))
+            case "content_block_start":
+                self._blocks[_index(raw)] = dict(obj(raw.get("content_block"), "a block"))
+            case "content_block_delta":
+                yield from self._delta(self._block(raw), obj(raw.get("delta"), "a delta"))
+            case "content_block_stop":
+                yield from self._done(self._block(raw))
+            case "message_delta":
+                self._see({**obj(raw.get("delta"), "a delta"), "usage": raw.get("usage")})
+            case "message_stop":
+                yield from self._end()
+            case _:
+                pass  # pings, and kinds that are not invented yet
+
+    def _see(self, news: Wire) -> None:
+        if isinstance(news.get("stop_reason"), str):
+            self._message["stop_reason"] = news["stop_reason"]
+        usage = news.get("usage")
+        if isinstance(usage, dict):
+            counted = {key: value for key, value in cast(Wire, usage).items() if value is not None}
+            self._message["usage"] = {**self._message.get("usage", {}), **counted}
+
+    def _block(self, raw: Wire) -> Wire:
+        block = self._blocks.get(_index(raw))
+        if block is None:
+            raise Malformed("a delta belongs to no block")
+        return block
+
+    def _delta(self, block: Wire, delta: Wire) -> Iterator[Event]:
+        match delta.get("type"):
+            case "text_delta":
+                yield TextDelta(_grow(block, "text", delta))
+            case "thinking_delta":
+                yield ThinkingDelta(_grow(block, "thinking", delta))
+            case "signature_delta":
+                _grow(block, "signature", delta)
+            case "input_json_delta":
+                _grow(block, "json", delta, "partial_json")
+            case "citations_delta":
+                block.setdefault("citations", []).append(delta.get("citation"))
+            case _:
+                pass
+
+    def _done(self, block: Wire) -> Iterator[Event]:
+        # Arguments are read as text, strictly: the start event's empty object only counts if none came.
+        arguments = block.pop("json", "")
+        if arguments:
+            block["input"] = arguments
+        for message in dialect.parse({"role": "assistant", "content": [block]}):
+            yield from (PartDone(part) for part in message.parts)
+
+    def _end(self) -> Iterator[Event]:
+        reply, usage, _ = dialect.parse_reply(self._message)
+        if usage is not None:
+            yield UsageSeen(usage)
+        yield Stopped(reply.stop or "other")
+
+
+def _grow(block: Wire, key: str, delta: Wire, source: str | None = None) -> str:
+    piece = text(delta.get(source or key), str(delta.get("type")))
+    block[key] = f"{block.get(key) or ''}{piece}"
+    return piece
+
+
+def _index(raw: Wire) -> int:
+    index = raw.get("index")
+    if not isinstance(index, int):
+        raise Malformed("an event names no block")
+    return index

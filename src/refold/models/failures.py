@@ -1,0 +1,147 @@
+"""What went wrong at a provider, in our words.
+
+Both official SDKs raise the same shapes; errors are read by their attributes, so neither SDK is imported
+here. Texts are cut to a sane length and cleaned of secrets, and the new error does not hold the old one:
+an SDK's error carries the request, and the request carries the key.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import re
+import time
+from collections.abc import Mapping
+from typing import Any, cast
+from urllib.parse import quote, urlsplit
+
+from refold.compaction import overflow
+from refold.errors import ModelError, ModelUnavailable, Overflow, Transient
+
+LONGEST = 600
+"""Characters of a provider's text that are handed on."""
+HIDDEN = "•••"
+
+_LATER = {408, 409, 425, 429}
+_LATER_KINDS = {
+    "overloaded_error",
+    "rate_limit_error",
+    "rate_limit_exceeded",
+    "api_error",
+    "timeout_error",
+    "server_error",
+}
+_NO_CREDIT = re.compile(r"insufficient_quota|credit balance|requires more credits|billing", re.IGNORECASE)
+
+
+class Secrets:
+    """Texts that must never be seen. Its own `repr` shows none."""
+
+    __slots__ = ("_texts",)
+
+    def __init__(self, *texts: str | None) -> None:
+        plain = [text for text in texts if text and len(text) >= 4]
+        self._texts = tuple(dict.fromkeys([*plain, *(quote(text, safe="") for text in plain)]))
+
+    def hide(self, text: str) -> str:
+        for secret in self._texts:
+            text = text.replace(secret, HIDDEN)
+        return text
+
+    def __repr__(self) -> str:
+        return f"Secrets({len(self._texts)})"
+
+
+def in_url(url: str | None) -> str | None:
+    """The password inside an address (`https://me:password@host`)."""
+    return urlsplit(url).password if url else None
+
+
+def translate(name: str, error: Exception, secrets: Secrets) -> ModelError:
+    """The `ModelError` for whatever an SDK raised while the model `name` was answering."""
+    if isinstance(error, ModelError):
+        return error
+    text = secrets.hide(_text(error))
+    status = _status(error)
+    if sign := overflow.in_error(_with_status(status, text)):
+        return Overflow(f"{name}: the request is larger than the model's window: {_short(text)}", sign.window)
+    if _NO_CREDIT.search(text):
+        return ModelUnavailable(f"{name}: the account has no credit left: {_short(text)}")
+    if status in (401, 403):
+        return ModelUnavailable(f"{name}: the key was not accepted: {_short(text)}")
+    if status == 404:
+        return ModelUnavailable(f"{name}: the server knows no such model or address: {_short(text)}")
+    if _passes(error, status):
+        return Transient(f"{name}: {_short(text)}; try again later", retry_after(_headers(error)))
+    return ModelError(f"{name}: the request was refused: {_short(text)}")
+
+
+def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
+    """Seconds a server asks to wait: milliseconds, seconds or a date. Nonsense counts as not said."""
+    for key, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            return max(0.0, float(headers[key]) * unit)
+        except (KeyError, ValueError):
+            continue
+    date = email.utils.parsedate_tz(headers.get("retry-after", ""))
+    if date is None:
+        return None
+    return max(0.0, email.utils.mktime_tz(date) - (time.time() if now is None else now))
+
+
+def _passes(error: Exception, status: int | None) -> bool:
+    """Is it worth trying again?"""
+    kind = _kind(error)
+    if kind in _LATER_KINDS:
+        return True
+    if _headers(error).get("x-should-retry") == "false":
+        return False
+    if status is None or status < 400:  # the connection broke, or an error came inside a stream
+        return kind != "invalid_request_error"
+    return status in _LATER or status >= 500
+
+
+def _text(error: Exception) -> str:
+    body = _body(error)
+    for holder in (body.get("error"), body):
+        if isinstance(holder, dict):
+            message = cast("dict[str, Any]", holder).get("message")
+            code = cast("dict[str, Any]", holder).get("code")
+            if isinstance(message, str) and message:
+                return f"{message} ({code})" if isinstance(code, str) and code else message
+    said = str(error).strip()
+    return said or type(error).__name__
+
+
+def _with_status(status: int | None, text: str) -> str:
+    return f"{status} {text}" if status and not text.startswith(str(status)) else text
+
+
+def _kind(error: Exception) -> str | None:
+    """`error.type` as both providers spell it."""
+    body = _body(error)
+    inner = body.get("error")
+    holder = cast("dict[str, Any]", inner) if isinstance(inner, dict) else body
+    for key in ("type", "code"):
+        if isinstance(holder.get(key), str) and holder[key] != "error":
+            return holder[key]
+    return None
+
+
+def _body(error: Exception) -> dict[str, Any]:
+    body = getattr(error, "body", None)
+    return cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+
+
+def _status(error: Exception) -> int | None:
+    status = getattr(error, "status_code", None)
+    return status if isinstance(status, int) else None
+
+
+def _headers(error: Exception) -> Mapping[str, str]:
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    return cast("Mapping[str, str]", headers) if isinstance(headers, Mapping) else {}
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"

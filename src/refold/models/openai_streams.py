@@ -1,0 +1,117 @@
+"""OpenAI's two kinds of stream, as our events.
+
+Chunks are read as dicts, so that what compatible servers add (reasoning texts) or leave out does no harm.
+Whole parts, usage and the stop come from the dialects' readers, which know every spelling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from refold.models.chunks import obj, objs, text
+from refold.protocols import Event, PartDone, Stopped, TextDelta, ThinkingDelta, UsageSeen
+from refold.session.dialects import openai_chat, openai_responses
+from refold.session.dialects.common import Wire, as_dict
+
+_THOUGHTS = ("reasoning_content", "reasoning")
+_REASONING = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
+
+
+class ChatStream:
+    """Puts the chunks of a chat completion together. Without a finish reason there is no stop: the
+    connection ended, the reply did not."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, list[str]] = {}
+        self._calls: list[Wire] = []
+        self._open: dict[int, Wire] = {}
+        self._finish: str | None = None
+        self._usage: Any = None
+
+    def read(self, chunk: Any) -> Iterator[Event]:
+        raw = as_dict(chunk)
+        self._usage = raw.get("usage") or self._usage
+        for choice in objs(raw.get("choices")):
+            yield from self._delta(obj(choice.get("delta") or {}, "a delta"))
+            self._finish = choice.get("finish_reason") or self._finish
+
+    def end(self) -> Iterator[Event]:
+        """The whole parts, once the stream has ended."""
+        if self._finish is None:
+            return
+        message: Wire = {key: "".join(pieces) for key, pieces in self._texts.items()}
+        if self._calls:
+            message["tool_calls"] = self._calls
+        choice = {"message": message, "finish_reason": self._finish}
+        reply, usage, _ = openai_chat.parse_reply({"choices": [choice], "usage": self._usage})
+        yield from (PartDone(part) for part in reply.content)
+        if usage is not None:
+            yield UsageSeen(usage)
+        yield Stopped(reply.stop or "other")
+
+    def _delta(self, delta: Wire) -> Iterator[Event]:
+        for key in _THOUGHTS:
+            if said := self._text(delta, key):
+                yield ThinkingDelta(said)
+                break
+        for key in ("content", "refusal"):
+            if said := self._text(delta, key):
+                yield TextDelta(said)
+        for call in objs(delta.get("tool_calls")):
+            self._call(call)
+
+    def _text(self, delta: Wire, key: str) -> str:
+        said = text(delta.get(key) or "", key)
+        if said:
+            self._texts.setdefault(key, []).append(said)
+        return said
+
+    def _call(self, piece: Wire) -> None:
+        """Pieces belong together by index. Some servers count every call 0 and tell them apart by id."""
+        given, id = piece.get("index"), piece.get("id")
+        index = given if isinstance(given, int) else max(0, len(self._calls) - 1)
+        known = self._open.get(index)
+        if known is None or (id and known["id"] and id != known["id"]):
+            known = Wire(id="", type="function", function=Wire(name="", arguments=""))
+            self._open[index] = known
+            self._calls.append(known)
+        news, function = obj(piece.get("function") or {}, "a function"), known["function"]
+        known["id"] = known["id"] or id or ""
+        function["name"] = function["name"] or news.get("name") or ""
+        function["arguments"] += text(news.get("arguments") or "", "arguments")
+
+
+class ResponsesStream:
+    """Reads the events of a response. Only `completed` and `incomplete` end it."""
+
+    def read(self, event: Any) -> Iterator[Event]:
+        raw = as_dict(event)
+        kind = raw.get("type")
+        if kind in ("response.output_text.delta", "response.refusal.delta"):
+            yield TextDelta(text(raw.get("delta"), "a delta"))
+        elif kind in _REASONING:
+            yield ThinkingDelta(text(raw.get("delta"), "a delta"))
+        elif kind == "response.output_item.done":
+            for message in openai_responses.parse(raw.get("item") or {}):
+                yield from (PartDone(part) for part in message.parts)
+        elif kind in ("response.completed", "response.incomplete"):
+            yield from self._end(as_dict(raw.get("response") or {}))
+        elif kind == "response.failed":
+            raise Refused(as_dict(as_dict(raw.get("response") or {}).get("error") or {}))
+        elif kind == "error":
+            raise Refused(raw)
+
+    def _end(self, response: Wire) -> Iterator[Event]:
+        reply, usage, _ = openai_responses.parse_reply(response)
+        if usage is not None:
+            yield UsageSeen(usage)
+        yield Stopped(reply.stop or "other")
+
+
+class Refused(OSError):
+    """A stream that began well and then told of an error; it looks like the SDK's errors."""
+
+    def __init__(self, body: Wire) -> None:
+        super().__init__(str(body.get("message") or "the response failed"))
+        self.body = body

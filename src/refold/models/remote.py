@@ -1,0 +1,109 @@
+"""What the models behind an HTTP interface share: clients, failures, closing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from refold.errors import ModelError, Transient
+from refold.models.chunks import Malformed
+from refold.models.failures import Secrets, in_url, translate
+from refold.models.reply import closing
+from refold.protocols import Event, Request
+from refold.session.dialects.common import Wire
+from refold.session.invariants import repair
+from refold.session.items import Item
+
+TIMEOUT = 600.0
+"""Seconds without a byte after which a request is given up, where nobody says otherwise."""
+_HTTP = ("httpx", "httpx2", "httpcore", "httpcore2")
+
+
+class Remote(ABC):
+    """A model behind an SDK client. Keys live in the client and nowhere else; errors never show them."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        context_window: int | None,
+        api_key: str | None,
+        base_url: str | None,
+        timeout: float,
+        extra: Mapping[str, Any] | None,
+    ) -> None:
+        self.name = name
+        self.context_window = context_window
+        self._key = api_key
+        self._base_url = base_url
+        self._timeout = timeout
+        self._extra = dict(extra or {})
+        self._secrets = Secrets(api_key, in_url(base_url))
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    async def stream(self, request: Request) -> AsyncIterator[Event]:
+        failure: ModelError | None = None
+        try:
+            async with closing(self._events(request)) as events:
+                async for event in events:
+                    yield event
+        except (*self._errors(), *_transport_errors()) as error:
+            failure = translate(self.name, error, self._secrets)
+        except (json.JSONDecodeError, UnicodeDecodeError, Malformed) as error:
+            text = self._secrets.hide(str(error))[:200]
+            failure = Transient(f"{self.name}: a malformed piece came in the stream ({text}); try again")
+        if failure is not None:  # raised out here, so that it does not hold the SDK's error and its request
+            raise failure
+
+    async def aclose(self) -> None:
+        """Close the connections of the running loop."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+
+    @property
+    def client(self) -> Any:
+        """The SDK's client. One per event loop: connections cannot move between loops."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            self._clients[loop] = self._connect()
+        return self._clients[loop]
+
+    @abstractmethod
+    def body(self, request: Request) -> Wire:
+        """The request as it goes over the wire, without what only streaming needs."""
+
+    @abstractmethod
+    def _connect(self) -> Any: ...
+
+    @abstractmethod
+    def _events(self, request: Request) -> AsyncGenerator[Event]: ...
+
+    @abstractmethod
+    def _errors(self) -> tuple[type[Exception], ...]:
+        """What the SDK raises."""
+
+
+def shown(request: Request, dialect: str) -> list[Item]:
+    """The request's messages as this dialect takes them. The end of the stable part is marked like the end
+    of a fold, so that a cache breakpoint comes there."""
+    items = [
+        Item(message, (), "stable" if at == request.stable else None)
+        for at, message in enumerate(request.messages, start=1)
+    ]
+    return repair(items, dialect)
+
+
+def _transport_errors() -> tuple[type[Exception], ...]:
+    """Exceptions of the HTTP libraries that are loaded: not every SDK wraps them in mid-stream."""
+    modules = [module for name in _HTTP if (module := sys.modules.get(name))]
+    found = [getattr(module, kind, None) for module in modules for kind in ("TransportError", "NetworkError")]
+    return (*(kind for kind in found if kind is not None), OSError)
