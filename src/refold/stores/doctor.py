@@ -133,10 +133,11 @@ def _database(store: SqliteStore, repair: bool) -> Iterator[Finding]:
 
 
 def _orphans(connection: apsw.Connection, where: str, repair: bool) -> Iterator[Finding]:
-    found = connection.execute(
+    found = schema.select(
+        connection,
         f"""SELECT DISTINCT row >> {schema.SHIFT} FROM entries
-            WHERE row >> {schema.SHIFT} NOT IN (SELECT key FROM sessions)"""
-    ).fetchall()
+            WHERE row >> {schema.SHIFT} NOT IN (SELECT key FROM sessions)""",
+    )
     for (key,) in found:
         if repair:
             connection.execute(
@@ -146,7 +147,7 @@ def _orphans(connection: apsw.Connection, where: str, repair: bool) -> Iterator[
 
 
 def _sessions(store: SqliteStore, connection: apsw.Connection, where: str, repair: bool) -> Iterator[Finding]:
-    for info in [_named(row[0]) for row in connection.execute("SELECT id FROM sessions").fetchall()]:
+    for info in [_named(id) for (id,) in schema.select(connection, "SELECT id FROM sessions")]:
         key, tally = store.tally(connection, info)
         found = [rows.of_line(line, version) for _, version, line in store.stored(connection, key)]
         here = f"{where}#{info}"
@@ -155,18 +156,17 @@ def _sessions(store: SqliteStore, connection: apsw.Connection, where: str, repai
             yield Finding(here, f"{bad} rows are no entries; they are kept as they are", "lasting")
         true = Tally(id=tally.id, created=tally.created, updated=tally.updated)
         true.add(found)
-        if (true.entries, true.bytes, true.bad, true.tip) != (
-            tally.entries,
-            tally.bytes,
-            tally.bad,
-            tally.tip,
-        ):
+        if _counted(true) != _counted(tally):
             true.name, true.cwd = true.name or tally.name, true.cwd or tally.cwd
             if repair:
                 store.put_tally(connection, key, true)
             yield Finding(
                 here, f"its row says {tally.entries} entries, there are {true.entries}", _done(repair)
             )
+
+
+def _counted(tally: Tally) -> tuple[object, ...]:
+    return tally.entries, tally.bytes, tally.bad, tally.tip
 
 
 def _named(value: Any) -> str:
@@ -206,7 +206,7 @@ def reindex(connection: apsw.Connection) -> None:
     """Make the index of words again from the entries."""
     connection.execute("DROP TABLE IF EXISTS words")
     connection.execute(schema.WORDS)
-    entries = connection.execute("SELECT row, version, line FROM entries").fetchall()
+    entries = schema.select(connection, "SELECT row, version, line FROM entries")
     for row, text in _texts(cast("list[tuple[int, int, bytes]]", entries)):
         if text:
             connection.execute("INSERT INTO words(rowid, text) VALUES (?,?)", (row, text))
@@ -239,14 +239,14 @@ def _readable(connection: apsw.Connection) -> Iterator[tuple[str, list[bytes], i
     """(session, lines, how many are missing), row by row: one damaged page must not hide the others."""
     import apsw
 
-    for id, key, count in connection.execute("SELECT id, key, entries + bad FROM sessions").fetchall():
+    for id, key, count in schema.select(connection, "SELECT id, key, entries + bad FROM sessions"):
         lines: list[bytes] = []
-        for place in range(cast("int", count)):
-            at = (cast("int", key) << schema.SHIFT) + place
+        for place in range(count):
+            at = (key << schema.SHIFT) + place
             try:
                 row = connection.execute("SELECT line FROM entries WHERE row = ?", (at,)).fetchone()
             except apsw.CorruptError:
                 continue
             if row is not None:
                 lines.append(cast("bytes", row[0]))
-        yield _named(id), lines, cast("int", count) - len(lines)
+        yield _named(id), lines, count - len(lines)

@@ -82,10 +82,12 @@ class JsonlStore:
             raise _failed(path, error) from error
 
     def append(self, session: str, entries: Sequence[AnyEntry], *, after: str | None) -> None:
-        self._add(session, rows.of_entries(entries), after)
+        self._add(session, rows.of_entries(entries), after, together=True)
 
     def append_lines(self, session: str, lines: Sequence[bytes], *, after: str | None) -> None:
-        self._add(session, rows.of_lines(lines), after)
+        """A power failure in the middle may keep the first of them only: unreadable lines cannot be framed."""
+        flat = (line.replace(b"\n", b" ") for line in lines)
+        self._add(session, rows.of_lines(flat), after, together=False)
 
     def load(self, session: str, start: int = 0) -> Loaded:
         found: list[AnyEntry] = []
@@ -185,7 +187,7 @@ class JsonlStore:
 
     # ── appending ───────────────────────────────────────────────────────────────────────────────
 
-    def _add(self, session: str, new: list[Row], after: str | None) -> None:
+    def _add(self, session: str, new: list[Row], after: str | None, *, together: bool) -> None:
         if not new:
             return
         with self._mutex, self._opened(session, write=True) as (path, fd):
@@ -197,10 +199,11 @@ class JsonlStore:
             if len(new) > 1 and known.number == 1 and not known.torn:
                 self._replace(path, known, new)
                 return
-            line = rows.join([row.line for row in new]) + b"\n"
-            self._write(path, fd, (b"\n" if known.torn else b"") + line)
-            known.end += len(line) + known.torn
-            known.number += 1
+            lines = [row.line for row in new]
+            text = (rows.join(lines) if together else b"\n".join(lines)) + b"\n"
+            self._write(path, fd, (b"\n" if known.torn else b"") + text)
+            known.end += len(text) + known.torn
+            known.number += 1 if together else len(lines)
             known.torn = False
             known.tally.add(new)
 

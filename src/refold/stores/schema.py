@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from refold.errors import FormatError, NewerFormat, StorageError
 
@@ -57,6 +57,10 @@ def prepare(connection: apsw.Connection, path: str) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def select(connection: apsw.Connection, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    return cast("list[tuple[Any, ...]]", connection.execute(sql, values).fetchall())
 
 
 def version(connection: apsw.Connection) -> int:

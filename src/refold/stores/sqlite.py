@@ -220,10 +220,12 @@ class SqliteStore:
                 at += 1
             tally.add(new)
             tally.updated = self._clock()
-            values = (*_values(tally), key)
-            connection.execute(
-                f"UPDATE sessions SET ({_COLUMNS}) = (?,?,?,?,?,?,?,?,?) WHERE key = ?", values
-            )
+            self.put_tally(connection, key, tally)
+
+    def put_tally(self, connection: apsw.Connection, key: int, tally: Tally) -> None:
+        connection.execute(
+            f"UPDATE sessions SET ({_COLUMNS}) = (?,?,?,?,?,?,?,?,?) WHERE key = ?", (*_values(tally), key)
+        )
 
     def _set_up(self, connection: apsw.Connection) -> None:
         for pragma in (
