@@ -1,0 +1,262 @@
+"""Counters: exact, estimates, pictures, hostile text."""
+
+from __future__ import annotations
+
+import base64
+import builtins
+import gzip
+import json
+import struct
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refold import messages as m
+from refold import tokens
+from refold import transcripts as t
+from refold.entries import MessageEntry
+from refold.errors import UnknownName
+from refold.protocols import TokenCounter, ToolSpec
+from refold.tokens import exact, images
+from tests.data import shared
+
+PI = tokens.get("utf16/4")
+O200K = tokens.get("o200k")
+
+
+@pytest.mark.parametrize("name", tokens.names())
+def test_every_name_gives_a_counter(name: str) -> None:
+    counter = tokens.get(name)
+    assert isinstance(counter, TokenCounter)
+    assert counter.name == name
+    assert counter.message(m.user("Hello world")) > 0
+    assert counter.message(m.user("Hello world")) == counter.message(m.user("Hello world"))
+
+
+def test_an_unknown_name_says_which_there_are() -> None:
+    with pytest.raises(UnknownName, match="o200k"):
+        tokens.get("o201k")
+    with pytest.raises(UnknownName):
+        tokens.get("o200k@nobody")
+
+
+def test_o200k_counts_as_published() -> None:
+    # tiktoken's o200k_base gives the same numbers for these texts.
+    assert O200K.text("Hello, world!") == 4
+    assert O200K.text("tiktoken is great!") == 6
+    assert O200K.text("お誕生日おめでとう") == 8
+    assert O200K.text("") == 0
+
+
+def test_special_tokens_in_a_text_are_text() -> None:
+    assert O200K.text("<|endoftext|>") > 1
+
+
+def test_without_the_tokenizer_it_estimates_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def refuse(name: str, *rest: Any, **options: Any) -> Any:
+        if name == "splintr":
+            raise ImportError(name)
+        return real(name, *rest, **options)
+
+    exact.counter.cache_clear()
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    try:
+        counter = exact.counter("o200k")
+    finally:
+        exact.counter.cache_clear()
+    assert not tokens.is_exact(counter)
+    assert "bytes4" in counter.name
+    assert "o200k" in counter.name
+    assert counter.text("abcdefgh") == 2
+    assert tokens.is_exact(O200K)
+
+
+def test_bytes4_is_close_for_chinese_where_characters_are_not() -> None:
+    text = "请在不改动数据库迁移的情况下修复登录错误，然后运行所有测试。" * 20
+    true = O200K.text(text)
+    assert abs(tokens.get("bytes4").text(text) - true) / true < 0.25
+    assert len(text) / 4 < 0.6 * true
+
+
+def test_len3_rounds_down() -> None:
+    assert tokens.get("len//3").text("x" * 299) == 99
+    assert tokens.get("len//3").text("x" * 300) == 100
+
+
+def test_messages_counts_messages() -> None:
+    counter = tokens.get("messages")
+    assert counter.message(m.user("a" * 1000)) == 1
+    assert counter.message(m.Bash("ls", hidden=True)) == 0
+
+
+def test_chars_counts_names_and_compact_arguments() -> None:
+    call = m.call("c1", "Read", path="a.py")
+    assert tokens.get("chars").message(m.assistant("Hi", call)) == len("Hi") + len("Read") + len(
+        '{"path":"a.py"}'
+    )
+
+
+# ── B7: pi's estimate ───────────────────────────────────────────────────────────────────────────
+
+
+def test_B7_utf16_units_rounded_up() -> None:
+    assert PI.message(m.user("abcde")) == 2
+    assert PI.message(m.user("😀😀")) == 1
+    assert PI.message(m.user("😀😀x")) == 2
+
+
+def test_B7_an_image_is_1200() -> None:
+    assert PI.message(m.user(["", m.image("aGk=")])) == 1200
+
+
+def test_B7_a_call_is_name_and_compact_json() -> None:
+    assert PI.message(m.assistant("", m.call("c", "bash", command="ls -la"))) == -(
+        -len('bash{"command":"ls -la"}') // 4
+    )
+
+
+def test_B7_a_command_counts_command_and_output_hidden_or_not() -> None:
+    assert PI.message(m.Bash("ls", "a\nb\n")) == 2
+    assert PI.message(m.Bash("ls", "a\nb\n", hidden=True)) == 2
+
+
+@pytest.mark.parametrize("name", ["large-session", "before-compaction"])
+def test_B7_every_estimate_of_the_sample_files(name: str) -> None:
+    wanted = json.loads(shared(f"pi/cuts.{name}.json").read_bytes())["tokens"]
+    loaded = t.read(shared(f"pi/{name}.jsonl"))
+    path = [entry for entry in loaded.entries if entry.on_path]
+    found = [PI.message(entry.message) if isinstance(entry, MessageEntry) else None for entry in path]
+    assert found == wanted
+
+
+def test_B7_every_estimate_of_the_oracle() -> None:
+    cases = json.loads(gzip.decompress(shared("pi/oracle.json.gz").read_bytes()))["cases"]
+    checked = 0
+    for case in cases:
+        raw = {entry["id"]: entry for entry in case["entries"]}
+        for id, wanted in zip(case["out"]["path"], case["out"]["tokens"], strict=True):
+            if wanted is not None:
+                from refold.transcripts.pi_parts import message_from
+
+                message = message_from(raw[id]["message"])
+                assert message is not None
+                assert PI.message(message) == wanted
+                checked += 1
+    assert checked > 3000
+
+
+# ── pictures ────────────────────────────────────────────────────────────────────────────────────
+
+
+def png(width: int, height: int) -> m.Image:
+    head = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", width, height) + b"\x08\x06\x00\x00\x00"
+    return m.image(base64.b64encode(head).decode())
+
+
+def jpeg(width: int, height: int) -> m.Image:
+    app = b"\xff\xe0" + struct.pack(">H", 16) + b"JFIF\x00" + b"\x00" * 9
+    frame = b"\xff\xc0" + struct.pack(">HBHH", 17, 8, height, width) + b"\x00" * 10
+    return m.image(base64.b64encode(b"\xff\xd8" + app + frame).decode(), "image/jpeg")
+
+
+def gif(width: int, height: int) -> m.Image:
+    return m.image(
+        base64.b64encode(b"GIF89a" + struct.pack("<HH", width, height) + b"\x00" * 8).decode(), "image/gif"
+    )
+
+
+@pytest.mark.parametrize("make", [png, jpeg, gif])
+def test_sizes_are_read_from_the_header(make: Any) -> None:
+    assert images.size(make(640, 480)) == (640, 480)
+
+
+def test_anthropic_pictures() -> None:
+    assert images.anthropic(png(750, 100)) == 100
+    assert images.anthropic(png(200, 200)) == 54
+    assert images.anthropic(png(8000, 8000)) == 1600  # scaled down, then capped
+
+
+def test_openai_pictures() -> None:
+    assert images.openai(png(1024, 1024)) == 765  # 85 + 4 × 170, as documented
+    assert images.openai(png(2048, 4096)) == 1105  # as documented
+    assert images.openai(png(100, 100)) == 255
+
+
+def test_the_picture_rule_is_part_of_the_name() -> None:
+    claude = tokens.get("o200k@anthropic")
+    assert claude.name == "o200k@anthropic"
+    picture = m.user([png(750, 100)])
+    assert claude.message(picture) != O200K.message(picture)
+
+
+@given(st.binary(max_size=200), st.sampled_from(["image/png", "image/jpeg"]))
+def test_any_bytes_are_a_picture_of_some_size(data: bytes, kind: str) -> None:
+    image = m.image(base64.b64encode(data).decode(), kind)
+    assert 85 < images.openai(image) < 100_000
+    assert 0 < images.anthropic(image) <= 1600
+
+
+@pytest.mark.parametrize(
+    "start", [b"\x89PNG\r\n\x1a\n", b"\xff\xd8", b"\xff\xd8\xff\xc0", b"GIF8", b"RIFF0000WEBPVP8 "]
+)
+@given(tail=st.binary(max_size=60))
+def test_damaged_headers_are_harmless(start: bytes, tail: bytes) -> None:
+    images.openai(m.image(base64.b64encode(start + tail).decode()))
+
+
+# ── tools, hostile text, chunks ─────────────────────────────────────────────────────────────────
+
+
+def test_tools_count_the_same_in_every_shape() -> None:
+    schema = {"type": "object", "properties": {"path": {"type": "string"}}}
+    bare = {"name": "Read", "description": "Reads a file.", "parameters": schema}
+    assert O200K.tools([bare]) == O200K.tools([{"type": "function", "function": bare}])
+    assert O200K.tools([ToolSpec("Read", "Reads a file.", schema)]) == O200K.tools([bare])
+    assert O200K.tools([]) == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 1_000_000, " " * 1_000_000, "日" * 300_000, "'" * 500_000, "\n" * 1_000_000]
+)
+def test_a_megabyte_without_words_is_linear(text: str) -> None:
+    started = time.process_time()
+    whole = O200K.text(text)
+    took = time.process_time() - started
+    assert took < 2
+    half = O200K.text(text[: len(text) // 2])
+    assert whole == pytest.approx(2 * half, rel=0.02)
+
+
+def test_lone_surrogates_are_counted() -> None:
+    assert O200K.text("a\ud800b") > 0
+    assert PI.text("a\ud800b") == 1
+    assert tokens.get("bytes4").text("\ud800") == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text(max_size=200), min_size=1, max_size=8), st.integers(2, 60))
+def test_cutting_long_texts_between_words_changes_nothing(bits: list[str], times: int) -> None:
+    text = (" and then some words ".join(bits) + " and more words") * times * 20
+    pieces = list(exact.pieces(text))
+    assert "".join(pieces) == text
+    assert all(len(piece) <= exact._CHUNK for piece in pieces)
+
+
+def test_cutting_a_real_transcript_changes_nothing() -> None:
+    text = shared("pi/large-session.jsonl").read_text()
+    from splintr import Tokenizer
+
+    assert O200K.text(text) == len(Tokenizer.from_pretrained("o200k_base").encode_ordinary(text))
+
+
+@given(st.text(max_size=300))
+def test_estimates_never_shrink_when_text_grows(text: str) -> None:
+    for name in ("bytes4", "utf16/4", "chars", "len//3"):
+        counter = tokens.get(name)
+        assert counter.text(text) <= counter.text(text + "x")
+        assert counter.message(m.user(text)) <= counter.message(m.user(text + "x"))
