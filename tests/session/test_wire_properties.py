@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 
 from refold import messages as m
 from refold.session.dialects import anthropic, openai_chat, openai_responses
-from refold.session.invariants import legal, pairs, repair, settled, violations
+from refold.session.invariants import cuts, legal, pairs, repair, settled, violations
 from refold.session.invariants.empty import blank
 from refold.testing import strategies
 from refold.testing.builders import items
@@ -90,6 +90,13 @@ def test_R6_a_legal_cut_needs_no_stand_in_that_was_not_needed_before(messages: l
             cut = repair(front + listed[index:], "openai")
             after = [i.message for i in cut if pairs.is_stand_in(i)]
             assert after == before[len(before) - len(after) :]
+
+
+@runs
+@given(strategies.conversations())
+def test_all_cuts_at_once_are_the_legal_ones(messages: list[m.Message]) -> None:
+    listed = items(messages)
+    assert cuts(listed) == [i for i in range(len(listed) + 1) if legal(listed, i)]
 
 
 @runs

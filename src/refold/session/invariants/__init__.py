@@ -16,7 +16,7 @@ from typing import Protocol
 from refold.session.invariants import alternation, batches, empty, first_user, pairs, thinking
 from refold.session.items import Item
 
-__all__ = ["WIRE", "Rule", "alternation", "legal", "repair", "settled", "violations"]
+__all__ = ["WIRE", "Rule", "alternation", "cuts", "legal", "repair", "settled", "violations"]
 
 
 class Rule(Protocol):
@@ -33,6 +33,16 @@ WIRE: tuple[Rule, ...] = (empty, batches, pairs, thinking, first_user)
 def legal(items: Sequence[Item], index: int, rules: Sequence[Rule] = WIRE) -> bool:
     """May everything before `items[index]` go? `index` may be `len(items)`."""
     return all(rule.legal(items, index) for rule in rules)
+
+
+def cuts(items: Sequence[Item]) -> list[int]:
+    """Every position where a cut is legal, `0` and `len(items)` included where they are: one pass over the
+    items, where asking `legal` for each would read long tool loops again and again."""
+    free = [True] * (len(items) + 1)
+    for rule in (batches, pairs, thinking):
+        for span in rule.blocked(items):
+            free[span.start : span.stop] = [False] * len(span)
+    return [i for i, legal_here in enumerate(free) if legal_here]
 
 
 def repair(items: Sequence[Item], dialect: str | None = None) -> list[Item]:

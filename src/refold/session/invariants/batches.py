@@ -85,6 +85,14 @@ def legal(items: Sequence[Item], index: int) -> bool:
     return index > max([*batch.heads, *batch.results]) and not batch.open(items)
 
 
+def blocked(items: Sequence[Item]) -> Iterator[range]:
+    """All positions that are not legal, in one pass."""
+    for batch in each(items):
+        if len(batch.calls) > 1:
+            last = len(items) if batch.open(items) else max([*batch.heads, *batch.results])
+            yield range(batch.heads[0] + 1, last + 1)
+
+
 def repair(items: list[Item]) -> list[Item]:
     repaired: list[Item] = []
     changed = False
@@ -106,7 +114,7 @@ def repair(items: list[Item]) -> list[Item]:
 
 def violations(items: Sequence[Item]) -> list[str]:
     found: list[str] = []
-    for batch in _batches(items):
+    for batch in each(items):
         at = f"items[{batch.heads[0]}]"
         if len(batch.heads) > 1:
             found.append(f"{at}: the calls of one reply are spread over {len(batch.heads)} messages")
@@ -125,7 +133,8 @@ def joined(pieces: Sequence[Item]) -> Item:
     return Item(Assistant(content, stop), tuple(e for p in pieces for e in p.entries), fold)
 
 
-def _batches(items: Sequence[Item]) -> Iterator[Batch]:
+def each(items: Sequence[Item]) -> Iterator[Batch]:
+    """All batches, in order."""
     i = 0
     while i < len(items):
         if calls_of(items[i].message):

@@ -8,13 +8,13 @@ Everything is derived from what came before, so a settled prefix is repaired the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from refold.messages import Assistant, Call, Result, Text, Thinking, User
 from refold.session.dialects.frames import frame
-from refold.session.invariants.batches import Batch, around, calls_of, read
+from refold.session.invariants.batches import Batch, around, calls_of, each, read
 from refold.session.items import Item
 
 MISSING = "(no result was recorded for this call)"
@@ -45,6 +45,13 @@ def legal(items: Sequence[Item], index: int) -> bool:
     if batch is None:
         return True
     return not batch.open(items) and all(g is None or g < index for g in batch.given)
+
+
+def blocked(items: Sequence[Item]) -> Iterator[range]:
+    """All positions that are not legal, in one pass."""
+    for batch in each(items):
+        last = len(items) if batch.open(items) else max(batch.results, default=0)
+        yield range(batch.heads[0] + 1, last + 1)
 
 
 def orderly(items: Sequence[Item], *, unique: bool = True) -> bool:

@@ -7,7 +7,7 @@ Thinking is dropped only where it cannot be valid: at the very end of a message,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -44,6 +44,23 @@ def legal(items: Sequence[Item], index: int) -> bool:
         elif not isinstance(before, Result) and not blank(before):
             return True
     return True
+
+
+def blocked(items: Sequence[Item]) -> Iterator[range]:
+    """All positions that are not legal, in one pass."""
+    thought: int | None = None  # where the loop at hand last showed signed thinking
+    start = 0
+    for i, item in enumerate(items):
+        message = item.message
+        if not blank(message):
+            loop = isinstance(message, (Assistant, Result))
+            if not loop:
+                thought = None
+            elif thought is not None and not starts_signed(message):
+                yield range(max(start, thought + 1), i + 1)
+            start = i + 1
+        if isinstance(message, Assistant) and any(signed(p) for p in message.content):
+            thought = i
 
 
 def repair(items: list[Item]) -> list[Item]:
