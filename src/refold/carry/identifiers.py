@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from refold.messages import Assistant, Bash, Call, Message, User
+from refold.messages import Bash, Call, Message, User
 
 SHORTEST, LONGEST = 5, 160
-READ = 8_000_000
+READ = 3_000_000
 """Characters of a conversation that are searched; beyond it every message is cut alike."""
 DEPTH = 24
 """Arguments nested deeper than this are not looked into."""
@@ -33,7 +33,7 @@ KINDS = {"path": 1.0, "name": 0.9, "id": 0.9, "number": 0.7, "other": 0.35}
 """How likely a later step needs an identifier of this kind, all else equal."""
 
 
-class Identifier(msgspec.Struct):
+class Identifier(msgspec.Struct, gc=False):
     """One identifier and where it was seen. `last` is the position of the newest message that has it."""
 
     text: str
@@ -97,17 +97,17 @@ def called_text(call: Call) -> str:
 
 def collect(messages: Sequence[Message], earlier: str = "") -> dict[str, Identifier]:
     """All identifiers of a conversation by their text. `earlier`: an index whose sources are gone."""
-    found: dict[str, Identifier] = {}
+    collection = _Collection()
     for text, kind in identifiers(earlier):
-        found[text] = Identifier(text, kind, count=2, last=0, called=1)
+        collection.found[text] = Identifier(text, kind, count=2, last=0, called=1)
     share = min(1.0, READ / max(1, sum(len(message.text) for message in messages)))
     for position, message in enumerate(messages, 1):
         text = message.command if isinstance(message, Bash) else ""
-        for call in message.calls if isinstance(message, Assistant) else ():
+        for call in message.calls:
             text += "\n" + called_text(call)
-        _note(found, text, position, called=True)
-        _note(found, _clipped(message.text, share), position, asked=isinstance(message, User))
-    return found
+        collection.note(text, position, called=True)
+        collection.note(_clipped(message.text, share), position, asked=isinstance(message, User))
+    return collection.found
 
 
 def _clipped(text: str, share: float) -> str:
@@ -115,18 +115,27 @@ def _clipped(text: str, share: float) -> str:
     return text if len(text) <= most else f"{text[: most * 2 // 3]}\n{text[len(text) - most // 3 :]}"
 
 
-def _note(
-    found: dict[str, Identifier], text: str, position: int, *, called: bool = False, asked: bool = False
-) -> None:
-    for run, kind in identifiers(text):
-        seen = found.get(run)
-        if seen is None:
-            seen = found[run] = Identifier(run, kind)
-        if seen.last != position:
-            seen.count += 1
-            seen.last = position
-            seen.called += called
-        seen.asked |= asked
+class _Collection:
+    """Identifiers found so far. Words between spaces repeat, so each different one is looked into once."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Identifier] = {}
+        self._inside: dict[str, tuple[tuple[str, str], ...]] = {}
+
+    def note(self, text: str, position: int, *, called: bool = False, asked: bool = False) -> None:
+        for word in dict.fromkeys(text.split()):
+            inside = self._inside.get(word)
+            if inside is None:
+                inside = self._inside[word] = tuple(identifiers(word)) if len(word) >= SHORTEST else ()
+            for run, kind in inside:
+                seen = self.found.get(run)
+                if seen is None:
+                    seen = self.found[run] = Identifier(run, kind)
+                if seen.last != position:
+                    seen.count += 1
+                    seen.last = position
+                    seen.called += called
+                seen.asked |= asked
 
 
 def ranked(found: Iterable[Identifier], length: int) -> list[Identifier]:

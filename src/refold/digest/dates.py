@@ -87,6 +87,11 @@ _SHIFTS = {"yesterday": -1, "last night": -1, "tomorrow": 1, "before yesterday":
            "昨天": -1, "昨晚": -1, "明天": 1, "前天": -2, "后天": 2}  # fmt: skip
 
 
+def relative(text: str) -> bool:
+    """Whether `text` holds an expression that `resolve` may replace."""
+    return _RELATIVE.search(text) is not None
+
+
 def resolve(text: str, day: date, say: Callable[[str, str], str]) -> str:
     """`text` with every relative expression passed through `say(expression, absolute)`."""
 

@@ -148,10 +148,11 @@ def _leading_date(line: str, day: date | None) -> tuple[date | None, str]:
 def _of(
     text: str, place: Place, present: frozenset[str], priors: Priors, earlier: bool = False
 ) -> Iterator[Fact]:
+    day = place.day if place.day and not earlier and dates.relative(text) else None
     for sentence in _pieces(text, earlier):
         dated = sentence
-        if place.day and not earlier:
-            dated = dates.resolve(sentence, place.day, lambda said, day: f"{said} ({day})")
+        if day:
+            dated = dates.resolve(sentence, day, lambda said, when: f"{said} ({when})")
         # Tuples in order of appearance: sums over sets of strings differ from process to process.
         found = tuple(
             word for word in dict.fromkeys(words(dated)) if word not in FUNCTION and word not in present

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import msgspec
 
 from refold.messages import Assistant, Bash, Message, Result, System, User
 
-READ = 3_000_000
-"""Characters of a conversation that are looked at for facts. Beyond it every message is cut alike."""
+READ = 1_000_000
+"""Characters of a conversation that are looked at for facts. Beyond it the longest are cut."""
 _CAPS = {"user": 12_000, "assistant": 8_000, "tool": 3_000, "bash": 2_000, "system": 0}
 
-_TROUBLE = re.compile(
-    r"\b(?:error|exception|traceback|failed|failure|fatal|cannot|denied|not found|panic|assert)"
-    r"|错误|失败|异常",
-    re.I,
-)
+_TROUBLE = ("error", "exception", "traceback", "fail", "fatal", "cannot", "denied", "not found", "panic", "assert",
+            "错误", "失败", "异常")  # fmt: skip
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,12 +30,20 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 def texts(sources: Sequence[Source]) -> list[str]:
     """The text of each source that facts may come from, cut in the middle where it is long."""
     raw = [_said(source.message) for source in sources]
-    total = sum(min(len(text), _CAPS[source.message.role]) for text, source in zip(raw, sources, strict=True))
-    share = min(1.0, READ / max(1, total))
-    return [
-        cut_middle(text, int(_CAPS[source.message.role] * share))
-        for text, source in zip(raw, sources, strict=True)
-    ]
+    caps = [min(len(text), _CAPS[source.message.role]) for text, source in zip(raw, sources, strict=True)]
+    most = level(caps, READ)
+    return [cut_middle(text, min(cap, most)) for text, cap in zip(raw, caps, strict=True)]
+
+
+def level(sizes: Sequence[int], total: int) -> int:
+    """The largest size at which all sizes, cut to it, add up to at most `total`: long ones give way first."""
+    left = total
+    for done, size in enumerate(sorted(sizes)):
+        share = left // (len(sizes) - done)
+        if size > share:
+            return share
+        left -= size
+    return max(sizes, default=0)
 
 
 def _said(message: Message) -> str:
@@ -58,10 +62,18 @@ def trouble(output: str, most: int = 4) -> str:
     """The lines of a tool's output that say something went wrong. Of the rest a digest keeps names only:
     output is bulk, and what the agent made of it stands in the agent's words."""
     window = cut_middle(output, 6_000)
-    if not _TROUBLE.search(window):
-        return ""
-    lines = [line.strip()[:300] for line in window.split("\n") if _TROUBLE.search(line)]
+    lowered = window.lower()
+    if len(lowered) != len(window):  # a few letters grow when lowered; then positions do not match
+        window = lowered
+    hits = {place for sign in _TROUBLE for place in (lowered.find(sign), lowered.rfind(sign)) if place >= 0}
+    lines = list(dict.fromkeys(_line(window, place) for place in sorted(hits)))
     return "\n".join(lines[:1] + lines[1:][-(most - 1) :])
+
+
+def _line(text: str, place: int) -> str:
+    start = text.rfind("\n", 0, place) + 1
+    end = text.find("\n", place)
+    return text[max(start, place - 150) : min(end if end >= 0 else len(text), place + 150)].strip()
 
 
 def cut_middle(text: str, most: int) -> str:

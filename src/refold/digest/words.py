@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 LONGEST = 64
 """Longer runs of word characters (keys, base64) are compared by their first characters only."""
@@ -15,6 +16,7 @@ CJK = re.compile(rf"[{_CJK}]")
 _ENDINGS = ("ing", "ies", "ed", "es", "s", "ly")
 
 
+@lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
     """Cut the commonest English ending, where at least three letters stay."""
     for ending in _ENDINGS:
