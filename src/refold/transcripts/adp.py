@@ -42,7 +42,13 @@ def detect(head: Head) -> float:
     if "role" in said and "text" in said and "system_prompt" in said:
         return 0.95
     several = is_list(value) or bool(head.records)
-    return 0.9 if several and "messages" in sample and ("source" in sample or "category" in sample) else 0.0
+    if not several or not is_list(sample.get("messages")):
+        return 0.0
+    if "source" in sample and "category" in sample:
+        return 0.9
+    # The fields after the messages may lie beyond the head; calls spelled in the text tell as well.
+    texts = [text(mapping(item).get("content")) for item in listing(sample["messages"])[:20]]
+    return 0.8 if any(said.startswith(_RESULT) or _PARAMETER in said[-20_000:] for said in texts[2:]) else 0.0
 
 
 def read(source: Source) -> Loaded:

@@ -69,7 +69,12 @@ class Head:
     def value(self) -> Any:
         """The JSON document as far as the head goes (open lists and objects closed), None if it is none."""
         try:
-            return loads(recode(self.raw)) if self.whole else partial_json(self.text)
+            if self.whole:
+                return loads(recode(self.raw))
+        except ValueError:
+            pass
+        try:
+            return partial_json(self.text)
         except ValueError:
             return None
 
@@ -131,7 +136,7 @@ class Source:
                 self.problem(number, f"{type(value).__name__} where an object was expected: left out", line)
 
     def document(self) -> Any:
-        """The whole file as one JSON value; `FormatError` if it is none."""
+        """The whole file as one JSON value, as far as it goes if it breaks off; `FormatError` if it is none."""
         title = self.name or "the file"
         data = self._stream.read(MAX_DOCUMENT + 1)
         if len(data) > MAX_DOCUMENT:
@@ -139,7 +144,11 @@ class Source:
         try:
             return self._value("file", recode(data))
         except ValueError as error:
-            raise FormatError(f"{title} is not valid JSON: {_short(error)}") from error
+            value = _salvaged(recode(data))
+            if not value:
+                raise FormatError(f"{title} is not valid JSON: {_short(error)}") from error
+            self.problem("file", f"breaks off or is damaged ({_short(error)}): read as far as it goes")
+            return value
 
     def choose(self, found: int) -> int:
         """The wanted one of `found` conversations. Where the caller did not choose, says there are more."""
@@ -196,6 +205,14 @@ def loads(data: bytes) -> Any:
     if data.count(b"[") + data.count(b"{") > DEEPEST and too_deep(value):
         raise ValueError("nested too deeply")
     return value
+
+
+def _salvaged(data: bytes) -> Any:
+    """What a document that breaks off somewhere holds up to there; None if that is nothing."""
+    try:
+        return partial_json(data.decode("utf-8", "replace"))
+    except ValueError:
+        return None
 
 
 def too_deep(value: Any) -> bool:

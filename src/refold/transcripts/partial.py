@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{},:]', re.DOTALL)
+_DEEPEST = 200
 _CLOSERS = {"{": "}", "[": "]"}
 _DEPTH = 200
 
@@ -32,6 +33,8 @@ def _last_safe(text: str) -> tuple[int, str]:
         mark = token.group()
         if mark in _CLOSERS:
             stack.append(_CLOSERS[mark])
+            if len(stack) > _DEEPEST:
+                raise ValueError("nested too deeply")
             if len(stack) > _DEPTH:
                 break
             cut, closers = token.end(), "".join(reversed(stack))
