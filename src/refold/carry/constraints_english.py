@@ -45,12 +45,13 @@ _NOT_A_COMMAND = (
 )
 _PAST = r"(?!\w+ed\b|saw|got|had|was|were|did|made|went|came|found|ran|knew|thought|said|took|gave|wrote|heard|met|been|mind|seen|done|seems?\b|works?\b|happens?\b|gets?\b|has\b)"
 _CONVENTION = r"(?:use|commit|push|write|import|allow|mock|ship|store|log|put|add|do|accept|deploy|touch|edit|name|prefer|target|support|merge|squash|rebase|throw|return|hard-?code|mix|release|pin|go|run|work|call|indent|format|document|test|review|expose)"
+_DONE = r"(?:been|\w+ed|run|hit|left|set|put|cut|gone|come|got\w*|broken|lost|forgotten|done|made|had|taken|seen|written|sent|crept|slipped|fallen|happened|become|begun|chosen|given|grown|hidden|kept|read|said|shut|slept|told|thrown|won)\b"
 _UNLIKELY = r"(?:fine|ok|okay|good|ready|enough|easy|possible|able|working|fixed|done|there|quick|straightforward|simple|safe|fast|trivial|obvious|back|gone|sufficient|correct|right|hard|difficult|a problem|an issue|too|interesting|helpful|relevant|similar|pretty|better|close|around|roughly|about|in there|somewhere|available|clear|noted|happening|coming|caused|due|related|because|something|some|a bug|wrong|broken|missing|stale|confus\w*|kidding|joking|mistaken|tired|nice|great|cool|real|one of|the (?:reason|cause|problem|culprit|issue|case|one)|a (?:reason|mistake|bug|way|problem|simple|better|race|cach\w+|typo))\b"
 
 Row: TypeAlias = tuple[Sort, float, str]
 _ENGLISH: tuple[Row, ...] = (
     # Absolute wording.
-    ("forbid", 1.0, r"\bunder no circumstances?\b|\bon no account\b|\bin no (?:case|event)\b|\bno matter what\b|\bat all costs\b|\bno exceptions\b|\bnon-?negotiable\b"),
+    ("forbid", 1.0, r"\bunder (?:no|any) (?:circumstances?|conditions?)\b|\bat no (?:point|time)\b|\bby no means should\b|\bnot (?:negotiable|up for (?:debate|discussion))\b|\bthe last thing i want\b|\bon no account\b|\bin no (?:case|event)\b|\bno matter what\b|\bat all costs\b|\bno exceptions\b|\bnon-?negotiable\b"),
     ("forbid", 1.0, r"\b(?:must|shall|should|may|are to|is to|has to|have to|need to|needs to)\s+(?:absolutely\s+)?(?:never|not\s+ever)\b"),
     ("forbid", 1.0, rf"{_START}(?:absolutely\s+)?never(?:,?\s+ever|\s+again)?,?\s+{_PAST}{_DO}\b"),
     ("forbid", 1.0, r"\b(?:must|shall)\s*(?:not|n't)\b(?! have)|\bmustnt\b"),
@@ -69,10 +70,22 @@ _ENGLISH: tuple[Row, ...] = (
     ("forbid", 0.8, rf"(?:^|[,;:(.!—–]\s*|\s-+\s|\b(?:and|but|please|also|absolutely|again|seriously|so|plus|omfg|really|ok|okay|btw|allow|with absolutely)\s+)no\s+(?:(?:new|more|extra|other|additional|external|third[- ]party|further|fucking|unnecessary|custom|global|inline|magic|hidden|hard-?coded|unrelated|breaking|raw|direct|fancy|such|any)\s+)*(?!one\b|idea|problem|worries|need|way\b|matter|longer|luck|doubt|wonder|clue|thanks|thank|rush|hurry|it\b|that|this|i\b|i'|we\b|you|he\b|she\b|they|the\b|there|but\b|and\b|not\b|sorry|wait|can\b|is\b|was\b|do\b|don|never|just\b|please|of\b|if\b|so\b|because|what|why|how\b|sure|big deal|harm|my\b|its?\b|in\b|on\b|for\b|let|use\b|good|offen[cs]e|surprise|pressure|joke|comment\b|difference|success|response|result|effect|change\b)[\w/.+#'-]+(?:\s+(?!is\b|are\b|was\b|were\b|works?\b|happens?\b|found\b|shows?\b|exists?\b|came\b|got\b|seems?\b|appears?\b|returned\b|matche?s?\b|has\b|have\b|had\b|did\b|does\b|could\b|can\b|yet\b|so far\b)[\w/.+#'-]+){{0,14}}\s*(?:[.!,;:)—–]|$)"),
     ("forbid", 0.8, r"\b(?:there )?(?:must|should|shall|can|may) be (?:absolutely )?(?:no|zero)\b|\bzero (?:new )?(?:dependencies|warnings|tolerance|downtime)\b(?! (?:is|was))|\bnot (?:a single|even one)\b"),
     ("forbid", 0.75, rf"{_START}(?:let'?s|lets) (?:not|never|avoid|skip)\b|\b(?:would|could) you (?:please )?(?:not|stop|avoid)\b|{_START}not (?:the|in|on|under|with|to|for) \w+[^?]{{0,40}}!$|{_START}not to \w+"),
+    ("forbid", 0.85, rf"{_START}(?:please )?(?:make|use|add|introduce|take|accept|allow|create|write|include|send|show|install|leave|have)\s+no\s+(?!more sense|sense|difference)[\w-]+"),
+    ("forbid", 0.85, r"(?<![\w'])(?!(?:i|it|this|that|they|there)\b)[\w-]+ may not\b(?! (?:be (?:able|necessary|needed|the|a)\b|have|work|need|know|want|exist|see|like|even|always|matter))"),
+    ("forbid", 0.85, r",\s*(?:but |and )?never (?:in|to|on|with|from|via|by|the|as|through|for|at|into|inside|directly|without)\b|\bnowhere else\b|\bnothing but\b(?! (?:trouble|problems|issues))|\b(?:is|are) not to\b"),
+    ("forbid", 0.8, r"\b(?:forbids?|prohibits?|disallows?|does not (?:allow|permit)|doesn't (?:allow|permit)|do(?:es)? not accept|won't accept)\b(?! me\b)|\b(?:policy|style ?guide|law|rules?|clients?|customers?|legal|compliance|contract|management|security team) (?:requires?|demands?|insists?|mandates?)\b"),
     # Requirements.
-    ("require", 0.9, rf"\bmust\b(?!-)(?! (?:have (?:been|\w+ed|gone|come|got\w*|broken|changed|missed|lost|forgotten|done|made)\b|'ve|admit|confess|say\b|be {_UNLIKELY}))"),
+    ("require", 0.85, r"^(?:hard |strict |golden |ground |general |one |another |first |last )?(?:rule|constraint|requirement|restriction|policy|important|reminder|caution|convention|guideline|note|must|condition)s?(?: (?:number |no\.? ?|#)?\w+)?\s*(?::|—|–| -+ )\s*\S"),
+    ("require", 0.85, r"\b(?:my|our|the|one|only|hard|main|another|key|first|last|a) (?:\w+ )?(?:requirement|constraint|condition|rule|restriction|limitation|policy|ask)s? (?:here )?(?:is|are|says|remains|that)\b(?! (?:why|what|unclear|wrong|broken|gone|lifted|over))"),
+    ("require", 0.85, r"^only (?:the |our |my |an? )?[\w' -]{2,40} (?:may|can|should|is allowed|are allowed|must|shall|has|have)\b(?! (?:be seen|see|reproduce))"),
+    ("require", 0.7, r"^(?:\w[\w .'/-]{1,40}), not [\w .'/-]{2,40}[.!]?$|^[\w -]{3,30} over [\w -]{3,30}[.!]?$"),
+    ("require", 0.75, r"\bi (?:need|want|expect|require|would like|'d like) (?:the|this|it|them|everything|all|every|any|your|each|my|these|those|no|both)\b[^.?!]{0,50} to (?:be|stay|remain|run|fit|have|use|look|support|keep|only|never|not|always|follow|match|compile|pass)\b"),
+    ("require", 0.75, r"\b(?:stays?|remains?|is kept) (?:as[- ]is|as it is|unchanged|untouched|the same|where it|in place|private|compatible|off|on\b(?= python| version| the))|\b(?:goes|go|belongs?|lives?) (?:only |exclusively )(?:in|into|to|under|inside|on|below)\b|\b(?:everything|all \w+|comments|docs) in (?:english|chinese|german|french|spanish|japanese)\b"),
+    ("require", 0.75, rf"{_START}(?:instead of|rather than) \w+ing\b[^.?!]{{1,80}},\s*{_DO}\b"),
+    ("require", 0.9, rf"(?<!\bi )(?<!it )(?<!that )(?<!this )(?<!there )(?<!he )(?<!she )(?<!something )\bmust\b(?!-)(?! (?:have {_DONE}|'ve|admit|confess|say\b|be {_UNLIKELY}))"),
+    ("require", 0.9, rf"\b(?:it|that|this|there|they) must\b(?! (?:have {_DONE}|'ve|be (?:an?|the|my|our|your|his|some|because|due|that|in the|{_UNLIKELY})))"),
     ("require", 0.9, rf"{_START}(?:you\s+)?always\s+{_PAST}(?!\w+ing\b|the same|been|a\b|an\b|happ)[a-z]+|\b(?:you|please|should|to|will|must|and|shall)\s+always\s+{_PAST}{_DO}\b"),
-    ("require", 0.85, rf"{_START}only\s+(?:ever\s+)?{_DO}\b(?!s|ed)|\buse only\b|\b(?:only|solely|exclusively) (?:use|with the|from the standard|ever|the std|if i|when i|after i|once i)\b|{_START}{_DO}\b[^.?!]{{0,80}}\b(?:only|exclusively)\b(?! (?:happen|work|fail|see|get|show|one\b|thing|problem|a |the (?:first|last)))"),
+    ("require", 0.85, rf"{_START}only\s+(?:ever\s+)?{_DO}\b(?!s|ed)|\buse only\b|\b(?:only|solely|exclusively) (?:use|with the|from the standard|ever|the std|if i|when i|after i|once i)\b|{_START}{_DO}\b(?:(?!\b(?:that|which|who|where|returns?|returning|containing|shows?)\b)[^.?!]){{0,80}}\b(?:only|exclusively)\b(?! (?:happen|work|fail|see|get|show|one\b|thing|problem|a |the (?:first|last)))"),
     ("require", 0.85, r"^(?:[\w.+#/-]+\s+){1,5}only(?:,?\s+(?:please|here|for .{1,40}|no .{1,40}))?[.!]?$"),
     ("require", 0.85, rf"{_START}(?:please\s+)?(?:make (?:very |absolutely |double )?(?:sure|certain)|ensure|be (?:very |absolutely )?(?:sure|certain)|see to it|guarantee|take care|remember (?:to|that|not)|keep in mind|bear in mind|be (?:extra |very |really )?careful|be mindful|mind you|pay attention|watch out|double[- ]check)\b"),
     ("require", 0.8, r"\b(?:make|making) sure (?:that |to |not |you |it |all |the |every |nothing |no )"),
@@ -83,7 +96,7 @@ _ENGLISH: tuple[Row, ...] = (
     ("require", 0.8, rf"{_START}follow\s+[^.?!]{{0,60}}\b(?:styles?|conventions?|guidelines?|guides?|patterns?|rules?|standards?|spec\w*|pep|formats?|practices?|structure|naming|commits|layout|tdd|principles?|semver)\b"),
     ("require", 0.85, r"\b(?:is|are|it'?s|be)\s+(?:a must|mandatory|obligatory|compulsory|required|(?:absolutely |very |really |super |extremely )?(?:essential|imperative|vital|crucial|critical|paramount|important|necessary) (?:that|to|you|we))\b(?! (?:know|understand|note))"),
     ("require", 0.8, rf"\byou(?:'ll)? (?:really |also |absolutely )?(?:need to|have to|are to|'re to|are required to|are expected to|are supposed to|ought to|shall|had better|better)\b(?! (?:be kidding|see (?:this|it)|understand|know|admit|excuse|be able))|\byou'd better\b"),
-    ("require", 0.75, rf"\b(?:everything|all|every|each|any|new|existing|public|[a-z]\w+s|code|output|tests?|docs?|responses?|answers?|the \w+(?: \w+)?(?: \w+)?|it|this|that|they|these|those)\s+(?:needs? to|has to|have to|ha(?:s|ve) got to)\s+(?:be|stay|remain|pass|work|support|run|fit|go|use|follow|live|match|handle|include|contain|return|have|compile|build|come|keep|respect|look|read|cover|survive|push|allow)\b(?! {_UNLIKELY})"),
+    ("require", 0.75, rf"(?<![\w'])(?!(?:i|we|he|she|who|not|to|might|may|will|would|did|does|do|don't|doesn't|didn't|won't|really|still|just|only|also|probably|you|users?|people|customers?)\b)[a-z_][\w'-]*\s+(?:all |also |both |always |still )?(?:needs? to|has to|have to|ha(?:s|ve) got to)\s+(?:be|stay|remain|pass|work|support|run|fit|go|use|follow|live|match|handle|include|contain|return|have|compile|build|come|keep|respect|look|read|cover|survive|push|allow|never|not|always|only)\b(?! {_UNLIKELY})"),
     ("require", 0.7, r"\bwe (?:need|have|want|ought) to (?:keep|stay|support|preserve|maintain|remain|comply|respect|avoid|make sure|ensure|stick|be (?:careful|compatible|able to)|use only|only|always|never|not)\b"),
     ("require", 0.75, rf"\byou should(?:n't| not)?\b(?! (?:see|find|get|be able|notice|have|know|now|already|also (?:see|find|have)|probably (?:see|find|have)|be {_UNLIKELY}))"),
     ("forbid", 0.8, rf"\b(?:should not|shouldn't|shouldnt|ought not)\b(?! (?:be {_UNLIKELY}|take (?:long|more|too)|matter|have\b|cause any (?:problem|issue|trouble)))"),
@@ -98,9 +111,9 @@ _ENGLISH: tuple[Row, ...] = (
     ("prefer", 0.6, r"\b(?:i|we|my team|our team|the team)(?:'d| would)? (?:strongly |really |generally |usually |much |kinda |also |definitely |still |always |personally |greatly |very much )?(?:prefer|rather|insist|favou?r|lean towards?)\b(?! not to (?:say|answer))|\b(?:my|our) (?:strong |personal |general )?preference\b|\bpreferably\b|\bideally\b(?! (?:it|this) would have)"),
     ("prefer", 0.6, rf"{_START}(?:please )?(?:prefer|favou?r|lean towards?|try (?:not to|to (?:avoid|keep|use|stick|not|minimi[sz]e|stay|reuse|limit)|and keep)|aim (?:for|to keep|at)|strive|go easy|minimi[sz]e)\b"),
     ("prefer", 0.6, rf"\bi(?:'d| would)? (?:really |also |definitely |only |just |actually )?(?:want|like|need|love|appreciate|expect)(?: it if)? (?:you |it |them |everything |all [\w ]{{1,30}}|the [\w ]{{1,40}}|every [\w ]{{1,30}}|only |this )?(?:to |if )?(?:only|always|never|keep|kept|use|stick|avoid|not\b|no\b|be (?:written|kept|in\b|consistent|typed)|stay|remain|in (?:english|chinese)|didn't|don't|untouched|e2e|minimal|as few|as little)\b"),
-    ("prefer", 0.65, r"\b(?:i|we)(?:'d| would)? (?:only|just) (?:ever )?(?:want|accept|need|allow|support|use|merge|ship)\b|\bi (?:expect|require|insist|demand)\b(?! (?:that )?(?:it|this) (?:to (?:work|be)|will))"),
+    ("prefer", 0.65, r"\b(?:i|we)(?:'d| would)? (?:only|just) (?:ever )?(?:want|accept|need|allow|support|use|merge|ship)\b(?! to (?:know|see|ask|understand|check|confirm|test|try|say|add|point))|\bi (?:expect|require|insist|demand)\b(?! (?:that )?(?:it|this) (?:to (?:work|be)|will))"),
     ("prefer", 0.65, rf"\b(?:we|our team|the team|this (?:project|repo|codebase|team|company)|our (?:project|repo|codebase|company)|the (?:project|repo|codebase)|in this (?:project|repo|codebase),? we) (?:never|always|only|don't|do not|strictly|exclusively|generally|do n't)(?: ever)? {_CONVENTION}s?\b(?! (?:it (?:yet|anymore)|to (?:get|see|fail)))"),
-    ("prefer", 0.65, rf"{_START}(?:use|write|call|pick|choose|go with|run|import|put|return|throw|raise|make|have|name|store|format|do|build|test|sort|log|handle|implement|say|take|create|add|apply|work|place|indent|speak|commit|install|read|show|send|fetch|type|declare|define|pass)\b[^.?!]{{1,90}}?(?:\binstead of\b|\brather than\b|\binstead\b|\bover\b|,? (?:and )?not\b(?! (?:sure|only|just))|\bonly\b|\bexclusively\b|\bas a last resort\b)"),
+    ("prefer", 0.65, rf"{_START}(?:use|write|call|pick|choose|go with|run|import|put|return|throw|raise|make|have|name|store|format|do|build|test|sort|log|handle|implement|say|take|create|add|apply|work|place|indent|speak|commit|install|read|show|send|fetch|type|declare|define|pass)\b(?:(?!\b(?:that|which|who|where|returns?|returning|containing|shows?)\b)[^.?!]){{1,90}}?(?:\binstead of\b|\brather than\b|\binstead\b|\bover\b|,? (?:and )?not\b(?! (?:sure|only|just))|\bonly\b|\bexclusively\b|\bas a last resort\b)"),
     ("prefer", 0.65, rf"{_START}use\b[^.?!]{{1,70}}\b(?:for (?:all|every|any|each|new|everything|indent\w*|format\w*|nam\w+|commits?|commit messages|messages|logg?\w*|tests?|testing|dates?|times?\w*|dependenc\w+|package\w*|comments?|doc\w*|config\w*|styling|styles|imports?|strings?|money|errors?|ids?|variables?|functions?|classes|constants|the (?:tests?|commits?|docs?|database|api|ui)|anything|math|http|dates|branch\w*|quot\w+|state|secrets|async\w*)|everywhere|throughout|across|wherever|whenever|consistently|in all|in every|at all)\b"),
     ("prefer", 0.65, rf"{_START}(?:please )?use\s+(?:(?:the|our|my)\s+)?(?:existing|same|strict|standard|tabs?|spaces?|\d[- ]space|four[- ]space|two[- ]space|type hints|british|american|metric|single quotes|double quotes|python ?\d|node ?\d|utc|iso|camel ?case|snake_?case|kebab|pascal|early returns|semantic|conventional|plain|vanilla|async|immutable|functional|relative|absolute|fully qualified|parameteri[sz]ed|prepared|utf-?8|lf\b|named|explicit)\b"),
     ("require", 0.7, rf"{_START}(?:please |always |only )?(?:reply|respond|answer|write|speak|talk|communicate|comment|document|explain|report|summari[sz]e)(?: to me| back| everything| the \w+| all \w+| your \w+)? (?:only )?(?:in|with)\s+(?:english|chinese|german|french|spanish|japanese|korean|italian|portuguese|russian|dutch|plain|simple|markdown|json|yaml|mandarin|bullet\w*|british|american|one|a single|short|full)\b"),
@@ -111,10 +124,11 @@ _ENGLISH: tuple[Row, ...] = (
 )  # fmt: skip
 
 _QUESTION = re.compile(
-    r"^(?:(?:so|and|but|ok|okay|hmm+|wait|well|btw|also|hey|hi|then|or|now|sorry|actually|quick question)[,:]?\s+){0,3}"
-    r"(?:why|what|how|when|where|who|which|whose|is|are|am|was|were|do|does|did|don't you|doesn't|didn't|isn't|aren't"
-    r"|should|shouldn't|must (?:i|we|it|the)|may (?:i|we)|can (?:i|we|it|the|someone|this)|could (?:i|we|it)|have you|has|had"
-    r"|will (?:it|this|that|the|we|i)|would (?:it|this|that|we|i)|any (?:idea|chance|reason))\b"
+    r"^(?:(?:so+|and|but|ok|okay|hmm+|wait|well|btw|also|hey|hi|then|or|now|sorry|actually|quick question)[,:]?\s+){0,3}"
+    r"(?:(?:why|what|what's|how|where|who|which|whose)\b|when (?:will|do|does|did|is|are|should|can)\b|any (?:idea|chance|reason)\b"
+    r"|do (?:i|we|you|u|they|people|users|these|those)\b|(?:is|are|am|was|were|does|did|don't|doesn't|didn't|isn't|aren't|wasn't|should|shouldn't|must|may|can|can't|could|couldn't"
+    r"|have|haven't|has|had|will|won't|would|wouldn't) (?:i|we|you|u|it|he|she|they|the|this|that|these|those|there|an?|my|our|your"
+    r"|anyone|someone|any|both|people|users)\b)"
 )
 _POLITE = re.compile(
     r"\b(?:can|could|would|will) (?:you|we|u)\b(?: guys)?(?: please| kindly| maybe)?(?: (?:also|just|try to|mind))?[^?]{0,120}?"
@@ -122,9 +136,9 @@ _POLITE = re.compile(
     r"|stop \w+ing|prefer|without \w+ing|instead of|rather than)\b"
 )
 _REPORTED = re.compile(
-    r"\b(?:says?|said|complain\w*|claim\w*|told me|tells me|mention\w*|states?|stated|warn\w*|reads|insists|suggest\w*|recommend\w*"
+    r"\b(?:says?|said|complain\w*|claim\w*|told me|tells me|mention\w*|states?|stated|warns?|warned|reads|insists|suggest\w*|recommend\w*"
     r"|according to|wondering|wonder|asks?|asked|heard|thought|assumed|guess|suppose|was (?:told|supposed)|were (?:told|supposed)"
-    r"|used to|documented|apparently|supposedly|think|looks like|seems?|turns out)\b"
+    r"|used to|documented|apparently|supposedly|think|looks like|seems?|turns out|(?:checks|validates|verifies|tests|ensures|explains|describes|says) (?:that|whether|if|why|how))\b"
 )
 _FIRST_PERSON = re.compile(
     r"\b(?:i|we)(?:'ve| have| already| just)?\s+(?:said|told you|asked you|mentioned|repeat|say|ask|insist|warned)|\bas i\b|\bi'?m telling"
@@ -136,10 +150,10 @@ _TELLING = re.compile(
     r"|customers?|both|sometimes|tests?|most|several|many|one of|looks like|seems|turns out|yesterday|last|when i|when we)\b"
 )
 _BUG = re.compile(
-    r"\bshould\b[^.?!]{1,80}\b(?:but|yet|however|instead)\b[^.?!]{0,20}\b(?:it|is|are|it's|does|doesn't|do|don't|returns?|gives?|shows?|got|gets?|see|currently|now|they|i|throws?|fails?|crash\w*|prints?)\b"
+    r"\bshould\b[^.?!]{1,80}\b(?:but|yet|however|instead)\b[^.?!]{0,20}\b(?:it|is|are|it's|does|doesn't|do|don't|returns?|gives?|shows?|got|gets?|see|currently|now|they|i|throws?|fails?|crash\w*|prints?|nothing|no|none|never|was|were|did|didn't)\b|\bshould\b[^.?!]{0,60}\bnow[.!]?$"
 )
 _SUBORDINATE = re.compile(
-    r"\b(?:if|because|since|whether|although|though|even though|even if|in case|so that|wondering|when|why|how)\b[^,;]{0,160}?(?=,|;|$)"
+    r"(?<!it )(?<!only )(?<!me )(?<!first )(?<!especially )(?<!even )\b(?:if|because|since|whether|although|though|even though|even if|in case|so that|wondering|when|why|how)\b[^,;]{0,160}?(?=,|;|$)"
 )
 _ELLIPTIC = re.compile(r"(?:^|[,;]\s*)(?:and|but|so|or)\s+$|\b(?:and|but|or|so)\s*$")
 _TABLE = tuple((sort, strength, re.compile(pattern)) for sort, strength, pattern in _ENGLISH)
@@ -180,7 +194,7 @@ def _tagged(text: str) -> Verdict | None:
 
 def _reported(text: str, at: int) -> bool:
     """Somebody else's words: `the linter says you must …`. One's own count: `as I said, never …`."""
-    before = text[max(0, at - 120) : at]
+    before = re.split(r"\b(?:but|so|still|however|anyway)\b|;|—", text[max(0, at - 120) : at])[-1]
     return _REPORTED.search(before) is not None and _FIRST_PERSON.search(before + text[at : at + 20]) is None
 
 

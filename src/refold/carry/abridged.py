@@ -1,0 +1,232 @@
+"""Abridged history (A13–A16, R11): what was asked, done and answered, one group per user message.
+
+Two renderings of the same groups: the XML-like one of the `augment` design, measured in characters, and a
+compact one with recall keys, measured in tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from refold.carry.constraints_text import own_words
+from refold.carry.outcome import outcome
+from refold.carry.text import fit, middle, newest_within, one_line
+from refold.carry.tools import Names, actions
+from refold.carry.trail import shown_command
+from refold.entries import key
+from refold.messages import Assistant, Bash, Call, Message, Result, User
+from refold.protocols import TokenCounter
+from refold.session.toolnames import command_line, kind
+
+DEFAULT_BUDGET = 2000
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """The `abridged_history_params` of A2, by their own names."""
+
+    total_chars_limit: int = 10_000
+    user_message_chars_limit: int = 1_000
+    agent_response_chars_limit: int = 2_000
+    action_chars_limit: int = 200
+    num_files_modified_limit: int = 10
+    num_files_created_limit: int = 10
+    num_files_deleted_limit: int = 10
+    num_files_viewed_limit: int = 10
+    num_terminal_commands_limit: int = 10
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A user message and everything up to the next one. Lists are in order and without repetitions."""
+
+    entry_id: str = ""
+    last_id: str = ""
+    user: str = ""
+    modified: tuple[str, ...] = ()
+    created: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    viewed: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    failed: int = 0
+    """How many calls ended in an error."""
+    response: str = ""
+    """The agent's final text."""
+    state: str = ""
+    """Where there is none: `agent_was_interrupted` or `agent_continues`."""
+
+
+def groups(
+    sources: Iterable[tuple[str, Message]], *, continues: bool = True, names: Names | None = None
+) -> tuple[Group, ...]:
+    """The groups of a stretch of the log. `continues`: the agent is still at work where it ends, so a last
+    group without final text was not interrupted."""
+    found: list[Group] = []
+    open_group: _Open | None = None
+    known: set[str] = set()
+    for entry_id, message in sources:
+        if isinstance(message, User):
+            if open_group:
+                found.append(open_group.close("agent_was_interrupted"))
+            open_group = _Open(entry_id, message.text, known, names)
+        elif open_group is None:
+            open_group = _Open(entry_id, "", known, names)
+        if open_group and not isinstance(message, User):
+            open_group.take(entry_id, message)
+    if open_group:
+        found.append(open_group.close("agent_continues" if continues else "agent_was_interrupted"))
+    return tuple(found)
+
+
+class _Open:
+    """A group that is still being read."""
+
+    def __init__(self, entry_id: str, user: str, known: set[str], names: Names | None) -> None:
+        self.entry_id, self.last_id, self.user = entry_id, entry_id, user
+        self.known, self.names = known, names
+        self.lists: dict[str, dict[str, None]] = {
+            name: {} for name in ("modified", "created", "deleted", "viewed", "commands")
+        }
+        self.calls: dict[str, Call] = {}
+        self.response = ""
+        self.acted = False
+        self.failed = 0
+
+    def take(self, entry_id: str, message: Message) -> None:
+        self.last_id = entry_id
+        if isinstance(message, Assistant):
+            self.acted = True
+            self.response = "" if message.calls else message.text.strip()
+            for call in message.calls:
+                self.calls[call.id] = call
+        elif isinstance(message, Result):
+            call = self.calls.pop(message.call_id, None)
+            if call is not None:
+                self._ended(call, failed=outcome(message).ok is False)
+        elif isinstance(message, Bash):
+            self._ended(Call("", "bash", {"command": message.command}), failed=bool(message.exit_code))
+
+    def close(self, state: str) -> Group:
+        for call in self.calls.values():
+            self._ended(call, failed=False)
+        done = {name: tuple(items) for name, items in self.lists.items()}
+        state = "" if self.response or not (self.acted or state == "agent_was_interrupted") else state
+        return Group(
+            entry_id=self.entry_id, last_id=self.last_id, user=self.user, response=self.response,
+            state=state, failed=self.failed, **done,
+        )  # fmt: skip
+
+    def _ended(self, call: Call, *, failed: bool) -> None:
+        self.failed += failed
+        runs = kind(call.name, self.names) == "bash"
+        if runs:
+            line = shown_command(call) or one_line(command_line(call), 60)
+            self._put("commands", line)
+        if failed and not runs:
+            return
+        for action in actions(call, names=self.names):
+            known = action.path in self.known
+            verb = action.verb if action.verb != "write" else ("modify" if known else "create")
+            self._put(_LISTS[verb], action.path)
+            (self.known.discard if verb == "delete" else self.known.add)(action.path)
+
+    def _put(self, name: str, item: str) -> None:
+        items = self.lists[name]
+        items.pop(item, None)
+        items[item] = None
+
+
+_LISTS = {"view": "viewed", "modify": "modified", "create": "created", "delete": "deleted"}
+_SECTIONS = (
+    ("files_modified", "modified"), ("files_created", "created"), ("files_deleted", "deleted"),
+    ("files_viewed", "viewed"), ("terminal_commands", "commands"),
+)  # fmt: skip
+_OWN_TAGS = re.compile(
+    r"<(?=/?(?:user|agent_\w{1,20}|files_\w{1,10}|terminal_commands|supervisor|abridged_history|summary)\b)"
+)
+
+
+def xml(found: Sequence[Group], limits: Limits | None = None) -> str:
+    """Augment's rendering (A13), newest groups within the limits (A14, A15), in order."""
+    limits = limits or Limits()
+    blocks = [block(group, limits) for group in found]
+    total = limits.total_chars_limit
+    count = newest_within(blocks, total, len)
+    if blocks and not count:
+        return middle(blocks[-1], total)
+    return "\n".join(blocks[len(blocks) - count :])
+
+
+def block(group: Group, limits: Limits) -> str:
+    """One group as XML-like text. Its own texts cannot close a tag of ours."""
+    rows: list[str] = []
+    if group.user:
+        rows += ["<user>", _inside(group.user, limits.user_message_chars_limit), "</user>"]
+    done = [row for tag, name in _SECTIONS for row in _section(tag, getattr(group, name), limits)]
+    if done:
+        rows += ["<agent_actions>", *done, "</agent_actions>"]
+    if group.response:
+        rows += [
+            "<agent_response>",
+            _inside(group.response, limits.agent_response_chars_limit),
+            "</agent_response>",
+        ]
+    elif group.state:
+        rows.append(f"<{group.state}/>")
+    return "\n".join(rows)
+
+
+def _section(tag: str, items: Sequence[str], limits: Limits) -> list[str]:
+    """A list with its newest items; empty sections are left out."""
+    count = getattr(limits, f"num_{tag}_limit")
+    kept = items[-count:] if count > 0 else ()
+    inside = [_inside(item, limits.action_chars_limit) for item in kept]
+    return [f"<{tag}>", *inside, f"</{tag}>"] if inside else []
+
+
+def _inside(text: str, limit: int) -> str:
+    return middle(_OWN_TAGS.sub("‹", text), limit)
+
+
+def compact(found: Sequence[Group], budget: int, counter: TokenCounter) -> str:
+    """One short block per turn (R11): asked, done, how it ended, and the key that recalls it. As many of the
+    newest as fit, in order; the newest five in more detail."""
+    blocks = [line(group, generous=len(found) - index <= 5) for index, group in enumerate(found)]
+    count = newest_within(blocks, budget, lambda text: counter.text(text) + 1)
+    if blocks and not count:
+        return fit(blocks[-1], budget, counter)
+    return "\n".join(blocks[len(blocks) - count :])
+
+
+def line(group: Group, *, generous: bool = False) -> str:
+    """A turn in up to three lines."""
+    scale = 2 if generous else 1
+    own = own_words(group.user).strip() or group.user
+    rows = [f"[{key(group.entry_id)}] {one_line(own, 140 * scale) or '(no user message)'}"]
+    done = "; ".join(
+        filter(None, (_done(group, name, scale) for name in ("created", "modified", "deleted", "commands")))
+    )
+    if done:
+        rows.append(f"  did: {done}")
+    if group.response:
+        rows.append(f"  ended: {one_line(group.response, 140 * scale)}")
+    elif group.state:
+        rows.append("  ended: " + ("interrupted" if "interrupted" in group.state else "still at work"))
+    return "\n".join(rows)
+
+
+_VERBS: dict[str, tuple[str, Callable[[str], str]]] = {
+    "created": ("created ", str),
+    "modified": ("changed ", str),
+    "deleted": ("deleted ", str),
+    "commands": ("ran ", lambda command: f"`{one_line(command, 60)}`"),
+}
+
+
+def _done(group: Group, name: str, scale: int) -> str:
+    items: tuple[str, ...] = getattr(group, name)
+    verb, show = _VERBS[name]
+    kept = items[-3 * scale :]
+    more = f" (+{len(items) - len(kept)})" if len(items) > len(kept) else ""
+    return f"{verb}{', '.join(show(item) for item in kept)}{more}" if kept else ""
