@@ -91,7 +91,7 @@ _END = re.compile(
     r"[.!?…](?=[\s\"'”’)\]]|$)[\"'”’)\]]*|[。！？；]+[”」』]?|\n+|;(?=\s)|(?<=[\u4e00-\u9fff])[!?;](?=\S)"
 )
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|incl|resp|Mr|Mrs|Dr|St|no|nr|fig|ca|a\.k\.a|w\.r\.t)|\b[A-Za-z])\.$",
+    r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|incl|resp|Mr|Mrs|Dr|St|no|nr|fig|ca|a\.k\.a|w\.r\.t)|(?<=\s)[A-HJ-Z])\.$",
     re.I,
 )
 _BULLET = re.compile(
