@@ -61,7 +61,7 @@ def is_overflow(
     usage: Usage | None = None,
     window: int | None = None,
 ) -> bool:
-    """The same for the parts of a reply: did it fail, or silently suffer, because the context was too long?"""
+    """The same for the parts of a reply: did it fail, or silently suffer, from too long a context?"""
     return in_reply(Assistant((), stop, error), usage, window) is not None
 
 

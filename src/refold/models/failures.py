@@ -64,7 +64,7 @@ def translate(name: str, error: Exception, secrets: Secrets) -> ModelError:
     status = _status(error)
     if sign := overflow.in_error(_with_status(status, text)):
         return Overflow(f"{name}: the request is larger than the model's window: {_short(text)}", sign.window)
-    if _NO_CREDIT.search(text):
+    if _NO_CREDIT.search(f"{text} {_kind(error)}"):
         return ModelUnavailable(f"{name}: the account has no credit left: {_short(text)}")
     if status in (401, 403):
         return ModelUnavailable(f"{name}: the key was not accepted: {_short(text)}")
