@@ -85,7 +85,7 @@ class JsonlStore:
         self._add(session, rows.of_entries(entries), after, together=True)
 
     def append_lines(self, session: str, lines: Sequence[bytes], *, after: str | None) -> None:
-        """A power failure in the middle may keep the first of them only: unreadable lines cannot be framed."""
+        """A power failure may keep only the first of them: unreadable lines cannot be framed."""
         flat = (line.replace(b"\n", b" ") for line in lines)
         self._add(session, rows.of_lines(flat), after, together=False)
 
