@@ -136,7 +136,7 @@ class Source:
                 self.problem(number, f"{type(value).__name__} where an object was expected: left out", line)
 
     def document(self) -> Any:
-        """The whole file as one JSON value, as far as it goes if it breaks off; `FormatError` if it is none."""
+        """The whole file as one JSON value, as far as it goes; `FormatError` if it is none."""
         title = self.name or "the file"
         data = self._stream.read(MAX_DOCUMENT + 1)
         if len(data) > MAX_DOCUMENT:

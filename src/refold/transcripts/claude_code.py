@@ -26,7 +26,7 @@ name = "claude-code"
 CLEARED = "[Old tool result content cleared]"
 """What the model sees in place of a result that a microcompaction took out."""
 
-_STOPS: dict[object, m.Stop] = {
+_STOPS: dict[str, m.Stop] = {
     "end_turn": "end",
     "stop_sequence": "end",
     "tool_use": "tool_use",
@@ -65,7 +65,7 @@ def read(source: Source) -> Loaded:
     ids: dict[str, Record] = {}
     for index, (line, raw) in enumerate(source.records()):
         id = named(raw.get("uuid"))
-        if id is None and raw.get("type") not in _PATH_KINDS:
+        if id is None and text(raw.get("type")) not in _PATH_KINDS:
             loose.append((index, line, raw))
             continue
         if id in ids:
@@ -228,8 +228,8 @@ class _Import:
         if reply.records[0].raw.get("isApiErrorMessage") is True:
             said = "\n".join(part.text for part in parts if isinstance(part, m.Text))
             return m.Assistant(parts, "error", said or "error")
-        reason = last.get("stop_reason")
-        return m.Assistant(parts, _STOPS.get(reason, "other") if named(reason) else None)
+        reason = text(last.get("stop_reason"))
+        return m.Assistant(parts, _STOPS.get(reason, "other") if reason else None)
 
     def _usage(self, reply: Reply) -> m.Usage | None:
         if reply.message_id and self.owners.get(reply.message_id) is not reply:

@@ -15,7 +15,17 @@ from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source, seconds
 from refold.transcripts.codex_items import injected, message_of, output_of, part_of, rebuilt, replacement
-from refold.transcripts.foreign import Builder, is_list, listing, mapping, text, usage, whole, without
+from refold.transcripts.foreign import (
+    Builder,
+    is_list,
+    is_object,
+    listing,
+    mapping,
+    text,
+    usage,
+    whole,
+    without,
+)
 from refold.transcripts.foreign import name as named
 
 name = "codex"
@@ -34,7 +44,7 @@ _HIDDEN = frozenset({"ghost_snapshot", "other"})
 def detect(head: Head) -> float:
     best = 0.0
     for number, record in enumerate(head.records[:50]):
-        if record.get("type") in _WRAPPED and isinstance(record.get("payload"), dict):
+        if text(record.get("type")) in _WRAPPED and isinstance(record.get("payload"), dict):
             return 0.95
         if record.get("record_type") == "state":
             return 0.9
@@ -83,17 +93,17 @@ class _Import:
     # ── lines ───────────────────────────────────────────────────────────────────────────────────
 
     def record(self, index: int, line: int, raw: Record) -> None:
-        kind, payload, when = raw.get("type"), raw.get("payload"), seconds(raw.get("timestamp"))
-        if kind in _WRAPPED and isinstance(payload, dict):
-            self._wrapped(str(kind), mapping(raw["payload"]), index, line, when)
+        kind, payload, when = text(raw.get("type")), raw.get("payload"), seconds(raw.get("timestamp"))
+        if kind in _WRAPPED and is_object(payload):
+            self._wrapped(kind, mapping(payload), index, line, when)
         elif index < 0 and _is_header(raw):
             self.header = raw
         elif kind in _ITEMS:
             self._item(raw, index, line, when)
         else:
             if raw.get("record_type") != "state":
-                self.unknown[text(kind) or "without a type"] += 1
-            self.log.state(text(kind) or text(raw.get("record_type")) or "record", raw, index, time=when)
+                self.unknown[kind or "without a type"] += 1
+            self.log.state(kind or text(raw.get("record_type")) or "record", raw, index, time=when)
 
     def _wrapped(self, kind: str, payload: Record, index: int, line: int, when: float) -> None:
         if kind == "response_item":

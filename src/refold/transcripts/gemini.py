@@ -116,7 +116,7 @@ def _reply(log: Builder, raw: Record, index: int) -> None:
     )
     for call in calls:
         if call.get("result") is not None:
-            failed = call.get("status") in _FAILED
+            failed = text(call.get("status")) in _FAILED
             result = m.Result(text(call.get("id")), tuple(parts_of(call["result"])), None, failed)
             meta = without(call, _CALL_USED)
             log.say(result, index, id=call.get("id"), time=_time(call), meta=meta)
