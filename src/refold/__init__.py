@@ -1,0 +1,70 @@
+"""refold: long agent conversations, inside the window, with nothing lost.
+
+    from refold import Engine, Session, presets, messages as m
+
+Names are loaded when they are first used, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from refold import errors, messages, presets
+    from refold.engine import Engine
+    from refold.entries import Fold
+    from refold.compaction.plan import Failed, Plan, Reason
+    from refold.loop import run
+    from refold.opening import load, open
+    from refold.registry import model
+    from refold.session import Session, View
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Engine",
+    "Failed",
+    "Fold",
+    "Plan",
+    "Reason",
+    "Session",
+    "View",
+    "__version__",
+    "errors",
+    "load",
+    "messages",
+    "model",
+    "open",
+    "presets",
+    "run",
+]
+
+_HOMES = {
+    "Engine": "refold.engine",
+    "Failed": "refold.compaction.plan",
+    "Fold": "refold.entries",
+    "Plan": "refold.compaction.plan",
+    "Reason": "refold.compaction.plan",
+    "Session": "refold.session",
+    "View": "refold.session",
+    "load": "refold.opening",
+    "model": "refold.registry",
+    "open": "refold.opening",
+    "run": "refold.loop",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    elif name in ("errors", "messages", "presets"):
+        value = import_module(f"refold.{name}")
+    else:
+        raise AttributeError(f"module 'refold' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

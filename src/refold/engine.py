@@ -15,8 +15,9 @@ from refold.compaction.plan import Failed, Plan, Reason
 from refold.compaction.planning import make_plan
 from refold.compaction.preset import Preset
 from refold.compaction.situation import Situation
+from refold.compaction.triggers import failed_by_overflow
 from refold.errors import EntryNotFound, FoldError, OverflowAgain, SessionError
-from refold.messages import Assistant, Message
+from refold.messages import Assistant, content
 from refold.perform import perform
 from refold.protocols import Model, TokenCounter
 from refold.session import Projection, Session, View
@@ -84,15 +85,23 @@ class Engine:
         self, session: Session, *, system: str | None = None, tools: Sequence[Any] = (), **given: Any
     ) -> View:
         """The view for the next model call; folds first if it must."""
-        for _ in self.preset.stages if self.auto else ():
+        if _overflowed_twice(session, self.preset.window):
+            raise OverflowAgain
+        if self.auto:
+            await self.upkeep(session, system=system, tools=tools, **given)
             plan = self.plan(session, system=system, tools=tools, **given)
-            if isinstance(plan, Reason):
-                break
-            if plan.reason.code == "overflow" and _folded_for_overflow(session):
-                raise OverflowAgain
-            if not await self.apply(session, plan):
-                break
+            if isinstance(plan, Plan):
+                await self.apply(session, plan)
         return self.view(session, system=system, tools=tools)
+
+    async def upkeep(self, session: Session, **given: Any) -> None:
+        """Only the housekeeping of the design: what it does as turns end, whatever the size of the view."""
+        for stage in self.preset.stages:
+            if not stage.upkeep:
+                continue
+            plan = make_plan(self.preset, self.situation(session, **given), upkeep_only=True)
+            if isinstance(plan, Reason) or not await self.apply(session, plan):
+                return
 
     async def apply(self, session: Session, plan: Plan) -> e.Fold | Failed:
         """Perform a plan. A bad answer, an error or a time-out tries the next rung and, at the end, gives
@@ -101,9 +110,9 @@ class Engine:
 
     def observe(self, session: Session, raw: Any) -> Assistant:
         """Append a reply, its usage included. Takes an SDK object, a dict or a message."""
-        reply = parse_reply(raw)
-        session.append(reply.message, usage=reply.usage, model=reply.model)
-        return reply.message
+        message, usage, model = parse_reply(raw)
+        session.append(message, usage=usage, model=model)
+        return message
 
     # ── unfolding ───────────────────────────────────────────────────────────────────────────────
 
@@ -134,7 +143,7 @@ class Engine:
         return mark
 
     def pin(self, session: Session, id: str) -> e.Pin:
-        """Keep an entry verbatim in every later fold. One that is folded already is shown again at the end."""
+        """Keep an entry verbatim in every later fold; one that is folded already is shown again."""
         entry = _find(session, id)
         message = said_by(entry)
         if message is None:
@@ -142,7 +151,8 @@ class Engine:
         mark = session.make(e.Pin, target=entry.id)
         new: list[e.AnyEntry] = [mark]
         if not self._is_shown(session, entry.id):
-            new.append(session.make(e.Note, content=_pinned_text(entry, message), kind="pinned"))
+            text = f"[Pinned, from earlier in this conversation (key {e.key(entry.id)}):]\n{message.text}"
+            new.append(session.make(e.Note, content=content(text), kind="pinned"))
         session.extend(new)
         return mark
 
@@ -174,18 +184,16 @@ def _must_be_fold(session: Session, id: str) -> None:
         raise FoldError(f"{id!r} is not a fold")
 
 
-def _pinned_text(entry: e.Entry, message: Message) -> Any:
-    from refold.messages import content
-
-    return content(f"[Pinned, from earlier in this conversation (key {e.key(entry.id)}):]\n{message.text}")
-
-
-def _folded_for_overflow(session: Session) -> bool:
-    """Was the context folded for an overflow, with no successful reply since?"""
+def _overflowed_twice(session: Session, window: int) -> bool:
+    """Did the provider refuse the context twice, with no good reply in between and no fold since?"""
+    refused = 0
     for entry in reversed(session.path):
-        if isinstance(entry, e.Fold):
-            return entry.reason.startswith("overflow:")
+        if isinstance(entry, e.Fold) and not refused:
+            return False
         if isinstance(entry, e.MessageEntry) and isinstance(entry.message, Assistant):
-            if entry.message.stop != "error":
+            if entry.message.stop != "error" or not failed_by_overflow(entry, window):
                 return False
+            refused += 1
+            if refused == 2:
+                return True
     return False

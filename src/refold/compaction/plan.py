@@ -127,6 +127,8 @@ class Stage:
 
     trigger: Trigger
     rungs: tuple[Rung, ...]
+    upkeep: bool = False
+    """Housekeeping of a design (turn lines, shrunk results): happens as turns end, whatever the size."""
 
 
 @dataclass(frozen=True, kw_only=True)

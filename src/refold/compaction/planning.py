@@ -12,13 +12,15 @@ from refold.compaction.preset import Preset
 from refold.compaction.situation import Situation
 
 
-def make_plan(preset: Preset, s: Situation) -> Plan | Reason:
+def make_plan(preset: Preset, s: Situation, *, upkeep_only: bool = False) -> Plan | Reason:
     """The first stage whose trigger fires and that has something to fold. An explicit request goes
     straight to the last stage, whatever its trigger says."""
     if s.force:
         return climb(preset, s, preset.stages[-1], Due("asked", "asked for explicitly"))
-    reason = Reason("no_stage", "this preset never folds")
+    reason = Reason("no_stage", "this preset has no such stage")
     for stage in preset.stages:
+        if upkeep_only and not stage.upkeep:
+            continue
         due = stage.trigger.due(s)
         found = climb(preset, s, stage, due) if isinstance(due, Due) else due
         if isinstance(found, Plan):

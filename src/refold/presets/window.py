@@ -65,9 +65,6 @@ def build(settings: Settings) -> Preset:
         settings=settings,
         measure="messages",
         window=settings.window,
-        stages=(
-            Stage(MessageCount(settings.max_history + 1, "hard_cap"), (summary, trim)),
-            Stage(MessageCount(settings.compact_threshold), (summary, trim)),
-        ),
+        stages=(Stage(MessageCount(settings.compact_threshold), (summary, trim)),),
         max_tool_iterations=settings.max_tool_iterations,
     )

@@ -15,7 +15,7 @@ import msgspec
 
 from refold import entries as e
 from refold.errors import EntryNotFound, FoldError, TreeError
-from refold.messages import Message, Usage, User
+from refold.messages import Base, Message, Usage, User
 from refold.protocols import Loaded, Problem, SessionInfo, Store, TokenCounter
 
 E = TypeVar("E", bound=e.Entry)
@@ -182,7 +182,7 @@ class Session:
         self.extend((entry,))
         return entry
 
-    def make(self, kind: type[E], **fields: Any) -> E:
+    def make(self, kind: type[E], /, **fields: Any) -> E:
         """An entry of `kind` with a fresh id, the time, and the leaf as its parent."""
         if issubclass(kind, e.PathEntry):
             fields.setdefault("parent", self._leaf)
@@ -205,6 +205,16 @@ class Session:
 
     def label(self, id: str, text: str) -> None:
         self.extend((self.make(e.Label, target=self[id].id, text=text),))
+
+    def merge(self, messages: Iterable[Any]) -> Any:
+        """Take over a list that a framework hands back (messages, or dicts of any dialect): what is known is
+        recognised, our own summaries included; the rest is appended, on a branch where the list departs."""
+        from refold.session.dialects import parse_list
+        from refold.session.merge import merge
+
+        given = list(messages)
+        known = all(isinstance(message, Base) for message in given)
+        return merge(self, given if known else parse_list(given))
 
     def refresh(self) -> int:
         """Take over what another writer appended to the store meanwhile; returns how many entries."""

@@ -12,7 +12,7 @@ from refold.compaction.prompts import prompt
 from refold.compaction.situation import Situation
 from refold.messages import system, user
 from refold.protocols import Request
-from refold.session.invariants import legal
+from refold.session.invariants import batches, legal, pairs
 
 STYLE = transcript.Style(
     user="[user] ",
@@ -27,6 +27,8 @@ STYLE = transcript.Style(
     arguments=False,
     separator="\n",
 )
+PAIRS = (batches, pairs)
+"""What this design promises of its cuts: calls stay with their results."""
 HEADINGS = {"zh": "[对话摘要 - 早期上下文]"}
 HEADING = "[Conversation summary: early context]"
 LANGUAGES = {
@@ -39,7 +41,7 @@ def safe_end(s: Situation, ideal: int, start: int = 0) -> int | None:
     """The largest number of items ≤ `ideal` that can be taken without parting a call from its results."""
     items = s.items
     for end in range(min(ideal, len(items)), start, -1):
-        if end == len(items) or legal(items, end):
+        if end == len(items) or legal(items, end, PAIRS):
             return end
     return None
 
@@ -116,7 +118,7 @@ class HardTrim:
         surplus = len(items) - self.most
         if surplus <= 0:
             return Reason("below_cap", f"{len(items)} messages, at most {self.most} are allowed")
-        end = next((i for i in range(start + surplus, len(items)) if legal(items, i)), None)
+        end = next((i for i in range(start + surplus, len(items)) if legal(items, i, PAIRS)), None)
         if end is None:
             return Reason("no_safe_end", "every end would part a tool call from its results")
         dropped = items[start:end]

@@ -1,0 +1,3 @@
+from refold.cli import main
+
+main()

@@ -1,0 +1,60 @@
+"""The command line. Commands live in modules of their own and are imported when they are called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+COMMANDS = {
+    "branch": ("branch", "Move to another place in the tree; summarise what is left."),
+    "compact": ("compact", "Fold a transcript until its view fits."),
+    "compare": ("compare", "What each design would do to your transcripts."),
+    "export": ("export", "Write a session in another format."),
+    "import": ("import_", "Read transcripts of other agents into a store."),
+    "memory": ("memory", "Long-term notes across sessions."),
+    "models": ("models", "Which models are configured."),
+    "pin": ("pin", "Keep an entry verbatim in every fold."),
+    "plan": ("plan", "What a fold would do, without doing it."),
+    "presets": ("presets", "The designs and their settings."),
+    "recall": ("recall", "Find what was said, folded or not."),
+    "redo": ("redo", "Bring an undone fold back."),
+    "sessions": ("sessions", "List, search, check and delete stored sessions."),
+    "show": ("show", "Look at a session: view, tree, ledger …"),
+    "stats": ("stats", "Where the tokens go."),
+    "undo": ("undo", "Take a fold back."),
+    "unpin": ("unpin", "Take a pin away."),
+}
+
+
+class Commands(click.Group):
+    """A group that knows its commands by name and imports them late."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        return import_module(f"refold.cli.{COMMANDS[cmd_name][0]}").command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from refold.cli.common import guarded
+
+        with guarded():
+            return super().invoke(ctx)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="refold", prog_name="refold", version="0.1.0")
+def main() -> None:
+    """Long agent conversations, inside the window, with nothing lost.
+
+    FILE is a transcript of refold, Claude Code, Codex, pi, Gemini CLI, OpenHands, SWE-agent or a list of
+    OpenAI or Anthropic messages; or a stored session, as sqlite:FILE#ID.
+    """

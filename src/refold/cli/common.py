@@ -1,0 +1,137 @@
+"""What commands share: opening files, options, output for people and for machines."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from refold.compaction.preset import Preset
+    from refold.session import Session
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Everything that moves the cursor, changes colours or reverses the text direction.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """Text from outside, safe for a terminal."""
+    return _CONTROL.sub("�", text)
+
+
+def first_line(text: str, width: int = 100) -> str:
+    line = " ".join(text.split())
+    return clean(line if len(line) <= width else line[: width - 1] + "…")
+
+
+@contextmanager
+def guarded() -> Generator[None]:
+    """Errors become one sentence and an exit code: 2 where the call was wrong, 1 where it failed."""
+    from refold.errors import RefoldError, UsageError
+
+    try:
+        yield
+    except UsageError as error:
+        raise click.UsageError(clean(str(error))) from error
+    except RefoldError as error:
+        click.echo(f"refold: {clean(str(error))}", err=True)
+        sys.exit(1)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    except (OSError, MemoryError) as error:
+        click.echo(f"refold: {clean(str(error))}", err=True)
+        sys.exit(1)
+
+
+def emit(value: Any) -> None:
+    """JSON on standard output."""
+    from refold.messages import compact_json
+
+    click.echo(compact_json(msgspec.to_builtins(value)))
+
+
+def console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=False)
+
+
+def json_option(function: F) -> F:
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")(function)
+
+
+def file_argument(function: F) -> F:
+    return click.argument("file", metavar="FILE")(function)
+
+
+def preset_options(function: F) -> F:
+    """--preset, --set, --params, --window."""
+    for option in (
+        click.option("--window", type=click.IntRange(1), help="Context window of the model, in tokens."),
+        click.option("--params", type=click.File("r"), help="Settings of the preset as a JSON object."),
+        click.option("--set", "settings", multiple=True, metavar="K=V", help="One setting; may be repeated."),
+        click.option(
+            "--preset", default="refold", show_default=True, help="Which design; see `refold presets`."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def make_preset(
+    name: str, settings: Iterable[str], window: int | None, params: Any = None, budget: int | None = None
+) -> Preset:
+    from refold import presets
+
+    given = dict(_pair(text) for text in settings)
+    if window is not None:
+        given["window"] = window
+    if params is not None:
+        given["params"] = params.read()
+    return presets.get(name, budget=budget, **given)
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise click.UsageError(f"--set takes KEY=VALUE, not {text!r}")
+    return key.strip(), value
+
+
+def open_session(file: str) -> Session:
+    """A session from any supported file or store. Refold's own are opened for writing."""
+    from refold import opening
+
+    return opening.session_of(file)
+
+
+def own_session(file: str) -> Session:
+    """A session that can be changed; foreign transcripts cannot."""
+    session = open_session(file)
+    if session.store is None:
+        raise click.UsageError(
+            f"{file} is a transcript of another program and is never changed: "
+            "make a copy with `refold export FILE --to jsonl -o OUT` and work on that"
+        )
+    return session
+
+
+def tell_problems(session: Session) -> None:
+    """What could not be understood is said, on standard error."""
+    if session.problems:
+        first = session.problems[0]
+        click.echo(
+            f"refold: {len(session.problems)} part(s) could not be read, the first at {first.where}: "
+            f"{first_line(first.text, 160)}",
+            err=True,
+        )

@@ -1,0 +1,179 @@
+"""`refold compact`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refold.cli.common import (
+    console,
+    emit,
+    file_argument,
+    json_option,
+    make_preset,
+    open_session,
+    preset_options,
+    tell_problems,
+)
+from refold.cli.show import view_dict
+
+if TYPE_CHECKING:
+    from refold.compare.replay import Replayed
+    from refold.engine import Engine
+    from refold.session import Session, View
+
+
+@click.command("compact")
+@file_argument
+@preset_options
+@click.option("--budget", type=click.IntRange(1), help="The view must fit so many tokens (exact count).")
+@click.option(
+    "--passes",
+    type=click.IntRange(1),
+    help="Feed the transcript anew and fold it this many times at growing prefixes.",
+)
+@click.option("--model", help="Who writes the summaries, e.g. openai:gpt-…; default: the embedded digest.")
+@click.option("--focus", help="What the summary should pay attention to.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), help="Write the session (log and folds) here."
+)
+@json_option
+def command(
+    file: str,
+    preset: str,
+    settings: tuple[str, ...],
+    params: Any,
+    window: int | None,
+    budget: int | None,
+    passes: int | None,
+    model: str | None,
+    focus: str | None,
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """Fold a transcript until its view fits.
+
+    A session of refold is folded in place (`refold undo` takes it back). Transcripts of other programs are
+    only read; -o saves the outcome as a session of refold. Nothing is ever lost: the log stays whole.
+    """
+    from refold import loop
+    from refold.engine import Engine
+
+    session = open_session(file)
+    chosen = make_preset(preset, settings, window, params, budget)
+    engine = Engine(chosen, model=_model(model))
+    done = loop.run(_perform(engine, session, passes, focus, show=not as_json))
+    if output:
+        _save(done.session, output)
+    view = engine.view(done.session)
+    limit = budget or chosen.budget
+    if as_json:
+        emit(as_dict(done, view, limit, passes or 1))
+        return
+    tell_problems(session)
+    _print(done, view, limit, output)
+
+
+async def _perform(
+    engine: Engine, session: Session, passes: int | None, focus: str | None, *, show: bool
+) -> Replayed:
+    from refold.compare.replay import Replayed, one_pass, replay
+
+    if passes is None:
+        await engine.upkeep(session)
+        folds, failures = await one_pass(engine, session, instructions=focus)
+        return Replayed(session, tuple(folds), tuple(failures))
+    if not show:
+        return await replay(engine, session, passes=passes, instructions=focus)
+    from rich.progress import Progress
+
+    with Progress(transient=True) as bar:
+        task = bar.add_task("folding", total=1.0)
+        return await replay(
+            engine,
+            session,
+            passes=passes,
+            progress=lambda done: bar.update(task, completed=done),
+            instructions=focus,
+        )
+
+
+def as_dict(done: Replayed, view: View, limit: int, passes: int) -> dict[str, Any]:
+    return {
+        "view": view_dict(view),
+        "fits": view.tokens <= limit,
+        "why": None if view.tokens <= limit else why_not(done, view, limit),
+        "budget": limit,
+        "folds": [
+            {
+                "id": fold.id,
+                "preset": fold.preset,
+                "rung": fold.rung,
+                "reason": fold.reason,
+                "tokens_before": fold.tokens_before,
+                "tokens_after": fold.tokens_after,
+                "verified": fold.check.get("verified"),
+                "check": fold.check,
+                "requests": fold.requests,
+                "author": fold.author,
+            }
+            for fold in done.folds
+        ],
+        "failures": list(done.failures),
+        "passes": passes,
+    }
+
+
+def why_not(done: Replayed, view: View, limit: int) -> str:
+    """Why the view is larger than what was asked for."""
+    if done.failures and not done.folds:
+        return f"no fold came about: {done.failures[-1].text}"
+    if not done.folds:
+        return "the design found nothing to fold"
+    largest = max(view.items, key=lambda item: view.counter.message(item.message))
+    size = view.counter.message(largest.message)
+    return (
+        f"the design keeps {view.tokens} tokens where {limit} were asked for; "
+        f"the largest message it keeps has {size} tokens ({largest.message.role})"
+    )
+
+
+def _print(done: Replayed, view: View, limit: int, output: str | None) -> None:
+    from rich.table import Table
+
+    out = console()
+    table = Table("fold", "rung", "before", "after", "by", "entries", box=None, header_style="dim")
+    for fold in done.folds:
+        table.add_row(
+            fold.id,
+            fold.rung,
+            f"{fold.tokens_before:,}",
+            f"{fold.tokens_after:,}",
+            fold.author,
+            f"{len(fold.ledger)} left the view",
+        )
+    if done.folds:
+        out.print(table)
+    for failed in done.failures:
+        out.print(f"[yellow]failed[/] at rung {failed.rung}: {failed.text}")
+    fits = "[green]fits[/]" if view.tokens <= limit else "[red]does not fit[/]"
+    out.print(f"view: {len(view)} messages, {view.tokens:,} tokens of {limit:,}: {fits}")
+    if view.tokens > limit:
+        out.print(why_not(done, view, limit))
+    if output:
+        out.print(f"written to {output}; `refold show {output} --view` prints what the model sees")
+
+
+def _model(name: str | None) -> Any:
+    if name is None:
+        return None
+    from refold.registry import model
+
+    return model(name)
+
+
+def _save(session: Session, output: str) -> None:
+    from refold.opening import save
+
+    save(session, output)

@@ -1,0 +1,177 @@
+"""`refold plan`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refold.cli.common import (
+    console,
+    emit,
+    file_argument,
+    first_line,
+    json_option,
+    make_preset,
+    open_session,
+    preset_options,
+    tell_problems,
+)
+
+if TYPE_CHECKING:
+    from refold.compaction.plan import Due, Plan, Reason
+    from refold.engine import Engine
+    from refold.session import Session
+
+
+@click.command("plan")
+@file_argument
+@preset_options
+@click.option("--budget", type=click.IntRange(1), help="Scale the preset to a view of so many tokens.")
+@click.option("--focus", help="What the summary should pay attention to.")
+@json_option
+def command(
+    file: str,
+    preset: str,
+    settings: tuple[str, ...],
+    params: Any,
+    window: int | None,
+    budget: int | None,
+    focus: str | None,
+    as_json: bool,
+) -> None:
+    """What a fold would do now, without doing it.
+
+    A dry run as if a fold had been asked for by hand: whether the design itself would fold now is shown,
+    not obeyed.
+    """
+    from refold.engine import Engine
+
+    session = open_session(file)
+    engine = Engine(make_preset(preset, settings, window, params, budget))
+    plan = engine.plan(session, force=True, instructions=focus)
+    natural = engine.plan(session, instructions=focus)
+    due = natural.reason if natural else natural
+    if as_json:
+        emit(as_dict(engine, session, plan, due))
+        return
+    tell_problems(session)
+    _print(engine, session, plan, due)
+
+
+def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Reason) -> dict[str, Any]:
+    """The documented JSON of a plan; the same keys whether or not there is something to do."""
+    from refold.compaction.plan import Plan
+    from refold.costs import cost_of_plan
+
+    tokens = engine.view(session).tokens
+    if not isinstance(plan, Plan):
+        return {
+            "preset": engine.preset.name,
+            "measure": engine.preset.measure,
+            "reason": plan,
+            "due": bool(due),
+            "trigger": due,
+            "first_kept": None,
+            "fold": [],
+            "turn_prefix": [],
+            "masked": [],
+            "split": False,
+            "tokens_before": tokens,
+            "tokens_after": tokens,
+            "window": engine.preset.window,
+            "requests": 0,
+            "rung": None,
+            "alternatives": [],
+            "cost": {"now": 0.0, "per_turn": 0.0, "break_even_turns": None},
+            "files": {"read": [], "modified": [], "created": [], "deleted": []},
+            "previous_summary": None,
+        }
+    return {
+        "preset": plan.preset,
+        "measure": plan.measure,
+        "reason": plan.reason,
+        "due": bool(due),
+        "trigger": due,
+        "first_kept": plan.first_kept,
+        "fold": plan.fold,
+        "turn_prefix": plan.turn_prefix,
+        "masked": plan.masked,
+        "split": plan.split,
+        "tokens_before": plan.tokens_before,
+        "tokens_after": plan.tokens_after,
+        "window": plan.window,
+        "requests": plan.requests if engine.summariser.uses_model else 0,
+        "rung": plan.rung,
+        "alternatives": plan.alternatives,
+        "cost": cost_of_plan(plan, model=engine.model.name if engine.model else None),
+        "files": {
+            "read": plan.files.read,
+            "modified": plan.files.modified,
+            "created": plan.files.created,
+            "deleted": plan.files.deleted,
+        },
+        "previous_summary": plan.previous_summary,
+    }
+
+
+def _print(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Reason) -> None:
+    from refold.compaction.plan import Plan
+
+    out = console()
+    tokens = engine.view(session).tokens
+    trigger = f"[yellow]due[/] ({due.text})" if due else f"not due ({due.text})"
+    out.print(f"[bold]{engine.preset.name}[/], by {engine.preset.measure}: {trigger}")
+    if not isinstance(plan, Plan):
+        out.print(f"nothing to fold: {plan.text} [dim]({plan.code})[/]")
+        return
+    out.print(_bar(session, plan, min(out.width, 100) - 2))
+    out.print(
+        f"{plan.tokens_before:,} → at most {plan.tokens_after:,} tokens of {plan.window:,}; "
+        f"rung [bold]{plan.rung}[/], {plan.requests} request(s)"
+        + (f", then {', '.join(plan.alternatives)}" if plan.alternatives else "")
+    )
+    folded = len(plan.fold) + len(plan.turn_prefix)
+    split = (
+        f", {len(plan.turn_prefix)} of them the beginning of a turn that is cut through" if plan.split else ""
+    )
+    out.print(f"folds {folded} messages{split}; masks {len(plan.masked)}; first kept: {plan.first_kept}")
+    files = plan.files
+    out.print(
+        f"files: {len(files.read)} read, {len(files.modified)} modified, "
+        f"{len(files.created)} created, {len(files.deleted)} deleted"
+    )
+    if plan.fold or plan.turn_prefix:
+        out.print("\n[dim]begins with[/]")
+    from rich.text import Text
+
+    from refold.session.view import said_by
+
+    for id in (*plan.fold, *plan.turn_prefix)[:5]:
+        message = said_by(session[id])
+        if message is not None:
+            out.print(
+                Text(f"  {message.role:9} {first_line(message.text or '(tool calls)', out.width - 14)}")
+            )
+
+
+def _bar(session: Session, plan: Plan, width: int) -> Any:
+    """The context as a bar: what is folded, what is masked, what stays."""
+    from rich.text import Text
+
+    s = plan.situation
+    gone = set(plan.fold) | set(plan.turn_prefix)
+    masked = set(plan.masked)
+    kinds = {"folded": 0, "masked": 0, "kept": 0}
+    for index, item in enumerate(s.items):
+        size = s.projection.size(s.counter, index, index + 1)
+        ids = set(item.entries)
+        kind = "folded" if ids & gone or (item.fold and plan.fold) else "masked" if ids & masked else "kept"
+        kinds[kind] += size
+    total = max(sum(kinds.values()), 1)
+    bar = Text()
+    for kind, style, mark in (("folded", "red", "░"), ("masked", "yellow", "▒"), ("kept", "green", "█")):
+        bar.append(mark * round(kinds[kind] * width / total), style=style)
+    bar.append("\n")
+    bar.append("  ".join(f"{kind} {size:,}" for kind, size in kinds.items()), style="dim")
+    return bar

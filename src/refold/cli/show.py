@@ -1,0 +1,262 @@
+"""`refold show`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refold.cli.common import (
+    clean,
+    console,
+    emit,
+    file_argument,
+    first_line,
+    json_option,
+    open_session,
+    tell_problems,
+)
+
+if TYPE_CHECKING:
+    from refold.engine import Engine
+    from refold.session import Session, View
+
+LOOKS = ("view", "tree", "ledger", "abridged", "trail")
+
+
+def _look(name: str, text: str) -> Any:
+    return click.option(f"--{name}", "look", flag_value=name, help=text)
+
+
+@click.command("show")
+@file_argument
+@_look("view", "What the model sees (the default).")
+@_look("tree", "The whole log as a tree: branches, labels, folds.")
+@_look("ledger", "What each fold took out of the view, and its check.")
+@_look("abridged", "One block per turn: asked, done, ended.")
+@_look("trail", "Files, commands, tests, todos, from the tool calls.")
+@click.option(
+    "--wire", type=click.Choice(["openai", "anthropic", "responses"]), help="As a provider gets it."
+)
+@click.option("--preset", default="refold", show_default=True, help="Whose view.")
+@click.option("--full", is_flag=True, help="Whole messages instead of first lines.")
+@json_option
+def command(file: str, look: str | None, wire: str | None, preset: str, full: bool, as_json: bool) -> None:
+    """Look at a session or a transcript."""
+    from refold.engine import Engine
+
+    session = open_session(file)
+    engine = Engine(preset)
+    look = look or "view"
+    value = to_wire(engine.view(session), wire) if wire else LOOK[look](engine, session)
+    if as_json:
+        emit(value)
+        return
+    tell_problems(session)
+    if wire:
+        emit(value)
+        return
+    out = console()
+    if out.is_terminal and full:
+        with out.pager(styles=True):
+            PRINT[look](out, value, full)
+    else:
+        PRINT[look](out, value, full)
+
+
+def to_wire(view: View, wire: str) -> Any:
+    if wire == "openai":
+        return view.to_openai()
+    return view.to_responses() if wire == "responses" else view.to_anthropic(cache=False)
+
+
+def view_dict(view: View) -> dict[str, Any]:
+    """The documented JSON of a view: neutral items."""
+    return {
+        "messages": [
+            {
+                "role": item.message.role,
+                "content": item.message.parts,
+                "entries": item.entries,
+                **({"fold": item.fold} if item.fold else {}),
+                **({"call_id": item.message.call_id} if item.message.role == "tool" else {}),  # pyright: ignore
+            }
+            for item in view.items
+        ],
+        "tokens": view.tokens,
+    }
+
+
+def _view(engine: Engine, session: Session) -> dict[str, Any]:
+    return view_dict(engine.view(session))
+
+
+def _tree(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
+    from refold.entries import PathEntry
+    from refold.session.view import said_by
+
+    labels, pins, active = session.labels, set(session.pins), {entry.id for entry in session.path}
+    rows: list[dict[str, Any]] = []
+    for entry in session.entries:
+        if not isinstance(entry, PathEntry):
+            continue
+        message = said_by(entry)
+        rows.append(
+            {
+                "id": entry.id,
+                "parent": entry.parent,
+                "type": entry.__struct_config__.tag,
+                "role": message.role if message else None,
+                "text": first_line(_words(message) if message else _about(entry), 200),
+                "children": len(session.children(entry.id)),
+                "on_path": entry.id in active,
+                "label": labels.get(entry.id),
+                "pinned": entry.id in pins,
+            }
+        )
+    return {"leaf": session.leaf, "entries": rows}
+
+
+def _words(message: Any) -> str:
+    calls = "; ".join(f"{call.name}({first_line(str(call.arguments), 60)})" for call in message.calls)
+    return " ".join(text for text in (message.text, calls and f"→ {calls}") if text)
+
+
+def _about(entry: Any) -> str:
+    from refold import entries as e
+
+    match entry:
+        case e.Fold():
+            return (
+                f"{entry.rung} by {entry.author or '?'}: {entry.tokens_before} → {entry.tokens_after} tokens"
+            )
+        case e.Undo(fold=fold) | e.Redo(fold=fold):
+            return f"fold {fold}"
+        case e.ModelChange():
+            return " ".join(filter(None, (entry.model, entry.thinking)))
+        case e.Other():
+            return entry.kind
+        case _:
+            return ""
+
+
+def _ledger(engine: Engine, session: Session) -> dict[str, Any]:
+    from refold.session.view import active_folds
+
+    active = {fold.id for fold in active_folds(session.path)}
+    return {
+        "folds": [
+            {
+                "id": fold.id,
+                "active": fold.id in active,
+                "preset": fold.preset,
+                "rung": fold.rung,
+                "reason": fold.reason,
+                "tokens_before": fold.tokens_before,
+                "tokens_after": fold.tokens_after,
+                "check": fold.check,
+                "lost": fold.ledger,
+            }
+            for fold in session.annotations(_fold_type())
+        ]
+    }
+
+
+def _fold_type() -> Any:
+    from refold.entries import Fold
+
+    return Fold
+
+
+def _abridged(engine: Engine, session: Session) -> dict[str, Any]:
+    from refold.cli.looks import abridged
+
+    return abridged(engine, session)
+
+
+def _trail(engine: Engine, session: Session) -> dict[str, Any]:
+    from refold.cli.looks import trail
+
+    return trail(engine, session)
+
+
+def _print_view(out: Any, value: dict[str, Any], full: bool) -> None:
+    from rich.text import Text
+
+    for row in value["messages"]:
+        texts = [getattr(part, "text", "") or _part(part) for part in row["content"]]
+        body = "\n".join(texts)
+        head = Text(f"{row['role']:9}", style="bold magenta" if "fold" in row else "bold")
+        stands = f" [{len(row['entries'])} entries]" if len(row["entries"]) > 1 else ""
+        head.append(stands, style="dim")
+        head.append(" " + (clean(body) if full else first_line(body, max(out.width - 20, 40))))
+        out.print(head)
+    out.print(f"[dim]{len(value['messages'])} messages, {value['tokens']:,} tokens[/]")
+
+
+def _part(part: Any) -> str:
+    from refold.messages import Call, arguments_json
+
+    return (
+        f"→ {part.name}({arguments_json(part)})"
+        if isinstance(part, Call)
+        else f"[{type(part).__name__.lower()}]"
+    )
+
+
+def _print_tree(out: Any, value: dict[str, Any], full: bool) -> None:
+    from rich.text import Text
+
+    depth: dict[str | None, int] = {None: 0}
+    siblings: dict[str | None, int] = {}
+    for row in value["entries"]:
+        siblings[row["parent"]] = siblings.get(row["parent"], 0) + 1
+    for row in value["entries"]:
+        branched = siblings[row["parent"]] > 1
+        depth[row["id"]] = depth.get(row["parent"], 0) + (1 if branched else 0)
+        line = Text("  " * depth[row["id"]] + ("├ " if branched else ""))
+        line.append(f"{row['id']} ", style="cyan" if row["on_path"] else "dim")
+        line.append(f"{row['role'] or row['type']:9} ", style="magenta" if row["type"] == "fold" else "bold")
+        for mark, style in ((row["label"], "yellow"), ("pinned" if row["pinned"] else None, "green")):
+            if mark:
+                line.append(f"[{clean(mark)}] ", style=style)
+        line.append(row["text"] if full else first_line(row["text"], max(out.width - len(line) - 1, 30)))
+        if row["id"] == value["leaf"]:
+            line.append("  ← leaf", style="bold yellow")
+        out.print(line, soft_wrap=True)
+
+
+def _print_ledger(out: Any, value: dict[str, Any], full: bool) -> None:
+    from rich.text import Text
+
+    if not value["folds"]:
+        out.print("no folds: nothing has left the view")
+    for fold in value["folds"]:
+        state = "" if fold["active"] else " (undone)"
+        out.print(
+            f"[bold magenta]{fold['id']}[/]{state} {fold['preset']}/{fold['rung']}: "
+            f"{fold['tokens_before']:,} → {fold['tokens_after']:,} tokens; {fold['reason']}"
+        )
+        for name, found in fold["check"].items():
+            out.print(Text(f"  {name}: {first_line(str(found), 300 if full else 100)}", style="dim"))
+        lost = fold["lost"] if full else fold["lost"][:10]
+        for row in lost:
+            out.print(Text(f"  {row.key}  {row.kind:9} {row.size:7,} tokens  {row.hash}  {row.id}"))
+        if len(lost) < len(fold["lost"]):
+            out.print(f"  [dim]… and {len(fold['lost']) - len(lost)} more; --full shows all[/]")
+
+
+def _print_text(out: Any, value: dict[str, Any], full: bool) -> None:  # noqa: ARG001
+    from rich.text import Text
+
+    out.print(Text(clean(value["text"]) or "(nothing)"))
+
+
+LOOK = {"view": _view, "tree": _tree, "ledger": _ledger, "abridged": _abridged, "trail": _trail}
+PRINT = {
+    "view": _print_view,
+    "tree": _print_tree,
+    "ledger": _print_ledger,
+    "abridged": _print_text,
+    "trail": _print_text,
+}

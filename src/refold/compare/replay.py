@@ -1,0 +1,85 @@
+"""Feeding a conversation to a design again, as if it happened now: folds at growing prefixes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from refold import entries as e
+from refold.compaction.plan import Failed, Plan
+from refold.engine import Engine
+from refold.session import Session
+from refold.session.invariants import legal
+from refold.session.items import Item
+from refold.session.view import said_by
+
+MORE = 64
+"""Folds that one pass may take until the design itself is satisfied."""
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    session: Session
+    folds: tuple[e.Fold, ...]
+    """What happened at the passes, in order; folds between passes (upkeep of the design) are not among them."""
+    failures: tuple[Failed, ...] = ()
+
+
+def checkpoints(path: Sequence[e.AnyPathEntry], passes: int) -> list[int]:
+    """Ends of `passes` growing prefixes of a path; each is a place where no call waits for its result, and
+    the start of a turn where there is one near."""
+    legal_ends = _ends(path)
+    if not legal_ends:
+        return [len(path)]
+    wanted = [len(path) * number // passes for number in range(1, passes)]
+    chosen = {min(legal_ends, key=lambda end, at=at: abs(end - at)) for at in wanted}
+    return [*sorted(chosen - {len(path)}), len(path)]
+
+
+async def replay(
+    engine: Engine,
+    source: Session,
+    *,
+    passes: int = 1,
+    progress: Callable[[float], None] = lambda _: None,
+    **given: Any,
+) -> Replayed:
+    """Feed what was said in `source` to a new session, and fold it explicitly at `passes` growing prefixes."""
+    session = Session(id=source.id, info=source.info)
+    path = [entry for entry in source.path if said_by(entry) is not None]
+    folds: list[e.Fold] = []
+    failures: list[Failed] = []
+    done = 0
+    for end in checkpoints(path, passes):
+        for entry in path[done:end]:
+            session.append(msgspec.structs.replace(entry, parent=session.leaf))
+            await engine.upkeep(session, **given)
+        done = end
+        made, failed = await one_pass(engine, session, **given)
+        folds += made
+        failures += failed
+        progress(end / len(path) if path else 1.0)
+    return Replayed(session, tuple(folds), tuple(failures))
+
+
+async def one_pass(engine: Engine, session: Session, **given: Any) -> tuple[list[e.Fold], list[Failed]]:
+    """One explicit fold, and then whatever the design's own trigger still asks for."""
+    folds: list[e.Fold] = []
+    failures: list[Failed] = []
+    plan = engine.plan(session, force=True, **given)
+    for _ in range(MORE):
+        if not isinstance(plan, Plan):
+            break
+        outcome = await engine.apply(session, plan)
+        if isinstance(outcome, Failed):
+            failures.append(outcome)
+            break
+        folds.append(outcome)
+        plan = engine.plan(session, **given)
+    return folds, failures
+
+
+def _ends(path: Sequence[e.AnyPathEntry]) -> list[int]:
+    items = [Item(message, (entry.id,)) for entry in path if (message := said_by(entry)) is not None]
+    return [end for end in range(1, len(items) + 1) if end == len(items) or legal(items, end)]

@@ -1,0 +1,77 @@
+"""Sessions by name: any transcript, or a session kept in a store."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from refold.errors import EntryNotFound, StorageError
+from refold.protocols import SessionInfo, Store
+from refold.session import Session
+from refold.session.tree import random_id
+
+
+def load(path: str | os.PathLike[str]) -> Session:
+    """Any supported transcript as a session in memory. The file is only read."""
+    from refold.transcripts import read
+
+    return Session.of(read(path))
+
+
+def open(spec: str | os.PathLike[str] = "sqlite:", id: str | None = None) -> Session:
+    """A stored session, created if it does not exist: `sqlite:agent.db`, `jsonl:FILE`, `memory:`. Appending
+    to it is durable on return."""
+    from refold.stores import open_store
+
+    store, named = open_store(spec)
+    chosen = id or named
+    if chosen is not None and _has(store, chosen):
+        return stored(store, chosen)
+    info = SessionInfo(id=chosen or random_id(), created=time.time())
+    store.create(info)
+    return Session(id=info.id, store=store, info=info)
+
+
+def stored(store: Store, id: str) -> Session:
+    """An existing session of a store."""
+    return Session.of(store.load(id), id=id, store=store)
+
+
+def session_of(name: str) -> Session:
+    """What a command line names as FILE: one of our own files or stores (then it can be changed), or any
+    transcript (then it is only read)."""
+    from refold.stores import is_store, open_store
+
+    path, mark, id = name.rpartition("#")
+    spec = path if mark and path and is_store(path) else name
+    if not is_store(spec):
+        return load(name)
+    store, named = open_store(spec)
+    chosen = id if spec == path else named
+    if chosen is None:
+        chosen = _only(store, name)
+    if not _has(store, chosen):
+        raise EntryNotFound(chosen)
+    return stored(store, chosen)
+
+
+def save(session: Session, path: str | os.PathLike[str]) -> None:
+    """Write the whole log of a session to a new file of our own format."""
+    from refold.stores.jsonl import write
+
+    write(path, session.info, session.entries)
+
+
+def _only(store: Store, name: str) -> str:
+    ids = [info.id for info in store.sessions()]
+    if len(ids) == 1:
+        return ids[0]
+    if not ids:
+        raise StorageError(f"{name} holds no session")
+    raise StorageError(
+        f"{name} holds {len(ids)} sessions: name one as {name}#ID (`refold sessions` lists them)"
+    )
+
+
+def _has(store: Store, id: str) -> bool:
+    return any(info.id == id for info in store.sessions())

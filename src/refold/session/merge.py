@@ -1,0 +1,138 @@
+"""Taking over a list of messages that some framework hands back.
+
+Frameworks keep the conversation as a list and give us all of it every time: what we showed the model
+(summaries included), and something new at its end. The list is compared with the view piece by piece, so
+that it does not matter how a dialect joined or split messages on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from refold import entries as e
+from refold.messages import Assistant, Call, Image, Message, Result, System, Text, compact_json
+from refold.session.items import Item
+from refold.session.tree import Session
+from refold.session.view import active_folds, project
+
+
+class Piece(NamedTuple):
+    """The smallest thing that is compared: a text, a call, a result, a picture."""
+
+    said: tuple[str, ...]
+    owner: int
+    """Index of the message or item it belongs to."""
+
+
+class Merged(msgspec.Struct, frozen=True):
+    appended: tuple[e.AnyEntry, ...]
+    """Message entries that are new."""
+    branched: bool = False
+    """The list departed from the path, so the new entries are on a branch."""
+
+
+def merge(session: Session, given: Iterable[Message]) -> Merged:
+    """Find the longest common beginning of the list and the view; append the rest, on a branch if the
+    two differ before the view's end."""
+    messages = list(given)
+    items = [item for _, item in project(session, active_folds(session.path))]
+    messages = _without_prompt(messages, items)
+    ours, theirs = pieces([item.message for item in items]), pieces(messages)
+    same = _common(ours, theirs)
+    if same == len(theirs):
+        return Merged(())  # what we have, or an older state of it
+    if same == len(ours):
+        return Merged(tuple(session.append(message) for message in _unseen(messages, theirs, same)))
+    same = _back_to_message(ours, theirs, same)
+    _branch(session, items, ours[same].owner)
+    rest = messages[theirs[same].owner :]
+    return Merged(tuple(session.append(message) for message in rest), branched=True)
+
+
+def pieces(messages: Sequence[Message]) -> list[Piece]:
+    found: list[Piece] = []
+    for owner, message in enumerate(messages):
+        side = "assistant" if isinstance(message, Assistant) else "user"
+        if isinstance(message, Result):
+            found.append(Piece(("result", message.call_id, message.text.strip()), owner))
+            continue
+        for part in message.parts:
+            match part:
+                case Text(text=text) if text.strip():
+                    found.append(Piece((side, text.strip()), owner))
+                case Call(id=id, name=name):
+                    arguments = part.raw if part.raw is not None else compact_json(part.arguments)
+                    found.append(Piece(("call", id, name, arguments), owner))
+                case Image():
+                    found.append(Piece((side, "image", part.data or part.url or ""), owner))
+                case _:
+                    pass
+    return found
+
+
+def _without_prompt(messages: list[Message], items: Sequence[Item]) -> list[Message]:
+    """A system prompt in front that is not in the log belongs to the call, not to the conversation."""
+    start = 0
+    while start < len(messages) and isinstance(messages[start], System):
+        mine = items[start].message if start < len(items) else None
+        if mine is not None and mine.text.strip() == messages[start].text.strip():
+            return messages
+        start += 1
+    return messages[start:]
+
+
+def _common(ours: Sequence[Piece], theirs: Sequence[Piece]) -> int:
+    same = 0
+    for mine, yours in zip(ours, theirs, strict=False):
+        if mine.said != yours.said:
+            break
+        same += 1
+    return same
+
+
+def _back_to_message(ours: Sequence[Piece], theirs: Sequence[Piece], same: int) -> int:
+    """Where the two part, moved back to where a message begins on both sides."""
+    while same > 0 and (
+        (same < len(ours) and ours[same - 1].owner == ours[same].owner)
+        or (same < len(theirs) and theirs[same - 1].owner == theirs[same].owner)
+    ):
+        same -= 1
+    return same
+
+
+def _unseen(messages: Sequence[Message], theirs: Sequence[Piece], same: int) -> list[Message]:
+    """Their messages after the common beginning; of a message that we have in part, only the new parts."""
+    if same >= len(theirs):
+        return []
+    owner = theirs[same].owner
+    first = messages[owner]
+    seen = sum(1 for piece in theirs[:same] if piece.owner == owner)
+    if seen and not isinstance(first, Result):
+        parts = [p for p in first.parts if pieces([_holding(first, p)])]
+        first = _holding(first, *parts[seen:])
+    return [first, *messages[owner + 1 :]]
+
+
+def _holding(message: Message, *parts: Any) -> Any:
+    return msgspec.structs.replace(message, content=parts)
+
+
+def _branch(session: Session, items: Sequence[Item], known: int) -> None:
+    """Move the leaf to the end of what is common. Folds that lie wholly before it come along: the list
+    showed their summaries, so they hold on the branch as well."""
+    if known == 0:
+        session.move(None)
+        return
+    target = items[known - 1].entries[-1]
+    folds = [fold for fold in active_folds(session.path) if any(i.fold == fold.id for i in items[:known])]
+    session.move(target)
+    for fold in folds:
+        inside = all(session.position(edit.last) is not None for edit in fold.edits)
+        if session.position(fold.id) is None and inside:
+            copied = msgspec.structs.replace(
+                fold, id=session.new_id(), parent=session.leaf, time=session.clock(), usage=None, requests=0
+            )
+            session.append(copied)

@@ -1,0 +1,408 @@
+"""The rules of spec page `pi`, B1–B14."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refold import Engine, Session, presets, tokens
+from refold import entries as e
+from refold import messages as m
+from refold.compaction.cuts.budget import cut_by_budget, size_of
+from refold.compaction.plan import Failed, Plan
+from refold.errors import OverflowAgain, SettingError
+from refold.loop import run
+from refold.models.scripted import Scripted, say
+from refold.transcripts import read
+from tests.data import shared
+from tests.presets.chains import check_wire, orphans, prompts, summariser
+
+MEASURE = tokens.get("utf16/4")
+
+
+def load(name: str) -> Session:
+    return Session.of(read(shared(f"pi/{name}")))
+
+
+def chat(*sizes: int) -> Session:
+    """User and assistant in turn, each message of so many tokens by this preset's estimate."""
+    session = Session()
+    for number, size in enumerate(sizes):
+        said = "x" * (4 * size)
+        session.append(m.user(said) if number % 2 == 0 else m.assistant(said))
+    return session
+
+
+def pi(**settings: Any) -> presets.Preset:
+    return presets.get("pi", **settings)
+
+
+# ── values to reproduce ─────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("name", "messages", "estimates", "anchored", "cut", "start", "fold", "prefix", "read_", "modified"),
+    [
+        ("large-session", 914, 124_661, 177_657, 837, 834, 730, 3, 7, 20),
+        ("before-compaction", 446, 375_427, 180_820, 946, 939, 383, 7, 2, 12),
+    ],
+)
+def test_B8_B10_B12_values_of_the_sample_sessions(
+    name: str, messages: int, estimates: int, anchored: int, cut: int, start: int, fold: int, prefix: int,
+    read_: int, modified: int,
+) -> None:  # fmt: skip
+    session = load(f"{name}.jsonl")
+    engine = Engine(pi())
+    s = engine.situation(session)
+    assert len(s.items) == messages
+    assert sum(size_of(x, MEASURE) for x in session.path if isinstance(x, e.MessageEntry)) == estimates
+    assert s.anchored(stale=True) == anchored
+    plan = engine.plan(session, force=True)
+    assert isinstance(plan, Plan)
+    assert plan.first_kept is not None
+    assert session.position(plan.first_kept) == cut
+    assert session.position(plan.turn_prefix[0]) == start
+    assert plan.split
+    assert (len(plan.fold), len(plan.turn_prefix)) == (fold, prefix)
+    assert (len(plan.files.read), len(plan.files.modified)) == (read_, modified)
+    assert plan.files.created == ()
+
+
+def test_B3_context_of_the_sample_starts_with_the_newest_summary() -> None:
+    items = Engine(pi()).situation(load("before-compaction.jsonl")).items
+    roles = [item.message.role for item in items if item.fold is None]
+    assert items[0].fold is not None
+    assert sum(1 for item in items if item.fold) == 1
+    assert {role: roles.count(role) for role in set(roles)} == {"user": 31, "assistant": 219, "tool": 192, "bash": 3}
+
+
+@pytest.mark.parametrize("name", ["large-session", "before-compaction"])
+def test_B8_cuts_for_thirteen_budgets(name: str) -> None:
+    session = load(f"{name}.jsonl")
+    known = json.loads(shared(f"pi/cuts.{name}.json").read_text())
+    assert len(known["cuts"]) == 13
+    for row in known["cuts"]:
+        cut = cut_by_budget(session.path, start=0, keep=row["keepRecentTokens"], size=lambda x: size_of(x, MEASURE))
+        false_split = name == "before-compaction" and row["keepRecentTokens"] <= 10_000
+        assert cut.position == row["firstKeptEntryIndex"], row
+        assert cut.split == (row["isSplitTurn"] and not false_split), row
+        assert cut.turn_start == (-1 if false_split else row["turnStartIndex"]), row
+
+
+def oracle() -> list[dict[str, Any]]:
+    with gzip.open(shared("pi/oracle.json.gz")) as file:
+        return json.load(file)["cases"]
+
+
+def session_of(case: dict[str, Any], folder: Path) -> Session:
+    header = {"type": "session", "version": 3, "id": "s", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/x"}
+    path = folder / "case.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in [header, *case["entries"]]) + "\n")
+    session = Session.of(read(path))
+    session.move(case["leafId"])
+    return session
+
+
+def names(session: Session, ids: list[str] | tuple[str, ...]) -> list[str]:
+    """Ids, but one mark for what the oracle names by its content (summaries, custom messages)."""
+    special = (e.Note, e.BranchSummary, e.Fold)
+    return ["*" if isinstance(session[id], special) else id for id in ids]
+
+
+def marked(ids: list[str]) -> list[str]:
+    return ["*" if ":" in id else id for id in ids]
+
+
+def test_B1_to_B12_two_hundred_branched_sessions_as_pi_answers_them(tmp_path: Path) -> None:
+    cases = oracle()
+    assert len(cases) == 200
+    for case in cases:
+        check_case(case, session_of(case, tmp_path))
+
+
+def check_case(case: dict[str, Any], session: Session) -> None:
+    out = case["out"]
+    assert [x.id for x in session.path] == out["path"]
+    assert [MEASURE.message(x.message) if isinstance(x, e.MessageEntry) else None for x in session.path] == out["tokens"]
+    engine = Engine(pi(keep_recent_tokens=case["keepRecentTokens"]))
+    s = engine.situation(session)
+    check_context(session, s.items, out["context"]["messages"])
+    assert s.anchored(stale=True) == out["estimate"]["tokens"]
+    keep = case["keepRecentTokens"]
+    cut = cut_by_budget(session.path, start=0, keep=keep, size=lambda x: size_of(x, MEASURE))
+    assert cut.position == out["cut"]["firstKeptEntryIndex"]
+    assert cut.split == (out["cut"]["isSplitTurn"] and not case["false_split_cut"])
+    check_preparation(case, session, engine.plan(session, force=True))
+
+
+def check_context(session: Session, items: Any, expected: list[str]) -> None:
+    """The same messages. What a fold put back verbatim counts as what it stands for."""
+    by_text = {id: session[id].message for id in expected if ":" not in id}  # type: ignore[union-attr]
+    assert len(items) == len(expected)
+    for item, id in zip(items, expected, strict=True):
+        if id in by_text:
+            assert item.message == by_text[id]
+        else:
+            assert item.fold or isinstance(session[item.entries[-1]], (e.Note, e.BranchSummary))
+
+
+def check_preparation(case: dict[str, Any], session: Session, plan: Any) -> None:
+    expected = case["out"]["prep"]
+    if expected is None:
+        assert not plan
+        return
+    assert isinstance(plan, Plan)
+    fold, prefix = marked(expected["messagesToSummarize"]), marked(expected["turnPrefixMessages"])
+    if case["false_split"]:  # B10: a cut at a turn start is no split
+        fold, prefix = fold + prefix, []
+    assert plan.first_kept == expected["firstKeptEntryId"]
+    assert names(session, plan.fold) == fold
+    assert names(session, plan.turn_prefix) == prefix
+    assert plan.split == (expected["isSplitTurn"] and not case["false_split"])
+    assert plan.previous_summary == expected["previousSummary"]
+    assert list(plan.files.read) == expected["files"]["readFiles"]
+    assert list(plan.files.modified) == expected["files"]["modifiedFiles"]
+
+
+# ── worked examples ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_B8_worked_example_keeps_from_the_fourth_message() -> None:
+    session = chat(500, 800, 1200, 3000, 5000, 8000, 4000, 2000)
+    plan = Engine(pi(keep_recent_tokens=20_000)).plan(session, force=True)
+    assert isinstance(plan, Plan)
+    assert plan.first_kept == session.path[3].id
+    assert sum(size_of(x, MEASURE) for x in session.path[3:]) == 22_000
+
+
+def with_usage(total: int, stop: m.Stop = "end") -> Session:
+    session = chat(1000, 1000, 1000)
+    session.append(m.assistant("ok", stop=stop), usage=m.Usage(input=total - 10, output=10), model="a:b")
+    return session
+
+
+@pytest.mark.parametrize(("total", "due"), [(95_000, True), (90_001, True), (90_000, False), (89_000, False)])
+def test_B5_threshold_is_window_less_reserve_and_strict(total: int, due: bool) -> None:
+    engine = Engine(pi(window=100_000, reserve_tokens=10_000, keep_recent_tokens=1500))
+    assert bool(engine.plan(with_usage(total))) is due
+
+
+def test_B4_disabled_never_folds_by_itself_but_on_request() -> None:
+    engine = Engine(pi(enabled=False, window=100_000, keep_recent_tokens=1500))
+    assert not engine.plan(with_usage(99_000))
+    assert engine.plan(with_usage(99_000), force=True)
+
+
+def test_B4_an_aborted_reply_does_not_trigger() -> None:
+    engine = Engine(pi(window=100_000, keep_recent_tokens=1500))
+    reason = engine.plan(with_usage(99_000, stop="aborted"))
+    assert (bool(reason), reason.code) == (False, "aborted")  # type: ignore[union-attr]
+
+
+def test_B4_usage_from_before_the_fold_never_triggers_again() -> None:
+    session = with_usage(99_000)
+    engine = Engine(pi(window=100_000, keep_recent_tokens=1500), model=Scripted("short", "short"))
+    run(engine.prepare(session))
+    assert len(session.annotations(e.Fold)) == 1
+    run(engine.prepare(session))
+    assert len(session.annotations(e.Fold)) == 1
+    session.append(m.user("next"))
+    assert engine.plan(session).code == "stale"  # type: ignore[union-attr]
+
+
+def overflowing(session: Session) -> None:
+    error = "prompt is too long: 213462 tokens > 200000 maximum"
+    session.append(m.Assistant((), stop="error", error=error), model="anthropic:x")
+
+
+def test_B4_overflow_hides_the_failed_message_folds_and_a_second_one_is_an_error() -> None:
+    session = chat(3000, 3000, 3000, 3000, 3000)
+    overflowing(session)
+    failed = session.leaf
+    engine = Engine(pi(keep_recent_tokens=4000), model=Scripted("short", "short"))
+    view = run(engine.prepare(session))
+    assert len(session.annotations(e.Fold)) == 1
+    assert failed not in {id for item in view.items for id in item.entries}
+    overflowing(session)
+    with pytest.raises(OverflowAgain):
+        run(engine.prepare(session))
+
+
+def test_B4_overflow_after_a_good_reply_folds_again() -> None:
+    session = chat(3000, 3000, 3000, 3000, 3000)
+    overflowing(session)
+    engine = Engine(pi(keep_recent_tokens=4000), model=Scripted("short", "short", "short"))
+    run(engine.prepare(session))
+    session.append(m.assistant("fine " * 2000))
+    session.append(m.user("go on " * 4000))
+    overflowing(session)
+    run(engine.prepare(session))
+    assert len(session.annotations(e.Fold)) == 2
+
+
+def test_B7_last_usage_plus_estimate_of_what_follows() -> None:
+    session = with_usage(5_000)
+    session.append(m.user("x" * 400))
+    assert Engine(pi()).situation(session).anchored() == 5_000 + 100
+
+
+def test_B9_everything_fits_no_model_call() -> None:
+    model = Scripted()
+    engine = Engine(pi(keep_recent_tokens=100_000), model=model)
+    reason = engine.plan(chat(10, 10, 10), force=True)
+    assert (bool(reason), reason.code) == (False, "everything_fits")  # type: ignore[union-attr]
+    assert model.requests == []
+
+
+def test_B9_what_the_first_fold_kept_is_read_again_by_the_second() -> None:
+    session = chat(3000, 3000, 3000, 3000)
+    model = summariser()
+    engine = Engine(pi(keep_recent_tokens=5000), model=model)
+    first = run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
+    kept = first.first_kept  # type: ignore[union-attr]
+    for said in (m.user("y" * 12000), m.assistant("z" * 12000)):
+        session.append(said)
+    second = engine.plan(session, force=True)
+    assert isinstance(second, Plan)
+    assert kept in (*second.fold, *second.turn_prefix)
+
+
+def test_B10_split_with_no_earlier_turn_keeps_the_previous_summary() -> None:
+    session = chat(2000, 2000)
+    model = Scripted(
+        say("FIRST", purpose="summary"), say("PREFIX", purpose="turn_prefix"), say("PREFIX2", purpose="turn_prefix")
+    )
+    engine = Engine(pi(keep_recent_tokens=100), model=model)
+    session.append(m.user("a long turn begins " * 50))
+    run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
+    for number in range(4):
+        session.append(m.assistant("step " * 300, m.call(f"c{number}", "read", path="a")))
+        session.append(m.result(f"c{number}", "file " * 300))
+    plan = engine.plan(session, force=True)
+    assert isinstance(plan, Plan)
+    assert plan.split
+    fold = run(engine.apply(session, plan))
+    assert isinstance(fold, e.Fold)
+    assert "FIRST" in fold.summary
+    assert "PREFIX" in fold.summary
+
+
+def test_B11_update_prompt_merges_the_previous_summary_and_focus_reaches_split_turns() -> None:
+    session = load("large-session.jsonl")
+    model = summariser()
+    engine = Engine(pi(keep_recent_tokens=20_000), model=model)
+    run(engine.apply(session, engine.plan(session, force=True, instructions="the footer")))  # type: ignore[arg-type]
+    assert all("the footer" in prompt for prompt in prompts(model) + prompts(model, "turn_prefix"))
+    assert prompts(model, "turn_prefix")
+    session.append(m.user("more " * 30_000))
+    run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
+    assert "SUMMARY" in prompts(model)[-1]
+    assert "<previous-summary>" in prompts(model)[-1]
+    assert "<previous-summary>" not in prompts(model)[0]
+
+
+def test_B12_files_are_carried_and_a_modified_file_is_not_listed_as_read() -> None:
+    session = Session()
+    for number, (tool, path) in enumerate([("read", "a.ts"), ("read", "b.ts"), ("edit", "b.ts"), ("write", "c.ts")]):
+        session.append(m.user(f"do {tool} " + "x" * 4000))
+        session.append(m.assistant("", m.call(f"c{number}", tool, path=path)))
+        session.append(m.result(f"c{number}", "y" * 4000))
+    session.append(m.user("and now?"))
+    engine = Engine(pi(keep_recent_tokens=1), model=summariser())
+    fold = run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
+    assert isinstance(fold, e.Fold)
+    assert (fold.files.read, fold.files.modified) == (("a.ts",), ("b.ts", "c.ts"))
+    session.append(m.user("again " + "x" * 8000))
+    session.append(m.assistant("done"))
+    second = run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
+    assert isinstance(second, e.Fold)
+    assert (second.files.read, second.files.modified) == (("a.ts",), ("b.ts", "c.ts"))
+    assert "b.ts" in second.edits[0].put[0].text
+
+
+def test_B13_tool_results_are_cut_with_the_number_cut_and_budgets_follow_the_reserve() -> None:
+    session = chat(3000, 3000)
+    session.append(m.assistant("", m.call("c", "read", path="a")))
+    session.append(m.result("c", "r" * 5000))
+    session.append(m.user("next " * 2000))
+    model = summariser()
+    engine = Engine(pi(keep_recent_tokens=100, reserve_tokens=10_000), model=model)
+    run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
+    prompt = prompts(model)[0]
+    assert "r" * 2000 in prompt
+    assert "r" * 2001 not in prompt
+    assert "3000 more characters" in prompt
+    assert model.requests[0].max_tokens == 8_000
+
+
+def test_B13_a_head_larger_than_the_summarisers_window_is_read_in_chunks() -> None:
+    session = chat(*[3000] * 12)
+    model = Scripted(then=lambda r: f"part about {r.messages[-1].text.count('x')} letters", context_window=8_000)
+    engine = Engine(pi(keep_recent_tokens=100, reserve_tokens=1000), model=model)
+    fold = run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
+    assert isinstance(fold, e.Fold)
+    assert fold.requests == len(model.requests) > 3
+    counter = tokens.get()
+    assert all(counter.text(r.messages[-1].text) < 8_000 for r in model.requests)
+    seen = sum(r.messages[-1].text.count("x") for r in model.requests)
+    assert seen >= sum(x.message.text.count("x") for x in session.path[:10] if isinstance(x, e.MessageEntry))
+
+
+def test_B14_stored_and_an_error_appends_nothing_to_the_path() -> None:
+    session = chat(3000, 3000, 3000)
+    engine = Engine(pi(keep_recent_tokens=100), model=Scripted("", "S"))
+    before = [x.id for x in session.path]
+    failed = run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
+    assert isinstance(failed, Failed)
+    assert [x.id for x in session.path] == before
+    fold = run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
+    assert isinstance(fold, e.Fold)
+    assert fold.summary.startswith("S")
+    assert fold.first_kept is not None
+    assert fold.tokens_before > fold.tokens_after > 0
+    assert fold.author == "scripted:script"
+
+
+def test_settings_are_checked_and_named() -> None:
+    with pytest.raises(SettingError, match="reserve_tokens"):
+        pi(window=1000, reserve_tokens=2000)
+    with pytest.raises(SettingError, match="keep_recent"):
+        pi(keep_recent_tokens="many")
+    with pytest.raises(SettingError, match="no such setting"):
+        pi(nonsense=1)
+    assert presets.get("pi", keep_recent_tokens="123").settings.keep_recent_tokens == 123
+
+
+# ── chains ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", ["large-session", "before-compaction"])
+def test_ten_folds_in_a_row_keep_pairs_newest_bytes_and_the_previous_summary(name: str) -> None:
+    source = load(f"{name}.jsonl")
+    messages = [x for x in source.path if isinstance(x, e.MessageEntry)]
+    session, model = Session(), summariser()
+    engine = Engine(pi(keep_recent_tokens=5_000), model=model)
+    step, folds = len(messages) // 10, 0
+    for number in range(10):
+        for entry in messages[number * step : (number + 1) * step]:
+            session.append(entry.message)
+        plan = engine.plan(session, force=True)
+        assert isinstance(plan, Plan), plan
+        before = engine.view(session).items
+        fold = run(engine.apply(session, plan))
+        assert isinstance(fold, e.Fold), fold
+        folds += 1
+        after = engine.view(session)
+        assert orphans(after.items) == []
+        check_wire(after)
+        kept = next(i for i, item in enumerate(before) if item.entries == (fold.first_kept,))
+        assert [x.message for x in before[kept:]] == [x.message for x in after.items[1:]]
+    assert folds == 10
+    summaries = [f.summary for f in session.annotations(e.Fold)]
+    updates = prompts(model)
+    for earlier, prompt in zip(summaries, updates[1:], strict=False):
+        assert earlier.split("\n")[0] in prompt
