@@ -29,7 +29,12 @@ def test_what_shows_nothing_is_not_sent(message: m.Message) -> None:
 
 @pytest.mark.parametrize(
     "message",
-    [m.Assistant((m.Text("half a sent"),), "aborted"), m.User((m.image("AA"),)), m.Bash("ls"), m.User((m.Opaque({}),))],
+    [
+        m.Assistant((m.Text("half a sent"),), "aborted"),
+        m.User((m.image("AA"),)),
+        m.Bash("ls"),
+        m.User((m.Opaque({}),)),
+    ],
 )
 def test_what_shows_something_is_kept(message: m.Message) -> None:
     listed = items([m.user("a"), message])

@@ -107,6 +107,9 @@ class _Anthropic:
 
     def _tool_result(self, block: Wire, here: str) -> None:
         content = block.get("content")
+        if block.get("is_error") and not content:
+            # "messages.2.content.0.tool_result: content cannot be empty if `is_error` is true"
+            self.found.append(f"{here}.tool_result: content cannot be empty if is_error is true")
         if content is None or isinstance(content, str):
             return
         for part in blocks(content, here, self.found):

@@ -312,8 +312,9 @@ def _image_block(image: Image) -> Wire:
 def _result_block(message: Result) -> Wire:
     block: Wire = {"type": "tool_result", "tool_use_id": wire_id(message.call_id)}
     content = [b for p in message.content if (b := _said_block(p)) is not None]
-    if content:
-        block["content"] = content
     if message.is_error:
         block["is_error"] = True
+        content = content or [_text("(no output)")]  # an error must say something
+    if content:
+        block["content"] = content
     return block

@@ -205,3 +205,9 @@ def wire_name(name: str) -> str:
 
 def opaque(raw: Wire) -> Opaque:
     return Opaque(dict(raw))
+
+
+def openai_usage(prompt: int | None, output: int | None, details: Wire) -> Usage:
+    """Usage where the prompt's number includes what came from or went to the cache."""
+    read, written = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0
+    return Usage(max(0, (prompt or 0) - read - written), output or 0, read, written)

@@ -35,6 +35,7 @@ from refold.session.dialects.common import (
     fresh,
     image_url,
     opaque,
+    openai_usage,
     parse_arguments,
     parse_image,
     parts_of,
@@ -142,9 +143,9 @@ def _usage(given: Any) -> Usage | None:
         return None
     raw = as_dict(given)
     details = as_dict(raw.get("prompt_tokens_details") or {})
-    cached = details.get("cached_tokens") or raw.get("prompt_cache_hit_tokens") or 0
-    prompt = raw.get("prompt_tokens") or 0
-    return Usage(max(0, prompt - cached), raw.get("completion_tokens") or 0, cached)
+    if "prompt_cache_hit_tokens" in raw:  # DeepSeek's spelling
+        details = {"cached_tokens": raw["prompt_cache_hit_tokens"]}
+    return openai_usage(raw.get("prompt_tokens"), raw.get("completion_tokens"), details)
 
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────

@@ -36,6 +36,7 @@ from refold.session.dialects.common import (
     fresh,
     image_url,
     opaque,
+    openai_usage,
     parse_arguments,
     parse_image,
     parts_of,
@@ -144,8 +145,8 @@ def _usage(given: Any) -> Usage | None:
     if not given:
         return None
     raw = as_dict(given)
-    cached = as_dict(raw.get("input_tokens_details") or {}).get("cached_tokens") or 0
-    return Usage(max(0, (raw.get("input_tokens") or 0) - cached), raw.get("output_tokens") or 0, cached)
+    details = as_dict(raw.get("input_tokens_details") or {})
+    return openai_usage(raw.get("input_tokens"), raw.get("output_tokens"), details)
 
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────
