@@ -10,7 +10,7 @@ import traceback
 
 import pytest
 
-from refold.errors import ModelError, ModelUnavailable, Overflow, Transient
+from refold.errors import ModelError, ModelUnavailable, Overflow, Transient, UsageError
 from refold.messages import user
 from refold.models import Retry, complete, say
 from refold.models.anthropic import Anthropic
@@ -190,11 +190,14 @@ def test_keys_never_appear(kind, caplog) -> None:
             assert walk == (None, None)
         else:
             raise AssertionError("no error")
-    model = kind("m", api_key=CANARY, base_url=f"http://me:{CANARY}@127.0.0.1:9")
+    model = kind("m", api_key=CANARY, base_url="http://127.0.0.1:9")
     shown += [repr(model), str(model), repr(model._secrets)]
     try:
         asyncio.run(complete(model, ASK, retries=NEVER))
     except ModelError as error:
         shown.append("".join(traceback.format_exception(error)))
+    with pytest.raises(UsageError, match="password") as caught:
+        kind("m", base_url=f"http://me:{CANARY}@127.0.0.1:9")
+    shown += [str(caught.value), repr(caught.value)]
     assert len(shown) > 40
     assert not [text for text in [*shown, caplog.text] if CANARY in text]

@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Mapping
 from typing import Any, cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from refold.compaction import overflow
 from refold.errors import ModelError, ModelUnavailable, Overflow, Transient
@@ -49,11 +49,6 @@ class Secrets:
 
     def __repr__(self) -> str:
         return f"Secrets({len(self._texts)})"
-
-
-def in_url(url: str | None) -> str | None:
-    """The password inside an address (`https://me:password@host`)."""
-    return urlsplit(url).password if url else None
 
 
 def translate(name: str, error: Exception, secrets: Secrets) -> ModelError:

@@ -8,11 +8,12 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from refold.errors import ModelError, Transient
+from refold.errors import ModelError, Transient, UsageError
 from refold.models.chunks import Malformed
-from refold.models.failures import Secrets, in_url, translate
+from refold.models.failures import Secrets, translate
 from refold.models.reply import closing
 from refold.protocols import Event, Request
 from refold.session.dialects.common import Wire
@@ -37,13 +38,16 @@ class Remote(ABC):
         timeout: float,
         extra: Mapping[str, Any] | None,
     ) -> None:
+        if base_url and urlsplit(base_url).password is not None:
+            # HTTP libraries write addresses into their logs.
+            raise UsageError(f"{name}: base_url holds a password; give it as api_key instead")
         self.name = name
         self.context_window = context_window
         self._key = api_key
         self._base_url = base_url
         self._timeout = timeout
         self._extra = dict(extra or {})
-        self._secrets = Secrets(api_key, in_url(base_url))
+        self._secrets = Secrets(api_key)
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
