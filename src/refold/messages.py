@@ -239,4 +239,5 @@ def fingerprint(message: Message) -> str:
 def _identity(part: AnyPart) -> Any:
     if isinstance(part, Call):
         return [part.id, part.name, part.arguments if part.raw is None else part.raw]
-    return msgspec.to_builtins(part)
+    # Not `to_builtins`: it leaves out a default only where it is the very same object.
+    return [part.__struct_config__.tag, *msgspec.structs.astuple(part)]

@@ -74,8 +74,6 @@ def _entry_losses(session: Session, *, view: bool) -> Iterable[str]:
         elif isinstance(entry, e.MessageEntry):
             if entry.usage is not None:
                 yield "usage of {n} replies is left out"
-            if isinstance(entry.message, m.Bash) and entry.message.hidden:
-                yield "{n} commands hidden from the model are left out"
         elif isinstance(entry, e.Label | e.Pin | e.Unpin | e.State):
             yield "{n} labels, pins and states are left out"
     if session.path:
@@ -85,7 +83,9 @@ def _entry_losses(session: Session, *, view: bool) -> Iterable[str]:
 def _message_losses(message: m.Message, to: str) -> Iterable[str]:
     if isinstance(message, m.Result) and message.is_error and to.startswith("openai"):
         yield "{n} results are no longer marked as errors"
-    if isinstance(message, m.Bash):
+    if isinstance(message, m.Bash) and message.hidden and to != "markdown":
+        yield "{n} commands hidden from the model are left out"
+    elif isinstance(message, m.Bash):
         yield "{n} commands of the user become text"
     for part in message.parts:
         if isinstance(part, m.Thinking) and not _thought_stays(part, to):

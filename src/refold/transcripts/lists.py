@@ -47,12 +47,11 @@ class Sample:
     @property
     def kinds(self) -> set[str]:
         """Types of the items and of their content parts."""
-        found = {item.get("type") for item in self.items}
+        found = list(self.items)
         for item in self.items:
             content = item.get("content")
-            parts = cast("list[Any]", content) if isinstance(content, list) else []
-            found |= {cast("Record", part).get("type") for part in parts if isinstance(part, dict)}
-        return {kind for kind in found if isinstance(kind, str)}
+            found += objects(cast("list[Any]", content)) if isinstance(content, list) else []
+        return {kind for one in found if isinstance(kind := one.get("type"), str)}
 
     def has(self, *keys: str) -> bool:
         return any(key in item for item in self.items for key in keys)
@@ -84,7 +83,7 @@ def conversation(source: Source) -> tuple[Record, list[Any]]:
     else:
         value = source.document()
         records = cast("list[Any]", value) if isinstance(value, list) else [value]
-    envelopes = [record for record in objects(records) if inside(record)]
+    envelopes = [record for record in objects(records) if inside(record) is not None]
     if not envelopes:
         return {}, records
     chosen = envelopes[source.choose(len(envelopes))]
@@ -120,15 +119,17 @@ class Builder:
         for index, item in enumerate(listed):
             if not isinstance(item, dict):
                 continue
-            record = cast("Record", item)
-            try:
-                found = parse(record)
-            except (UsageError, TypeError, ValueError, KeyError, AttributeError) as error:
-                self.source.problem(f"message {index}", f"not understood ({error}): left out")
-                continue
-            for number, message in enumerate(found):
-                id = index_id(index) if number == 0 else f"{index_id(index)}.{number}"
-                self.add(id, message, record if number == 0 else {}, known)
+            self.add_item(index, cast("Record", item), parse, known)
+
+    def add_item(self, index: int, record: Record, parse: Parse, known: frozenset[str]) -> None:
+        try:
+            found = parse(record)
+        except (UsageError, TypeError, ValueError, KeyError, AttributeError) as error:
+            self.source.problem(f"message {index}", f"not understood ({error}): left out")
+            return
+        for number, message in enumerate(found):
+            id = index_id(index) if number == 0 else f"{index_id(index)}.{number}"
+            self.add(id, message, record if number == 0 else {}, known)
 
     def refuse(self, items: Iterable[Any]) -> None:
         """Say which items are no messages at all."""

@@ -7,7 +7,7 @@ from typing import Any, cast
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.session.dialects import openai_responses as dialect
-from refold.transcripts.base import Head, Record, Source, index_id
+from refold.transcripts.base import Head, Record, Source
 from refold.transcripts.lists import Builder, conversation, sample
 
 name = "openai-responses"
@@ -56,12 +56,8 @@ def read(source: Source) -> Loaded:
     if isinstance(instructions, str) and instructions:
         builder.add("system", m.system(instructions), {}, _KNOWN)
     for index, records in _replies(items):
-        said = [message for record in records for message in dialect.parse(record)]
-        if len(said) > 1 and all(isinstance(message, m.Assistant) for message in said):
-            said = [m.Assistant(tuple(part for message in said for part in message.parts))]
-        for number, message in enumerate(said):
-            id = index_id(index) if number == 0 else f"{index_id(index)}.{number}"
-            builder.add(id, message, records[0] if len(records) == 1 else {}, _KNOWN)
+        alone = records[0] if len(records) == 1 else {}
+        builder.add_item(index, alone, lambda _, records=records: dialect.parse_list(records), _KNOWN)
     builder.refuse(items)
     builder.name_results()
     return builder.done(envelope)

@@ -43,7 +43,7 @@ def detect(head: Head) -> float:
         return 0.0
     if "cwd" in first and isinstance(first.get("timestamp"), str):
         return 0.95
-    return 0.6 if any(record.get("type") in _KINDS for record in head.records[1:]) else 0.0
+    return 0.6 if any(str(record.get("type")) in _KINDS for record in head.records[1:]) else 0.0
 
 
 def read(source: Source) -> Loaded:
@@ -170,12 +170,12 @@ def _entry(record: Record, index: int, aliases: dict[str, str | None], source: S
     }
     made = _known(record, place)
     if made is None:
-        kind = record.get("type")
+        kind = str(record.get("type"))
         if kind not in _KINDS or kind == "message":
             source.problem(
                 f"entry {index}", f"of an unknown kind ({_kind(record)}): kept, not shown to a model"
             )
-        return e.Other(**place, kind=str(kind), raw=record)
+        return e.Other(**place, kind=kind, raw=record)
     return _with_patch(made, record)
 
 

@@ -1,0 +1,151 @@
+"""Exporters: what comes back, and what is said to be lost."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refold import entries as e
+from refold import messages as m
+from refold import transcripts as t
+from refold.errors import UnknownName
+from refold.session import Session
+from refold.transcripts.export import TARGETS, export, told
+from tests.data import all_transcripts, shared
+
+
+def talk() -> Session:
+    session = Session(id="talk")
+    session.append(m.system("Be brief."))
+    session.append(m.user("Look at a.py"))
+    session.append(m.assistant("Reading.", m.call("c1", "Read", path="a.py")), usage=m.Usage(10, 5))
+    session.append(m.result("c1", "print(1)\n```\n# not a heading", name="Read"))
+    session.append(m.assistant("It prints 1."))
+    return session
+
+
+def back(data: bytes) -> list[m.Message]:
+    loaded = t.read_stream(io.BytesIO(data), name="x")
+    return [one.message for one in loaded.entries if isinstance(one, e.MessageEntry)]
+
+
+def prints(messages: list[m.Message]) -> list[str]:
+    return [m.fingerprint(message) for message in messages]
+
+
+@pytest.mark.parametrize("to", ["openai", "openai-responses", "anthropic", "jsonl"])
+def test_messages_come_back(to: str) -> None:
+    exported = export(talk(), to)
+    assert prints(back(exported.data)) == prints([item.message for item in told(talk())])
+
+
+def test_jsonl_holds_everything() -> None:
+    session = talk()
+    session.move(session.entries[1].id)
+    session.label(session.entries[0].id, "start")
+    exported = export(session, "jsonl")
+    assert exported.lost == ()
+    assert t.read_stream(io.BytesIO(exported.data)).entries == tuple(session.entries)
+
+
+@pytest.mark.parametrize("path", all_transcripts(), ids=lambda path: f"{path.parent.name}-{path.stem[:20]}")
+def test_jsonl_of_every_transcript_is_the_same(path) -> None:  # type: ignore[no-untyped-def]  parametrised
+    loaded = t.read(path)
+    assert t.read_stream(io.BytesIO(export(Session.of(loaded), "jsonl").data)).entries == loaded.entries
+
+
+def test_losses_are_said() -> None:
+    session = talk()
+    session.append(m.assistant([m.thinking("hm"), "x"]))
+    session.append(m.Bash("ls", "a"))
+    session.move(session.entries[2].id)
+    session.append(m.result("c1", "other", is_error=True))
+    text = " ".join(export(session, "openai").lost)
+    assert "4 entries of other branches" in text
+    assert "usage of 1 replies" in text
+    assert "1 results are no longer marked as errors" in text
+    session.append(m.assistant([m.thinking("hm"), "x"]))
+    assert "1 thoughts" in " ".join(export(session, "openai").lost)
+    assert "1 thoughts" in " ".join(export(session, "anthropic").lost)
+    assert "thoughts" not in " ".join(export(session, "markdown").lost)
+
+
+def test_whole_path_or_view() -> None:
+    session = talk()
+    first, last = session.path[1].id, session.path[3].id
+    session.append(session.make(e.Fold, edits=(e.Edit(first, last, (m.user("short"),)),), preset="refold"))
+    assert len(back(export(session, "openai").data)) == 5
+    assert [message.text for message in back(export(session, "openai", view=True).data)] == [
+        "Be brief.",
+        "short",
+        "It prints 1.",
+    ]
+    assert any("fold" in text for text in export(session, "openai").lost)
+    assert "Folded" in export(session, "markdown", view=True).data.decode()
+
+
+def test_markdown_reads_well_and_cannot_be_broken_by_its_text() -> None:
+    text = export(talk(), "markdown").data.decode()
+    assert text.startswith("# talk\n")
+    assert "## Turn 1: user\n\nLook at a.py" in text
+    assert "**Read**" in text
+    assert "````\nprint(1)" in text
+    assert "\n# not a heading\n````" in text
+
+
+def test_markdown_has_no_control_characters() -> None:
+    session = Session(id="x\x1b[31m")
+    session.append(m.user("a\x1b[2Jb\u202ec\x00"))
+    text = export(session, "markdown").data.decode()
+    assert not [c for c in text if ord(c) < 32 and c != "\n"]
+    assert "\u202e" not in text
+
+
+def test_an_unknown_target_says_which_there_are() -> None:
+    with pytest.raises(UnknownName, match="markdown"):
+        export(talk(), "word")
+
+
+@pytest.mark.parametrize("to", TARGETS)
+def test_real_sessions_export_to_everything(to: str) -> None:
+    for name in ("pi/before-compaction.jsonl", "pi/large-session.jsonl"):
+        session = Session.of(t.read(shared(name)))
+        exported = export(session, to)
+        assert len(exported.data) > 100_000
+        if to not in ("markdown",):
+            assert len(back(exported.data)) > 800
+
+
+PARTS = st.lists(
+    st.text(max_size=30).map(m.Text) | st.just(m.image("aGk=")) | st.text(max_size=9).map(m.thinking),
+    max_size=3,
+)
+MESSAGES = st.one_of(
+    PARTS.map(lambda parts: m.User(tuple(parts))),
+    st.tuples(
+        PARTS,
+        st.text("ab", min_size=1, max_size=2),
+        st.dictionaries(st.text(max_size=3), st.text(max_size=5), max_size=2),
+    ).map(lambda x: m.Assistant((*x[0], m.Call(x[1], "Read", x[2])))),
+    st.tuples(st.text("ab", min_size=1, max_size=2), PARTS).map(lambda x: m.Result(x[0], tuple(x[1]))),
+    st.text(max_size=10).map(lambda text: m.Bash(text, text)),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(MESSAGES, max_size=8), st.sampled_from(TARGETS), st.booleans())
+def test_any_session_exports_to_anything(messages: list[m.Message], to: str, view: bool) -> None:
+    session = Session(id="any")
+    for message in messages:
+        session.append(message)
+    exported = export(session, to, view=view)
+    if to in ("jsonl", "pi") and messages:
+        again = t.read_stream(io.BytesIO(exported.data))
+        found = [one.message for one in again.entries if isinstance(one, e.MessageEntry)]
+        assert prints(found) == prints(messages)
+    elif to != "markdown":
+        json.loads(exported.data)
