@@ -1,0 +1,117 @@
+"""`refold stats`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from refold.cli.common import (
+    clean,
+    console,
+    emit,
+    file_argument,
+    first_line,
+    json_option,
+    open_session,
+    tell_problems,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from refold.compare.stats import Stats
+
+ROWS = 40
+"""Bars of the growth chart; longer conversations are shown in steps."""
+
+
+@click.command("stats")
+@file_argument
+@click.option("--counter", default="o200k", show_default=True, help="Which token counter.")
+@click.option(
+    "--top", type=click.IntRange(1, 1000), default=10, show_default=True, help="Length of the lists."
+)
+@json_option
+def command(file: str, counter: str, top: int, as_json: bool) -> None:
+    """Where the tokens go: by role, tool and file; growth, repeated reads, largest results."""
+    from refold import tokens
+    from refold.compare.stats import stats
+
+    session = open_session(file)
+    found = stats(session, tokens.get(counter), top=top)
+    if as_json:
+        emit(found)
+        return
+    tell_problems(session)
+    out = console()
+    _summary(out, found)
+    _bars(out, "by role", found.by_role.items(), found.tokens)
+    _bars(out, "by tool", list(found.by_tool.items())[:top], found.tokens)
+    _bars(out, "by file", list(found.by_file.items())[:top], found.tokens)
+    _growth(out, found)
+    _lists(out, found)
+
+
+def _summary(out: Console, found: Stats) -> None:
+    used = found.usage
+    out.print(
+        f"[bold]{found.tokens:,}[/] tokens in {found.messages} messages and {len(found.turns)} turns; "
+        f"the model sees [bold]{found.view:,}[/] ({found.counter})"
+    )
+    if used is not None:
+        prompt = used.input + used.cache_read + used.cache_write
+        cached = 100 * used.cache_read / prompt if prompt else 0
+        out.print(
+            f"{used.requests} requests: {prompt:,} prompt tokens ({cached:.0f} % from the cache), "
+            f"{used.output:,} output tokens"
+        )
+
+
+def _bars(out: Console, title: str, rows: Iterable[tuple[str, int]], whole: int) -> None:
+    from rich.bar import Bar
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = list(rows)
+    if not rows:
+        return
+    longest = max(size for _, size in rows) or 1
+    table = Table(title=title, title_justify="left", box=None, show_header=False, pad_edge=False, expand=True)
+    table.add_column(ratio=2, no_wrap=True, overflow="ellipsis")
+    table.add_column(ratio=3)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    for name, size in rows:
+        share = f"{100 * size / max(whole, 1):.0f} %"
+        table.add_row(Text(first_line(name, 80)), Bar(longest, 0, size, color="cyan"), f"{size:,}", share)
+    out.print()
+    out.print(table)
+
+
+def _growth(out: Console, found: Stats) -> None:
+    step = -(-len(found.turns) // ROWS) or 1
+    shown = found.turns[step - 1 :: step]
+    if found.turns and (not shown or shown[-1] is not found.turns[-1]):
+        shown = (*shown, found.turns[-1])
+    _bars(out, "growth by turn", [(f"{t.turn}  {t.text}", t.total) for t in shown], found.tokens)
+
+
+def _lists(out: Console, found: Stats) -> None:
+    from rich.text import Text
+
+    if found.largest:
+        out.print("\n[italic]largest results[/]")
+    for big in found.largest:
+        out.print(
+            Text(f"{big.tokens:>9,}  turn {big.turn:<4} {clean(big.tool)}  {first_line(big.subject, 70)}")
+        )
+    if found.repeated:
+        out.print("\n[italic]read again, unchanged[/]")
+    for repeat in found.repeated:
+        out.print(Text(f"{repeat.tokens:>9,}  {repeat.times} times  {first_line(repeat.path, 90)}"))
+    if found.suggestions:
+        out.print("\n[italic]suggestions[/]")
+    for one in found.suggestions:
+        out.print(Text(f"{one.tokens:>9,}  {first_line(one.text, 300)}"))

@@ -1,0 +1,301 @@
+"""Where the tokens of a conversation go, and what could be saved. Pure: a session in, a value out.
+
+Everything on the active path is counted as it was said, folded or not; `view` is what the model sees of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from refold import entries as e
+from refold import messages as m
+from refold.carry.tools import actions
+from refold.compare.suggestions import Suggestion, suggest
+from refold.protocols import TokenCounter
+from refold.session import Projection, Session
+from refold.session.toolnames import canonical, command_line, kind
+from refold.session.view import said_by
+
+TOP = 10
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """All calls of one tool and what they brought into the context."""
+
+    name: str
+    calls: int
+    errors: int
+    call_tokens: int
+    result_tokens: int
+
+    @property
+    def tokens(self) -> int:
+        return self.call_tokens + self.result_tokens
+
+
+class File(msgspec.Struct, frozen=True):
+    """All calls that touched one file. A call on several files is divided among them."""
+
+    path: str
+    tokens: int
+    reads: int
+    changes: int
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """A message of the user and everything up to the next one; turn 0 is what came before the first."""
+
+    turn: int
+    entry_id: str
+    text: str
+    messages: int
+    calls: int
+    tokens: int
+    results: int
+    """How many of the tokens are tool results."""
+    total: int
+    """Size of the path up to the end of the turn."""
+    prompt: int | None
+    """Size of the turn's last prompt as the provider counted it."""
+
+
+class Big(msgspec.Struct, frozen=True):
+    """A tool result."""
+
+    entry_id: str
+    tool: str
+    subject: str
+    turn: int
+    tokens: int
+
+
+class Repeat(msgspec.Struct, frozen=True):
+    """A file that was read again in the same way without having been changed in between."""
+
+    path: str
+    times: int
+    tokens: int
+    """What the repetitions cost, the first reading not counted."""
+    entries: tuple[str, ...]
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """Sum of all usage the provider reported on the path."""
+
+    requests: int
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
+    tokens: int
+    view: int
+    counter: str
+    messages: int
+    by_role: dict[str, int]
+    by_part: dict[str, int]
+    by_tool: dict[str, int]
+    by_file: dict[str, int]
+    tools: tuple[Tool, ...]
+    files: tuple[File, ...]
+    turns: tuple[Turn, ...]
+    largest: tuple[Big, ...]
+    repeated: tuple[Repeat, ...]
+    usage: Spent | None
+    suggestions: tuple[Suggestion, ...] = ()
+
+
+def stats(session: Session, counter: TokenCounter, *, top: int = TOP) -> Stats:
+    """Everything at once. `top` bounds the lists of largest results and repeated reads."""
+    book = _Book(session, counter)
+    for entry in session.path:
+        book.take(entry)
+    tools, files = book.all_tools(), book.all_files()
+    found = Stats(
+        tokens=sum(book.roles.values()),
+        view=Projection(session).size(counter),
+        counter=counter.name,
+        messages=book.messages,
+        by_role=_sorted(book.roles),
+        by_part=_sorted(book.parts),
+        by_tool={tool.name: tool.tokens for tool in tools},
+        by_file={file.path: file.tokens for file in files},
+        tools=tools,
+        files=files,
+        turns=tuple(book.turns),
+        largest=tuple(sorted(book.results, key=lambda big: -big.tokens)[:top]),
+        repeated=tuple(sorted(book.all_repeats(), key=lambda repeat: -repeat.tokens)[:top]),
+        usage=book.spent(),
+    )
+    return msgspec.structs.replace(found, suggestions=suggest(found))
+
+
+def _sorted(counts: dict[str, int]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda item: -item[1]))
+
+
+class _Call(msgspec.Struct):
+    """A call whose result may still come."""
+
+    call: m.Call
+    paths: tuple[str, ...]
+    reads: bool
+    tokens: int
+
+
+class _Reading(msgspec.Struct):
+    """One way of reading a file, since it last changed."""
+
+    paths: tuple[str, ...]
+    times: int = 0
+    tokens: int = 0
+    entries: tuple[str, ...] = ()
+
+
+class _Book:
+    def __init__(self, session: Session, counter: TokenCounter) -> None:
+        self.session = session
+        self.counter = counter
+        self.messages = 0
+        self.roles: dict[str, int] = {}
+        self.parts: dict[str, int] = {}
+        self.turns: list[Turn] = []
+        self.results: list[Big] = []
+        self.usages: list[m.Usage] = []
+        self._open: dict[str, _Call] = {}
+        self._tools: dict[str, Tool] = {}
+        self._files: dict[str, File] = {}
+        self._readings: dict[str, _Reading] = {}
+        self._done: list[_Reading] = []
+        self._opened = ""
+
+    def take(self, entry: e.AnyPathEntry) -> None:
+        message = said_by(entry)
+        if message is None:
+            return
+        size = self.session.cached_count(entry.id, message, self.counter)
+        role = message.role if isinstance(entry, e.MessageEntry) else entry.__struct_config__.tag
+        self.messages += 1
+        _add(self.roles, str(role), size)
+        self._turn(entry, message, size)
+        calls = 0
+        if isinstance(message, m.Assistant):
+            calls = sum(self._call(call) for call in message.calls)
+        if isinstance(message, m.Result):
+            self._result(entry.id, message, size)
+            _add(self.parts, "results", size)
+            return
+        thought = sum(self.counter.text(part.text) for part in message.parts if isinstance(part, m.Thinking))
+        _add(self.parts, "calls", min(calls, size))
+        _add(self.parts, "thinking", min(thought, max(size - calls, 0)))
+        _add(self.parts, "text", max(size - calls - thought, 0))
+
+    def _turn(self, entry: e.AnyPathEntry, message: m.Message, size: int) -> None:
+        starts = isinstance(entry, e.MessageEntry) and isinstance(message, m.User)
+        total = self.turns[-1].total if self.turns else 0
+        if starts or not self.turns:
+            number = self.turns[-1].turn + 1 if self.turns else int(starts)
+            words = " ".join(message.text[:400].split())
+            self.turns.append(Turn(number, entry.id, words[:120], 0, 0, 0, 0, total, None))
+        last, usage = self.turns[-1], entry.usage if isinstance(entry, e.MessageEntry) else None
+        if usage is not None:
+            self.usages.append(usage)
+        self.turns[-1] = msgspec.structs.replace(
+            last,
+            messages=last.messages + 1,
+            calls=last.calls + len(message.calls),
+            tokens=last.tokens + size,
+            results=last.results + (size if isinstance(message, m.Result) else 0),
+            total=total + size,
+            prompt=usage.prompt if usage else last.prompt,
+        )
+
+    def _call(self, call: m.Call) -> int:
+        size = self.counter.text(call.name) + self.counter.text(m.arguments_json(call))
+        known = self._tools.get(call.name) or Tool(call.name, 0, 0, 0, 0)
+        self._tools[call.name] = msgspec.structs.replace(
+            known, calls=known.calls + 1, call_tokens=known.call_tokens + size
+        )
+        done = actions(call, self._opened)
+        if done and canonical(call.name) in ("open", "create"):
+            self._opened = done[-1].path  # SWE-agent's editor: later edits name no file
+        paths = tuple(dict.fromkeys(action.path for action in done))
+        changed = {action.path for action in done if action.verb != "view"}
+        for path in paths:
+            self._touch(path, size // len(paths), reads=path not in changed, changes=path in changed)
+        if changed:
+            self._forget(changed)
+        self._open[call.id] = _Call(call, paths, bool(paths) and not changed, size)
+        return size
+
+    def _touch(self, path: str, tokens: int, *, reads: bool = False, changes: bool = False) -> None:
+        known = self._files.get(path) or File(path, 0, 0, 0)
+        self._files[path] = File(path, known.tokens + tokens, known.reads + reads, known.changes + changes)
+
+    def _forget(self, changed: set[str]) -> None:
+        """A file that changed has to be read again: what was known of it does not count any more."""
+        for key in [key for key, reading in self._readings.items() if changed & set(reading.paths)]:
+            self._done.append(self._readings.pop(key))
+
+    def _result(self, entry_id: str, message: m.Result, size: int) -> None:
+        made = self._open.pop(message.call_id, None)
+        name = made.call.name if made else message.name or "?"
+        known = self._tools.get(name) or Tool(name, 0, 0, 0, 0)
+        self._tools[name] = msgspec.structs.replace(
+            known, errors=known.errors + message.is_error, result_tokens=known.result_tokens + size
+        )
+        subject = _subject(made.call, made.paths) if made else ""
+        self.results.append(Big(entry_id, name, subject, self.turns[-1].turn, size))
+        if made is None:
+            return
+        for path in made.paths:
+            self._touch(path, size // len(made.paths))
+        if made.reads and not message.is_error:
+            self._read(entry_id, made, size)
+
+    def _read(self, entry_id: str, made: _Call, size: int) -> None:
+        key = f"{made.call.name}\0{m.arguments_json(made.call)}"
+        reading = self._readings.setdefault(key, _Reading(made.paths))
+        reading.times += 1
+        reading.entries = (*reading.entries, entry_id)
+        if reading.times > 1:
+            reading.tokens += size + made.tokens
+
+    def all_tools(self) -> tuple[Tool, ...]:
+        return tuple(sorted(self._tools.values(), key=lambda tool: -tool.tokens))
+
+    def all_files(self) -> tuple[File, ...]:
+        return tuple(sorted(self._files.values(), key=lambda file: -file.tokens))
+
+    def all_repeats(self) -> Iterable[Repeat]:
+        for reading in (*self._done, *self._readings.values()):
+            if reading.times > 1:
+                yield Repeat(", ".join(reading.paths[:3]), reading.times, reading.tokens, reading.entries)
+
+    def spent(self) -> Spent | None:
+        if not self.usages:
+            return None
+        used = self.usages
+        return Spent(
+            len(used),
+            sum(one.input for one in used),
+            sum(one.output for one in used),
+            sum(one.cache_read for one in used),
+            sum(one.cache_write for one in used),
+        )
+
+
+def _add(counts: dict[str, int], key: str, size: int) -> None:
+    if size:
+        counts[key] = counts.get(key, 0) + size
+
+
+def _subject(call: m.Call, paths: Sequence[str]) -> str:
+    """What a call was about: its command, or its files."""
+    if kind(call.name) == "bash":
+        return " ".join(command_line(call)[:400].split())[:120]
+    return ", ".join(paths[:3])
