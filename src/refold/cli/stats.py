@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from refold.cli.common import (
-    clean,
     console,
     emit,
     file_argument,
@@ -49,7 +48,7 @@ def command(file: str, counter: str, top: int, as_json: bool) -> None:
     _summary(out, found)
     _bars(out, "by role", found.by_role.items(), found.tokens)
     _bars(out, "by tool", list(found.by_tool.items())[:top], found.tokens)
-    _bars(out, "by file", list(found.by_file.items())[:top], found.tokens)
+    _bars(out, "by file", [(_end(path), size) for path, size in found.by_file.items()][:top], found.tokens)
     _growth(out, found)
     _lists(out, found)
 
@@ -90,6 +89,11 @@ def _bars(out: Console, title: str, rows: Iterable[tuple[str, int]], whole: int)
     out.print(table)
 
 
+def _end(path: str, width: int = 25) -> str:
+    """The end of a path says more than its beginning."""
+    return path if len(path) <= width else "…" + path[1 - width :]
+
+
 def _growth(out: Console, found: Stats) -> None:
     step = -(-len(found.turns) // ROWS) or 1
     shown = found.turns[step - 1 :: step]
@@ -99,19 +103,23 @@ def _growth(out: Console, found: Stats) -> None:
 
 
 def _lists(out: Console, found: Stats) -> None:
+    largest = [(big.tokens, f"turn {big.turn:<4} {big.tool}  {big.subject}") for big in found.largest]
+    repeated = [(one.tokens, f"{one.times} times  {_end(one.path, 60)}") for one in found.repeated]
+    _list(out, "largest results", largest)
+    _list(out, "read again, unchanged", repeated)
+    _list(out, "suggestions", [(one.tokens, one.text) for one in found.suggestions], wrap=True)
+
+
+def _list(out: Console, title: str, rows: list[tuple[int, str]], *, wrap: bool = False) -> None:
+    from rich.table import Table
     from rich.text import Text
 
-    if found.largest:
-        out.print("\n[italic]largest results[/]")
-    for big in found.largest:
-        out.print(
-            Text(f"{big.tokens:>9,}  turn {big.turn:<4} {clean(big.tool)}  {first_line(big.subject, 70)}")
-        )
-    if found.repeated:
-        out.print("\n[italic]read again, unchanged[/]")
-    for repeat in found.repeated:
-        out.print(Text(f"{repeat.tokens:>9,}  {repeat.times} times  {first_line(repeat.path, 90)}"))
-    if found.suggestions:
-        out.print("\n[italic]suggestions[/]")
-    for one in found.suggestions:
-        out.print(Text(f"{one.tokens:>9,}  {first_line(one.text, 300)}"))
+    if not rows:
+        return
+    table = Table(title=title, title_justify="left", box=None, show_header=False, pad_edge=False)
+    table.add_column(justify="right", no_wrap=True, min_width=9)
+    table.add_column(no_wrap=not wrap, overflow="ellipsis")
+    for size, said in rows:
+        table.add_row(f"{size:,}", Text(first_line(said, 300)))
+    out.print()
+    out.print(table)
