@@ -1,6 +1,6 @@
 """M7: how well the size of the next request is predicted, on transcripts that carry provider usage.
 
-Our count of a request is the view before the reply; what the transcript does not hold (system prompt, tools)
+Our count of a request is the view before the reply, without sealed thoughts of finished turns; what the transcript does not hold (system prompt, tools)
 is the fixed part that calibration learns. For every request three predictions are compared with what the
 provider counted: the bare count, the calibrated count (fitted on earlier requests of that session and model
 only), and the usage-anchored one (the last request's figure plus the calibrated count of what came after it).
@@ -12,6 +12,7 @@ The first five requests of a session and model are excluded.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -26,7 +27,7 @@ from refold.session import Projection, Session
 from refold.tokens.calibrated import MINIMUM, Calibration
 
 ROOT = Path(__file__).resolve().parents[1]
-DATA = ROOT.parent / "shared" / "data"
+DATA = Path(os.environ.get("REFOLD_DATA", ROOT.parent / "shared" / "data"))
 SOURCES = ("pi", "claude-code", "codex")
 
 Pair = tuple[float, float]
@@ -40,7 +41,8 @@ def requests(path: Path, counter: TokenCounter) -> Mapping[str, list[Pair]]:
     found: dict[str, list[Pair]] = defaultdict(list)
     for entry in whole.path:
         if isinstance(entry, e.MessageEntry) and entry.usage is not None and entry.usage.prompt:
-            found[entry.model or ""].append((view.size(counter), entry.usage.prompt))
+            read = view.size(counter) - tokens.forgotten([item.message for item in view.items], counter)
+            found[entry.model or ""].append((read, entry.usage.prompt))
         session.append(entry)
     return found
 
@@ -74,17 +76,18 @@ def errors(files: list[Path], counter: TokenCounter) -> dict[str, Any]:
     return row
 
 
-def run(data: Path = DATA, counters: tuple[str, ...] = ("o200k", "bytes4")) -> dict[str, Any]:
+def run(*, quick: bool = False) -> dict[str, Any]:
     """The table: source → counter → errors. Empty, with the reason, where the transcripts are not here."""
-    if not data.exists():
-        return {"skipped": f"no transcripts in {data.name}"}
+    if not DATA.exists():
+        return {"skipped": "the transcripts are not here: set REFOLD_DATA to their folder"}
+    counters = ("o200k",) if quick else ("o200k", "bytes4")
     table: dict[str, Any] = {}
     for source in SOURCES:
-        files = sorted(path for path in (data / source).glob("*.jsonl"))
+        files = sorted(path for path in (DATA / source).glob("*.jsonl"))
         table[source] = {name: errors(files, tokens.get(name)) for name in counters}
     return {"measure": "M7", "excluded": MINIMUM, "sources": table}
 
 
 if __name__ == "__main__":
-    json.dump(run(), sys.stdout, indent=1)
+    json.dump(run(quick="--quick" in sys.argv), sys.stdout, indent=1)
     print()

@@ -20,7 +20,7 @@ from refold import transcripts as t
 from refold.entries import MessageEntry
 from refold.errors import UnknownName
 from refold.protocols import TokenCounter, ToolSpec
-from refold.tokens import exact, images
+from refold.tokens import exact, images, parts
 from tests.data import shared
 
 PI = tokens.get("utf16/4")
@@ -148,6 +148,15 @@ def test_B7_every_estimate_of_the_oracle() -> None:
                 assert PI.message(message) == wanted
                 checked += 1
     assert checked > 3000
+
+
+def test_sealed_thoughts_of_finished_turns_are_forgotten() -> None:
+    sealed = m.Thinking("summary", data="A" * 4000)
+    talk: list[m.Message] = [m.user("a"), m.assistant([sealed, "b"]), m.user("c"), m.assistant([sealed, "d"])]
+    weight = tokens.forgotten(talk, O200K)
+    assert weight == parts.sealed("A" * 4000) > 400
+    assert tokens.forgotten(talk[:2], O200K) == 0
+    assert tokens.forgotten([m.user("a"), m.assistant([m.thinking("open"), "b"]), m.user("c")], O200K) == 0
 
 
 # ── pictures ────────────────────────────────────────────────────────────────────────────────────

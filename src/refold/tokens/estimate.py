@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from refold.messages import Bash, Message
+from refold.messages import Bash, Image, Message, Thinking
 from refold.tokens import images, parts
 
 
@@ -22,10 +22,17 @@ class Bytes4:
         return (utf8_length(text) + 3) // 4
 
     def message(self, message: Message) -> int:
-        if isinstance(message, Bash) and message.hidden:
-            return 0
-        size = sum(utf8_length(text) for text in parts.strings(message))
-        return (size + 3) // 4 + self.framing + sum(images.openai(image) for image in parts.images(message))
+        if isinstance(message, Bash):
+            return 0 if message.hidden else self.framing + self.text(message.text)
+        size = whole = 0
+        for part in message.parts:
+            if isinstance(part, Image):
+                whole += images.openai(part)
+            elif isinstance(part, Thinking) and part.data:
+                whole += parts.sealed(part.data)
+            else:
+                size += sum(utf8_length(text) for text in parts.part_strings(part))
+        return (size + 3) // 4 + whole + self.framing
 
     def tools(self, tools: Sequence[Any]) -> int:
         return sum(self.text(text) + self.framing for text in parts.tools_text(tools))

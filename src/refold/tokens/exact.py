@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
-from refold.messages import Bash, Call, Image, Message, Thinking
+from refold.messages import AnyPart, Bash, Call, Image, Message, Thinking
 from refold.protocols import TokenCounter
 from refold.tokens import images, parts
 from refold.tokens.estimate import Bytes4
@@ -68,17 +68,17 @@ class Exact:
         return sum(self._count(piece) for piece in pieces(text))
 
     def message(self, message: Message) -> int:
-        if isinstance(message, Bash) and message.hidden:
-            return 0
-        total = PER_MESSAGE + sum(self.text(text) for text in parts.strings(message))
-        for part in message.parts:
-            if isinstance(part, Image):
-                total += self._picture(part)
-            elif isinstance(part, Call):
-                total += PER_CALL
-            elif isinstance(part, Thinking) and part.data and not part.text:
-                total += sealed(part.data)
-        return total
+        if isinstance(message, Bash):
+            return 0 if message.hidden else PER_MESSAGE + self.text(message.text)
+        return PER_MESSAGE + sum(self._part(part) for part in message.parts)
+
+    def _part(self, part: AnyPart) -> int:
+        if isinstance(part, Image):
+            return self._picture(part)
+        if isinstance(part, Thinking) and part.data:
+            return parts.sealed(part.data)  # what is readable beside it is a summary that is never sent
+        size = sum(self.text(text) for text in parts.part_strings(part))
+        return size + PER_CALL if isinstance(part, Call) else size
 
     def tools(self, tools: Sequence[Any]) -> int:
         return sum(PER_TOOL + self.text(text) for text in parts.tools_text(tools))
@@ -88,11 +88,6 @@ class Exact:
             return len(self._encode(text)) - self._boundary
         except UnicodeEncodeError:
             return len(self._encode(text.encode("utf-8", "replace").decode())) - self._boundary
-
-
-def sealed(data: str) -> int:
-    """Tokens of an encrypted thought: base64 takes 4 characters for 3 bytes, a token is about 4 bytes."""
-    return len(data) * 3 // 16
 
 
 def pieces(text: str) -> Iterator[str]:

@@ -41,6 +41,11 @@ def part_strings(part: AnyPart) -> Iterator[str]:
         yield compact_json(part.raw)
 
 
+def sealed(data: str) -> int:
+    """Tokens of an encrypted thought. Measured on OpenAI's: 720 bytes of wrapping, then 4.36 a token."""
+    return max(0, round((len(data) * 3 / 4 - 720) / 4.36))
+
+
 def images(message: Message) -> Iterator[Image]:
     return (part for part in message.parts if isinstance(part, Image))
 
