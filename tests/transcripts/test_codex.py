@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -199,3 +201,17 @@ def test_nothing_is_lost_silently() -> None:
         assert part in said
     kept = {entry.kind: entry.raw for entry in loaded.entries if isinstance(entry, e.Other)}
     assert kept["riddle"]["x"] == 1 and kept["message"]["content"] == "boo"
+
+
+def test_reading_holds_a_file_about_once() -> None:
+    said = "word " * 2_000
+    lines_ = b"".join(lines(user(f"{number} {said}"), answer(f"{number} {said}")) for number in range(100))
+    data = lines(META) + lines_
+    load(data[: len(data) // 10])  # modules and caches first
+    stream = io.BytesIO(data)
+    tracemalloc.start()
+    loaded = transcripts.read_stream(stream)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(spoken(loaded)) == 200
+    assert peak < 1.3 * len(data)

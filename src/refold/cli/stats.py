@@ -94,6 +94,10 @@ def _end(path: str, width: int = 25) -> str:
     return path if len(path) <= width else "…" + path[1 - width :]
 
 
+def _about(subject: str) -> str:
+    return subject if " " in subject else _end(subject, 50)
+
+
 def _growth(out: Console, found: Stats) -> None:
     step = -(-len(found.turns) // ROWS) or 1
     shown = found.turns[step - 1 :: step]
@@ -103,7 +107,7 @@ def _growth(out: Console, found: Stats) -> None:
 
 
 def _lists(out: Console, found: Stats) -> None:
-    largest = [(big.tokens, f"turn {big.turn:<4} {big.tool}  {big.subject}") for big in found.largest]
+    largest = [(big.tokens, f"turn {big.turn:<4} {big.tool}  {_about(big.subject)}") for big in found.largest]
     repeated = [(one.tokens, f"{one.times} times  {_end(one.path, 60)}") for one in found.repeated]
     _list(out, "largest results", largest)
     _list(out, "read again, unchanged", repeated)

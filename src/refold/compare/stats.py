@@ -127,11 +127,13 @@ def stats(session: Session, counter: TokenCounter, *, top: int = TOP) -> Stats:
         tools=tools,
         files=files,
         turns=tuple(book.turns),
-        largest=tuple(sorted(book.results, key=lambda big: -big.tokens)[:top]),
-        repeated=tuple(sorted(book.all_repeats(), key=lambda repeat: -repeat.tokens)[:top]),
+        largest=tuple(sorted(book.results, key=lambda big: -big.tokens)[: max(top, TOP)]),
+        repeated=tuple(sorted(book.all_repeats(), key=lambda repeat: -repeat.tokens)),
         usage=book.spent(),
     )
-    return msgspec.structs.replace(found, suggestions=suggest(found))
+    return msgspec.structs.replace(
+        found, suggestions=suggest(found), largest=found.largest[:top], repeated=found.repeated[:top]
+    )
 
 
 def _sorted(counts: dict[str, int]) -> dict[str, int]:

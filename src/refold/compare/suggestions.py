@@ -41,14 +41,14 @@ def repeated_reads(stats: Stats) -> Iterator[Suggestion]:
         times = sum(repeat.times - 1 for repeat in stats.repeated)
         yield Suggestion(
             "repeated-reads",
-            f"{len(stats.repeated)} unchanged files were read again {times} times: "
-            "let the agent keep what it read, or mask the older copies",
+            f"readings of files that had been read before and had not changed: {times}; "
+            "mask the older copies, or let the agent recall them",
             tokens,
         )
 
 
 def large_results(stats: Stats) -> Iterator[Suggestion]:
-    big = [result for result in stats.largest if result.tokens >= 2_000]
+    big = [result for result in stats.largest[:10] if result.tokens >= 2_000]
     tokens = sum(result.tokens for result in big)
     if big:
         yield Suggestion(

@@ -139,7 +139,7 @@ def conversation(source: Source, within: str = "") -> dict[str, Any]:
     """The wanted one of the conversations in a file: a JSON object (or the list it has under the key
     `within`), a list of objects, or one object a line."""
     head = source.head()
-    if head.records and within not in head.records[0]:
+    if not head.raw.lstrip().startswith(b"[") and head.records and within not in head.records[0]:
         wanted, count, chosen = source.index or 0, 0, dict[str, Any]()
         for count, (_, record) in enumerate(source.records(), 1):
             chosen = record if count - 1 == wanted else chosen

@@ -48,7 +48,9 @@ def detect(head: Head) -> float:
     if head.records and is_list(head.records[0].get("history")):
         return 0.9 if _is_event(head.records[0]["history"]) else 0.4
     value: Any = head.value
-    return 0.9 if _is_event(mapping(value).get("history") if is_object(value) else value) else 0.0
+    if is_object(value) or _holds_runs(head):
+        value = (mapping(value) or first(value)).get("history")
+    return 0.9 if _is_event(value) else 0.0
 
 
 def _is_event(history: object) -> bool:
@@ -72,7 +74,7 @@ def read(source: Source) -> Loaded:
 
 def _run(source: Source) -> tuple[Record, list[Any]]:
     head = source.head()
-    if not head.records and is_list(head.value):
+    if head.raw.lstrip().startswith(b"[") and not _holds_runs(head):
         run: Record = {}
         events = listing(source.document())
     else:
@@ -81,6 +83,11 @@ def _run(source: Source) -> tuple[Record, list[Any]]:
     # The oldest files hold pairs of an action and its observation.
     flat = [event for item in events for event in (listing(item) if is_list(item) else [item])]
     return run, flat
+
+
+def _holds_runs(head: Head) -> bool:
+    """A list of runs instead of a list of events."""
+    return "history" in first(head.value)
 
 
 class _Import:
