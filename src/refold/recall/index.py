@@ -59,6 +59,8 @@ class Index:
         """The day of each stretch."""
         self.speakers: dict[str, int] = {}
         """How many entries each speaker has."""
+        self.tool_entries = 0
+        """Entries that call a tool or answer for one."""
         self.turns: dict[int, list[int]] = {}
         self.tools: dict[str, list[int]] = {}
         self.keys: dict[str, list[int]] = {}
@@ -96,6 +98,7 @@ class Index:
         self.flags.append(_flags(message, text[start:]))
         if doc.speaker:
             self.speakers[doc.speaker] = self.speakers.get(doc.speaker, 0) + 1
+        self.tool_entries += isinstance(message, Result) or bool(message.calls)
         for name in self._tools_of(message):
             self.tools.setdefault(name.lower(), []).append(position)
 

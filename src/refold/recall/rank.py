@@ -13,47 +13,65 @@ common terms are only looked up for those.
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from heapq import nlargest
 from operator import itemgetter
 
 import msgspec
 
 from refold.recall import dates, words
-from refold.recall.index import ASKS, ENDS_ASKING, IS_TOOL, TELLS_TIME, Index
+from refold.recall.index import ASKS, ENDS_ASKING, IS_TOOL, TELLS_TIME, Doc, Index
 
 
 class Weights(msgspec.Struct, frozen=True):
-    saturation: float = 0.8
+    saturation: float = 1.2
     length: float = 0.5
     before: tuple[float, ...] = (0.26, 0.25, 0.12)
     """Share of an entry's words that count for the entries after it, nearest first."""
-    after: tuple[float, ...] = (0.4, 0.2, 0.08)
+    after: tuple[float, ...] = (0.4, 0.32, 0.05)
     """… and for the entries before it."""
     answer: float = 0.64
     """Added to the first of `before` where the entry asks (a question, a tool call)."""
     spread: float = 2.0
     """A term's own and neighbouring counts together saturate once more."""
     speaker: float = 0.8
+    """For entries of the one speaker the question names."""
+    name: float = 0.7
+    """Weight of that name as a word."""
     asking: float = 0.2
-    asks: float = 0.1
-    time: float = 0.32
-    stretch: float = 0.3
-    size: float = 0.14
-    date: float = 6.0
-    recent: float = 0.0
-    name: float = 0.5
-    """Weight of a speaker's name as a word."""
+    """Off for entries that end with a question."""
+    asks: float = 0.06
+    """Off for other entries with a question in them."""
+    time: float = 0.8
+    """For entries that tell a time when one is asked for."""
+    stretch: float = 0.2
+    """For the share of the question that occurs in the same stretch of conversation."""
+    date: float = 10.0
+    """For stretches of the day, month or year that the question names."""
+    size: float = 0.08
+    """For entries that say more."""
+    repeat: float = 1.0
+    """What a term is still worth for the next hit once a hit has it. 1: hits are ranked one by one."""
 
 
-WEIGHTS = Weights()
-TERMS_LIMIT = 40
+DIALOGUE = Weights()
+WORK = Weights(length=0.0, before=(0.0,), after=(), answer=0.3, spread=0.7, repeat=0.5)
+"""For identifiers in a log with tool calls: the words of neighbours mislead, a result answers its call, and
+several hits should cover the question together (a call names many things, held by different entries)."""
+
+WORK_SHARE = 0.1
+MANY_TERMS = 12
+TERMS_LIMIT = 80
 POSTINGS_LIMIT = 8000
 WHOLE_LIMIT = 2500
 """Up to this many postings everything is scored."""
 CANDIDATES = 48
 SPEAKER_SHARE = 0.05
+
+_role = re.compile(r"\b(?:the|did|does|has|had) (user|assistant)\b", re.IGNORECASE)
+_identifier = re.compile(r"\w{2}[./\\_:@#]+\w{2}|[a-z][A-Z]|[A-Za-z]\d|\d[A-Za-z]|/\w")
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -61,26 +79,31 @@ class Question(msgspec.Struct, frozen=True):
 
     text: str
     terms: Mapping[str, float]
+    weights: Weights = DIALOGUE
     speakers: frozenset[str] = frozenset()
     when: dates.When = dates.NEVER
     asks_when: bool = False
 
 
-def read(index: Index, text: str, weights: Weights = WEIGHTS) -> Question:
-    """What the text asks of this index."""
+def read(index: Index, text: str, weights: Weights | None = None) -> Question:
+    """What the text asks of this index. Weights are chosen by the question and the log unless given."""
     asked = words.terms(text)
+    weights = weights or (WORK if _is_work(index, text, asked) else DIALOGUE)
     speakers = _speakers(index, text)
     names = {term for name in speakers for term in words.terms(name)}
-    known = [(len(index.positions(term)), term) for term in asked]
-    rare = sorted((df, term) for df, term in known if df)[:TERMS_LIMIT]
-    terms = {term: idf(len(index), df) * (weights.name if term in names else 1.0) for df, term in rare}
-    return Question(
-        text=text,
-        terms={term: weight for term, weight in terms.items() if weight > 0} or {t: 0.1 for _, t in rare},
-        speakers=speakers,
-        when=dates.asked(text),
-        asks_when=dates.asks_when(text),
-    )
+    known = sorted((having, term) for term in asked if (having := len(index.positions(term))))
+    terms = {
+        term: idf(len(index), having) * (weights.name if term in names else 1.0)
+        for having, term in known[:TERMS_LIMIT]
+    }
+    return Question(text, terms, weights, speakers, dates.asked(text), dates.asks_when(text))
+
+
+def _is_work(index: Index, text: str, asked: Sequence[str]) -> bool:
+    """True for identifiers, or very many words, asked of a log in which tools are used."""
+    if index.tool_entries < WORK_SHARE * len(index):
+        return False
+    return len(asked) > MANY_TERMS or _identifier.search(text) is not None
 
 
 def idf(total: int, having: int) -> float:
@@ -88,16 +111,37 @@ def idf(total: int, having: int) -> float:
 
 
 def rank(
-    index: Index,
-    question: Question,
-    *,
-    limit: int = 20,
-    allowed: Callable[[int], bool] | None = None,
-    weights: Weights = WEIGHTS,
+    index: Index, question: Question, *, limit: int = 20, allowed: Callable[[int], bool] | None = None
 ) -> list[tuple[int, float]]:
-    """Positions and scores, best first; of two equals the newer one."""
-    scores = _Scoring(index, question, limit, allowed, weights).run()
-    return nlargest(limit, scores.items(), key=lambda found: (found[1], found[0]))
+    """Positions and scores, best first; of two equals the newer one. `allowed` tells which positions may
+    be in the answer; the others still lend their words to their neighbours."""
+    scores = _Scoring(index, question, limit, allowed).run()
+    together = question.weights.repeat < 1 and len(question.terms) > 1
+    pool = max(CANDIDATES, 3 * limit) if together else limit
+    best = nlargest(pool, scores.items(), key=lambda found: (found[1], found[0]))
+    return _covering(index, question, best, limit) if together else best
+
+
+def _covering(
+    index: Index, question: Question, best: Sequence[tuple[int, float]], limit: int
+) -> list[tuple[int, float]]:
+    """Hits chosen one after the other, each for what those before it do not have."""
+    postings = {term: index.positions(term) for term in question.terms}
+    has = {i: [t for t, rows in postings.items() if index.times(rows, i)] for i, _ in best}
+    worth = dict(question.terms)
+    full = {i: sum(worth[t] for t in terms) for i, terms in has.items()}
+    left = {i: score for i, score in best if full[i]}
+    rest = [(i, score) for i, score in best if not full[i]]
+    chosen: list[tuple[int, float]] = []
+    now = dict(left)
+    while left and len(chosen) < limit:
+        i = max(now, key=lambda i: (now[i], i))
+        chosen.append((i, now.pop(i)))
+        del left[i]
+        for term in has[i]:
+            worth[term] *= question.weights.repeat
+        now = {j: score * sum(worth[t] for t in has[j]) / full[j] for j, score in left.items()}
+    return (chosen + rest)[:limit]
 
 
 class _Scoring:
@@ -107,8 +151,8 @@ class _Scoring:
         question: Question,
         limit: int,
         allowed: Callable[[int], bool] | None,
-        weights: Weights,
     ) -> None:
+        weights = question.weights
         self.index, self.question, self.weights = index, question, weights
         self.limit = limit
         self.allowed = allowed
@@ -148,13 +192,14 @@ class _Scoring:
 
     def _candidates(self, terms: Mapping[str, float], postings: Mapping[str, Sequence[int]]) -> list[int]:
         """The most promising entries by their own words, read from the rarest terms."""
-        left = POSTINGS_LIMIT
         found: dict[int, float] = {}
         get, sizes, base, slope = found.get, self.index.sizes, self.base, self.slope
+        # Under a condition the wanted entries may be anywhere: then all postings are read.
+        left = POSTINGS_LIMIT if self.allowed is None else sum(map(len, postings.values()))
         for term in sorted(terms, key=lambda t: len(postings[t])):
-            rows, weight = postings[term][-left:] if left > 0 else (), terms[term]
-            if len(postings[term]) > left and len(found) >= CANDIDATES:
+            if left <= 0 or (len(postings[term]) > left and len(found) >= CANDIDATES):
                 break
+            rows, weight = postings[term][-left:], terms[term]
             left -= len(rows)
             for packed in rows:
                 i, times = packed >> 8, packed & 255
@@ -201,10 +246,10 @@ class _Scoring:
         covered: dict[int, float] = {}
         adjusted: dict[int, float] = {}
         for i, score in scores.items():
-            if self.allowed is not None and not self.allowed(i):
+            if score <= 0 or (self.allowed is not None and not self.allowed(i)):
                 continue
             flags, stretch = index.flags[i], index.stretch[i]
-            if one_speaker and index.docs[i].speaker in question.speakers:
+            if one_speaker and _says(index.docs[i], question.speakers):
                 score *= 1 + w.speaker
             if flags & ENDS_ASKING:
                 score *= 1 - w.asking
@@ -219,7 +264,7 @@ class _Scoring:
                 if question.when != dates.NEVER and question.when.covers(index.dates[stretch]):
                     score += w.date
             score *= 1 + w.size * min(1.0, index.sizes[i] / (2 * self.mean))
-            adjusted[i] = score * (1 + w.recent * i / len(index))
+            adjusted[i] = score
         return adjusted
 
     def _coverage(self, stretch: int, postings: Mapping[str, Sequence[int]]) -> float:
@@ -234,11 +279,15 @@ class _Scoring:
         return covered
 
 
+def _says(doc: Doc, speakers: Container[str]) -> bool:
+    return doc.speaker in speakers or (not doc.speaker and doc.message.role in speakers)
+
+
 def _speakers(index: Index, text: str) -> frozenset[str]:
-    """Speakers the question names, by full name or first name. Only who speaks often is one: a message
-    may start with `Note:` as well."""
-    asked = set(words.spelled(text))
+    """Speakers the question names, by full name or first name, and roles (`what did the user say`). Only
+    who speaks often is a speaker: a message may start with `Note:` as well."""
+    asked = frozenset(words.spelled(text))
     least = max(3, SPEAKER_SHARE * len(index))
-    return frozenset(
-        name for name, entries in index.speakers.items() if entries >= least and name.split()[0] in asked
-    )
+    named = (name for name, entries in index.speakers.items() if entries >= least)
+    found = [name for name in named if name.split()[0] in asked]
+    return frozenset(found or (role.lower() for role in _role.findall(text)))
