@@ -113,7 +113,7 @@ def said(id: str, parent: str | None, size: int = 100) -> MessageEntry:
 
 
 def text_of(id: str, size: int) -> str:
-    return (f"{id} é\u2028 " * (size // 8 + 1))[:size]
+    return (f"{id} é\u2028 " * (size // 4 + 1))[:size]
 
 
 def is_intact(entry: AnyEntry) -> bool:

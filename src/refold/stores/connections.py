@@ -136,7 +136,10 @@ class Connections:
 def _close(slot: _Slot) -> None:
     connection, slot.connection = slot.connection, None
     if connection is not None:
-        connection.close(True)
+        # Closing tries to empty the write-ahead log into the database. If it cannot, nothing is lost: the log
+        # is read again by whoever opens the database next.
+        with contextlib.suppress(apsw.Error):
+            connection.close(True)
 
 
 _forking: list[Connections] = []

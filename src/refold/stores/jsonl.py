@@ -92,6 +92,9 @@ class JsonlStore:
     def load(self, session: str, start: int = 0) -> Loaded:
         found: list[AnyEntry] = []
         problems: list[Problem] = []
+        if self._place(session) in self._unwanted:
+            with self._mutex, self._opened(session, write=True) as (path, fd):
+                self._catch_up(path, fd)
         with self._mutex, self._opened(session, write=False) as (path, fd), rows.decoding():
             known = self._known.get(path)
             if known is None or not self._current(fd, known) or start < known.tally.entries:

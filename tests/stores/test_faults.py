@@ -1,0 +1,187 @@
+"""An error at every I/O call of a scripted session: it surfaces in that call, nothing acknowledged is lost,
+and the store works again afterwards."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refold.errors import RefoldError, SessionExists
+from refold.protocols import SessionInfo
+from refold.stores.disk import Disk
+from refold.stores.jsonl import JsonlStore
+
+from . import kit
+from .faults import FAULTS, FaultyDisk, FaultyVfs, Trigger
+
+
+class Forgiving(FaultyDisk):
+    """Planted: a failed sync is tried again, and the second answer believed."""
+
+    def sync(self, fd: int) -> None:
+        try:
+            super().sync(fd)
+        except OSError:
+            super().sync(fd)
+
+
+class Careless(JsonlStore):
+    """Planted: a short write is not noticed and not taken back."""
+
+    def _write(self, path: Path, fd: int, data: bytes) -> None:
+        self._disk.write(fd, data)
+        self._disk.sync(fd)
+
+
+def opened(kind: str, place: Path, trigger: Trigger) -> Any:
+    if kind == "sqlite":
+        vfs = FaultyVfs(trigger)
+        store = kit.make(kind, place, vfs=vfs.label, timeout=1.0)
+        store.kept = vfs
+        return store
+    disk = Forgiving(trigger) if kind == "forgiving" else FaultyDisk(trigger)
+    cls = Careless if kind == "careless" else JsonlStore
+    return cls(place / "s.jsonl", folder=False, disk=disk)
+
+
+class Script:
+    """A session of ten steps. A step that fails is tried again, as a caller would."""
+
+    def __init__(self, kind: str, place: Path, trigger: Trigger) -> None:
+        self.kind, self.place, self.trigger = kind, place, trigger
+        self.promised: list[str] = []
+        self.tried: set[str] = set()
+        self.failures: list[str] = []
+        self.wrong: list[str] = []
+
+    def run(self) -> None:
+        store = opened(self.kind, self.place, self.trigger)
+        self.step(lambda: self.create(store))
+        for number in range(4):
+            self.step(lambda n=number: self.append(store, [f"a{n}"]))
+        self.step(lambda: self.append(store, ["b0", "b1", "b2"]))
+        self.step(lambda: store.load(kit.S))
+        self.step(lambda: self.append(store, ["c"], size=9000))
+        self.step(store.close)
+        self.step(lambda: self.append(store, ["d"]))
+        self.step(store.close)
+
+    def step(self, work: Callable[[], Any]) -> None:
+        for attempt in range(self.trigger.times + 1):
+            fired = len(self.trigger.fired)
+            try:
+                work()
+            except RefoldError as error:
+                self.failures.append(str(error))
+                if len(self.trigger.fired) == fired:
+                    self.wrong.append(f"an error without a cause in this call: {error!r}")
+                if attempt == self.trigger.times:
+                    self.wrong.append(f"does not work again: {error!r}")
+                continue
+            except Exception as error:
+                self.wrong.append(f"not an error of ours: {error!r}")
+            if self.trigger.fault == "EIO" and "sync" in self.trigger.fired[fired:]:
+                self.wrong.append("a failed sync was reported as success")
+            return
+
+    def create(self, store: Any) -> None:
+        try:
+            store.create(SessionInfo(id=kit.S, created=1.0))
+        except SessionExists:
+            if not self.failures:
+                raise
+
+    def append(self, store: Any, ids: list[str], size: int = 50) -> None:
+        known = [entry.id for entry in store.load(kit.S).entries]
+        if ids[-1] in known:
+            self.wrong.append(f"{ids} is there although its append failed")
+        self.tried.update(ids)
+        store.append(kit.S, [kit.said(id, None, size) for id in ids], after=known[-1] if known else None)
+        self.promised += ids
+
+    def judge(self) -> list[str]:
+        store = kit.make("sqlite" if self.kind == "sqlite" else "jsonl", self.place)
+        loaded = store.load(kit.S)
+        ids = [entry.id for entry in loaded.entries]
+        if ids != self.promised:
+            self.wrong.append(f"promised {self.promised}, found {ids}")
+        if not all(kit.is_intact(entry) for entry in loaded.entries):
+            self.wrong.append("changed")
+        if loaded.problems:
+            self.wrong.append(f"{loaded.problems}")
+        store.close()
+        return self.wrong
+
+
+def played(kind: str, fault: str, at: int, times: int = 1) -> tuple[Script, list[str]]:
+    with kit.ram_folder() as place:
+        script = Script(kind, place, Trigger(fault, at, times))
+        script.run()
+        wrong = [f"{fault} at {at} ({script.trigger.fired}): {text}" for text in script.judge()]
+        return script, wrong
+
+
+def calls_of(kind: str) -> int:
+    script, wrong = played(kind, "EIO", 10**9)
+    assert not wrong and not script.failures
+    return script.trigger.calls
+
+
+def every(kind: str, fault: str, step: int, times: int = 1) -> tuple[int, list[str]]:
+    fired, found = 0, []
+    for at in range(1, calls_of(kind) + 1, step):
+        script, wrong = played(kind, fault, at, times)
+        fired += bool(script.trigger.fired)
+        found += wrong
+    return fired, found
+
+
+def _pairs(kinds: tuple[str, ...]) -> list[tuple[str, str]]:
+    return [(k, f) for k in kinds for f in FAULTS if (k, f) != ("sqlite", "EINTR")]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(("kind", "fault"), _pairs(kit.REAL))
+def test_an_error_surfaces_and_nothing_is_lost(
+    kind: str, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    fired, wrong = every(kind, fault, 1 if kind == "jsonl" else 9)
+    assert wrong == []
+    assert fired > 3
+
+
+@pytest.mark.torture
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(("kind", "fault"), _pairs(kit.REAL))
+def test_an_error_at_every_call(kind: str, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    fired, wrong = every(kind, fault, 1)
+    assert wrong == []
+    assert fired > 10
+
+
+@pytest.mark.parametrize("fault", ["EIO", "ENOSPC", "short"])
+def test_two_errors_in_a_row_leave_the_file_repairable(fault: str) -> None:
+    """The write fails and taking it back fails too: the next call does it."""
+    fired, wrong = every("jsonl", fault, 1, times=2)
+    assert wrong == [] and fired > 3
+
+
+@pytest.mark.parametrize(("kind", "fault"), [("forgiving", "EIO"), ("careless", "short")])
+def test_planted_carelessness_is_caught_by_faults(kind: str, fault: str) -> None:
+    assert every(kind, fault, 1)[1] != []
+
+
+def test_an_interrupted_call_is_no_error() -> None:
+    for at in range(1, calls_of("jsonl") + 1):
+        script, wrong = played("jsonl", "EINTR", at)
+        assert script.failures == [] and wrong == []
+
+
+def test_the_real_disk_is_used_by_default(tmp_path: Path) -> None:
+    assert type(JsonlStore(tmp_path / "x.jsonl")._disk) is Disk
