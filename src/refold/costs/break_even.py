@@ -1,0 +1,80 @@
+"""Does a fold pay? Money now, money per turn, and the turn after which it has paid (rule R15)."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import msgspec
+
+from refold.costs.prices import Prices, Ttl
+from refold.messages import Usage
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """What the summary costs to make. `cached-prefix` sends the chat's own history once more, so a warm
+    cache is read; `stand-alone` sends a transcript nobody cached; the embedded digest (`none`) is free."""
+
+    form: Literal["cached-prefix", "stand-alone", "none"] = "none"
+    prompt: int = 0
+    """Tokens sent beyond the history (instruction), or the whole transcript when stand-alone."""
+    output: int = 0
+    prices: Prices | None = None
+    """Of the summarising model; None: the chat model's."""
+
+
+class BreakEven(msgspec.Struct, frozen=True):
+    """`now`: dollars that folding costs more than not folding, up to and including the next request.
+    `per_turn`: dollars saved by each turn after that. `turns`: after how many turns `now` is earned back;
+    0 if it costs nothing, None if it never pays."""
+
+    now: float
+    per_turn: float
+    turns: int | None
+
+
+def break_even(
+    before: int,
+    after: int,
+    prices: Prices,
+    *,
+    shared: int = 0,
+    summary: Summary = Summary(),
+    warm: bool = True,
+    stays_warm: bool = True,
+    requests_per_turn: float = 1.0,
+    ttl: Ttl = "5m",
+) -> BreakEven:
+    """For a fold that turns a prompt of `before` tokens into one of `after`, of which the first `shared` ones
+    stay as they were. `warm`: the provider's cache holds the prompt now. `stays_warm`: turns follow each
+    other before it expires."""
+    stay = _prompt(prices, before if warm else 0, before, ttl)
+    fold = _prompt(prices, shared if warm else 0, after, ttl)
+    now = _summary(before, prices, summary, warm, ttl) + fold - stay
+    later_stay = _prompt(prices, before if stays_warm else 0, before, ttl)
+    later_fold = _prompt(prices, after if stays_warm else 0, after, ttl)
+    per_turn = requests_per_turn * (later_stay - later_fold)
+    return BreakEven(now, per_turn, _turns(now, per_turn))
+
+
+def _turns(now: float, per_turn: float) -> int | None:
+    if now <= 0:
+        return 0
+    return math.ceil(now / per_turn) if per_turn > 0 else None
+
+
+def _prompt(prices: Prices, warm: int, total: int, ttl: Ttl) -> float:
+    warm = min(warm, total)
+    return prices.cost(prices.prompt(warm, total - warm), ttl)
+
+
+def _summary(before: int, prices: Prices, summary: Summary, warm: bool, ttl: Ttl) -> float:
+    if summary.form == "none":
+        return 0.0
+    by = summary.prices or prices
+    if summary.form == "stand-alone":
+        return by.cost(Usage(input=summary.prompt, output=summary.output))
+    # Another model has another cache: its copy of the history is cold.
+    read = before if warm and summary.prices is None else 0
+    prompt = by.prompt(read, before + summary.prompt - read)
+    return by.cost(msgspec.structs.replace(prompt, output=summary.output), ttl)

@@ -1,0 +1,108 @@
+"""What is known about current models, and what a configuration says differently."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from refold.costs.prices import Long, Prices
+from refold.data import table
+from refold.errors import SettingError
+
+Overrides = Mapping[str, Mapping[str, Any]]
+"""Model name → fields of `Known` or `Prices`, as in the `[models]` table of the configuration."""
+
+_DATED = re.compile(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d)$")
+_PRICE_FIELDS = frozenset(Prices.__struct_fields__)
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """A model as its provider describes it."""
+
+    name: str
+    provider: str = ""
+    window: int | None = None
+    output: int | None = None
+    prices: Prices | None = None
+    temperature: bool = True
+    reasoning: bool = False
+    source: str = ""
+    date: str = ""
+
+
+def known(model: str, overrides: Overrides | None = None) -> Known | None:
+    """What is known about `provider:model` (or `model`): the table of this release, corrected by the
+    configuration. Dated snapshots count as the model they are one of; nothing else is guessed."""
+    found = next((row for name in _spellings(model) if (row := _table().get(name))), None)
+    for name in (bare(model), model):
+        if overrides and name in overrides:
+            found = _corrected(found or Known(name=bare(model)), name, overrides[name])
+    return found
+
+
+def window_of(model: str, overrides: Overrides | None = None) -> int:
+    """The window of a model. `SettingError` where nobody knows it: a guess would fold at the wrong time."""
+    row = known(model, overrides)
+    if row is None or row.window is None:
+        raise SettingError(
+            "window",
+            f"nobody here knows how many tokens {bare(model)!r} takes: pass --window N, or put "
+            f'window = N under [models."{bare(model)}"] in the configuration',
+        )
+    return row.window
+
+
+def known_models() -> tuple[Known, ...]:
+    return tuple(_table().values())
+
+
+def bare(model: str) -> str:
+    """The name without its provider: `anthropic:claude-x` and `anthropic/claude-x` are both `claude-x`."""
+    return model.partition(":")[2] or model if "/" not in model else model.rpartition("/")[2]
+
+
+def _spellings(model: str) -> list[str]:
+    name = bare(model)
+    plain = _DATED.sub("", name)
+    dashed = plain.replace(".", "-") if plain.startswith("claude") else plain
+    return [name, plain, dashed]
+
+
+@cache
+def _table() -> dict[str, Known]:
+    data = table("models")
+    return {
+        name: _known(name, row, data["sources"].get(row["provider"], ""), data["date"])
+        for name, row in data["models"].items()
+    }
+
+
+def _known(name: str, row: Mapping[str, Any], source: str, date: str) -> Known:
+    price = dict(row["price"])
+    if "long" in row:
+        price["long"] = Long(**row["long"])
+    if "min_cache" in row:
+        price["min_cache"] = row["min_cache"]
+    more = {key: row[key] for key in ("window", "output", "temperature", "reasoning") if key in row}
+    prices = Prices(**price)
+    return Known(name=name, provider=row["provider"], prices=prices, source=source, date=date, **more)
+
+
+def _corrected(row: Known, name: str, fields: Mapping[str, Any]) -> Known:
+    """The row with what the configuration says: `window`, `max_output`, `input`, `output`, `cache_read` …"""
+    own = {key: fields[key] for key in ("window", "temperature", "reasoning") if key in fields}
+    if "max_output" in fields:
+        own["output"] = fields["max_output"]
+    priced = {key: value for key, value in fields.items() if key in _PRICE_FIELDS}
+    try:
+        if priced:
+            before = msgspec.to_builtins(row.prices) if row.prices else {"input": 0.0, "output": 0.0}
+            own["prices"] = msgspec.convert({**before, **priced}, Prices)
+        merged = {**msgspec.structs.asdict(row), **own, "source": "configuration"}
+        return msgspec.convert(merged, Known)
+    except msgspec.ValidationError as error:
+        raise SettingError(f'models."{name}"', str(error)) from None
