@@ -35,6 +35,8 @@ def test_results_stand_directly_behind_in_the_order_of_the_calls() -> None:
 def test_no_cut_inside_a_batch_nor_between_its_pieces() -> None:
     listed = items([ASK, ONE, TWO, R1, R2, ASK])
     assert [i for i in range(7) if batches.legal(listed, i)] == [0, 1, 5, 6]
+    half = items([ASK, m.assistant("", *ONE.calls, *TWO.calls), R1])
+    assert [i for i in range(4) if batches.legal(half, i)] == [0, 1]
     lost = items([ASK, ONE, TWO, ASK])
     assert not batches.legal(lost, 2) and batches.legal(lost, 3)
 

@@ -12,7 +12,7 @@ def test_a_stand_in_comes_after_the_system_messages() -> None:
     repaired = repair(items([system, reply]))
     assert [x.message for x in repaired] == [system, first_user.STAND_IN, reply]
     assert first_user.violations(items([system, reply])) == [
-        "items[1]: the conversation starts with a assistant message"
+        "items[1]: the conversation starts with role assistant"
     ]
 
 

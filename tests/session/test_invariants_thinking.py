@@ -43,6 +43,11 @@ def test_thinking_that_came_alone_goes_to_its_reply() -> None:
     assert not legal(listed, 2) and legal(listed, 1)
 
 
+def test_thinking_of_a_broken_reply_goes_to_nobody() -> None:
+    broken, reply = m.Assistant((SIGNED,), "aborted"), m.assistant("again")
+    assert [x.message for x in repair(items([ASK, broken, reply]))] == [ASK, reply]
+
+
 def test_thinking_is_never_altered() -> None:
     listed = items([ASK, *step("a", SIGNED, m.Thinking(data="x"))])
     assert repair(listed) == listed

@@ -7,15 +7,15 @@ reached us in pieces (one call per message) is put together again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from refold.messages import Assistant, Call, Result
 from refold.session.invariants.empty import BROKEN, blank
 from refold.session.items import Item
 
 
-@dataclass(slots=True)
-class Batch:
+class Batch(msgspec.Struct):
     """The calls of one reply and the results that stand behind it. Numbers are positions in the items."""
 
     heads: list[int]

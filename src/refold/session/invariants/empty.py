@@ -55,7 +55,7 @@ def repair(items: list[Item]) -> list[Item]:
 
 def violations(items: Sequence[Item]) -> list[str]:
     return [
-        f"items[{i}]: a {x.message.role} message without content"
+        f"items[{i}]: nothing to show (role {x.message.role})"
         for i, x in enumerate(items)
         if blank(x.message)
     ]

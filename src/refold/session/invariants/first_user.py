@@ -23,11 +23,7 @@ def repair(items: list[Item]) -> list[Item]:
 
 def violations(items: Sequence[Item]) -> list[str]:
     at = _wrong(items)
-    return (
-        []
-        if at is None
-        else [f"items[{at}]: the conversation starts with a {items[at].message.role} message"]
-    )
+    return [] if at is None else [f"items[{at}]: the conversation starts with role {items[at].message.role}"]
 
 
 def _wrong(items: Sequence[Item]) -> int | None:
