@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import NamedTuple
+
+from refold.recall import words
 
 _NAMES = "january february march april may june july august september october november december"
 _MONTHS = _NAMES.split()
@@ -18,13 +21,12 @@ _day = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)?\b")
 _header = re.compile(r"\s*\[([^\]\n]{6,60})\][ \t]*(?:\n|$)")
 _clock = re.compile(r"\b\d{1,2}:\d\d(?::\d\d)?\b")
 
-_relative = re.compile(
-    r"\b(?:yesterday|today|tonight|tomorrow|ago|recently|last|next|since|week|weekend|month|year|morning"
-    r"|afternoon|evening|night|spring|summer|autumn|fall|winter|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
-    r"|january|february|march|april|june|july|august|september|october|november|december"
-    r"|(?:19|20)\d\d)s?\b|昨天|今天|明天|上周|下周|去年|明年|上个月|星期|昨日|今日|先週|来週",
-    re.IGNORECASE,
-)
+_TELLING = """
+    yesterday today tonight tomorrow ago recently last next since week weekend month year morning afternoon
+    evening night spring summer autumn fall winter monday tuesday wednesday thursday friday saturday sunday
+    january february march april june july august september october november december
+    昨天 今天 明天 上周 下周 去年 明年 上个月 星期 昨日 今日 先週 来週"""
+_TELLING_TERMS = frozenset([*words.terms(_TELLING), *map(str, range(1980, 2040))])
 _asks_when = re.compile(
     r"\s*(?:when|since when|how long|what (?:date|day|time|month|year)|什么时候|何时|いつ)\b", re.I
 )
@@ -68,9 +70,9 @@ def at(time: float) -> When:
     return When(day.year, day.month, day.day)
 
 
-def tells_time(text: str) -> bool:
-    """True if the text has words that place it in time."""
-    return _relative.search(text) is not None
+def tells_time(terms: Iterable[str]) -> bool:
+    """True if among the terms of a text are some that place it in time."""
+    return not _TELLING_TERMS.isdisjoint(terms)
 
 
 def asks_when(question: str) -> bool:

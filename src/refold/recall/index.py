@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -63,8 +63,9 @@ class Index:
         """Entries that call a tool or answer for one."""
         self.turns: dict[int, list[int]] = {}
         self.tools: dict[str, list[int]] = {}
-        self.keys: dict[str, list[int]] = {}
         self.ids: dict[str, int] = {}
+        self._keys: dict[str, int] = {}
+        self._keyed = 0
         self._postings: dict[str, int | array[int]] = {}
         self._calls: dict[str, str] = {}
 
@@ -94,8 +95,9 @@ class Index:
         named = speaker or self._speaker_of(message, text, start)
         doc = Doc(entry_id, message, turn, time, named.lower())
         self._place(doc, position, day, apart)
-        self._count(position, text)
-        self.flags.append(_flags(message, text[start:]))
+        terms = words.count(text)
+        self._count(position, terms)
+        self.flags.append(_flags(message, text[start:], terms))
         if doc.speaker:
             self.speakers[doc.speaker] = self.speakers.get(doc.speaker, 0) + 1
         self.tool_entries += isinstance(message, Result) or bool(message.calls)
@@ -121,8 +123,11 @@ class Index:
 
     def by_key(self, name: str) -> Doc | None:
         """The entry with that recall key (or id). Of two with one key, the newer."""
-        found = self.keys.get(name.strip().lower())
-        return self.docs[found[-1]] if found else self.doc(name.strip())
+        for position in range(self._keyed, len(self.docs)):
+            self._keys[self.docs[position].key] = position
+        self._keyed = len(self.docs)
+        found = self._keys.get(name.strip().lower())
+        return self.docs[found] if found is not None else self.doc(name.strip())
 
     def of_turn(self, number: int) -> list[Doc]:
         return [self.docs[i] for i in self.turns.get(number, ())]
@@ -139,15 +144,15 @@ class Index:
         self.stretch.append(len(self.starts) - 1)
         self.ids[doc.entry_id] = position
         self.turns.setdefault(doc.turn, []).append(position)
-        self.keys.setdefault(doc.key, []).append(position)
 
-    def _count(self, position: int, text: str) -> None:
+    def _count(self, position: int, terms: Mapping[str, int]) -> None:
         size = 0
         postings = self._postings
-        for term, times in words.count(text).items():
+        get, high = postings.get, position << 8
+        for term, times in terms.items():
             size += times
-            packed = position << 8 | min(times, TIMES_LIMIT)
-            known = postings.get(term)
+            packed = high | (times if times < TIMES_LIMIT else TIMES_LIMIT)
+            known = get(term)
             if known is None:
                 postings[term] = packed
             elif isinstance(known, int):
@@ -172,7 +177,7 @@ class Index:
         return dict.fromkeys(tools_of(message))
 
 
-def _flags(message: Message, text: str) -> int:
+def _flags(message: Message, text: str, terms: Mapping[str, int]) -> int:
     if isinstance(message, Result):
         return IS_TOOL
     calls = isinstance(message, Assistant) and bool(message.calls)
@@ -181,4 +186,4 @@ def _flags(message: Message, text: str) -> int:
     flags = ENDS_ASKING if bare.rstrip().endswith(("?", "？")) else 0
     if calls or "?" in bare or "？" in bare:
         flags |= ASKS  # a tool call asks as well: its result answers
-    return flags | TELLS_TIME if dates.tells_time(bare) else flags
+    return flags | TELLS_TIME if len(text) <= PROSE_LIMIT and dates.tells_time(terms) else flags

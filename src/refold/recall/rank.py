@@ -64,10 +64,11 @@ several hits should cover the question together (a call names many things, held 
 WORK_SHARE = 0.1
 MANY_TERMS = 12
 TERMS_LIMIT = 80
-POSTINGS_LIMIT = 8000
-WHOLE_LIMIT = 2500
+POSTINGS_LIMIT = 6000
+LOOK = 80
+WHOLE_LIMIT = 1200
 """Up to this many postings everything is scored."""
-CANDIDATES = 48
+CANDIDATES = 40
 SPEAKER_SHARE = 0.05
 
 _role = re.compile(r"\b(?:the|did|does|has|had) (user|assistant)\b", re.IGNORECASE)
@@ -158,6 +159,8 @@ class _Scoring:
         self.allowed = allowed
         mean = max(1.0, index.total / max(1, len(index)))
         self.mean = mean
+        self.shares = [(distance, share) for distance, share in enumerate(weights.before, 1) if share]
+        self.shares += [(-distance, share) for distance, share in enumerate(weights.after, 1) if share]
         self.base = weights.saturation * (1 - weights.length)
         self.slope = weights.saturation * weights.length / mean
 
@@ -175,7 +178,14 @@ class _Scoring:
             for position, value in self._spread(own[term]).items():
                 gained = weight * value * (1 + spread) / (value + spread)
                 scores[position] = scores.get(position, 0.0) + gained
-        return self._adjusted(scores, postings)
+        return self._adjusted(self._worth_a_look(scores), postings)
+
+    def _worth_a_look(self, scores: dict[int, float]) -> dict[int, float]:
+        """Without those so far behind that what is known besides their words cannot bring them forward."""
+        most = LOOK + 4 * self.limit
+        if len(scores) <= most or self.allowed is not None:
+            return scores
+        return dict(nlargest(most, scores.items(), key=itemgetter(1)))
 
     # ── words ───────────────────────────────────────────────────────────────────────────────────
 
@@ -187,8 +197,17 @@ class _Scoring:
         return {p >> 8: self._tf(p >> 8, p & 255) for p in postings}
 
     def _some(self, postings: Sequence[int], wanted: Sequence[int]) -> dict[int, float]:
-        times = self.index.times
-        return {i: self._tf(i, n) for i in wanted if (n := times(postings, i))}
+        found: dict[int, float] = {}
+        end = len(postings)
+        at = 0
+        for i in wanted:  # ascending, and so are the postings
+            at = bisect_left(postings, i << 8, at)
+            if at == end:
+                break
+            packed = postings[at]
+            if packed >> 8 == i:
+                found[i] = self._tf(i, packed & 255)
+        return found
 
     def _candidates(self, terms: Mapping[str, float], postings: Mapping[str, Sequence[int]]) -> list[int]:
         """The most promising entries by their own words, read from the rarest terms."""
@@ -215,24 +234,19 @@ class _Scoring:
         return sorted({j for i in positions for j in range(max(0, i - reach), min(end, i + reach + 1))})
 
     def _spread(self, own: Mapping[int, float]) -> dict[int, float]:
-        """The term's counts with those of the neighbours added."""
-        index, weights = self.index, self.weights
+        """The term's counts with those of the neighbours added, within a stretch of conversation."""
+        flags, stretch, answer = self.index.flags, self.index.stretch, self.weights.answer
+        end = len(stretch)
         found = dict(own)
         get = found.get
         for i, value in own.items():
-            first, end = index.starts[index.stretch[i]], index.stretch_end(index.stretch[i])
-            for distance, share in enumerate(weights.before, 1):
+            here = stretch[i]
+            for distance, share in self.shares:
                 j = i + distance
-                if j >= end:
-                    break
-                if distance == 1 and index.flags[i] & ASKS:
-                    share += weights.answer
-                found[j] = get(j, 0.0) + share * value
-            for distance, share in enumerate(weights.after, 1):
-                j = i - distance
-                if j < first:
-                    break
-                found[j] = get(j, 0.0) + share * value
+                if 0 <= j < end and stretch[j] == here:
+                    found[j] = get(j, 0.0) + share * value
+            if flags[i] & ASKS and i + 1 < end and stretch[i + 1] == here:
+                found[i + 1] = get(i + 1, 0.0) + answer * value
         return found
 
     # ── everything else ─────────────────────────────────────────────────────────────────────────

@@ -37,9 +37,10 @@ _unslashed = str.maketrans("\\", "/")
 def count(text: str) -> dict[str, int]:
     """The terms of a text and how often each occurs."""
     found: dict[str, int] = {}
+    get = found.get
     for compound, times in Counter(_compound.findall(text)).items():
         for term in terms_of(compound):
-            found[term] = found.get(term, 0) + times
+            found[term] = get(term, 0) + times
     return found
 
 
