@@ -159,6 +159,11 @@ def test_second_compaction_covers_the_first() -> None:
     assert view(found) == [("user", "SECOND")]
 
 
+def test_compaction_continues_the_record_it_names_not_the_last_one() -> None:
+    found = session(lines(*BEFORE, boundary("b1", "a1"), summary("s1", "b1")))
+    assert [entry.id for entry in found.path] == ["u1", "a1", "b1", "s1"]
+
+
 @pytest.mark.parametrize(
     "kept",
     [
@@ -171,6 +176,19 @@ def test_what_a_compaction_kept_stays_behind_its_summary(kept: dict[str, Any]) -
     assert view(found) == [("user", "SUMMARY"), ("user", "second"), ("assistant", "two"), ("user", "third")]
     fold = found["s1"]
     assert isinstance(fold, e.Fold) and fold.first_kept == "u2"
+
+
+def test_a_kept_reply_keeps_all_its_records_and_results() -> None:
+    work = [
+        *BEFORE,
+        reply("a3", "a2", "m3", use("c1")),
+        reply("a4", "a3", "m3", use("c2")),
+        result("r1", "a3", "c1", "one"),
+        result("r2", "a4", "c2", "two"),
+    ]
+    kept = {"preservedMessages": {"uuids": ["a3", "a4", "r1", "r2"]}}
+    found = session(lines(*work, boundary("b1", "r2", **kept), summary("s1", "b1")))
+    assert view(found) == [("user", "SUMMARY"), ("assistant", ""), ("tool", "one"), ("tool", "two")]
 
 
 def test_compaction_whose_past_is_in_another_file_shows_its_summary() -> None:

@@ -176,6 +176,12 @@ def test_turns_that_were_taken_back_are_a_branch() -> None:
     assert "e2" in found and found.position("e2") is None
 
 
+def test_turns_that_were_taken_back_are_not_carried_over_a_compaction() -> None:
+    back = event("thread_rolled_back", num_turns=1)
+    found = session(lines(META, user("one"), user("gone"), back, user("two"), compacted(message="S")))
+    assert [said for _, said in view(found)] == ["one", "two", "S"]
+
+
 def test_the_model_is_known_where_the_context_names_it() -> None:
     context = {"type": "turn_context", "payload": {"model": "gpt-x", "effort": "high"}}
     loaded = load(lines(META, user("one"), context, answer("two"), context))

@@ -103,6 +103,15 @@ def test_condensations_are_folds_and_later_ones_cover_earlier_ones() -> None:
     assert isinstance(found["8"], e.Fold) and found["8"].author == "import:openhands"
 
 
+def test_one_edit_covers_forgotten_events_with_unseen_ones_between() -> None:
+    turns = [action(n, "message", "user", content=f"m{n}") for n in (0, 1, 3)]
+    unseen = action(2, "recall", "user", query="x")
+    found = session(doc(turns[0], turns[1], unseen, turns[2], action(4, "condensation", forgotten_event_ids=[1, 3], summary="S")))
+    fold = found["4"]
+    assert isinstance(fold, e.Fold)
+    assert [(edit.first, edit.last) for edit in fold.edits] == [("1", "3")]
+
+
 def test_what_the_model_never_saw_and_what_is_unknown() -> None:
     knowledge = {"microagent_knowledge": [{"name": "github", "content": "Use the token."}]}
     loaded = load(

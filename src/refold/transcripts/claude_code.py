@@ -138,26 +138,26 @@ class _Import:
         elif raw.get("subtype") == "microcompact_boundary" and self._microcompaction(node):
             pass
         elif kind == "user" and raw.get("isVisibleInTranscriptOnly") is not True:
-            self._user(node)
+            self._user(node, self._parent(node))
         else:
-            self._other(node)
+            self._other(node, self._parent(node))
 
-    def _other(self, node: Node) -> None:
+    def _other(self, node: Node, parent: str | None) -> None:
         raw, kind = node.raw, node.kind
         if kind not in _PATH_KINDS:
             self.unknown[kind] += 1
         label = f"system:{text(raw.get('subtype'))}" if kind == "system" else kind
         rest = {key: value for key, value in raw.items() if self.common.get(key) != value}
         self._done(node, node.id, node.id)
-        self.log.put(e.Other(id=node.id, parent=self._parent(node), time=_time(raw), kind=label, raw=rest))
+        self.log.put(e.Other(id=node.id, parent=parent, time=_time(raw), kind=label, raw=rest))
 
-    def _user(self, node: Node) -> None:
+    def _user(self, node: Node, parent: str | None) -> None:
         messages = list(self._said(node))
         if not messages:
             self.source.problem(node.line, "a user record without content: kept as it came")
-            self._other(node)
+            self._other(node, parent)
             return
-        parent, id = self._parent(node), node.id
+        id = node.id
         for number, message in enumerate(messages):
             id = node.id if number == 0 else self.log.fresh(f"{node.id}:{number}", node.index)
             meta = self._meta(node.raw) if number == 0 else {}
@@ -217,8 +217,7 @@ class _Import:
             other = e.Other(id=node.id, parent=tail, time=_time(node.raw), kind="part", raw=raw_part)
             tail = self.log.put(other)
         for node in reply.results:
-            self.ends[node.parent or ""] = tail
-            self._user(node)
+            self._user(node, tail)
             tail = self.ends[node.id]
         for node in (*reply.records, *reply.results):
             self._done(node, head.id, tail)
@@ -295,26 +294,20 @@ class _Import:
     def _kept(self, metadata: Record, parent: str | None) -> tuple[list[str], set[str]]:
         """The path up to the compaction, and the entries of it that stayed in view."""
         path = self._path(parent)
+        places = {id: place for place, id in enumerate(path)}
         segment, several = (
             mapping(metadata.get("preservedSegment")),
             mapping(metadata.get("preservedMessages")),
         )
-        kept = {
-            self.starts[id]
-            for id in listing(several.get("uuids"))
-            if isinstance(id, str) and id in self.starts
-        }
-        kept |= {
-            self.ends[id] for id in listing(several.get("uuids")) if isinstance(id, str) and id in self.ends
-        }
-        first, last = (
-            self.starts.get(text(segment.get("headUuid"))),
-            self.ends.get(text(segment.get("tailUuid"))),
-        )
-        if first in path:
-            start = path.index(first)
-            end = path.index(last) if last in path else len(path) - 1
-            kept.update(path[start : end + 1])
+        stretches = [(text(id), text(id)) for id in listing(several.get("uuids"))]
+        stretches.append((text(segment.get("headUuid")), text(segment.get("tailUuid"))))
+        kept: set[str] = set()
+        for head, tail in stretches:
+            # A reply is kept as a whole: its records and results mean nothing without each other.
+            first, last = self.starts.get(head), self.ends.get(tail)
+            if first in places:
+                end = places[last] if last in places else len(path) - 1
+                kept.update(path[places[first] : end + 1])
         return path, kept
 
     def _path(self, id: str | None) -> list[str]:
