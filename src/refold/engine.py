@@ -55,7 +55,14 @@ class Engine:
     def view(self, session: Session, *, system: str | None = None, tools: Sequence[Any] = ()) -> View:
         """What the model sees now. Folds nothing."""
         s = self.situation(session, system=system, tools=tools)
-        return View(s.items, counter=self.counter, tokens=s.tokens, system=system, tools=tools)
+        count = s.projection.size_up_to(len(s.items), self.counter)
+        return View(
+            s.items,
+            counter=self.counter,
+            count=lambda: s.overhead + count(),
+            system=system,
+            tools=tools,
+        )
 
     def situation(self, session: Session, **given: Any) -> Situation:
         """Everything a decision may look at."""
@@ -70,6 +77,7 @@ class Engine:
             measure=self.measure,
             window=self.preset.window,
             now=now,
+            has_model=self.summariser.uses_model,
             resting=self.summariser.uses_model and breaker.is_open(session, now),
             **given,
         )

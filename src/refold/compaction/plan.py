@@ -101,6 +101,8 @@ class Proposal:
     """Upper bound, by the exact counter."""
     smaller: bool = True
     """Refuse a result after which the view is not smaller in tokens."""
+    min_gain: float = 0.0
+    """Share of the view that must be freed, unless it is too large for the window."""
     timeout: float | None = None
     failure_text: str | None = None
     """What to tell the user when the summariser fails at this rung."""
@@ -144,8 +146,11 @@ class Plan:
     situation: Situation = field(repr=False)
     remaining: tuple[Rung, ...] = field(default=(), repr=False)
     """Rungs to try, in order, if this one fails."""
-    tokens_before: int
     window: int
+
+    @property
+    def tokens_before(self) -> int:
+        return self.situation.tokens
 
     def proposals(self) -> Iterator[Proposal | Reason]:
         """This plan's own proposal, then what the remaining rungs would do instead."""

@@ -70,6 +70,5 @@ def _plan(preset: Preset, s: Situation, due: Due, proposal: Proposal, remaining:
         proposal=proposal,
         situation=s,
         remaining=tuple(remaining),
-        tokens_before=s.tokens,
         window=s.window,
     )

@@ -9,12 +9,15 @@ from functools import cached_property
 from typing import Any
 
 from refold import entries as e
+from refold import tokens
 from refold.compaction.plan import Due, Source
-from refold.messages import Assistant, System, Usage
+from refold.messages import Assistant, System, Usage, compact_json
 from refold.protocols import TokenCounter
 from refold.session import Projection, Session
 from refold.session.items import Item
 from refold.session.view import said_by
+
+ROUGH = tokens.get("bytes4")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +39,8 @@ class Situation:
     due: Due | None = None
     """Why a fold is wanted; None while that is being decided."""
     force: bool = False
+    has_model: bool = False
+    """Summaries are written by a model (otherwise by the embedded digest)."""
     resting: bool = False
     """The summariser failed too often and is left alone for a while."""
 
@@ -63,8 +68,15 @@ class Situation:
         return self.overhead + self.projection.size(self.counter)
 
     @cached_property
+    def rough(self) -> int:
+        """Size of the view by bytes / 4: cheap even for a log that was never counted."""
+        return self._overhead_by(ROUGH) + self.projection.size(ROUGH)
+
+    @cached_property
     def hard(self) -> bool:
         """The view is too large for the window: something must go."""
+        if not self.window / 4 < self.rough < self.window * 4:
+            return self.rough > self.window  # so far off that counting exactly would change nothing
         return self.tokens > self.window
 
     def measured(self, stretch: tuple[str, str] | None) -> int:
@@ -139,7 +151,7 @@ class Situation:
         for index in reversed(self.projection.replies):
             usage = self.usage_of(self.items[index])
             if usage is not None:
-                if not stale and not self._is_fresh(self.items[index]):
+                if not stale and not self.is_fresh(self.session[self.items[index].entries[-1]]):
                     break
                 return usage.total + self.estimate(measure, index + 1)
         return self.estimate(measure) + (0 if stale else self._overhead_by(measure))
@@ -162,8 +174,9 @@ class Situation:
         failed = isinstance(entry.message, Assistant) and entry.message.stop in ("error", "aborted")
         return None if failed or entry.usage.total == 0 else entry.usage
 
-    def _is_fresh(self, item: Item) -> bool:
-        return (self.session.position(item.entries[-1]) or 0) > self.fold_position
+    def is_fresh(self, entry: e.Entry) -> bool:
+        """Was it said after the newest fold? Usage from before describes a view that is gone."""
+        return (self.session.position(entry.id) or 0) > self.fold_position
 
     def _bare(self, item: Item) -> str:
         source = self.session[item.fold or item.entries[-1]]
@@ -182,6 +195,27 @@ class Situation:
             if message is not None:
                 found.append(Source(entry.id, message, entry.time, turn))
         return tuple(found)
+
+    @property
+    def can_recall(self) -> bool:
+        """May the model be told to call the recall tool? Yes, unless its tools are known and lack it."""
+        return not self.tools or "recall_conversation" in compact_json(list(self.tools))
+
+    def counter_size(self, index: int) -> int:
+        """Exact size of one item; counts no other."""
+        item = self.items[index]
+        return self.session.cached_count(self.projection.key(index), item.message, self.counter)
+
+    @cached_property
+    def system_messages(self) -> int:
+        """Exact size of the system messages at the beginning of the log."""
+        return sum(self.counter_size(index) for index in range(self.first_item))
+
+    def position_of(self, index: int) -> int:
+        """Path position at which the item begins; the end of the path for the index behind the last."""
+        if index >= len(self.items):
+            return len(self.session.path)
+        return self.session.position(self.items[index].entries[0]) or 0
 
     def tokens_of(self, first: int) -> int:
         """Exact tokens of the view from the item on that stands for path position `first`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from refold import entries as e
 from refold.compaction.overflow import is_overflow
 from refold.compaction.plan import Due, Reason
-from refold.compaction.situation import Situation
+from refold.compaction.situation import ROUGH, Situation
 from refold.messages import Assistant, User
 
 
@@ -30,7 +30,7 @@ class UsageThreshold:
         if last is not None and isinstance(last.message, Assistant):
             if last.message.stop == "aborted":
                 return Reason("aborted", "the last reply was aborted by the user")
-            if (s.session.position(last.id) or 0) < s.fold_position:
+            if not s.is_fresh(last):
                 return Reason(
                     "stale", "no reply since the last fold: its usage describes a view that is gone"
                 )
@@ -64,3 +64,22 @@ def failed_by_overflow(entry: e.MessageEntry, window: int) -> bool:
     return isinstance(message, Assistant) and is_overflow(
         error=message.error, stop=message.stop, usage=entry.usage, window=window
     )
+
+
+@dataclass(frozen=True)
+class FillLevel:
+    """The view, anchored on the provider's own count where there is one, passes what the window can take.
+    Counts exactly only where a rough count cannot tell."""
+
+    usable: int
+
+    def due(self, s: Situation, /) -> Due | Reason:
+        last = s.last_assistant()
+        if last is not None and s.is_fresh(last) and failed_by_overflow(last, s.window):
+            return Due("overflow", "the provider refused the context as too long")
+        tokens = s.anchored(ROUGH)
+        if self.usable / 4 < tokens < self.usable * 4:
+            tokens = s.anchored(s.counter)
+        if tokens > self.usable:
+            return Due("full", f"{tokens} tokens, {self.usable} are usable")
+        return Reason("below_threshold", f"{tokens} tokens of {self.usable}")

@@ -8,6 +8,7 @@ Appending a message extends the projection; a fold, an undo or a moved leaf buil
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 from refold import entries as e
@@ -133,6 +134,11 @@ class Projection:
         self._follow()
         return self._folds
 
+    def key(self, index: int) -> str:
+        """The key under which an item's counts are cached."""
+        self._follow()
+        return self._keys[index]
+
     @property
     def replies(self) -> Sequence[int]:
         """Indexes of the items that are replies with a usage."""
@@ -155,6 +161,20 @@ class Projection:
                 total += count(key, item.message, counter)
                 sums.append(total)
         return sums
+
+    def size_up_to(self, length: int, counter: TokenCounter) -> Callable[[], int]:
+        """A function that counts the first `length` items as they are now, when it is called."""
+        items, keys, sums = self._items, self._keys, self._sums
+
+        def count() -> int:
+            if sums is self._sums:
+                return self.sums(counter)[length]
+            known = self.session.cached_count
+            return sum(
+                known(k, i.message, counter) for k, i in zip(keys[:length], items[:length], strict=True)
+            )
+
+        return count
 
     def size(self, counter: TokenCounter, first: int = 0, last: int | None = None) -> int:
         """Size of the items from `first` up to, not including, `last`."""
@@ -202,17 +222,21 @@ class View:
         items: Sequence[Item],
         *,
         counter: TokenCounter,
-        tokens: int,
+        count: Callable[[], int],
         system: str | None = None,
         tools: Sequence[Any] = (),
     ) -> None:
         self._items = items
         self._length = len(items)
         self.counter = counter
-        self.tokens = tokens
-        """System prompt and tools included, by the exact counter."""
+        self._count = count
         self.system = system
         self.tools = tools
+
+    @cached_property
+    def tokens(self) -> int:
+        """Size by the exact counter, system prompt and tools included. Counted when first asked for."""
+        return self._count()
 
     @property
     def items(self) -> list[Item]:

@@ -1,0 +1,209 @@
+"""Making single messages of the view smaller: shrink by rule, mask by a stub, squeeze as a last resort.
+
+Every reduction is one edit of one entry; the full message stays in the log and its recall key is printed
+in what replaces it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from refold import entries as e
+from refold.carry.text import middle
+from refold.compaction.situation import Situation
+from refold.messages import AnyPart, Bash, Call, Image, Message, Opaque, Result, Text, Thinking
+from refold.shrink import Limits, shrink
+
+STUB = '[{tool} result folded: {size} tokens. recall_conversation(keys=["{key}"]) brings it back.]'
+CUT = '[… cut here; recall_conversation(keys=["{key}"]) brings back all of it …]'
+
+
+@dataclass(frozen=True)
+class Smaller:
+    """What one item becomes."""
+
+    message: Message
+    kind: str
+
+
+@dataclass
+class Reduction:
+    """The items of a view with some of them made smaller, and their exact sizes."""
+
+    s: Situation
+    changed: dict[int, Smaller] = field(default_factory=dict[int, Smaller])
+    _sizes: dict[int, int] = field(default_factory=dict[int, int])
+
+    def size(self, index: int) -> int:
+        if index in self.changed:
+            if index not in self._sizes:
+                self._sizes[index] = self.s.counter.message(self.changed[index].message)
+            return self._sizes[index]
+        return self.s.counter_size(index)
+
+    def total(self, first: int = 0) -> int:
+        """Exact size of the items from `first` on."""
+        return sum(self.size(index) for index in range(first, len(self.s.items)))
+
+    def put(self, index: int, smaller: Smaller | None) -> None:
+        """Take a smaller form of an item, if it is smaller."""
+        if smaller is None:
+            return
+        before, known = self.size(index), self.changed.get(index)
+        self.changed[index] = smaller
+        self._sizes.pop(index, None)
+        if self.size(index) >= before:
+            self._sizes.pop(index, None)
+            if known is None:
+                del self.changed[index]
+            else:
+                self.changed[index] = known
+
+    def edits(self, first: int = 0) -> Iterator[e.Edit]:
+        """One edit for each changed item from `first` on."""
+        for index in sorted(self.changed):
+            if index >= first:
+                ids, smaller = self.s.items[index].entries, self.changed[index]
+                yield e.Edit(ids[0], ids[-1], (smaller.message,), smaller.kind)
+
+    def ids(self, kind: str, first: int = 0) -> tuple[str, ...]:
+        chosen = (i for i, smaller in sorted(self.changed.items()) if smaller.kind == kind and i >= first)
+        return tuple(self.s.items[i].entries[0] for i in chosen)
+
+
+def calls_of(s: Situation) -> dict[str, Call]:
+    """Calls of the view by id; of a repeated id the newest counts."""
+    return {call.id: call for item in s.items for call in item.message.calls}
+
+
+def old_results(s: Situation, newest_turns: int) -> list[int]:
+    """Indexes of tool results before the newest `newest_turns` turns."""
+    turns = s.session.turns
+    if len(turns) < newest_turns:
+        return []
+    end = s.item_at(turns[-newest_turns]) if newest_turns else len(s.items)
+    return [i for i in range(s.first_item, end) if _is_single_result(s, i)]
+
+
+def shrink_results(reduction: Reduction, indexes: Iterable[int], limits: Limits) -> None:
+    calls = calls_of(reduction.s)
+    for index in indexes:
+        result = reduction.s.items[index].message
+        assert isinstance(result, Result)
+        smaller = shrink(calls.get(result.call_id), result, limits)
+        reduction.put(index, Smaller(smaller, "shrink") if smaller else None)
+
+
+def mask_results(reduction: Reduction, indexes: Sequence[int], protected: int) -> None:
+    """Replace results by stubs, except the newest ones that together have at most `protected` tokens."""
+    room = protected
+    newest = [i for i in range(len(reduction.s.items) - 1, -1, -1) if _is_single_result(reduction.s, i)]
+    safe: set[int] = set()
+    for index in newest:
+        room -= reduction.size(index)
+        if room < 0:
+            break
+        safe.add(index)
+    for index in indexes:
+        if index not in safe:
+            reduction.put(index, mask(reduction.s, index))
+
+
+def mask(s: Situation, index: int) -> Smaller:
+    result = s.items[index].message
+    assert isinstance(result, Result)
+    id = s.items[index].entries[0]
+    entry = s.session[id]
+    original = entry.message if isinstance(entry, e.MessageEntry) else result
+    size = s.session.cached_count(id, original, s.counter)
+    stub = STUB.format(tool=result.name or "tool", size=size, key=e.key(id))
+    return Smaller(msgspec.structs.replace(result, content=(Text(stub),)), "mask")
+
+
+def squeeze(reduction: Reduction, first: int, room: int, keep: frozenset[int]) -> bool:
+    """Make the items from `first` on fit into `room`, the oldest first; those in `keep` stay as they are.
+    True if they fit."""
+    over = reduction.total(first) - room
+    for index in range(first, len(reduction.s.items)):
+        if over <= 0:
+            return True
+        if index in keep:
+            continue
+        size = reduction.size(index)
+        if size <= MINIMUM:
+            continue
+        message = reduction.s.items[index].message
+        key = e.key(reduction.s.items[index].entries[0])
+        for target in (max(size - over, MINIMUM), MINIMUM):
+            reduction.put(index, Smaller(squeezed(message, target * 3, key), "mask"))
+            if reduction.size(index) <= max(size - over, MINIMUM):
+                break
+        over -= size - reduction.size(index)
+    return over <= 0
+
+
+MINIMUM = 120
+"""Tokens below which squeezing a message is not worth it."""
+
+
+def squeezed(message: Message, characters: int, key: str) -> Message:
+    """The same message with its long texts cut in the middle to about so many characters in all."""
+    marker = CUT.format(key=key)
+    texts = _long_texts(message)
+    share = max(characters // max(len(texts), 1), len(marker) + 40)
+
+    def short(text: str) -> str:
+        return middle(text, share, marker) if len(text) > share else text
+
+    if isinstance(message, Bash):
+        return msgspec.structs.replace(message, output=short(message.output))
+    parts = tuple(_squeezed_part(part, short, key) for part in message.parts)
+    return msgspec.structs.replace(message, content=parts)
+
+
+def _squeezed_part(part: AnyPart, short: Any, key: str) -> AnyPart:
+    match part:
+        case Text(text=text):
+            return Text(short(text))
+        case Call(arguments=arguments):
+            small: dict[str, Any] = _short_values(arguments, short)
+            raw = None if part.raw is None else short(part.raw)
+            return msgspec.structs.replace(part, arguments=small, raw=raw)
+        case Thinking(signature=None, data=None):
+            return msgspec.structs.replace(part, text=short(part.text))
+        case Image() | Opaque():
+            return Text(f'[{type(part).__name__.lower()} folded; recall_conversation(keys=["{key}"])]')
+        case _:
+            return part
+
+
+def _short_values(value: Any, short: Any) -> Any:
+    if isinstance(value, str):
+        return short(value)
+    if isinstance(value, Mapping):
+        return {k: _short_values(v, short) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_short_values(v, short) for v in value[:200]]
+    return value
+
+
+def _long_texts(message: Message) -> list[str]:
+    texts: list[str] = []
+    for part in message.parts:
+        match part:
+            case Text(text=text) | Thinking(text=text):
+                texts.append(text)
+            case Call(arguments=arguments):
+                texts += [v for v in arguments.values() if isinstance(v, str)]
+            case _:
+                pass
+    return [text for text in texts if len(text) > 80]
+
+
+def _is_single_result(s: Situation, index: int) -> bool:
+    item = s.items[index]
+    return isinstance(item.message, Result) and len(item.entries) == 1

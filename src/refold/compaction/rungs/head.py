@@ -1,0 +1,300 @@
+"""The rungs that fold the head of a conversation: by a model's summary, or by the embedded digest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from refold import entries as e
+from refold.compaction import answer, carried, floor, transcript
+from refold.compaction.plan import Ask, Finished, Proposal, Reason, Source
+from refold.compaction.prompts import prompt
+from refold.compaction.record import Budgets, Composer, Record
+from refold.compaction.reduce import Reduction, mask_results, old_results, shrink_results, squeeze
+from refold.compaction.situation import ROUGH, Situation
+from refold.compaction.verify import Verified, verify
+from refold.errors import BadAnswer
+from refold.messages import user
+from refold.protocols import Request
+from refold.redact import redact
+from refold.session.invariants import batches, legal, pairs
+from refold.shrink import Limits
+
+STYLE = transcript.Style(result_limit=2_000)
+PAIRS = (batches, pairs)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How large the parts of a folded view may be, in exact tokens."""
+
+    budget: int
+    """The view never passes this."""
+    goal: int
+    """What a fold aims at."""
+    tail: int
+    """Newest part that stays verbatim."""
+    summary: int = 4_000
+    turn_slack: float = 0.2
+    """How much the tail may grow to begin at the start of a turn."""
+    shrink_turns: int = 3
+    protect: int = 20_000
+    min_gain: float = 0.1
+    limits: Limits = Limits()
+    budgets: Budgets = Budgets()
+    unverified: str = "mark"
+    redact: bool = True
+
+
+@dataclass(frozen=True)
+class Head:
+    """What goes (everything before item `cut`) and what the rest becomes."""
+
+    cut: int
+    position: int
+    reduction: Reduction
+
+    @property
+    def tail_size(self) -> int:
+        return self.reduction.total(self.cut)
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """Rungs 1 and 2: shrink old tool results by rule; where that is not enough, mask them."""
+
+    shape: Shape
+    name: str = "shrink"
+
+    def propose(self, s: Situation, /) -> Proposal | Reason:
+        floor.check(s, self.shape.budget)
+        old = old_results(s, self.shape.shrink_turns)
+        if not old:
+            return Reason("no_old_results", "there are no old tool results to shrink")
+        if not self._worth_trying(s, old):
+            return Reason("not_enough", "shrinking old tool results would not free enough")
+        reduction = Reduction(s)
+        shrink_results(reduction, old, self.shape.limits)
+        name = "shrink"
+        if s.overhead + reduction.total() > self.shape.goal:
+            masked = Reduction(s, dict(reduction.changed))
+            mask_results(masked, old, self.shape.protect)
+            if reduction.total() - masked.total() >= self.shape.min_gain * s.tokens:
+                reduction, name = masked, "mask"
+        after = s.overhead + reduction.total()
+        if after > self.shape.goal or after > (1 - self.shape.min_gain) * s.tokens:
+            return Reason("not_enough", "shrinking and masking old tool results would not free enough")
+        edits = tuple(reduction.edits())
+        return Proposal(
+            rung=name,
+            finish=lambda _: Finished(edits=edits, files=carried.reading(s.session).trail.files()),
+            masked=tuple(dict.fromkeys((*reduction.ids("shrink"), *reduction.ids("mask")))),
+            stretch=(edits[0].first, edits[-1].last),
+            files=carried.reading(s.session).trail.files(),
+            tokens_after=after,
+        )
+
+    def _worth_trying(self, s: Situation, old: Sequence[int]) -> bool:
+        """A cheap bound: even with all of these gone, could the goal be reached?"""
+        freed = sum(s.projection.size(ROUGH, i, i + 1) for i in old)
+        return (s.rough - freed) * 0.8 <= self.shape.goal
+
+
+def choose(s: Situation, shape: Shape, tail: int) -> Head | Reason:
+    """The cut: newest items up to `tail` tokens, at a legal place, at the start of a turn where that costs
+    little. A tail that is still too large is squeezed, the oldest of it first."""
+    reduction = Reduction(s)
+    slack = int(tail * shape.turn_slack)
+    cut = _to_turn_start(s, _legal_cut(s, _walk_back(s, tail), slack), slack)
+    request = carried.current_request(s.session)
+    keep = {s.item_at(request[0])} if request else set[int]()
+    keep |= {s.item_at(p) for id in s.session.pins if (p := s.session.position(id)) is not None}
+    room = shape.goal - s.overhead - floor.FRAME - _front(s, cut)
+    if reduction.total(cut) > room:
+        mask_results(reduction, [i for i in old_results(s, 0) if i >= cut], room // 2)
+        squeeze(reduction, cut, room, frozenset(keep))
+    if cut <= s.first_item and not reduction.changed:
+        return Reason("everything_fits", "everything fits into the part that stays verbatim")
+    return Head(cut, s.position_of(cut), reduction)
+
+
+def _front(s: Situation, cut: int) -> int:
+    """Tokens the record needs at least: pins, and the current request if it is folded."""
+    parts = floor.parts(s)
+    request = carried.current_request(s.session)
+    folded = request is not None and s.item_at(request[0]) < cut
+    return parts.get("pins", 0) + (parts.get("newest user message", 0) if folded else 0)
+
+
+def _walk_back(s: Situation, tail: int) -> int:
+    total, index = 0, len(s.items)
+    while index > s.first_item:
+        total += s.counter_size(index - 1)
+        if total > tail:
+            break
+        index -= 1
+    return index
+
+
+def _legal_cut(s: Situation, index: int, slack: int) -> int:
+    """A cut near `index` that keeps something. First choice is one that keeps thinking with its tool loop;
+    where that would keep far too much, pairs and batches alone decide (the loop's thinking is dropped)."""
+    items = s.items
+    after = next((at for at in range(index, len(items)) if legal(items, at)), None)
+    if after is not None:
+        return after
+    before = next((at for at in range(min(index, len(items)) - 1, s.first_item, -1) if legal(items, at)), None)
+    if before is not None and sum(s.counter_size(i) for i in range(before, min(index, len(items)))) <= slack:
+        return before
+    whole = (at for at in range(index, len(items)) if legal(items, at, PAIRS))
+    earlier = (at for at in range(min(index, len(items)) - 1, s.first_item, -1) if legal(items, at, PAIRS))
+    return next(whole, next(earlier, s.first_item))
+
+
+def _to_turn_start(s: Situation, cut: int, slack: int) -> int:
+    starts = [s.item_at(position) for position in s.session.turns if s.item_at(position) <= cut][-1:]
+    if not starts or starts[0] <= s.first_item or starts[0] == cut:
+        return cut
+    start = starts[0]
+    added = sum(s.counter_size(index) for index in range(start, cut))
+    return start if added <= slack and legal(s.items, start) else cut
+
+
+@dataclass(frozen=True)
+class DigestHead:
+    """Rung 5: the deterministic end of every ladder."""
+
+    shape: Shape
+    name: str = "digest"
+
+    def propose(self, s: Situation, /) -> Proposal | Reason:
+        floor.check(s, self.shape.budget)
+        head = choose(s, self.shape, self.shape.tail)
+        if isinstance(head, Reason):
+            return head
+
+        def finish(_: Sequence[str]) -> Finished:
+            return finished(s, head, self._composer(s, head).with_digest(), {})
+
+        return proposal(s, self.shape, head, self.name, finish)
+
+    def _composer(self, s: Situation, head: Head) -> Composer:
+        return Composer(s, head.position, record_room(s, self.shape, head), self.shape.budgets)
+
+
+@dataclass(frozen=True)
+class SummariseHead:
+    """Rungs 3 and 4: a model's structured, iterative summary; checked before it is used."""
+
+    shape: Shape
+    factor: float = 1.0
+    name: str = "summary"
+
+    def propose(self, s: Situation, /) -> Proposal | Reason:
+        floor.check(s, self.shape.budget)
+        if not s.has_model:
+            return Reason("no_model", "no model is configured")
+        head = choose(s, self.shape, int(self.shape.tail * self.factor))
+        if isinstance(head, Reason):
+            return head
+        previous = s.newest_summary
+        sources = s.sources(s.boundary(previous), head.position)
+        if not sources:
+            return Reason("nothing_new", "nothing new since the last summary")
+        room = record_room(s, self.shape, head)
+        target = min(int(self.shape.summary * self.factor), max(room // 2, 200))
+        ask = self._ask(sources, previous.summary if previous else None, s.instructions, target)
+
+        def finish(answers: Sequence[str]) -> Finished:
+            checked = verify(answers[0], sources, ask.previous or "", action=self.shape.unverified)
+            record = Composer(s, head.position, room, self.shape.budgets).with_summary(checked.text)
+            if s.counter.message(record.message) > room:
+                raise BadAnswer("too_long", "the summary is longer than the room there is for it")
+            return finished(s, head, record, report(checked, record))
+
+        return replace(proposal(s, self.shape, head, self.name, finish), asks=(ask,))
+
+    def _ask(self, sources: tuple[Source, ...], previous: str | None, focus: str | None, target: int) -> Ask:
+        def render(sources: Sequence[Source], previous: str | None) -> Request:
+            text = prompt(
+                "refold_summary",
+                conversation=self._clean(transcript.render(sources, STYLE)),
+                previous=f"\n<previous-notes>\n{previous}\n</previous-notes>\n" if previous else "",
+                words=str(int(target * 0.6)),
+                focus=f"\nThe user asks to pay special attention to: {focus}" if focus else "",
+            )
+            return Request(
+                messages=(user(text),),
+                system=prompt("summariser_system"),
+                max_tokens=target * 2,
+                purpose="summary",
+            )
+
+        return Ask(
+            sources=sources, render=render, previous=previous, target_tokens=target, accept=answer.plain
+        )
+
+    def _clean(self, text: str) -> str:
+        return redact(text)[0] if self.shape.redact else text
+
+
+def record_room(s: Situation, shape: Shape, head: Head) -> int:
+    return shape.goal - s.overhead - head.tail_size - s.system_messages
+
+
+def finished(s: Situation, head: Head, record: Record, check: dict[str, Any]) -> Finished:
+    path = s.session.path
+    edits = list(head.reduction.edits(head.cut))
+    if head.cut > s.first_item:
+        edits.insert(0, e.Edit(path[s.floor].id, path[head.position - 1].id, (record.message,)))
+    details: dict[str, Any] = {}
+    if record.fell_out:
+        details["constraints_left_out"] = [[c.entry_id, c.text] for c in record.fell_out]
+    return Finished(
+        edits=(*edits, *s.hidden_edits(after=head.position)),
+        summary=record.summary if head.cut > s.first_item else "",
+        files=carried.reading(s.session).trail.files(),
+        check=check,
+        details=details,
+    )
+
+
+def report(checked: Verified, record: Record) -> dict[str, Any]:
+    return {
+        "verified": not checked.unverified,
+        "claims": checked.claims,
+        "unverified": list(checked.unverified),
+        "added": list(record.missing),
+    }
+
+
+def proposal(
+    s: Situation, shape: Shape, head: Head, name: str, finish: Callable[[Sequence[str]], Finished]
+) -> Proposal:
+    path = s.session.path
+    last = path[head.position - 1].id if head.position else path[0].id
+    new = s.sources(s.boundary(s.newest_summary), head.position)
+    turn = _split_turn(s, head.position)
+    return Proposal(
+        rung=name,
+        finish=finish,
+        stretch=(path[s.floor].id, last),
+        fold=tuple(x.id for x in new if turn is None or (s.session.position(x.id) or 0) < turn),
+        turn_prefix=() if turn is None else tuple(x.id for x in s.sources(turn, head.position)),
+        masked=head.reduction.ids("mask", head.cut),
+        first_kept=path[head.position].id if head.position < len(path) else None,
+        split=turn is not None,
+        previous=s.newest_summary.summary if s.newest_summary else None,
+        files=carried.reading(s.session).trail.files(),
+        tokens_after=shape.goal,
+        min_gain=shape.min_gain,
+    )
+
+
+def _split_turn(s: Situation, position: int) -> int | None:
+    """Start of the turn that a cut goes through; None where it goes through none."""
+    before = [turn for turn in s.session.turns if turn < position]
+    if not before or position in s.session.turns or position >= len(s.session.path):
+        return None
+    return before[-1]
