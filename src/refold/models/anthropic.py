@@ -25,6 +25,7 @@ class Anthropic(Remote):
         self,
         model: str,
         *,
+        name: str | None = None,
         api_key: str | None = None,
         base_url: str | None = None,
         context_window: int | None = None,
@@ -35,7 +36,7 @@ class Anthropic(Remote):
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(
-            f"anthropic:{model}",
+            name or f"anthropic:{model}",
             context_window=context_window,
             api_key=api_key or os.environ.get("ANTHROPIC_API_KEY"),
             base_url=base_url or os.environ.get("ANTHROPIC_BASE_URL"),

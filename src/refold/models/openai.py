@@ -28,6 +28,7 @@ class _OpenAI(Remote):
         self,
         model: str,
         *,
+        name: str | None = None,
         api_key: str | None = None,
         base_url: str | None = None,
         context_window: int | None = None,
@@ -37,7 +38,7 @@ class _OpenAI(Remote):
     ) -> None:
         """`temperature=False`: the model takes none, so none is sent. `extra` goes into every request."""
         super().__init__(
-            f"{self.provider}:{model}",
+            name or f"{self.provider}:{model}",
             context_window=context_window,
             api_key=api_key or os.environ.get("OPENAI_API_KEY"),
             base_url=base_url or os.environ.get("OPENAI_BASE_URL"),

@@ -1,0 +1,86 @@
+"""Settings of a machine: environment over file. `docs/configuration.md` describes them.
+
+Keys are held apart from everything that is shown: `Provider.__repr__` never prints one.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from refold.errors import SettingError
+
+ENVIRONMENT = {"openai": "OPENAI", "openai-responses": "OPENAI", "anthropic": "ANTHROPIC"}
+"""Providers whose key and address come from variables of this prefix."""
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to reach a provider. `type` makes a new one of a known kind under a name of your own."""
+
+    type: str | None = None
+    api_key: str | None = None
+    api_key_env: str | None = None
+    """Name of the variable that holds the key: keeps it out of the file."""
+    base_url: str | None = None
+    timeout: float | None = None
+    cache: Literal["5m", "1h", "off"] | None = None
+    extra: dict[str, Any] = {}
+    """Goes into every request as it is."""
+
+    def __repr__(self) -> str:
+        return f"Provider(base_url={self.base_url!r}, key={'yes' if self.api_key else 'no'})"
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The file. `model` is the default model, `summariser` the one that writes summaries."""
+
+    model: str | None = None
+    summariser: str | None = None
+    preset: str | None = None
+    providers: dict[str, Provider] = {}
+    models: dict[str, dict[str, Any]] = {}
+
+    def provider(self, name: str, environment: Mapping[str, str] | None = None) -> Provider:
+        """The provider's settings: environment variables win over the file."""
+        env = os.environ if environment is None else environment
+        own = self.providers.get(name, Provider())
+        prefix = ENVIRONMENT.get(name, "")
+        key = (env.get(f"{prefix}_API_KEY") if prefix else None) or own.api_key
+        if own.api_key_env:
+            key = env.get(own.api_key_env) or key
+        address = (env.get(f"{prefix}_BASE_URL") if prefix else None) or own.base_url
+        return msgspec.structs.replace(own, api_key=key, base_url=address)
+
+
+def path(environment: Mapping[str, str] | None = None) -> Path:
+    """Where the file is: `REFOLD_CONFIG`, or `refold/config.toml` under `XDG_CONFIG_HOME` or `~/.config`."""
+    env = os.environ if environment is None else environment
+    if given := env.get("REFOLD_CONFIG"):
+        return Path(given).expanduser()
+    home = env.get("XDG_CONFIG_HOME")
+    return (Path(home) if home else Path.home() / ".config") / "refold" / "config.toml"
+
+
+def load(environment: Mapping[str, str] | None = None) -> Configuration:
+    """The configuration of this machine; an absent file is an empty one."""
+    file = path(environment)
+    try:
+        text = file.read_text("utf-8")
+    except FileNotFoundError:
+        return Configuration()
+    except OSError as error:
+        raise SettingError(str(file), error.strerror or "cannot be read") from None
+    return parse(text, str(file))
+
+
+def parse(text: str, where: str = "configuration") -> Configuration:
+    try:
+        return msgspec.convert(tomllib.loads(text), Configuration)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        # Neither kind of message quotes values, so no key can come out this way.
+        raise SettingError(where, str(error)) from None

@@ -1,0 +1,137 @@
+"""Composition root: names become objects, with the configuration of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from refold import configuration
+from refold.configuration import ENVIRONMENT, Configuration, Provider
+from refold.costs import Known, known, window_of
+from refold.errors import SettingError, UnknownName, UsageError
+from refold.opening import load, open  # noqa: A004
+from refold.protocols import Model
+
+__all__ = ["load", "model", "model_names", "open", "window"]
+
+GROUP = "refold.models"
+"""Entry points: `name = "package.module:factory"`, called as `factory(model, **options)` for `name:model`."""
+Factory = Callable[[str, "Known | None", Provider, "dict[str, Any]"], Model]
+
+
+def model(name: str | None = None, *, config: Configuration | None = None, **options: Any) -> Model:
+    """The model of a name: `openai:…`, `openai-responses:…`, `anthropic:…`, `local:FILE`, `local:smollm2`,
+    `scripted:FILE`, `chaos:SEED:NAME`, a provider of the configuration, or one of a plug-in. Without a
+    name, the configuration's `model`.
+
+    Options (`api_key`, `base_url`, `context_window`, `timeout`, `cache`, `temperature`, `extra` …) win over
+    the environment, and that over the configuration file."""
+    config = config or configuration.load()
+    name = name or config.model
+    if not name:
+        raise UsageError(
+            "no model: pass a name such as openai:gpt-5, or put model = … into the configuration"
+        )
+    provider, separator, rest = name.partition(":")
+    if not separator or not rest:
+        raise UsageError(f"a model is called PROVIDER:NAME, e.g. openai:gpt-5, not {name!r}")
+    settings = config.provider(provider)
+    kind = settings.type or provider
+    if kind == "chaos":
+        return _chaos(rest, config, options)
+    options = {key: value for key, value in options.items() if value is not None}
+    if settings.type:
+        if kind not in ENVIRONMENT:
+            raise SettingError(f"providers.{provider}.type", f"must be one of {', '.join(ENVIRONMENT)}")
+        options["name"] = name  # which leads back here
+    if kind in FACTORIES:
+        return FACTORIES[kind](rest, known(name, config.models), settings, options)
+    plugin = _plugins().get(kind)
+    if plugin is None:
+        raise UnknownName("model provider", provider, model_names())
+    return plugin.load()(rest, **options)
+
+
+def window(name: str, config: Configuration | None = None) -> int:
+    """The window of a model by its name. `SettingError` where it is unknown."""
+    return window_of(name, (config or configuration.load()).models)
+
+
+def model_names() -> tuple[str, ...]:
+    """Providers that a model name may begin with."""
+    return tuple(sorted({*FACTORIES, "chaos", *_plugins(), *configuration.load().providers}))
+
+
+def _openai(name: str, about: Known | None, settings: Provider, options: dict[str, Any]) -> Model:
+    from refold.models.openai import OpenAIChat
+
+    return OpenAIChat(name, **{**_remote(about, settings), **options})
+
+
+def _responses(name: str, about: Known | None, settings: Provider, options: dict[str, Any]) -> Model:
+    from refold.models.openai import OpenAIResponses
+
+    reasoning = {"reasoning": about.reasoning if about else False}
+    return OpenAIResponses(name, **{**reasoning, **_remote(about, settings), **options})
+
+
+def _anthropic(name: str, about: Known | None, settings: Provider, options: dict[str, Any]) -> Model:
+    from refold.models.anthropic import Anthropic
+
+    given: dict[str, Any] = _remote(about, settings)
+    if settings.cache:
+        given["cache"] = None if settings.cache == "off" else settings.cache
+    return Anthropic(name, **{**given, **options})
+
+
+def _local(name: str, about: Known | None, _: Provider, options: dict[str, Any]) -> Model:
+    from refold.models.local import Local
+
+    window = {"context_window": about.window} if about and about.window else {}
+    return Local(name, **{**window, **options})
+
+
+def _scripted(name: str, about: Known | None, _: Provider, options: dict[str, Any]) -> Model:
+    from refold.models.script import read
+
+    window = {"context_window": about.window} if about and about.window else {}
+    return read(Path(name).expanduser(), **{**window, **options})
+
+
+def _chaos(rest: str, config: Configuration, options: Mapping[str, Any]) -> Model:
+    from refold.models.chaos import Chaos
+
+    seed, _, inner = rest.partition(":")
+    if not seed.isdecimal() or not inner:
+        raise UsageError(f"a model of chaos is called chaos:SEED:PROVIDER:NAME, not chaos:{rest}")
+    own = {key: value for key, value in options.items() if key in ("rate", "faults", "sleep")}
+    others = {key: value for key, value in options.items() if key not in own}
+    return Chaos(model(inner, config=config, **others), int(seed), **own)
+
+
+FACTORIES: dict[str, Factory] = {
+    "anthropic": _anthropic,
+    "local": _local,
+    "openai": _openai,
+    "openai-responses": _responses,
+    "scripted": _scripted,
+}
+
+
+def _remote(about: Known | None, settings: Provider) -> dict[str, Any]:
+    """What the table and the configuration say about a model behind HTTP."""
+    given: dict[str, Any] = {
+        "api_key": settings.api_key,
+        "base_url": settings.base_url,
+        "timeout": settings.timeout,
+        "context_window": about.window if about else None,
+        "temperature": about.temperature if about else True,
+        "extra": settings.extra or None,
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _plugins() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
