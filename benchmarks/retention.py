@@ -40,10 +40,11 @@ def count(text: str) -> int:
 
 # ── M1: dialogues ───────────────────────────────────────────────────────────────────────────────
 
-STOP = frozenset(
-    "a an the of to in on at is are was were did do does and or for with his her their my your its by from be "
-    "been it they he she i you that this as yes no not".split()
-)
+_STOP = """
+a an the of to in on at is are was were did do does and or for with his her their my your its by from be been
+it they he she i you that this as yes no not
+"""
+STOP = frozenset(_STOP.split())
 WORD = re.compile(r"[a-z0-9]+")
 
 

@@ -71,7 +71,7 @@ def _built(parts: dict[str, str]) -> date | None:
 # ── relative expressions ────────────────────────────────────────────────────────────────────────
 
 _RELATIVE = re.compile(
-    rf"""\b(?:
+    rf"""(?<!like\ )(?<!like\ just\ )\b(?:
       (?P<plain>yesterday|last\ night|today|tonight|tomorrow|this\ morning|this\ afternoon|this\ evening)
     | the\ day\ (?P<beside>before\ yesterday|after\ tomorrow)
     | (?P<count>\d{{1,3}}|an?|one|two|three|four|five|six|seven|eight|nine|ten|(?:a\ )?couple\ of)

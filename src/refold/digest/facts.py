@@ -1,41 +1,25 @@
-"""Candidates: every sentence that could stand in a digest, with who said it, when, and how telling it is."""
+"""Candidates: every sentence that could stand in a digest, with its place and how telling its form is."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
 
 from refold.digest import dates
 from refold.digest.dense import dense
+from refold.digest.places import ROLES, Place, earlier, placed
 from refold.digest.sentences import sentences
-from refold.digest.source import Source, texts
-from refold.digest.words import FUNCTION, words
+from refold.digest.source import Source
+from refold.digest.words import COMMON, FUNCTION, words
 
-_SPEAKER = re.compile(r"([^\W\d_][\w.'’-]{0,30}(?: [^\W\d_][\w.'’-]{0,30}){0,2}): (?=\S)")
 _PICTURE = re.compile(
     r"\[image: (?:an? )?(?:close[- ]?up )?(?:photo|photography|picture|image|screenshot) of ", re.I
 )
 _OWN = re.compile(r"\b(?:i|we|my|our|me|us)\b|我|咱", re.I)
 _YOURS = re.compile(r"\b(?:you|your)\b|你|您", re.I)
 _NAME = re.compile(r"(?<=[\w,;:'’)\"“] )[\"“(]?([A-Z][\w'’-]*|[\"“][^\"“”]{2,60}[\"”])")
-_KEYED = re.compile(r"\s*#([a-z2-7]{7})$")
-
-ROLES = {"user": "User", "assistant": "Agent", "tool": "Tool", "bash": "User ran", "system": "System"}
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a line was said. `order` sorts; lines of an earlier digest come before everything."""
-
-    order: int
-    speaker: str
-    role: str
-    day: date | None = None
-    key: str = ""
-    turn: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,11 +40,16 @@ class Priors:
 
     question: float = 0.3
     picture: float = 0.6
-    own: float = 1.3
-    yours: float = 0.8
-    dated: float = 2.0
+    own: float = 1.5
+    yours: float = 0.7
+    dated: float = 1.6
+    answer: float = 1.3
+    """Said right after a question."""
+    lead: float = 1.2
+    """The first sentence of a message."""
     tool: float = 0.5
     earlier: float = 1.5
+    """It was chosen before: the next pass should not forget what this one kept."""
 
 
 PRIORS = Priors()
@@ -70,134 +59,92 @@ def facts(
     sources: Sequence[Source], previous: str = "", priors: Priors = PRIORS
 ) -> tuple[list[Fact], frozenset[str]]:
     """All candidates in order, and the lower-case names of those who speak."""
-    placed = list(_placed(sources))
-    present = frozenset(place.speaker.lower() for place, _ in placed if place.speaker not in ROLES.values())
-    found: list[Fact] = []
-    for line, place in _earlier(previous):
-        found.extend(_of(line, place, present, priors, earlier=True))
-    for place, text in placed:
-        found.extend(_of(text, place, present, priors))
-    return found, present
-
-
-def _placed(sources: Sequence[Source]) -> Iterator[tuple[Place, str]]:
-    """Each message without its date line and speaker's name, and where it stands."""
-    bodies = texts(sources)
-    named = _named_roles(zip(sources, bodies, strict=True))
-    day: date | None = None
-    for order, (source, body) in enumerate(zip(sources, bodies, strict=True)):
-        role = source.message.role
-        if role in ("user", "assistant"):
-            heading, body = _without_heading(body)
-            day = heading or day
-        here = day or dates.of_time(source.time)
-        speaker = source.speaker
-        if speaker is None and role in named and (match := _SPEAKER.match(body)):
-            speaker, body = match.group(1), body[match.end() :]
-        yield Place(order, speaker or ROLES[role], role, here, source.key, source.turn), body
-
-
-def _named_roles(rows: Iterable[tuple[Source, str]]) -> frozenset[str]:
-    """Roles whose messages begin with a name, as in `Maria: …`: few names, on most of the messages."""
-    names: dict[str, Counter[str]] = {}
-    totals: Counter[str] = Counter()
-    for source, body in rows:
-        role = source.message.role
-        if body and role in ("user", "assistant"):
-            totals[role] += 1
-            if match := _SPEAKER.match(_without_heading(body)[1]):
-                names.setdefault(role, Counter())[match.group(1)] += 1
-    return frozenset(
-        role
-        for role, seen in names.items()
-        if totals[role] >= 4 and sum(n for _, n in seen.most_common(12)) * 2 > totals[role]
+    rows = list(placed(sources))
+    before = list(earlier(previous))
+    present = frozenset(
+        place.speaker.lower() for place, _ in rows + before if place.speaker not in ROLES.values()
     )
+    reader = _Reader(present, priors)
+    fresh = list(reader.read(rows))
+    return [*_unsaid(reader.read(before), fresh), *fresh], present
 
 
-def _without_heading(body: str) -> tuple[date | None, str]:
-    first, _, rest = body.lstrip()[:12_000].partition("\n")
-    day = dates.heading(first) if rest and len(first) < 64 else None
-    return (day, body.lstrip().partition("\n")[2]) if day else (None, body)
+def _unsaid(before: Iterable[Fact], fresh: Sequence[Fact]) -> Iterator[Fact]:
+    """The facts of an earlier digest that no sentence at hand says in full."""
+    before = list(before)
+    if not before:
+        return
+    having: defaultdict[str, list[Fact]] = defaultdict(list)
+    for fact in fresh:
+        having[max(fact.words, key=len)].append(fact)
+    for old in before:
+        wanted = set(old.words)
+        if not any(wanted.issubset(fact.words) for word in old.words for fact in having[word][:50]):
+            yield old
 
 
-def _earlier(previous: str) -> Iterator[tuple[str, Place]]:
-    """The lines of an earlier digest (or of anybody's summary), each at its own place before the rest."""
-    day: date | None = None
-    lines = [line.strip() for line in previous.split("\n")]
-    for number, line in enumerate(line for line in lines if line):
-        match = _KEYED.search(line)
-        key = match.group(1) if match else ""
-        line = line[: match.start()] if match else line
-        line = line.lstrip("-*• ")
-        day, line = _leading_date(line, day)
-        speaker = ""
-        if named := _SPEAKER.match(line):
-            speaker, line = named.group(1), line[named.end() :]
-        yield line, Place(number - len(lines) - 1, speaker, "earlier", day, key)
+class _Reader:
+    """Turns placed text into facts."""
 
+    def __init__(self, present: frozenset[str], priors: Priors) -> None:
+        self.present, self.priors = present, priors
 
-_LEADING = re.compile(r"\d{1,2} [A-Z][a-z]{2,8} \d{4} ")
+    def read(self, rows: Iterable[tuple[Place, str]]) -> Iterator[Fact]:
+        asked = False
+        for place, text in rows:
+            factor = self.priors.answer if asked else 1.0
+            for number, (said, dated) in enumerate(_sentences(text, place)):
+                lead = self.priors.lead if number == 0 else 1.0
+                yield from self._fact(place, said, dated, factor * lead)
+            asked = text.rstrip().endswith(("?", "？")) and place.role in ("user", "assistant")
 
-
-def _leading_date(line: str, day: date | None) -> tuple[date | None, str]:
-    match = _LEADING.match(line)
-    found = dates.heading(match.group()) if match else None
-    return (found, line[match.end() :]) if match and found else (day, line)
-
-
-def _of(
-    text: str, place: Place, present: frozenset[str], priors: Priors, earlier: bool = False
-) -> Iterator[Fact]:
-    day = place.day if place.day and not earlier and dates.relative(text) else None
-    for sentence in _pieces(text, earlier):
-        dated = sentence
-        if day:
-            dated = dates.resolve(sentence, day, lambda said, when: f"{said} ({when})")
+    def _fact(self, place: Place, said: str, dated: str, factor: float) -> Iterator[Fact]:
         # Tuples in order of appearance: sums over sets of strings differ from process to process.
-        found = tuple(
-            word for word in dict.fromkeys(words(dated)) if word not in FUNCTION and word not in present
-        )
-        if found:
-            prior = _prior(sentence, place, priors, dated != sentence)
-            yield Fact(place, dated, sentence, found, _names(sentence, present), prior)
+        found = [word for word in dict.fromkeys(words(said)) if self._tells(word)]
+        if all(word in COMMON for word in found):
+            return
+        if dated != said:
+            found = [word for word in dict.fromkeys(words(dated)) if self._tells(word)]
+        prior = factor * self._prior(said, place) * (self.priors.dated if dated != said else 1.0)
+        yield Fact(place, dated, said, tuple(found), tuple(self._names(said)), prior)
+
+    def _tells(self, word: str) -> bool:
+        return word not in FUNCTION and word not in self.present
+
+    def _prior(self, said: str, place: Place) -> float:
+        priors = self.priors
+        if place.role == "earlier":
+            return priors.earlier
+        if place.role in ("tool", "bash"):
+            return priors.tool
+        if said.startswith("[image: "):
+            return priors.picture
+        prior = priors.question if said.endswith(("?", "？")) else 1.0
+        if _OWN.search(said):
+            return prior * priors.own
+        return prior * priors.yours if _YOURS.search(said) else prior
+
+    def _names(self, said: str) -> Iterator[str]:
+        """Words written with a capital inside the sentence, or quoted: names and titles."""
+        for name in _NAME.findall(said):
+            if name.lower() not in self.present and name != "I" and not name.startswith(("I'", "I’")):
+                yield from dict.fromkeys(words(name))
 
 
-def _pieces(text: str, earlier: bool) -> list[str]:
-    if earlier:
-        return [piece for line in sentences(text) for piece in line.split("; ")]
-    body, picture, rest = text.partition("[image: ")
-    return sentences(body) + ([f"[image: {' '.join(rest.split())}"] if picture else [])
-
-
-def _prior(sentence: str, place: Place, priors: Priors, dated: bool) -> float:
-    prior = priors.dated if dated else 1.0
+def _sentences(text: str, place: Place) -> Iterator[tuple[str, str]]:
+    """Each sentence as said, and with what it says of time made absolute."""
     if place.role == "earlier":
-        return prior * priors.earlier
-    if place.role in ("tool", "bash"):
-        return prior * priors.tool
-    if sentence.startswith("[image: "):
-        return prior * priors.picture
-    if sentence.endswith(("?", "？")):
-        prior *= priors.question
-    if _OWN.search(sentence):
-        return prior * priors.own
-    return prior * priors.yours if _YOURS.search(sentence) else prior
-
-
-def _names(sentence: str, present: frozenset[str]) -> tuple[str, ...]:
-    """Words written with a capital inside the sentence, or quoted: names and titles."""
-    found: dict[str, None] = {}
-    for name in _NAME.findall(sentence):
-        if name.lower() not in present and name != "I" and not name.startswith(("I'", "I’")):
-            found.update(dict.fromkeys(words(name)))
-    return tuple(found)
+        for line in sentences(text):
+            yield from ((piece, piece) for piece in line.split("; "))
+        return
+    day = place.day if place.day and dates.relative(text) else None
+    for said in sentences(text):
+        yield said, dates.resolve(said, day, lambda time, when: f"{time} ({when})") if day else said
 
 
 def dense_text(fact: Fact, present: frozenset[str]) -> str:
     """The fact for a model: dates in place of what they replace, no function words."""
-    if fact.place.role == "earlier":
-        return fact.text
     text = fact.said
-    if fact.place.day:
-        text = dates.resolve(text, fact.place.day, lambda _, day: day)
+    if fact.place.day and fact.place.role != "earlier":
+        text = dates.resolve(text, fact.place.day, lambda _, when: when)
     return dense(_PICTURE.sub("[image: ", text), present)

@@ -20,14 +20,16 @@ from refold.digest.words import COMMON, is_number
 class Weights:
     """How words and lengths count. Tuned leaving one conversation out."""
 
-    decay: float = 0.6
+    decay: float = 0.65
     """What a word is worth the second time, of what it was worth before."""
-    alpha: float = 0.6
+    alpha: float = 0.55
     """Gain is divided by tokens to this power: below one, whole facts beat crumbs."""
     overhead: int = 2
     common: float = 0.25
     number: float = 1.5
-    name: float = 1.5
+    name: float = 2.0
+    rarity: float = 1.3
+    """Power of the logarithm of a word's rarity."""
 
 
 WEIGHTS = Weights()
@@ -43,7 +45,7 @@ def weigh(facts: Sequence[Fact], weights: Weights = WEIGHTS) -> dict[str, float]
     total = len(facts)
     worth: dict[str, float] = {}
     for word, count in spread.items():
-        value = math.log(1 + total / count)
+        value = math.log(1 + total / count) ** weights.rarity
         if word in COMMON:
             value *= weights.common
         if is_number(word):

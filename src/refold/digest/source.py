@@ -12,8 +12,10 @@ READ = 1_000_000
 """Characters of a conversation that are looked at for facts. Beyond it the longest are cut."""
 _CAPS = {"user": 12_000, "assistant": 8_000, "tool": 3_000, "bash": 2_000, "system": 0}
 
-_TROUBLE = ("error", "exception", "traceback", "fail", "fatal", "cannot", "denied", "not found", "panic", "assert",
-            "错误", "失败", "异常")  # fmt: skip
+_TROUBLE = (
+    "error", "exception", "traceback", "fail", "fatal", "cannot", "denied", "not found", "panic", "assert",
+    "错误", "失败", "异常",
+)  # fmt: skip
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):

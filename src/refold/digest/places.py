@@ -1,0 +1,94 @@
+"""Who said it, and on which day: messages and the lines of an earlier digest, each with its place."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from refold.digest import dates
+from refold.digest.source import Source, texts
+
+_SPEAKER = re.compile(r"([^\W\d_][\w.'’-]{0,30}(?: [^\W\d_][\w.'’-]{0,30}){0,2}): (?=\S)")
+_KEYED = re.compile(r"\s#([a-z2-7]{7})$")
+_LEADING = re.compile(r"\d{1,2} [A-Z][a-z]{2,8} \d{4} ")
+
+ROLES = {"user": "User", "assistant": "Agent", "tool": "Tool", "bash": "User ran", "system": "System"}
+"""What speakers without a name are called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a line was said. `order` sorts; lines of an earlier digest (role `earlier`) come first."""
+
+    order: int
+    speaker: str
+    role: str
+    day: date | None = None
+    key: str = ""
+    turn: int = 0
+
+
+def placed(sources: Sequence[Source]) -> Iterator[tuple[Place, str]]:
+    """Each message without its date line and speaker's name, and where it stands."""
+    bodies = texts(sources)
+    named = _named_roles(sources, bodies)
+    day: date | None = None
+    for order, (source, body) in enumerate(zip(sources, bodies, strict=True)):
+        role = source.message.role
+        if role in ("user", "assistant"):
+            heading, body = without_heading(body)
+            day = heading or day
+        speaker = source.speaker
+        if speaker is None and role in named and (match := _SPEAKER.match(body)):
+            speaker, body = match.group(1), body[match.end() :]
+        here = day or dates.of_time(source.time)
+        yield Place(order, speaker or ROLES[role], role, here, source.key, source.turn), body
+
+
+def _named_roles(sources: Sequence[Source], bodies: Sequence[str]) -> frozenset[str]:
+    """Roles whose messages begin with a name, as in `Maria: …`: few names, on most of the messages."""
+    names: dict[str, Counter[str]] = {"user": Counter(), "assistant": Counter()}
+    totals: Counter[str] = Counter()
+    for source, body in zip(sources, bodies, strict=True):
+        role = source.message.role
+        if body and role in names:
+            totals[role] += 1
+            if match := _SPEAKER.match(without_heading(body)[1]):
+                names[role][match.group(1)] += 1
+    return frozenset(
+        role
+        for role, seen in names.items()
+        if totals[role] >= 4 and sum(n for _, n in seen.most_common(12)) * 2 > totals[role]
+    )
+
+
+def without_heading(body: str) -> tuple[date | None, str]:
+    """The day of a first line that is only a date, and the text after it."""
+    body = body.lstrip()
+    end = body.find("\n", 0, 64)
+    day = dates.heading(body[:end]) if end > 0 else None
+    return (day, body[end + 1 :]) if day else (None, body)
+
+
+def earlier(previous: str) -> Iterator[tuple[Place, str]]:
+    """The lines of an earlier digest, or of anybody's summary, in their order before everything else."""
+    day: date | None = None
+    lines = [line.strip() for line in previous.split("\n") if line.strip()]
+    for number, line in enumerate(lines):
+        match = _KEYED.search(line[-12:])
+        key = match.group(1) if match else ""
+        line = line[: -len(match.group())] if match else line
+        day, line = _leading_date(line.lstrip("-*• "), day)
+        speaker = ""
+        if named := _SPEAKER.match(line):
+            speaker, line = named.group(1), line[named.end() :]
+        yield Place(number - len(lines), speaker, "earlier", day, key), line
+
+
+def _leading_date(line: str, day: date | None) -> tuple[date | None, str]:
+    match = _LEADING.match(line)
+    found = dates.heading(match.group()) if match else None
+    return (found, line[match.end() :]) if match and found else (day, line)
