@@ -165,6 +165,8 @@ def parse_header(line: bytes, what: str) -> tuple[Tally, int]:
     if not isinstance(raw, dict) or cast("dict[str, Any]", raw).get("type") != "session":
         raise FormatError(f"{what} is not a refold session: its first line is no session header")
     found = cast("dict[str, Any]", raw)
+    if "timestamp" in found and "created" not in found:  # pi's header; its versions are not ours
+        raise FormatError(f"{what} is a session of another program: read it, but do not write to it")
     version = fmt.check_version(what, found.get("version"))
     id, created = found.get("id"), found.get("created")
     if not isinstance(id, str):

@@ -9,10 +9,9 @@ Each format is a module of its own (`refold.transcripts.base.Format`); `FORMATS`
 from __future__ import annotations
 
 import io
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -21,7 +20,7 @@ from refold.errors import FormatError, StorageError, UnknownName
 from refold.protocols import Loaded
 from refold.transcripts.base import HEAD, Format, Head, Source
 
-__all__ = ["FORMATS", "detect", "format_of", "read", "read_stream"]
+__all__ = ["FORMATS", "detect", "format_of", "read", "read_all", "read_stream"]
 
 FORMATS: dict[str, str] = {
     "refold": "own",
@@ -54,6 +53,20 @@ def read(path: str | PathLike[str], *, format: str | None = None, index: int | N
         return read_stream(stream, name=str(path), format=format, index=index)
 
 
+def read_all(path: str | PathLike[str], *, format: str | None = None) -> Iterator[tuple[str, Loaded]]:
+    """Every conversation of a file, each with the name of its format."""
+    path = Path(path)
+    with _opened(path) as stream:
+        found = format or detect(_head(stream), name=str(path))
+        count, index = 1, 0
+        while index < count:
+            stream.seek(0)
+            source = Source(stream, name=str(path), index=index)
+            loaded = format_of(found).read(source)
+            yield found, loaded
+            count, index = source.conversations, index + 1
+
+
 def _chosen(path: Path) -> tuple[Path, int | None]:
     """`FILE#3` as the file and the number."""
     stem, mark, number = path.name.rpartition("#")
@@ -82,7 +95,7 @@ def detect(head: Head | bytes, *, name: str = "") -> str:
         raise FormatError(f"{title} is empty: there is no transcript in it")
     if b"\x00" in head.raw and not head.raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise FormatError(f"{title} is a binary file, not a transcript")
-    scores = {known: format_of(known).detect(head) for known in FORMATS if _is_here(known)}
+    scores = {known: format_of(known).detect(head) for known in FORMATS}
     best = max(scores, key=lambda known: scores[known])
     if scores[best] < _SURE:
         raise FormatError(f"{title} is in no format known here ({', '.join(FORMATS)})")
@@ -94,10 +107,6 @@ def format_of(name: str) -> Format:
     if name not in FORMATS:
         raise UnknownName("transcript format", name, tuple(FORMATS))
     return cast("Format", import_module(f"refold.transcripts.{FORMATS[name]}"))
-
-
-def _is_here(name: str) -> bool:
-    return find_spec(f"refold.transcripts.{FORMATS[name]}") is not None
 
 
 @contextmanager

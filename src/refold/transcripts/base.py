@@ -88,6 +88,8 @@ class Source:
         self.name = name
         self.index = index
         """Which conversation is wanted of a file that holds several, from 0; None: the first."""
+        self.conversations = 1
+        """How many the file holds; known once it was read."""
         self.problems: list[Problem] = []
         self._stream = stream
         self._max_line = max_line
@@ -152,7 +154,7 @@ class Source:
 
     def choose(self, found: int) -> int:
         """The wanted one of `found` conversations. Where the caller did not choose, says there are more."""
-        index = self.index or 0
+        index, self.conversations = self.index or 0, found
         if not 0 <= index < found:
             title = self.name or "the file"
             raise FormatError(f"{title} holds {found} conversations: choose 0 to {found - 1}, not {index}")

@@ -1,0 +1,55 @@
+"""`refold export`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import click
+
+from refold.cli.common import clean, emit, file_argument, json_option, open_session, tell_problems
+
+TARGETS = ("openai", "openai-responses", "anthropic", "pi", "markdown", "jsonl")
+
+
+@click.command("export")
+@file_argument
+@click.option("--to", "target", required=True, type=click.Choice(TARGETS), help="Which format.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Where to write it; else printed.")
+@click.option("--view", is_flag=True, help="What the model sees now, with folds, instead of everything said.")
+@json_option
+def command(file: str, target: str, output: str | None, view: bool, as_json: bool) -> None:
+    """Write a session in another format. What that format cannot hold is listed."""
+    from refold.transcripts.export import export
+
+    if output and Path(output).exists() and Path(file).exists() and Path(output).samefile(file):
+        raise click.UsageError(f"{output} is the source itself: choose another file")
+    session = open_session(file)
+    exported = export(session, target, view=view)
+    if output:
+        _write(Path(output), exported.data)
+    if as_json:
+        said = {} if output else {"data": exported.data.decode("utf-8", "replace")}
+        emit({"to": target, "output": output, "bytes": len(exported.data), "lost": exported.lost, **said})
+        return
+    if not output:
+        click.echo(exported.data, nl=False)
+    tell_problems(session)
+    for sentence in exported.lost:
+        click.echo(f"refold: {clean(sentence)}", err=True)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """All of the file or nothing: what was there stays until the new one is complete."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(name).chmod(0o666 & ~mask)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

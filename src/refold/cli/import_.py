@@ -1,0 +1,105 @@
+"""`refold import`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refold.cli.common import clean, console, emit, first_line, json_option
+
+if TYPE_CHECKING:
+    from refold.transcripts.importing import Outcome
+
+_SHOWN = 20
+_STATES = ("imported", "grown", "unchanged", "skipped", "failed")
+
+
+@click.command("import")
+@click.argument("paths", metavar="FILE|DIR…", nargs=-1, required=True, type=click.Path())
+@click.option(
+    "--to", "store", default="sqlite:", metavar="STORE", help="sqlite:FILE, jsonl:FOLDER/ [default: yours]"
+)
+@click.option("--format", "format", metavar="NAME", help="Instead of telling it from the content.")
+@json_option
+def command(paths: tuple[str, ...], store: str, format: str | None, as_json: bool) -> None:
+    """Read transcripts of other agents into a store.
+
+    A folder is read with everything in it, for example ~/.claude/projects or ~/.codex/sessions. Do it again
+    whenever you like: what is there is left alone, what grew gets the rest. Sources are never changed.
+    """
+    from refold.stores import open_store
+    from refold.transcripts.importing import Importer, find
+
+    files = find(paths)
+    target = open_store(store).store
+    outcomes: list[Outcome] = []
+    with ExitStack() as stack:
+        stack.callback(target.close)
+        step = stack.enter_context(_progress(len(files), shown=not as_json))
+        importer = Importer(target)
+        for path, named in files:
+            outcomes.extend(importer.take(path, named=named, format=format))
+            step(path.name)
+    counts = Counter(outcome.state for outcome in outcomes)
+    summary: dict[str, Any] = {state: counts[state] for state in _STATES}
+    if as_json:
+        emit({"store": store, "files": len(files), **summary, "sessions": outcomes})
+    else:
+        _print(outcomes, summary, store)
+    if counts["failed"] or not files:
+        raise SystemExit(1)
+
+
+@contextmanager
+def _progress(total: int, *, shown: bool) -> Generator[Callable[[str], None]]:
+    """Gives a function to call after each file."""
+    out = console()
+    if not (shown and out.is_terminal and total > 1):
+        yield _ignore
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    name = TextColumn("{task.fields[name]}", markup=False)
+    with Progress(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), name, console=out) as bar:
+        task = bar.add_task("import", total=total, name="")
+
+        def step(name: str) -> None:
+            bar.update(task, advance=1, name=first_line(name, 40))
+
+        yield step
+
+
+def _ignore(name: str) -> None:
+    del name
+
+
+def _print(outcomes: list[Outcome], summary: dict[str, Any], store: str) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    out = console()
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in ("", "format", "entries", "session", "file"):
+        justify = "right" if heading == "entries" else "left"
+        table.add_column(heading, justify=justify, no_wrap=True, overflow="ellipsis")
+    told = [one for one in outcomes if one.state in ("imported", "grown")]
+    for one in told[:_SHOWN]:
+        row = (one.state, one.format or "", f"{one.added:,}", one.id or "", Path(one.file).name)
+        table.add_row(*(Text(clean(cell)) for cell in row))
+    if told:
+        out.print(table)
+    if len(told) > _SHOWN:
+        out.print(f"[dim]… and {len(told) - _SHOWN} more; --json lists all[/]")
+    for one in outcomes:
+        if one.state == "failed":
+            out.print(Text(f"failed: {clean(one.text)}", style="red"))
+    problems = sum(one.problems for one in outcomes)
+    parts = [f"{n} {state}" for state, n in summary.items() if n]
+    out.print(Text(f"{', '.join(parts) or 'no transcripts found'} → {clean(store)}", style="bold"))
+    if problems:
+        out.print(f"[yellow]{problems} part(s) could not be understood; `refold show` names them[/]")

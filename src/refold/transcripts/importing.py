@@ -1,0 +1,130 @@
+"""Many transcripts into a store: once each, and only what is new.
+
+Every file is compared with what the store has under its id: the same is left alone, a transcript that grew
+since (or an import that was broken off) gets the rest, and one that differs becomes a session of its own. So
+importing a folder again is cheap and safe.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from refold import format as stored
+from refold.entries import AnyEntry
+from refold.errors import FormatError, RefoldError
+from refold.protocols import Loaded, SessionInfo, Store
+from refold.session import Session
+from refold.transcripts import read_all
+
+ENDINGS = (".jsonl", ".json", ".traj")
+_BATCH = 2_000
+
+State = Literal["imported", "grown", "unchanged", "skipped", "failed"]
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one conversation."""
+
+    file: str
+    state: State
+    id: str | None = None
+    format: str | None = None
+    entries: int = 0
+    added: int = 0
+    problems: int = 0
+    text: str = ""
+
+
+def find(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[Path, bool]]:
+    """The files to read, and whether each was named itself (or found in a folder that was)."""
+    found: dict[Path, bool] = {}
+    for path in map(Path, paths):
+        if not path.is_dir():
+            found[path] = True
+            continue
+        for folder, folders, names in os.walk(path):
+            folders.sort()
+            for name in sorted(names):
+                if name.lower().endswith(ENDINGS):
+                    found.setdefault(Path(folder, name), False)
+    return list(found.items())
+
+
+class Importer:
+    """Takes files into one store."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._known = {info.id for info in store.sessions()}
+
+    def take(self, path: Path, *, named: bool = True, format: str | None = None) -> Iterator[Outcome]:
+        """Everything in a file. A file found in a folder that is no transcript is skipped, not failed."""
+        taken: set[str] = set()
+        try:
+            for kind, loaded in read_all(path, format=format):
+                yield self._conversation(path, kind, loaded, taken)
+        except FormatError as error:
+            state: State = "failed" if named or taken else "skipped"
+            yield Outcome(file=str(path), state=state, text=str(error))
+        except RefoldError as error:
+            yield Outcome(file=str(path), state="failed", text=str(error))
+
+    def _conversation(self, path: Path, format: str, loaded: Loaded, taken: set[str]) -> Outcome:
+        if not any(entry.on_path for entry in loaded.entries):
+            return Outcome(file=str(path), state="skipped", format=format, text="no messages in it")
+        Session.of(loaded)  # a log that is no tree is refused before anything is written
+        info = loaded.info or SessionInfo(id=path.stem)
+        wanted = info.id if info.id not in taken else f"{info.id}-{len(taken)}"
+        taken.add(wanted)
+        id, state, added = self._put(wanted, info, loaded.entries)
+        return Outcome(
+            file=str(path),
+            state=state,
+            id=id,
+            format=format,
+            entries=len(loaded.entries),
+            added=added,
+            problems=len(loaded.problems),
+        )
+
+    def _put(self, id: str, info: SessionInfo, entries: Sequence[AnyEntry]) -> tuple[str, State, int]:
+        lines = [stored.encode(entry) for entry in entries]
+        for candidate in (id, f"{id}~{_digest(lines)}"):
+            if candidate not in self._known:
+                self._create(candidate, info, entries)
+                return candidate, "imported", len(entries)
+            there = self.store.load(candidate).entries
+            shared = min(len(there), len(lines))
+            if [stored.encode(entry) for entry in there[:shared]] == lines[:shared]:
+                rest = entries[len(there) :]
+                self._append(candidate, rest, _tip(there))
+                return candidate, "grown" if rest else "unchanged", len(rest)
+        raise FormatError(f"session {id} is in the store with other content, twice: give it another id")
+
+    def _create(self, id: str, info: SessionInfo, entries: Sequence[AnyEntry]) -> None:
+        self.store.create(msgspec.structs.replace(info, id=id))
+        self._known.add(id)
+        self._append(id, entries, None)
+
+    def _append(self, id: str, entries: Sequence[AnyEntry], tip: str | None) -> None:
+        for start in range(0, len(entries), _BATCH):
+            batch = entries[start : start + _BATCH]
+            self.store.append(id, batch, after=tip)
+            tip = _tip(batch) or tip
+
+
+def _tip(entries: Sequence[AnyEntry]) -> str | None:
+    return next((entry.id for entry in reversed(entries) if entry.moves), None)
+
+
+def _digest(lines: Iterable[bytes]) -> str:
+    total = hashlib.blake2b(digest_size=4)
+    for line in lines:
+        total.update(line + b"\n")
+    return total.hexdigest()
