@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from json.encoder import encode_basestring_ascii
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import msgspec
 
@@ -111,14 +111,8 @@ def _seconds(time: object) -> float:
 
 @cache
 def _known_kinds() -> frozenset[str]:
-    found: set[str] = set()
-    todo: list[type[Entry]] = [Entry]
-    while todo:
-        cls = todo.pop()
-        todo.extend(cls.__subclasses__())
-        if isinstance(cls.__struct_config__.tag, str) and cls is not Unknown:
-            found.add(cls.__struct_config__.tag)
-    return frozenset(found)
+    kinds: tuple[type[Entry], ...] = get_args(AnyEntry)
+    return frozenset(str(kind.__struct_config__.tag) for kind in kinds if kind is not Unknown)
 
 
 # ── writing without recursion ───────────────────────────────────────────────────────────────────

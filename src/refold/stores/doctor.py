@@ -72,8 +72,6 @@ def _doubles(where: str, found: Iterable[Row]) -> Iterator[Finding]:
 
 
 def _file(store: JsonlStore, path: Path, repair: bool) -> Iterator[Finding]:
-    yield from _rights(path, repair)
-    yield from _left_over(path, repair)
     try:
         with store.exclusive(path) as (header, found):
             good = [row for row in found if row.entry is not None]
@@ -85,6 +83,8 @@ def _file(store: JsonlStore, path: Path, repair: bool) -> Iterator[Finding]:
     except (RefoldError, OSError) as error:
         yield Finding(str(path), f"cannot be read: {error}", "lasting")
         return
+    yield from _rights(path, repair)
+    yield from _left_over(path, repair)
     if bad:
         text = f"{len(bad)} of its lines are no entries; their place is {path.name}.bad"
         yield Finding(str(path), text, _done(repair))

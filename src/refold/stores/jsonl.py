@@ -18,7 +18,7 @@ from urllib.parse import quote
 import msgspec
 
 from refold.entries import AnyEntry
-from refold.errors import NotJson, RefoldError, SessionExists, StorageError, UnknownName
+from refold.errors import FormatError, NotJson, RefoldError, SessionExists, StorageError, UnknownName
 from refold.format import VERSION
 from refold.protocols import Loaded, Problem, SessionInfo
 from refold.stores import disk as calls
@@ -26,6 +26,7 @@ from refold.stores import rows
 from refold.stores.disk import Disk
 from refold.stores.rows import Row, Tally
 
+MAX_HEADER = 64 * 1024
 MAX_LINE = 512 * 1024 * 1024
 """A longer line is not read into memory; it is reported and skipped."""
 _CHUNK = 1 << 20
@@ -269,8 +270,11 @@ class JsonlStore:
     def _begin(self, path: Path, fd: int) -> Known:
         """Read the header."""
         stat = os.fstat(fd)
-        known = Known((stat.st_dev, stat.st_ino), 0, 1, Tally(id=""), number=0)
-        line, ended = next(self._lines(fd, known), (b"", False))
+        line, ended, _ = self._disk.read(fd, MAX_HEADER, 0).partition(b"\n")
+        if len(line) == MAX_HEADER:
+            raise FormatError(f"{path} is not a refold session: its first line is no session header")
+        end = len(line) + len(ended)
+        known = Known((stat.st_dev, stat.st_ino), end, 1, Tally(id=""))
         try:
             known.tally, known.version = rows.parse_header(line, str(path))
         except NotJson as error:

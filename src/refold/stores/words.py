@@ -19,7 +19,7 @@ MAX_TERMS = 64
 MAX_TERM = 200
 
 _BLOB = re.compile(r"[A-Za-z0-9+/=_\-]{120,}")
-_HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
+_HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]|(?<=[A-Z])[A-Z](?=[a-z])")
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _UNSPACED = re.compile(
     "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"

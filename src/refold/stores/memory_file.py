@@ -1,0 +1,82 @@
+"""The memory file: one writer at a time, replaced as a whole, never half written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from refold.errors import Conflict, StorageError
+from refold.stores.disk import Disk, locked, make_folder, place
+
+LIMIT = 64 * 1024 * 1024
+TIMEOUT = 30.0
+
+
+class MemoryFile:
+    """A memory text at `path`. Every change takes the lock (a file beside it, since the text itself is
+    replaced), reads, and replaces atomically: two writers lose nothing of each other."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, disk: Disk | None = None, timeout: float = TIMEOUT
+    ) -> None:
+        self.path = Path(path).absolute()
+        self._disk = disk or Disk()
+        self._timeout = timeout
+
+    def read(self) -> str:
+        """The text; empty where there is no file yet."""
+        try:
+            if self.path.stat().st_size > LIMIT:
+                raise StorageError(f"{self.path} is larger than {LIMIT >> 20} MB: it is no memory file")
+            return self.path.read_bytes().decode()
+        except FileNotFoundError:
+            return ""
+        except UnicodeDecodeError as error:
+            raise StorageError(
+                f"{self.path} is not UTF-8 text (byte {error.start}): it is left alone"
+            ) from error
+
+    def update(self, change: Callable[[str], str]) -> str:
+        """Replace the text by `change(text)` under the lock; returns the new one. What `change` raises
+        leaves the file as it was; an unchanged text is not written."""
+        make_folder(self._disk, self.path.parent)
+        lock = self.path.with_name(f".{self.path.name[:180]}.lock")
+        fd = self._disk.open(lock, os.O_RDWR | os.O_CREAT)
+        try:
+            with locked(fd, self.path, shared=False, timeout=self._timeout):
+                before = self.read()
+                after = change(before)
+                if after != before:
+                    self._replace(after)
+                return after
+        finally:
+            self._disk.close(fd)
+
+    def add(self, line: str) -> str:
+        """Append one line."""
+        if "\n" in line.rstrip("\n"):
+            raise StorageError("a note is one line")
+        return self.update(lambda text: f"{_ended(text)}{line.rstrip(chr(10))}\n")
+
+    def exchange(self, expected: str, text: str) -> str:
+        """Put `text` in the place of `expected`. Notes that others appended meanwhile are kept after it; if
+        anything else changed it is a `Conflict` and nothing happens."""
+
+        def change(now: str) -> str:
+            if not _ended(now).startswith(_ended(expected)):
+                raise Conflict("the memory that was compressed", "another one")
+            return _ended(text) + _ended(now)[len(_ended(expected)) :]
+
+        return self.update(change)
+
+    def _replace(self, text: str) -> None:
+        target = self.path.resolve() if self.path.is_symlink() else self.path
+        place(self._disk, target, text.encode("utf-8", "replace"), replace=True)
+        with suppress(OSError):
+            self._disk.sync_folder(target.parent)
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith("\n") else text + "\n"

@@ -1,0 +1,206 @@
+"""The stored format: nothing is lost in either direction, old files stay readable."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from refold import entries as e
+from refold import format as fmt
+from refold import messages as m
+from refold.errors import FormatError, NewerFormat, NotJson
+from refold.stores import open_store
+from refold.stores.sqlite import SqliteStore
+from refold.testing.store_contract import HUGE, hostile_entries, nested
+
+GOLDEN = Path(__file__).parent / "golden"
+texts = st.text(st.characters(codec=None, exclude_categories=()), max_size=20)
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts
+values = st.recursive(
+    scalars, lambda v: st.lists(v, max_size=4) | st.dictionaries(texts, v, max_size=4), max_leaves=12
+)
+
+
+def with_depth(depth: int, work: Any) -> Any:
+    """Call `work` with so much of the stack used already."""
+    return work() if depth == 0 else with_depth(depth - 1, work)
+
+
+@pytest.mark.parametrize("name", hostile_entries())
+@pytest.mark.parametrize("depth", [0, 400, 800])
+def test_hostile_entries_come_back_at_any_stack_depth(name: str, depth: int) -> None:
+    entry = hostile_entries()[name]
+    line = with_depth(depth, lambda: fmt.encode(entry))
+    assert b"\n" not in line
+    again = with_depth(depth, lambda: fmt.decode(line))
+    assert type(again) is type(entry) and again.id == entry.id
+    assert fmt.encode(again) == line
+
+
+@given(values, texts)
+@settings(max_examples=150, deadline=None)
+@example(HUGE, "")
+@example(float("inf"), "\ud800")
+@example(-0.0, "\0")
+def test_any_value_comes_back(value: Any, id: str) -> None:
+    entry = e.Unknown(id=id, raw={"type": "of-tomorrow", "id": id, "value": value})
+    line = fmt.encode(entry)
+    again = fmt.decode(line)
+    assert fmt.encode(again) == line and fmt.canonical(line) == fmt.canonical(fmt.encode(again))
+    assert json.loads(line.replace(b"1e999", b"Infinity"))["type"] == "of-tomorrow" if value != HUGE else True
+
+
+@given(values)
+@settings(max_examples=150, deadline=None)
+def test_both_encoders_agree(value: Any) -> None:
+    entry = e.Other(id="o", time=1.5, parent="p", kind="k", raw={"v": value})
+    try:
+        fast = msgspec.json.encode(entry)
+    except (UnicodeEncodeError, OverflowError):
+        return
+    if b"null" in fast:
+        return  # infinities
+    assert fmt.canonical(fmt.dump_hostile(entry)) == fmt.canonical(fast)
+
+
+def test_defaults_are_left_out_the_slow_way_too() -> None:
+    call = m.call("c", "Read", path="\ud800")
+    entry = e.MessageEntry(id="a", message=m.Assistant((call,), stop="tool_use"), usage=m.Usage(1, 2))
+    assert json.loads(fmt.encode(entry)) == {
+        "type": "message",
+        "id": "a",
+        "message": {
+            "role": "assistant",
+            "content": [{"type": "call", "id": "c", "name": "Read", "arguments": {"path": "\ud800"}}],
+            "stop": "tool_use",
+        },
+        "usage": {"input": 1, "output": 2},
+    }
+
+
+def test_repeated_keys_of_unknown_kinds_are_kept() -> None:
+    line = b'{"type":"x","id":"1","a":1,"b":{"c":1,"c":[{"d":1,"d":2}]},"a":2}'
+    entry = fmt.decode(line)
+    assert isinstance(entry, e.Unknown) and entry.raw["a"] == 2
+    assert fmt.encode(entry) == line
+
+
+@pytest.mark.parametrize(
+    "line", [b'{"type":"unknown","id":"1","raw":{"x":1},"z":2}', b'{"type":"session","id":"1"}']
+)
+def test_kinds_we_do_not_write_are_unknown(line: bytes) -> None:
+    assert isinstance(fmt.decode(line), e.Unknown) and fmt.encode(fmt.decode(line)) == line
+
+
+def test_canonical_means_the_same_value() -> None:
+    same = [b'{"a":1,"b":[true,"\xc3\xa9"]}', b' { "b" : [ true , "\\u00e9" ] , "a" : 1 } ']
+    assert len({fmt.canonical(line) for line in same}) == 1
+    other = [b'{"a":1}', b'{"a":1.0}', b'{"a":"1"}', b'{"a":1,"a":1}', b'{"a":true}', b'{"a":null}', b"{}"]
+    assert len({fmt.canonical(line) for line in other}) == len(other)
+    assert fmt.canonical(b'{"a":1,"a":2}') != fmt.canonical(b'{"a":2,"a":1}')
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b" ",
+        b"{",
+        b"[",
+        b'{"a"',
+        b'{"a":',
+        b'{"a":1,}',
+        b"[1,]",
+        b"nul",
+        b"1 2",
+        b'{"a":1}}',
+        b"\xff",
+        b"'a'",
+        b"01",
+    ],
+)
+def test_what_is_not_json_is_refused_by_both_parsers(line: bytes) -> None:
+    with pytest.raises(NotJson):
+        fmt.load_hostile(line)
+    with pytest.raises(FormatError):
+        fmt._parse(line.decode("latin-1"))
+
+
+@given(values)
+@settings(max_examples=100, deadline=None)
+def test_the_parser_without_recursion_agrees(value: Any) -> None:
+    text = fmt.dump_hostile({"v": value})
+    assert fmt.dump_hostile(fmt._parse(text)) == text == fmt.dump_hostile(fmt.load_hostile(text))
+
+
+@pytest.mark.parametrize(
+    "line", [b"null", b"[]", b'"x"', b"{}", b'{"id":"a"}', b'{"type":"message"}', b'{"type":1,"id":"a"}']
+)
+def test_what_is_no_entry_is_refused(line: bytes) -> None:
+    with pytest.raises(FormatError):
+        fmt.decode(line)
+
+
+def test_a_known_kind_with_wrong_fields_says_which() -> None:
+    with pytest.raises(FormatError, match="message entry"):
+        fmt.decode(b'{"type":"message","id":"a","message":{"role":"nobody"}}')
+
+
+def test_things_that_are_no_json_are_refused() -> None:
+    with pytest.raises(TypeError):
+        fmt.dump_hostile({"a": object()})
+    loop: list[Any] = []
+    loop.append(loop)
+    with pytest.raises(ValueError, match="nested"):
+        fmt.dump_hostile(loop)
+    with pytest.raises(FormatError, match="digits"):
+        fmt.load_hostile("9" * (fmt.MAX_DIGITS + 1))
+
+
+def test_depth_does_not_matter() -> None:
+    line = fmt.dump_hostile({"type": "x", "id": "1", "v": nested(20_000)}).encode()
+    assert fmt.encode(fmt.decode(line)) == line
+
+
+def test_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NewerFormat, match="upgrade"):
+        fmt.check_version("it", 2)
+    for wrong in (0, -1, "1", None, True, 1.0):
+        with pytest.raises(FormatError):
+            fmt.check_version("it", wrong)
+    monkeypatch.setattr(fmt, "VERSION", 3)
+    monkeypatch.setitem(fmt.MIGRATIONS, 1, lambda raw: {**raw, "type": raw["type"].lower()})
+    monkeypatch.setitem(fmt.MIGRATIONS, 2, lambda raw: {**raw, "text": raw["text"] + "!"})
+    old = b'{"type":"LABEL","id":"l","text":"x"}'
+    assert fmt.decode(old, 1) == e.Label(id="l", text="x!")
+    assert fmt.decode(old.lower(), 2) == e.Label(id="l", text="x!")
+    assert fmt.decode(old.lower(), 3) == e.Label(id="l", text="x")
+
+
+# ── golden files: written once by version 1, readable forever ───────────────────────────────────
+
+
+@pytest.mark.parametrize("name", ["v1.jsonl", "v1.db"])
+def test_golden_files_stay_readable(name: str, tmp_path: Path) -> None:
+    copy = tmp_path / name
+    copy.write_bytes((GOLDEN / name).read_bytes())
+    store, named = open_store(str(copy))
+    loaded = store.load(named or "golden")
+    wanted = json.loads((GOLDEN / "v1.expected.json").read_text())
+    assert [json.loads(fmt.encode(entry)) for entry in loaded.entries] == wanted
+    assert loaded.problems == () and loaded.info is not None and loaded.info.name == "renamed"
+    if isinstance(store, SqliteStore):
+        assert [hit.entry_id for hit in store.search(["login"])] == ["e1"]
+    store.append("golden", [e.Label(id="new", target="e1")], after=None)
+    store.close()
+
+
+def test_golden_files_hold_every_kind() -> None:
+    wanted = json.loads((GOLDEN / "v1.expected.json").read_text())
+    assert {entry["type"] for entry in wanted} == fmt._known_kinds() | {"of-tomorrow"}
