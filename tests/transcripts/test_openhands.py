@@ -127,3 +127,35 @@ def test_what_the_model_never_saw_and_what_is_unknown() -> None:
     assert view(Session.of(loaded)) == [("user", "Use the token."), ("user", "bad call")]
     said = " | ".join(problem.text for problem in loaded.problems)
     assert "'Oddity'" in said and "not in this file" in said
+
+
+def test_events_of_the_agent_sdk() -> None:
+    def acted(id: str, call: str, reply: str, *thought: str) -> dict[str, Any]:
+        said = [{"type": "text", "text": text} for text in thought]
+        made = {"id": call, "name": "terminal", "arguments": '{"command":"ls"}'}
+        return {"id": id, "kind": "ActionEvent", "source": "agent", "thought": said, "tool_name": "terminal", "tool_call_id": call, "tool_call": made, "llm_response_id": reply}
+
+    def observed(id: str, call: str, **observation: Any) -> dict[str, Any]:
+        return {"id": id, "kind": "ObservationEvent", "source": "environment", "tool_name": "terminal", "tool_call_id": call, "observation": observation}
+
+    text = {"type": "text", "text": "S"}
+    loaded = load(
+        doc(
+            {"id": "s", "kind": "SystemPromptEvent", "source": "agent", "system_prompt": text},
+            {"id": "u", "kind": "MessageEvent", "source": "user", "llm_message": {"role": "user", "content": [text]}},
+            acted("a1", "c1", "r1", "why"),
+            acted("a2", "c2", "r1"),
+            observed("o1", "c1", content=[{"type": "text", "text": "one"}], is_error=False),
+            {"id": "o2", "kind": "AgentErrorEvent", "source": "agent", "error": "no", "tool_call_id": "c2"},
+            {"id": "p", "kind": "PauseEvent", "source": "user"},
+            {"id": "z", "kind": "Condensation", "source": "environment", "forgotten_event_ids": ["u"], "summary": "SUM"},
+        )
+    )
+    assert loaded.problems == ()
+    assert spoken(loaded)[2].message == m.Assistant(
+        (m.Text("why"), m.Call("c1", "terminal", {"command": "ls"}), m.Call("c2", "terminal", {"command": "ls"})), "tool_use"
+    )
+    assert [(r.text, r.name, r.is_error) for r in results(loaded)] == [("one", "terminal", False), ("no", "terminal", True)]
+    found = Session.of(loaded)
+    assert [said for _, said in view(found)] == ["S", "SUM", "why", "one", "no"]
+    assert [entry.id for entry in found.path] == ["s", "u", "a1", "a2", "o1", "o2", "p", "z"]

@@ -31,6 +31,7 @@ from refold.transcripts.foreign import (
     without,
 )
 from refold.transcripts.foreign import name as named
+from refold.transcripts.openhands_sdk import KINDS, assistant_of, message_of, replies_of
 
 name = "openhands"
 
@@ -38,7 +39,10 @@ _UNSEEN_ACTIONS = frozenset(
     {"change_agent_state", "null", "recall", "condensation_request", "pause", "start"}
 )
 _UNSEEN_OBSERVATIONS = frozenset({"agent_state_changed", "null", "recall"})
-_HEAVY = frozenset({"tool_call_metadata", "content", "args", "message"})
+_HEAVY = frozenset({
+    "tool_call_metadata", "content", "args", "message", "llm_message", "tool_call", "thought",
+    "system_prompt",
+})  # fmt: skip
 _NOT_ARGUMENTS = frozenset(
     {"thought", "hidden", "confirmation_state", "is_confirmed", "blocking", "is_static"}
 )
@@ -56,13 +60,13 @@ def detect(head: Head) -> float:
 def _is_event(history: object) -> bool:
     """Is this a list of events, or of pairs of them?"""
     event = first(history) or first(next(iter(listing(history)), None))
-    return "source" in event and ("action" in event or "observation" in event)
+    return "source" in event and ("action" in event or "observation" in event or "kind" in event)
 
 
 def read(source: Source) -> Loaded:
     run, events = _run(source)
     log = Builder(name, source)
-    reading = _Import(log)
+    reading = _Import(log, replies_of(events))
     for index, item in enumerate(events):
         reading.event(mapping(item), index, item)
     for kind, count in reading.unknown.items():
@@ -91,8 +95,10 @@ def _holds_runs(head: Head) -> bool:
 
 
 class _Import:
-    def __init__(self, log: Builder) -> None:
+    def __init__(self, log: Builder, replies: dict[str, list[Record]]) -> None:
         self.log = log
+        self.given = replies
+        """Actions of the newer kind, by the reply they came from."""
         self.unknown: Counter[str] = Counter()
         self.replies: set[str] = set()
         self.calls: dict[str, str] = {}
@@ -100,7 +106,9 @@ class _Import:
         self.forgotten: set[str] = set()
 
     def event(self, raw: Record, index: int, item: object) -> None:
-        if "action" in raw:
+        if text(raw.get("kind")) in KINDS:
+            self._newer(text(raw["kind"]), raw, index)
+        elif "action" in raw:
             self._action(raw, index)
         elif "observation" in raw:
             self._observation(raw, index)
@@ -127,6 +135,26 @@ class _Import:
             meta=without(raw, _HEAVY),
         )
         self.log.put(note)
+
+    def _newer(self, kind: str, raw: Record, index: int) -> None:
+        """An event of the agent SDK."""
+        if kind == "Condensation":
+            self._condensation(raw, raw, index)
+        elif kind == "ActionEvent":
+            reply = text(raw.get("llm_response_id")) or text(raw.get("id"))
+            if reply in self.replies:
+                self._other(
+                    {"id": raw.get("id"), "of": reply, "call": raw.get("tool_call_id")}, index, "action"
+                )
+            else:
+                self.replies.add(reply)
+                self._say(assistant_of(self.given.get(reply, [raw])), raw, index)
+        else:
+            message = message_of(kind, raw)
+            if message is None:
+                self._other(raw, index, kind)
+            else:
+                self._say(message, raw, index)
 
     # ── actions ─────────────────────────────────────────────────────────────────────────────────
 
