@@ -84,7 +84,7 @@ def _judge(
     tokens = s.overhead + sum(session.cached_count(key, item.message, s.counter) for key, item in after)
     if proposal.smaller and tokens >= plan.tokens_before:
         return Failed("inflated", "the view would not become smaller", proposal.rung, requests)
-    if tokens > (1 - proposal.min_gain) * plan.tokens_before and not s.hard:
+    if proposal.min_gain and tokens > (1 - proposal.min_gain) * plan.tokens_before and not s.hard:
         text = f"less than {proposal.min_gain:.0%} of the view would be freed"
         return Failed("no_gain", text, proposal.rung, requests)
     lost = ledger(session, s.items, [item for _, item in after], s.counter)

@@ -143,27 +143,30 @@ class Situation:
                 return entry
         return None
 
-    def anchored(self, measure: TokenCounter | None = None, *, stale: bool = False) -> int:
+    def anchored(
+        self, measure: TokenCounter | None = None, *, stale: bool = False, bare: bool = False
+    ) -> int:
         """Last valid usage the provider reported for this view, plus the estimate of what came after it;
         without such a usage, the estimate of all. Usage from before the newest fold describes a view that
-        is gone and does not count, unless `stale` asks for it."""
+        is gone and does not count, unless `stale` asks for it. `bare`: summaries count without the frame
+        they are shown in."""
         measure = measure or self.measure
         for index in reversed(self.projection.replies):
             usage = self.usage_of(self.items[index])
             if usage is not None:
                 if not stale and not self.is_fresh(self.session[self.items[index].entries[-1]]):
                     break
-                return usage.total + self.estimate(measure, index + 1)
-        return self.estimate(measure) + (0 if stale else self._overhead_by(measure))
+                return usage.total + self.estimate(measure, index + 1, bare=bare)
+        return self.estimate(measure, bare=bare) + (0 if stale else self._overhead_by(measure))
 
-    def estimate(self, measure: TokenCounter, first: int = 0) -> int:
-        """Size of the items from `first` on; summaries count without the frame they are shown in."""
+    def estimate(self, measure: TokenCounter, first: int = 0, *, bare: bool = False) -> int:
+        """Size of the items from `first` on."""
         total = self.projection.size(measure, first)
         for index in reversed(self.projection.framed):
-            if index < first:
+            if index < first or not bare:
                 break
             framed = self.projection.size(measure, index, index + 1)
-            total += measure.text(self._bare(self.items[index])) - framed
+            total -= max(framed - measure.text(self._bare(self.items[index])), 0)
         return total
 
     def usage_of(self, item: Item) -> Usage | None:

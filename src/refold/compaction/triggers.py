@@ -36,7 +36,7 @@ class UsageThreshold:
                 )
             if failed_by_overflow(last, s.window):
                 return Due("overflow", "the provider refused the context as too long")
-        tokens, limit = s.anchored(), s.window - self.reserve
+        tokens, limit = s.anchored(bare=True), s.window - self.reserve
         if tokens > limit:
             return Due("threshold", f"{tokens} tokens of {limit} ({s.window} less {self.reserve} reserved)")
         return Reason("below_threshold", f"{tokens} tokens of {limit}")

@@ -261,16 +261,16 @@ class View:
         from refold.session.dialects import openai_chat
         from refold.session.invariants import repair
 
-        return openai_chat.render(repair(self.items), system=self.system)
+        return openai_chat.render(repair(self.items, "openai"), system=self.system)
 
     def to_responses(self) -> list[dict[str, Any]]:
         from refold.session.dialects import openai_responses
         from refold.session.invariants import repair
 
-        return openai_responses.render(repair(self.items), system=self.system)
+        return openai_responses.render(repair(self.items, "responses"), system=self.system)
 
     def to_anthropic(self, *, cache: bool = True, ttl: str | None = None) -> dict[str, Any]:
         from refold.session.dialects import anthropic
         from refold.session.invariants import repair
 
-        return anthropic.render(repair(self.items), system=self.system, cache=cache, ttl=ttl)
+        return anthropic.render(repair(self.items, "anthropic"), system=self.system, cache=cache, ttl=ttl)
