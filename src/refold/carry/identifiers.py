@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from refold.messages import Bash, Call, Message, User
+from refold.messages import Bash, Call, Message, Result, User
 
 SHORTEST, LONGEST = 5, 160
 READ = 3_000_000
@@ -24,12 +24,21 @@ DEPTH = 24
 _RUN = re.compile(r"[A-Za-z0-9_./@~+-]{5,400}")
 """All that an identifier can be made of. Longer runs are looked at in pieces, so this is linear."""
 _SHAPED = re.compile(r"[0-9_/.]|[a-z][A-Z]|[A-Z][A-Z]+[a-z]")
-_FILE = re.compile(r"[\w@~-][\w.@~-]*\.[A-Za-z][A-Za-z0-9]{0,5}")
+_FILE = re.compile(
+    r"[\w@~+-][\w.@~+-]*\.(?:py[ciwx]?|ipynb|[cm]?[jt]sx?|vue|json[cl5]?|ya?ml|toml|ini|cfg|conf|env|lock|md|mdx|rst|txt|log"
+    r"|csv|tsv|xml|html?|s?css|less|svg|png|jpe?g|gif|pdf|sh|bash|zsh|ps1|bat|sql|db|sqlite3?|go|rs|rb|php|pl|lua|java|kts?"
+    r"|scala|swift|cs|fs|c|cc|cpp|cxx|h|hh|hpp|m|mm|ex|exs|erl|hs|ml|clj|r|jl|dart|zig|nim|pony|proto|graphql|tf|gradle|cmake"
+    r"|mk|zip|gz|tar|tgz|whl|jar|so|dll|exe|bin|patch|diff|traj|com|org|net|io|dev)",
+    re.I,
+)
+"""A file or host by its ending; other dots separate the members of something."""
 _CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
 _HEX = re.compile(r"[0-9a-f]{7,}(?:-[0-9a-f]{4,})*")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d)?")
+_FIELD = re.compile(r'"([A-Za-z_][A-Za-z0-9_]{4,40})"\s{0,4}:')
 _WORDS = re.compile(r"[a-z]+[/.-][a-z]+")
 
-KINDS = {"path": 1.0, "name": 0.9, "id": 0.9, "number": 0.7, "other": 0.35}
+KINDS = {"path": 1.0, "name": 0.8, "id": 1.1, "number": 0.8, "other": 0.3}
 """How likely a later step needs an identifier of this kind, all else equal."""
 
 
@@ -42,15 +51,27 @@ class Identifier(msgspec.Struct, gc=False):
     last: int = 0
     called: int = 0
     asked: bool = False
+    field: bool = False
+    """The name of a field in some tool's JSON: the same in every answer, so it will come again."""
 
 
 def identifiers(text: str) -> Iterator[tuple[str, str]]:
     """Every identifier of `text` with its kind, in order, repeats included."""
     for run in _RUN.findall(text):
         if len(run) <= LONGEST and _SHAPED.search(run):
-            run = run.strip("./-~@") if run[-1] in "./-~@" or run[0] in "-@" else run
-            if len(run) >= SHORTEST and (kind := kind_of(run)):
-                yield run, kind
+            run = run.strip("./-~@+") if run[-1] in "./-~@+" or run[0] in "-@+" else run
+            yield from _parts(run)
+
+
+def _parts(run: str) -> Iterator[tuple[str, str]]:
+    """The run itself, or, of `this.session.switchBranch` and the like, the names it is made of."""
+    if "." in run and "/" not in run and not _FILE.fullmatch(run) and not run[0].isdigit():
+        named = [part for part in run.split(".") if len(part) >= SHORTEST and kind_of(part)]
+        if named or run.count(".") < 2:
+            yield from ((part, kind_of(part) or "other") for part in named)
+            return
+    if len(run) >= SHORTEST and (kind := kind_of(run)):
+        yield run, kind
 
 
 def kind_of(run: str) -> str | None:
@@ -62,19 +83,17 @@ def kind_of(run: str) -> str | None:
         return "number"
     if _HEX.fullmatch(run) and digits:
         return "id"
-    if "_" in run and digits < len(run.replace("_", "")):
-        return "name"
     if _FILE.fullmatch(run):
-        return "other" if _WORDS.fullmatch(run) and len(run.rsplit(".", 1)[1]) > 4 else "path"
+        return "path"
+    if _DATE.fullmatch(run):
+        return "other"
+    if "_" in run and digits < len(run.replace("_", "")):
+        return "id" if digits >= 3 else "name"
     if _CAMEL.search(run):
         return "name"
-    return (
-        "id"
-        if digits >= 2 and digits < len(run) and not run.replace(".", "").isdigit()
-        else "other"
-        if digits >= 5
-        else None
-    )
+    if "." in run:
+        return "other" if run.count(".") >= 2 or digits >= 5 else None
+    return "id" if 2 <= digits < len(run) else None
 
 
 def values(arguments: Any, depth: int = DEPTH) -> Iterator[str]:
@@ -106,7 +125,12 @@ def collect(messages: Sequence[Message], earlier: str = "") -> dict[str, Identif
         for call in message.calls:
             text += "\n" + called_text(call)
         collection.note(text, position, called=True)
-        collection.note(_clipped(message.text, share), position, asked=isinstance(message, User))
+        said = _clipped(message.text, share)
+        collection.note(said, position, asked=isinstance(message, User))
+        if isinstance(message, Result) and said[:1] in ("{", "["):
+            collection.fields.update(_FIELD.findall(said))
+    for name in collection.fields & collection.found.keys():
+        collection.found[name].field = True
     return collection.found
 
 
@@ -120,6 +144,7 @@ class _Collection:
 
     def __init__(self) -> None:
         self.found: dict[str, Identifier] = {}
+        self.fields: set[str] = set()
         self._inside: dict[str, tuple[tuple[str, str], ...]] = {}
 
     def note(self, text: str, position: int, *, called: bool = False, asked: bool = False) -> None:
@@ -146,7 +171,8 @@ def ranked(found: Iterable[Identifier], length: int) -> list[Identifier]:
 def worth(one: Identifier, length: int) -> float:
     recent = 0.5 ** ((length - one.last) / max(8.0, length / 3))
     use = 1.0 + 1.2 * min(one.called, 3) + (1.0 if one.asked else 0.0) + math.log(one.count + 1)
-    return KINDS[one.kind] * use * (0.35 + recent) / (4 + len(one.text)) ** 0.5
+    again = 0.4 if one.field else 1.0
+    return again * KINDS[one.kind] * use * (0.35 + recent) / (4 + len(one.text)) ** 0.5
 
 
 def index(

@@ -19,6 +19,12 @@ _PICTURE = re.compile(
 )
 _OWN = re.compile(r"\b(?:i|we|my|our|me|us)\b|我|咱", re.I)
 _YOURS = re.compile(r"\b(?:you|your)\b|你|您", re.I)
+_INTENT = re.compile(
+    r"(?:now |first,? |next,? |then,? |ok(?:ay)?,? |and )*(?:let me|let's|i'll|i will|now,? i)\b", re.I
+)
+_CODE_LINE = re.compile(
+    r"[;{}(\[,]$|^(?:import|export|const|def|class|return|function|public|private|if|for|[)}\]*|+]|//)\b|=>|\w\(.*\)[;:]?$"
+)
 _NAME = re.compile(r"(?<=[\w,;:'’)\"“] )[\"“(]?([A-Z][\w'’-]*|[\"“][^\"“”]{2,60}[\"”])")
 
 
@@ -47,7 +53,14 @@ class Priors:
     """Said right after a question."""
     lead: float = 1.2
     """The first sentence of a message."""
+    intent: float = 0.4
+    """ "Let me look": what is about to be done is told by what came of it."""
+    code: float = 0.25
     tool: float = 0.5
+    request: float = 1.6
+    """The user's words where there is work to do."""
+    newest: float = 1.8
+    """The end of the work against its start: later findings replace earlier ones."""
     earlier: float = 1.5
     """It was chosen before: the next pass should not forget what this one kept."""
 
@@ -64,7 +77,8 @@ def facts(
     present = frozenset(
         place.speaker.lower() for place, _ in rows + before if place.speaker not in ROLES.values()
     )
-    reader = _Reader(present, priors)
+    works = any(source.message.calls for source in sources)
+    reader = _Reader(present, priors, len(rows) if works else 0)
     fresh = list(reader.read(rows))
     return [*_unsaid(reader.read(before), fresh), *fresh], present
 
@@ -84,19 +98,26 @@ def _unsaid(before: Iterable[Fact], fresh: Sequence[Fact]) -> Iterator[Fact]:
 
 
 class _Reader:
-    """Turns placed text into facts."""
+    """Turns placed text into facts. `work` is the number of messages where tools are used, else 0."""
 
-    def __init__(self, present: frozenset[str], priors: Priors) -> None:
-        self.present, self.priors = present, priors
+    def __init__(self, present: frozenset[str], priors: Priors, work: int) -> None:
+        self.present, self.priors, self.work = present, priors, work
 
     def read(self, rows: Iterable[tuple[Place, str]]) -> Iterator[Fact]:
         asked = False
         for place, text in rows:
-            factor = self.priors.answer if asked else 1.0
+            factor = self._standing(place) * (self.priors.answer if asked else 1.0)
             for number, (said, dated) in enumerate(_sentences(text, place)):
                 lead = self.priors.lead if number == 0 else 1.0
                 yield from self._fact(place, said, dated, factor * lead)
             asked = text.rstrip().endswith(("?", "？")) and place.role in ("user", "assistant")
+
+    def _standing(self, place: Place) -> float:
+        """What a message's role and age are worth in a piece of work; in a conversation all are equal."""
+        if not self.work or place.role == "earlier":
+            return 1.0
+        role = self.priors.request if place.role == "user" else 1.0
+        return role * self.priors.newest ** (place.order / self.work - 0.5)
 
     def _fact(self, place: Place, said: str, dated: str, factor: float) -> Iterator[Fact]:
         # Tuples in order of appearance: sums over sets of strings differ from process to process.
@@ -120,6 +141,10 @@ class _Reader:
         if said.startswith("[image: "):
             return priors.picture
         prior = priors.question if said.endswith(("?", "？")) else 1.0
+        if _CODE_LINE.search(said):
+            prior *= priors.code
+        if _INTENT.match(said):
+            prior *= priors.intent
         if _OWN.search(said):
             return prior * priors.own
         return prior * priors.yours if _YOURS.search(said) else prior

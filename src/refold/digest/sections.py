@@ -30,7 +30,7 @@ SHARES: dict[Name, float] = {
     "decisions": 0.08,
     "trail": 0.20,
     "history": 0.25,
-    "identifiers": 0.45,
+    "identifiers": 0.5,
 }
 """The most a section may take: of the whole for what is carried, of what then remains for `identifiers`.
 Facts get the rest."""

@@ -50,14 +50,23 @@ def level(sizes: Sequence[int], total: int) -> int:
 
 def _said(message: Message) -> str:
     match message:
-        case User() | Assistant():
+        case User():
             return message.text
+        case Assistant():
+            return without_code(message.text)
         case Bash():
             return f"$ {message.command[:400]}\n{trouble(message.output)}"
         case Result():
             return trouble(message.text)
         case System():
             return ""
+
+
+def without_code(text: str) -> str:
+    """Without fenced blocks: what the agent wrote stands in the files, what it meant stands around it."""
+    if "```" not in text:
+        return text
+    return "\n".join(text.split("```")[::2])
 
 
 def trouble(output: str, most: int = 4) -> str:
