@@ -6,6 +6,7 @@ Keys are held apart from everything that is shown: `Provider.__repr__` never pri
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +18,9 @@ from refold.errors import SettingError
 
 ENVIRONMENT = {"openai": "OPENAI", "openai-responses": "OPENAI", "anthropic": "ANTHROPIC"}
 """Providers whose key and address come from variables of this prefix."""
+
+
+_QUOTED = re.compile(r"'[^'\n]{2,}'")
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -82,5 +86,5 @@ def parse(text: str, where: str = "configuration") -> Configuration:
     try:
         return msgspec.convert(tomllib.loads(text), Configuration)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        # Neither kind of message quotes values, so no key can come out this way.
-        raise SettingError(where, str(error)) from None
+        # Values are quoted in some of these texts, and a value may be a key in the wrong place.
+        raise SettingError(where, _QUOTED.sub("'…'", str(error))) from None
