@@ -8,7 +8,7 @@ message lifts it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -22,6 +22,7 @@ from refold.messages import Message, User
 from refold.protocols import TokenCounter
 
 DEFAULT_BUDGET = 1000
+_COMPARED = 300
 
 
 class Constraint(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -46,12 +47,12 @@ def find(sources: Iterable[tuple[str, Message]]) -> tuple[Constraint, ...]:
 
 def extend(found: Sequence[Constraint], new: Iterable[tuple[str, Message]]) -> tuple[Constraint, ...]:
     """The constraints after these further messages; cost follows the new ones."""
-    known = list(found)
+    book = _Found(found)
     for entry_id, message in new:
         if isinstance(message, User):
             for sentence in sentences(message.text):
-                _take(known, entry_id, sentence)
-    return tuple(known)
+                book.take(entry_id, sentence)
+    return tuple(book.known)
 
 
 def judge(sentence: str) -> Verdict | None:
@@ -98,27 +99,37 @@ def _judge(sentence: Sentence) -> Verdict | None:
     return verdict
 
 
-def _take(known: list[Constraint], entry_id: str, sentence: Sentence) -> None:
-    topic = lifts(sentence.own, sentence.text)
-    if topic is not None:
-        for index, old in enumerate(known):
-            if old.active and old.entry_id != entry_id and topic.covers(old.text):
-                known[index] = msgspec.structs.replace(old, superseded_by=entry_id)
-    verdict = _judge(sentence)
-    if verdict is None or (topic is not None and not topic.adds):
-        return
-    text = narrowed(sentence.text, verdict.at)
-    same = normal(text)
-    for index, old in enumerate(known):
-        if not old.active:
-            continue
-        if normal(old.text) == same:
-            # Said again: it matters more.
-            known[index] = msgspec.structs.replace(old, importance=min(1.0, old.importance + 0.05))
+class _Found:
+    """Constraints under construction. Only the newest are compared with what comes: a conversation has a few
+    dozen, and a hostile one must not cost more."""
+
+    def __init__(self, known: Sequence[Constraint]) -> None:
+        self.known = list(known)
+        self.places = {normal(c.text): index for index, c in enumerate(self.known) if c.active}
+
+    def take(self, entry_id: str, sentence: Sentence) -> None:
+        topic = lifts(sentence.own, sentence.text)
+        if topic is not None:
+            self._supersede(entry_id, lambda old: topic.covers(old.text))
+        verdict = _judge(sentence)
+        if verdict is None or (topic is not None and not topic.adds):
             return
-        if old.entry_id != entry_id and contradicts(old.text, old.sort, text, verdict.sort):
-            known[index] = msgspec.structs.replace(old, superseded_by=entry_id)
-    known.append(Constraint(text, entry_id, verdict.strength, None, verdict.sort))
+        text = narrowed(sentence.text, verdict.at)
+        again = self.places.get(normal(text))
+        if again is not None and self.known[again].active:
+            old = self.known[again]
+            # Said again: it matters more.
+            self.known[again] = msgspec.structs.replace(old, importance=min(1.0, old.importance + 0.05))
+            return
+        self._supersede(entry_id, lambda old: contradicts(old.text, old.sort, text, verdict.sort))
+        self.places[normal(text)] = len(self.known)
+        self.known.append(Constraint(text, entry_id, verdict.strength, None, verdict.sort))
+
+    def _supersede(self, entry_id: str, lifted: Callable[[Constraint], bool]) -> None:
+        for index in range(max(0, len(self.known) - _COMPARED), len(self.known)):
+            old = self.known[index]
+            if old.active and old.entry_id != entry_id and lifted(old):
+                self.known[index] = msgspec.structs.replace(old, superseded_by=entry_id)
 
 
 def narrowed(text: str, at: int) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 import msgspec
 
@@ -17,22 +18,28 @@ _LIFTS = tuple(
         r"\b(?:forget|ignore|disregard|drop|scrap|cancel|retract|withdraw|take back|undo|discard|lift|relax|remove|revoke)\s+(?:about\s+)?(?:what|everything|all|anything|the thing|that|my|the|our|any|those)\b(?P<topic>[^.?!]{0,160})",
         r"\bnever ?mind\b(?: (?:what i said )?about| the)?(?P<topic>[^.?!]{2,120})",
         r"\b(?:it'?s|it is|that'?s|is|are|was|be) (?:now |actually |perfectly |totally |also |completely )?(?:ok|okay|fine|allowed|acceptable|alright|all right|possible|permitted) (?:now )?(?:to|for you to|if you|with me (?:to|if you))\s+(?P<topic>[^.?!]{2,160})",
-        r"(?P<topic>[^.?!,;]{2,120}?)\s+(?:is|are) (?:now |actually |perfectly |totally )?(?:ok|okay|fine|allowed|permitted|acceptable|in scope|fair game|unlocked|unfrozen|lifted|over|gone|obsolete|moot|void)(?: (?:now|again|after all|too|with me))?\s*[.!]?$",
-        r"(?P<topic>[^.?!]{2,120}?)\s+(?:no longer|not any ?more|isn't|aren't|doesn't|don't)\s+(?:appl(?:y|ies)|(?:a |an )?(?:rule|requirement|restriction|constraint|issue|concern)|off[- ]limits|forbidden|prohibited|required|mandatory|needed|necessary|hold|matters?|count)\b",
         r"\b(?:you|we|i) (?:no longer|don't|do not) (?:need|have|want)(?: you)? to (?P<topic>[^.?!]{2,140})\b(?:any ?more|any longer|now)|\b(?:you|we) no longer (?:need|have) to (?P<topic2>[^.?!]{2,140})",
         r"\bfeel free to (?P<topic>[^.?!]{2,160})|\bgo ahead (?:and|with) (?P<topic2>[^.?!]{2,160})",
         r"\bi(?:'ve| have)? changed my mind(?: about| on| regarding)?(?P<topic>[^.?!]{2,140})",
         r"\bstop (?:worrying|caring) about (?P<topic>[^.?!]{2,120})|\bdon't worry about (?P<topic2>[^.?!]{2,120}?) (?:any ?more|any longer|now)\b",
     )
 )
+_LIFTED = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"\b(?:is|are) (?:now |actually |perfectly |totally )?(?:ok|okay|fine|allowed|permitted|acceptable|in scope|fair game|unlocked|unfrozen|lifted|over|gone|obsolete|moot|void)(?: (?:now|again|after all|too|with me))?\s*[.!]?$",
+        r"\b(?:no longer|not any ?more|isn't|aren't|doesn't|don't)\s+(?:appl(?:y|ies)|(?:a |an )?(?:rule|requirement|restriction|constraint|issue|concern)|off[- ]limits|forbidden|prohibited|required|mandatory|needed|necessary|hold|matters?|count)\b",
+    )
+)
+"""Said of a subject: what stands before it is the topic."""
 _LIFTS_ZH = tuple(
     re.compile(pattern)
     for pattern in (
-        r"(?:现在|这次|这回|目前|已经|接下来|其实|好了|行了|从现在(?:起|开始))?[，,]?\s*(?:你|我们|您)?(?<!不)(?<!才)(?<!只)(?<!是)(?<!都)(?:可以|允许|能|准许|同意)(?!不|否|吗|只)(?P<topic>[^，。？！吗]{1,60}?)了[。！!，,\s]*",
+        r"(?:现在|这次|这回|目前|已经|接下来|其实|好了|行了|从现在(?:起|开始))?[，,]?\s*(?:你|我们|您)?(?<!不)(?<!才)(?<!只)(?<!是)(?<!都)(?:可以|允许|准许|同意)(?!不|否|吗|只)(?P<topic>[^，。？！吗]{1,60}?)了[。！!，,\s]*",
         r"(?:现在|这次|这回|从现在(?:起|开始)|其实)[，,]?\s*(?:你|我们|您)?也?(?:可以|允许|准许|同意)(?!不|只)(?P<topic>[^，。？！吗]{1,60})",
         r"(?:不用|不必|无需|不需要|不再需要|不再要求|不再|不要求|不用管)(?:再|继续)?(?P<topic>[^，。？！吗]{1,60}?)了[。！!，,\s]*",
-        r"(?:忘掉|忘了|忘记|忽略|无视|别管|不用管|取消|撤销|撤回|收回|解除|放开|作废|去掉)(?:掉)?(?P<topic>[^。？！吗]{1,80})",
         r"(?P<topic>[^。？！吗]{2,60}?)(?:的)?(?:限制|要求|规定|约束|禁令|规则|说法|条件)?(?:不算(?:数)?了?|作废了?|取消了?|解除了?|不再适用|不再有效|失效了?|可以忽略|没有了)[。！!，,\s]*$",
+        r"(?:忘掉|忘了|忘记|忽略|无视|别管|不用管|取消|撤销|撤回|收回|解除|放开|作废|去掉)(?:掉|了)?(?!了|了。)(?P<topic>[^。？！吗]{1,80})",
         r"(?:不再|已经不)(?:禁止|限制|要求|是?必须)(?P<topic>[^，。？！吗]{1,60})",
         r"(?:随便|随意|尽管|放心)(?P<topic>[^，。？！吗]{1,40}?)(?:吧|了|好了)[。！!\s]*$",
     )
@@ -58,7 +65,11 @@ _STOP = frozenset(
     "there here at by from as so but if then no can may will would could do does did what when which who how than too also just "
     "into under over up out off don't dont let".split()
 )
-_GENERIC_ZH = "修改改动使用添加删除可以不要必须禁止现在之前刚才的了那个这个我说过关于要求限制规定规则所有全部文件代码不能只能请你都也把再用改动加写"
+_WEAK_ZH = frozenset(
+    "修改 改动 使用 添加 删除 可以 不要 必须 禁止 现在 之前 刚才 那个 这个 我说 说过 关于 要求 限制 规定 规则 所有 全部 文件 代码 不能 只能 "
+    "不用 继续 允许 需要 务必 请勿 始终 优先 每次 目录 功能 一定 确保 保持 避免 以后 任何 东西 内容 事情".split()
+)
+_PARTICLES_ZH = frozenset("的了我你您是在就都也把再请吧呢啊吗和与或不要用改写加跑说")
 _WORD = re.compile(r"[A-Za-z_][\w./+#-]*|\d+(?:\.\d+)*|[\u3400-\u9fff]+")
 
 
@@ -88,6 +99,11 @@ def lifts(own: str, text: str) -> Topic | None:
         found = pattern.search(low)
         if found and not _NOT_LIFTED.search(found[0]) and "?" not in low[-2:]:
             return _topic(found, text)
+    for pattern in _LIFTED:
+        found = pattern.search(low)
+        if found and "?" not in low[-2:]:
+            start = max(low.rfind(mark, 0, found.start()) for mark in (",", ";", ":")) + 1
+            return Topic(terms(text[start : found.start()]), adds=_ADDS.search(low) is not None)
     if re.search(r"[\u3400-\u9fff]", own) and not re.search(r"[吗？?]\s*$", own):
         for pattern in _LIFTS_ZH:
             found = pattern.search(own[:800])
@@ -107,6 +123,7 @@ def _named(piece: str) -> bool:
     return any(weight >= 0.9 for weight in terms(re.sub(r"[\u3400-\u9fff]", "", piece)).values())
 
 
+@lru_cache(maxsize=4096)
 def terms(text: str) -> dict[str, float]:
     """The words that say what a sentence is about, with their weight: names and nouns 1, `change` and its
     like 0.2. Chinese counts by pairs of characters."""
@@ -114,7 +131,7 @@ def terms(text: str) -> dict[str, float]:
     for word in _WORD.findall(text):
         if "\u3400" <= word[0] <= "\u9fff":
             for a, b in zip(word, word[1:], strict=False):
-                generic = a in _GENERIC_ZH or b in _GENERIC_ZH
+                generic = a + b in _WEAK_ZH or a in _PARTICLES_ZH or b in _PARTICLES_ZH
                 found[a + b] = 0.2 if generic else 1.0
             continue
         for piece in {word.lower(), *re.split(r"[/._-]+", word.lower())}:

@@ -16,6 +16,8 @@ Sort: TypeAlias = Literal["forbid", "require", "prefer"]
 
 LIMIT = 200_000
 """Characters of one message that are looked at. Longer ones are pasted material: their two ends are read."""
+_LONGEST_JUDGED = 1_200
+"""What has no full stop for longer than this is judged in pieces."""
 LONGEST = 400
 """A sentence longer than this is narrowed to the clauses around what was found."""
 
@@ -63,33 +65,33 @@ _CAVEAT = re.compile(
 )
 _PASTED = re.compile(
     r"""^(?:
-      [ \t]*>.*                                             # quotation
-    | [ \t]*(?:\$|➜|❯|%|\#!|>>>|\.\.\.)[ ].*                 # a prompt and its command
-    | [ \t]*at[ ].{0,300}:\d+.*                             # stack frames
-    | [ \t]*File[ ]".{0,300}",[ ]line[ ]\d.*
+      [ \t]{0,40}>.*                                             # quotation
+    | [ \t]{0,40}(?:\$|➜|❯|%|\#!|>>>|\.\.\.)[ ].*                 # a prompt and its command
+    | [ \t]{0,40}at[ ].{0,300}:\d+.*                             # stack frames
+    | [ \t]{0,40}File[ ]".{0,300}",[ ]line[ ]\d.*
     | Traceback[ ].*
-    | [ \t]*\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*               # log lines
-    | [ \t]*\[?\d\d:\d\d:\d\d.*
-    | [ \t]*\[?(?:INFO|WARN|WARNING|ERROR|DEBUG|TRACE|FATAL|CRITICAL)\b\]?[:\s\[].*
-    | [ \t]*[\w.]{0,80}(?:Error|Exception|Warning)(?:\s\[\w+\])?:[ ].*
+    | [ \t]{0,40}\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*               # log lines
+    | [ \t]{0,40}\[?\d\d:\d\d:\d\d.*
+    | [ \t]{0,40}\[?(?:INFO|WARN|WARNING|ERROR|DEBUG|TRACE|FATAL|CRITICAL)\b\]?[:\s\[].*
+    | [ \t]{0,40}[\w.]{0,80}(?:Error|Exception|Warning)(?:\s\[\w+\])?:[ ].*
     | (?:npm|yarn|pnpm|error|warning|fatal|panic|E)(?:\[\w+\])?(?:[ ](?:ERR!|WARN|error))?:[ ].*
-    | [ \t]*[+-]?[ \t]*\d+[ ]{1,4}[|│+-].*                  # numbered diff lines
+    | [ \t]{0,40}[+-]?[ \t]{0,40}\d+[ ]{1,4}[|│+-].*                  # numbered diff lines
     | (?:diff[ ]--git|index[ ][0-9a-f]{6,}|@@[ ]|\+\+\+[ ]|---[ ]\S).*
-    | [ \t]*(?:import[ ][\w{*"']\S*(?:[ ](?:as|from)[ ].*)?;?|from[ ]\S+[ ]import[ ].*|(?:export[ ])?(?:const|let|var)[ ]\S+[ ]?=.*)
-    | [ \t]*(?:async[ ])?(?:def|function)[ ]\w*\(.*|[ \t]*(?:export[ ])?class[ ]\w+[ ]?[:({].*|[ \t]*\#include[ ].*
-    | .{0,300}[{}][ \t]*
-    | .{0,300}[=()].{0,200};[ \t]*
-    | [ \t]*[\w.$]{1,80}\([^)\n]{0,200}\)[;:]?[ \t]*
+    | [ \t]{0,40}(?:import[ ][\w{*"']\S*(?:[ ](?:as|from)[ ].*)?;?|from[ ]\S+[ ]import[ ].*|(?:export[ ])?(?:const|let|var)[ ]\S+[ ]?=.*)
+    | [ \t]{0,40}(?:async[ ])?(?:def|function)[ ]\w*\(.*|[ \t]{0,40}(?:export[ ])?class[ ]\w+[ ]?[:({].*|[ \t]{0,40}\#include[ ].*
+    | .{0,300}[{}][ \t]{0,40}
+    | .{0,300}[=()].{0,200};[ \t]{0,40}
+    | [ \t]{0,40}[\w.$]{1,80}\([^)\n]{0,200}\)[;:]?[ \t]{0,40}
     | \t.*[=(){}\[\];].*
+    | [ \t]{0,40}[\[{]["\[{].*                                   # JSON
+    | [^\n]{0,2000}"\w{1,60}":[ ]?["{\[\d].*
     )$""",
     re.M | re.X,
 )
 _QUOTED = re.compile(
     r"`[^`\n]{1,300}`|\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|「[^」\n]{1,300}」|『[^』\n]{1,300}』|(?<![\w])'[^'\n]{2,200}'(?!\w)|‘[^’\n]{2,200}’(?!\w)"
 )
-_END = re.compile(
-    r"[.!?…](?=[\s\"'”’)\]]|$)[\"'”’)\]]*|[。！？；]+[”」』]?|\n+|;(?=\s)|(?<=[\u4e00-\u9fff])[!?;](?=\S)"
-)
+_END = re.compile(r"[.!?…](?=[\s\"'”’)\]]|$)[\"'”’)\]]*|[。！？]+[”」』]?|\n+|(?<=[\u4e00-\u9fff])[!?](?=\S)")
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|incl|resp|Mr|Mrs|Dr|St|no|nr|fig|ca|a\.k\.a|w\.r\.t)|(?<=\s)[A-HJ-Z])\.$",
     re.I,
@@ -126,7 +128,7 @@ def sentences(text: str) -> Iterator[Sentence]:
             continue
         listed = in_rules and bullet is not None
         if not bullet:
-            in_rules = _RULES.search(line) is not None
+            in_rules = line.rstrip().endswith((":", "：")) and _RULES.search(line) is not None
         for a, b in _spans(own, start + (bullet.end() if bullet else 0), end):
             yield Sentence(text[a:b], judged[a:b], listed)
 
@@ -156,6 +158,11 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         start += 1
     while end > start and text[end - 1].isspace():
         end -= 1
+    while end - start > _LONGEST_JUDGED:
+        stop = max(text.rfind(mark, start, start + _LONGEST_JUDGED) for mark in (",", "，", " ", "、")) + 1
+        stop = stop if stop > start + 1 else start + _LONGEST_JUDGED
+        yield start, stop
+        start = stop
     if end - start > 1:
         yield start, end
 
