@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
-from refold.errors import Conflict, StorageError
+from refold.errors import Conflict, RefoldError, StorageError
+from refold.memory import (
+    Compressed,
+    MemoryParams,
+    Untouched,
+    accept,
+    build_request,
+    compress,
+    needs_compression,
+)
+from refold.protocols import Request
 from refold.stores.disk import Disk, locked, make_folder, place
 
+Ask = Callable[[Request], Awaitable[str]]
+"""Gets the text of a model's answer; raises `ModelError`s."""
 LIMIT = 64 * 1024 * 1024
 TIMEOUT = 30.0
 
@@ -70,6 +82,25 @@ class MemoryFile:
             return _ended(text) + _ended(now)[len(_ended(expected)) :]
 
         return self.update(change)
+
+    async def compress(
+        self, params: MemoryParams = MemoryParams(), ask: Ask | None = None, *, force: bool = False
+    ) -> Compressed | Untouched:
+        """Compress the notes if there are too many (`force`: in any case), with the answer that `ask` gets
+        or, without it, by the embedded rules. Whatever goes wrong, the file is as it was."""
+        before = self.read()
+        if not (force or needs_compression(before, params)):
+            return Untouched("few", f"at most {params.max_lines} notes, or no prompt: nothing to compress")
+        if ask is None:
+            outcome = compress(before, params)
+        else:
+            try:
+                outcome = accept(await ask(build_request(before, params)), before, params)
+            except RefoldError as error:
+                return Untouched("failed", f"{error}; the memory is as it was")
+        if outcome:
+            self.exchange(before, outcome.text)
+        return outcome
 
     def _replace(self, text: str) -> None:
         target = self.path.resolve() if self.path.is_symlink() else self.path

@@ -191,15 +191,19 @@ def join(lines: Sequence[bytes]) -> bytes:
 
 
 def split(line: bytes) -> list[bytes]:
-    """The lines that `join` joined. A line that is no such list stays whole."""
+    """The lines that `join` joined. A line that is no list of objects stays whole."""
     if not line.startswith(b"["):
         return [line]
     try:
-        return [bytes(raw) for raw in _raws.decode(line)]
+        pieces = [bytes(raw) for raw in _raws.decode(line)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass
+        pieces = _split_slowly(line)
+    return pieces if pieces and all(piece.startswith(b"{") for piece in pieces) else [line]
+
+
+def _split_slowly(line: bytes) -> list[bytes]:
     try:
         found: Any = fmt.load_hostile(line)
     except FormatError:
-        return [line]
+        return []
     return [fmt.dump_hostile(item).encode() for item in cast("list[Any]", found)]
