@@ -49,7 +49,9 @@ def test_parts_add_up_on_every_real_transcript(path: Path) -> None:
     assert sum(turn["results"] for turn in found["turns"]) == found["by_part"].get("results", 0)
     assert sum(tool["result_tokens"] for tool in found["tools"]) == found["by_part"].get("results", 0)
     assert sum(turn["calls"] for turn in found["turns"]) == sum(tool["calls"] for tool in found["tools"])
-    assert found["by_tool"] == {tool["name"]: tool["call_tokens"] + tool["result_tokens"] for tool in found["tools"]}
+    assert found["by_tool"] == {
+        tool["name"]: tool["call_tokens"] + tool["result_tokens"] for tool in found["tools"]
+    }
     sizes = [big["tokens"] for big in found["largest"]]
     assert sizes == sorted(sizes, reverse=True) and len(sizes) <= 10
 
@@ -69,7 +71,9 @@ def test_folded_conversations_say_what_the_model_sees() -> None:
 
 
 def test_a_file_read_again_unchanged_is_repeated() -> None:
-    found = count(m.user("go"), *read("1", "a.py"), *read("2", "b.py"), *read("3", "a.py"), *read("4", "a.py"))
+    found = count(
+        m.user("go"), *read("1", "a.py"), *read("2", "b.py"), *read("3", "a.py"), *read("4", "a.py")
+    )
     [again] = found.repeated
     assert (again.path, again.times) == ("a.py", 3)
     assert len(again.entries) == 3
@@ -79,7 +83,10 @@ def test_a_file_read_again_unchanged_is_repeated() -> None:
 
 
 def test_a_file_that_changed_or_another_part_of_it_is_not_repeated() -> None:
-    edit = m.assistant("", m.call("e", "Edit", path="a.py", old_string="x", new_string="y")), m.result("e", "ok")
+    edit = (
+        m.assistant("", m.call("e", "Edit", path="a.py", old_string="x", new_string="y")),
+        m.result("e", "ok"),
+    )
     part = m.assistant("", m.call("p", "Read", path="a.py", offset=100)), m.result("p", "y" * 400)
     found = count(m.user("go"), *read("1", "a.py"), *part, *edit, *read("2", "a.py"))
     assert found.repeated == ()
@@ -118,7 +125,9 @@ def test_large_results_and_a_cold_cache_are_suggested() -> None:
     session = Session()
     session.append(m.user("go"))
     for number in range(6):
-        session.append(m.assistant("", m.call(str(number), "Bash", command="make")), usage=m.Usage(10_000, 5, 100))
+        session.append(
+            m.assistant("", m.call(str(number), "Bash", command="make")), usage=m.Usage(10_000, 5, 100)
+        )
         session.append(m.result(str(number), "word " * 4_000))
     codes = [one.code for one in stats(session, tokens.get("bytes4")).suggestions]
     assert codes == ["cold-cache", "large-results"]

@@ -25,13 +25,26 @@ def test_swe_agent_samples(index: int, replies: int) -> None:
     assert spoken(loaded)[0].message.text.startswith("SETTING:")
 
 
-@pytest.mark.parametrize(("index", "replies", "calls"), [(0, 21, 21), (1, 22, 22), (2, 32, 32), (3, 21, 21), (4, 32, 31)])
+@pytest.mark.parametrize(
+    ("index", "replies", "calls"), [(0, 21, 21), (1, 22, 22), (2, 32, 32), (3, 21, 21), (4, 32, 31)]
+)
 def test_openhands_samples(index: int, replies: int, calls: int) -> None:
     loaded = transcripts.read(shared(PLAY), index=index)
     assert loaded.problems == ()
     found = counts(loaded)
-    assert (found["assistant"], found["calls"], found["tool"]) == (replies, calls, 31 if index == 4 else calls - 1)
-    assert {result.name for result in results(loaded)} <= {"execute_bash", "str_replace_editor", "think", "task_tracker", "finish", "browser"}
+    assert (found["assistant"], found["calls"], found["tool"]) == (
+        replies,
+        calls,
+        31 if index == 4 else calls - 1,
+    )
+    assert {result.name for result in results(loaded)} <= {
+        "execute_bash",
+        "str_replace_editor",
+        "think",
+        "task_tracker",
+        "finish",
+        "browser",
+    }
 
 
 def sample(*messages: tuple[str, str]) -> bytes:
@@ -41,7 +54,14 @@ def sample(*messages: tuple[str, str]) -> bytes:
 
 def test_calls_written_in_the_text() -> None:
     written = "Go.\n\n<function=edit>\n<parameter=path>a.py</parameter>\n<parameter=text>\nif a<b:\n  pass\n</parameter>\n"
-    loaded = load(sample(("assistant", written + "</function>"), ("user", "EXECUTION RESULT of [edit]:\nok"), ("assistant", written)), "adp")
+    loaded = load(
+        sample(
+            ("assistant", written + "</function>"),
+            ("user", "EXECUTION RESULT of [edit]:\nok"),
+            ("assistant", written),
+        ),
+        "adp",
+    )
     first, result, cut_off = spoken(loaded)
     call = m.Call("call-0", "edit", {"path": "a.py", "text": "if a<b:\n  pass"})
     assert first.message == m.Assistant((m.Text("Go."), call), "tool_use")
@@ -51,6 +71,9 @@ def test_calls_written_in_the_text() -> None:
 
 
 def test_text_that_only_mentions_a_call_and_users_that_answer() -> None:
-    loaded = load(sample(("assistant", "Use <function=x></function> like this."), ("user", "thanks"), ("clerk", "?")), "adp")
+    loaded = load(
+        sample(("assistant", "Use <function=x></function> like this."), ("user", "thanks"), ("clerk", "?")),
+        "adp",
+    )
     assert counts(loaded) == {"assistant": 1, "user": 1, "calls": 0, "usage": 0, "notes": 0}
     assert "'clerk'" in loaded.problems[0].text

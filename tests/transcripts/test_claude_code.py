@@ -63,7 +63,15 @@ def test_real_session_goes_on_where_it_ended_and_keeps_what_is_beside_the_path()
 def rec(kind: str, uuid: str, parent: str | None, content: Any = None, **more: Any) -> dict[str, Any]:
     message = {"message": {"role": kind, "content": content}} if content is not None else {}
     stamp = "2026-01-01T00:00:00Z"
-    return {"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": "s", "timestamp": stamp, **message, **more}
+    return {
+        "type": kind,
+        "uuid": uuid,
+        "parentUuid": parent,
+        "sessionId": "s",
+        "timestamp": stamp,
+        **message,
+        **more,
+    }
 
 
 def reply(uuid: str, parent: str, message_id: str, *content: Any, output: int = 1) -> dict[str, Any]:
@@ -120,8 +128,18 @@ def test_results_of_parallel_calls_are_on_the_path_whatever_they_hang_on() -> No
             reply("a3", "p2", "m2", text("Done.")),
         )
     )
-    assert view(found) == [("user", "hello"), ("assistant", ""), ("tool", "one"), ("tool", "two"), ("assistant", "Done.")]
-    named = [entry.message.name for entry in found.path if isinstance(entry, e.MessageEntry) and isinstance(entry.message, m.Result)]
+    assert view(found) == [
+        ("user", "hello"),
+        ("assistant", ""),
+        ("tool", "one"),
+        ("tool", "two"),
+        ("assistant", "Done."),
+    ]
+    named = [
+        entry.message.name
+        for entry in found.path
+        if isinstance(entry, e.MessageEntry) and isinstance(entry.message, m.Result)
+    ]
     assert named == ["Read", "Bash"]
     assert "p1" in found and found.position("p1") is None
 
@@ -136,7 +154,11 @@ BEFORE = [
 
 def boundary(uuid: str, logical: str, **metadata: Any) -> dict[str, Any]:
     more = {"subtype": "compact_boundary", "logicalParentUuid": logical}
-    return {**rec("system", uuid, None), **more, "compactMetadata": {"trigger": "auto", "preTokens": 9000, **metadata}}
+    return {
+        **rec("system", uuid, None),
+        **more,
+        "compactMetadata": {"trigger": "auto", "preTokens": 9000, **metadata},
+    }
 
 
 def summary(uuid: str, parent: str | None, said: str = "SUMMARY") -> dict[str, Any]:
@@ -144,7 +166,9 @@ def summary(uuid: str, parent: str | None, said: str = "SUMMARY") -> dict[str, A
 
 
 def test_compaction_is_a_fold_and_the_view_is_what_the_model_saw() -> None:
-    found = session(lines(*BEFORE, boundary("b1", "a2"), summary("s1", "b1"), rec("user", "u3", "s1", "third")))
+    found = session(
+        lines(*BEFORE, boundary("b1", "a2"), summary("s1", "b1"), rec("user", "u3", "s1", "third"))
+    )
     assert view(found) == [("user", "SUMMARY"), ("user", "third")]
     fold = found["s1"]
     assert isinstance(fold, e.Fold) and fold.author == "import:claude-code"
@@ -172,7 +196,9 @@ def test_compaction_continues_the_record_it_names_not_the_last_one() -> None:
     ],
 )
 def test_what_a_compaction_kept_stays_behind_its_summary(kept: dict[str, Any]) -> None:
-    found = session(lines(*BEFORE, boundary("b1", "a2", **kept), summary("s1", "b1"), rec("user", "u3", "s1", "third")))
+    found = session(
+        lines(*BEFORE, boundary("b1", "a2", **kept), summary("s1", "b1"), rec("user", "u3", "s1", "third"))
+    )
     assert view(found) == [("user", "SUMMARY"), ("user", "second"), ("assistant", "two"), ("user", "third")]
     fold = found["s1"]
     assert isinstance(fold, e.Fold) and fold.first_kept == "u2"
@@ -255,7 +281,10 @@ def test_pictures_unknown_blocks_and_several_results_in_one_record() -> None:
     assert first.content == (m.Text("see"), m.Image("image/png", "QUJD")) and first.is_error
     assert second.content == () and not second.is_error
     assert [entry.id for entry in spoken(loaded)] == ["u1", "a1", "u2", "u2:1", "u2:2"]
-    assert spoken(loaded)[-1].message.parts == (m.Text("and now?"), m.Opaque({"type": "document", "source": {}}))
+    assert spoken(loaded)[-1].message.parts == (
+        m.Text("and now?"),
+        m.Opaque({"type": "document", "source": {}}),
+    )
 
 
 def test_nothing_is_lost_silently() -> None:
@@ -274,7 +303,15 @@ def test_nothing_is_lost_silently() -> None:
         + b"{broken\n"
     )
     said = " | ".join(problem.text for problem in loaded.problems)
-    for part in ("a copy of", "another record has the id u1", "'novelty'", "'gossip'", "missing", "cycle", "not JSON"):
+    for part in (
+        "a copy of",
+        "another record has the id u1",
+        "'novelty'",
+        "'gossip'",
+        "missing",
+        "cycle",
+        "not JSON",
+    ):
         assert part in said
     found = Session.of(loaded)
     assert isinstance(found["n1"], e.Other) and found["n1"].raw["thing"] == 1

@@ -82,7 +82,12 @@ def test_every_kind_of_call() -> None:
         lines(
             META,
             user("go"),
-            item("reasoning", summary=[{"type": "summary_text", "text": "plan"}], encrypted_content="gAAA", id="rs"),
+            item(
+                "reasoning",
+                summary=[{"type": "summary_text", "text": "plan"}],
+                encrypted_content="gAAA",
+                id="rs",
+            ),
             item("function_call", name="shell", call_id="c1", arguments='{"command":["ls"]}'),
             item("function_call", name="odd", call_id="c2", arguments="not json"),
             item("custom_tool_call", name="apply_patch", call_id="c3", input="*** Begin Patch"),
@@ -96,7 +101,15 @@ def test_every_kind_of_call() -> None:
         )
     )
     said = spoken(loaded)
-    assert [entry.message.role for entry in said] == ["user", "assistant", "tool", "tool", "tool", "tool", "assistant"]
+    assert [entry.message.role for entry in said] == [
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "tool",
+        "tool",
+        "assistant",
+    ]
     reply = said[1].message
     assert reply.parts[0] == m.Thinking("plan", None, "gAAA", "rs")
     assert reply.calls == (
@@ -145,7 +158,13 @@ def compacted(**payload: Any) -> dict[str, Any]:
 def test_compaction_with_its_result_is_a_fold_of_that_result() -> None:
     history = [user("kept")["payload"], {"type": "compaction", "encrypted_content": "gAAA"}]
     found = session(
-        lines(META, user("one"), answer("two"), compacted(message="S", replacement_history=history), user("three"))
+        lines(
+            META,
+            user("one"),
+            answer("two"),
+            compacted(message="S", replacement_history=history),
+            user("three"),
+        )
     )
     assert view(found) == [("user", "kept"), ("assistant", ""), ("user", "three")]
     fold = found["e2"]
@@ -155,9 +174,21 @@ def test_compaction_with_its_result_is_a_fold_of_that_result() -> None:
 
 def test_compaction_without_its_result_is_rebuilt_as_codex_does() -> None:
     found = session(
-        lines(META, user("<environment_context>e"), user("one"), answer("two"), compacted(message="S"), user("three"))
+        lines(
+            META,
+            user("<environment_context>e"),
+            user("one"),
+            answer("two"),
+            compacted(message="S"),
+            user("three"),
+        )
     )
-    assert view(found) == [("user", "<environment_context>e"), ("user", "one"), ("user", "S"), ("user", "three")]
+    assert view(found) == [
+        ("user", "<environment_context>e"),
+        ("user", "one"),
+        ("user", "S"),
+        ("user", "three"),
+    ]
 
 
 def test_long_messages_of_the_user_are_carried_over_a_compaction_up_to_a_limit() -> None:
@@ -170,7 +201,15 @@ def test_long_messages_of_the_user_are_carried_over_a_compaction_up_to_a_limit()
 
 def test_turns_that_were_taken_back_are_a_branch() -> None:
     found = session(
-        lines(META, user("one"), answer("two"), user("three"), answer("four"), event("thread_rolled_back", num_turns=1), user("five"))
+        lines(
+            META,
+            user("one"),
+            answer("two"),
+            user("three"),
+            answer("four"),
+            event("thread_rolled_back", num_turns=1),
+            user("five"),
+        )
     )
     assert view(found) == [("user", "one"), ("assistant", "two"), ("user", "five")]
     assert "e2" in found and found.position("e2") is None

@@ -104,12 +104,20 @@ def cut(lines: list[bytes], chance: random.Random) -> list[bytes]:
 
 
 def mistyped(lines: list[bytes], chance: random.Random) -> list[bytes]:
-    return [line.replace(b'"type":"user"', b'"type":"weird"').replace(b'"message"', b'"nachricht"') for line in lines]
+    return [
+        line.replace(b'"type":"user"', b'"type":"weird"').replace(b'"message"', b'"nachricht"')
+        for line in lines
+    ]
 
 
 def miscoded(lines: list[bytes], chance: random.Random) -> list[bytes]:
     at = chance.randrange(len(lines))
-    return [*lines[:at], lines[at].replace(b"a", b"\xe4"), lines[at].decode("utf-8").encode("utf-16"), *lines[at:]]
+    return [
+        *lines[:at],
+        lines[at].replace(b"a", b"\xe4"),
+        lines[at].decode("utf-8").encode("utf-16"),
+        *lines[at:],
+    ]
 
 
 def crossed(lines: list[bytes], chance: random.Random) -> list[bytes]:
@@ -175,13 +183,24 @@ def test_no_record_vanishes_when_lines_are_shuffled(name: str) -> None:
     else:
         said = [json.loads(line)["payload"] for line in lines]
         outputs = [item["call_id"] for item in said if item.get("type") == "function_call_output"]
-        found = [entry.message.call_id for entry in loaded.entries if isinstance(entry, e.MessageEntry) and entry.message.role == "tool"]
+        found = [
+            entry.message.call_id
+            for entry in loaded.entries
+            if isinstance(entry, e.MessageEntry) and entry.message.role == "tool"
+        ]
         assert sorted(found) == sorted(outputs)
 
 
 @pytest.mark.parametrize("name", LINES)
 def test_unreadable_lines_are_counted_one_by_one(name: str) -> None:
-    bad = [b"{", b'{"a":NaN', b"[1]", b"nonsense", b"[" * 1000 + b"]" * 1000, b'{"a":' + b"[" * 1000 + b"]" * 1000 + b"}"]
+    bad = [
+        b"{",
+        b'{"a":NaN',
+        b"[1]",
+        b"nonsense",
+        b"[" * 1000 + b"]" * 1000,
+        b'{"a":' + b"[" * 1000 + b"]" * 1000 + b"}",
+    ]
     good = load(b"\n".join(some_lines(name)), name)
     mixed = load(b"\n".join([*some_lines(name), *bad]), name)
     assert len(mixed.problems) == len(good.problems) + len(bad)

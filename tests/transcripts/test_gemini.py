@@ -27,7 +27,11 @@ def test_real_session_has_the_independently_counted_content() -> None:
 
 
 HEAD = {"sessionId": "s", "projectHash": "p", "startTime": "2026-01-01T00:00:00Z"}
-USER = {"id": "u1", "type": "user", "content": [{"text": "look"}, {"inlineData": {"mimeType": "image/png", "data": "QQ=="}}]}
+USER = {
+    "id": "u1",
+    "type": "user",
+    "content": [{"text": "look"}, {"inlineData": {"mimeType": "image/png", "data": "QQ=="}}],
+}
 REPLY = {
     "id": "g1",
     "type": "gemini",
@@ -42,19 +46,36 @@ REPLY = {
 
 
 def test_parts_usage_and_calls_without_result() -> None:
-    loaded = load(json.dumps({**HEAD, "messages": [USER, REPLY, {"type": "info", "content": "x"}, {"type": "odd"}]}).encode())
+    loaded = load(
+        json.dumps(
+            {**HEAD, "messages": [USER, REPLY, {"type": "info", "content": "x"}, {"type": "odd"}]}
+        ).encode()
+    )
     user, reply, result = spoken(loaded)
     assert user.message.parts == (m.Text("look"), m.Image("image/png", "QQ=="))
     assert reply.usage == m.Usage(62, 10, 40) and reply.model == "google:gemini-x"
     assert [call.id for call in reply.message.calls] == ["c1", "c2"]
     assert (result.id, result.message.text, result.message.name) == ("c1", '{"a":1,"b":2}', "read_file")
-    assert [problem.text for problem in loaded.problems] == ["1 messages of the unknown type 'odd': kept as they came"]
+    assert [problem.text for problem in loaded.problems] == [
+        "1 messages of the unknown type 'odd': kept as they came"
+    ]
     assert [entry.kind for entry in loaded.entries if isinstance(entry, e.Other)] == ["info", "odd"]
 
 
 def test_records_one_a_line_with_a_rewind() -> None:
-    more = [{"$set": {"summary": "Title"}}, {"$rewindTo": "u2"}, {"id": "u3", "type": "user", "content": "again"}]
-    found = session(lines(HEAD, {"id": "u1", "type": "user", "content": "one"}, {"id": "u2", "type": "user", "content": "two"}, *more))
+    more = [
+        {"$set": {"summary": "Title"}},
+        {"$rewindTo": "u2"},
+        {"id": "u3", "type": "user", "content": "again"},
+    ]
+    found = session(
+        lines(
+            HEAD,
+            {"id": "u1", "type": "user", "content": "one"},
+            {"id": "u2", "type": "user", "content": "two"},
+            *more,
+        )
+    )
     assert view(found) == [("user", "one"), ("user", "again")]
     assert found.name == "Title" and found.info.id == "s"
     assert [entry.id for entry in found.path_to("u2")] == ["u1", "u2"]

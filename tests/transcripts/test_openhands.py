@@ -50,9 +50,16 @@ def action(id: int, kind: str, source: str = "agent", **args: Any) -> dict[str, 
 
 
 def made(id: int, kind: str, call: str, reply: str, *calls: str) -> dict[str, Any]:
-    given = [{"id": c, "type": "function", "function": {"name": "bash", "arguments": '{"command":"ls"}'}} for c in calls]
+    given = [
+        {"id": c, "type": "function", "function": {"name": "bash", "arguments": '{"command":"ls"}'}}
+        for c in calls
+    ]
     response = {"id": reply, "model": "x", "choices": [{"message": {"content": "hm", "tool_calls": given}}]}
-    response["usage"] = {"prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}
+    response["usage"] = {
+        "prompt_tokens": 10,
+        "completion_tokens": 2,
+        "prompt_tokens_details": {"cached_tokens": 4},
+    }
     metadata = {"function_name": "bash", "tool_call_id": call, "model_response": response}
     return {**action(id, kind, command="ls"), "tool_call_metadata": metadata}
 
@@ -71,7 +78,13 @@ def test_actions_of_one_reply_are_one_message() -> None:
             action(0, "message", "user", content="go", image_urls=["data:image/png;base64,QQ=="]),
             made(1, "run", "c1", "r1", "c1", "c2"),
             made(2, "run", "c2", "r1", "c1", "c2"),
-            seen(3, "run", 1, "one", extras={"metadata": {"exit_code": 2, "suffix": "[!]", "working_dir": "/w"}}),
+            seen(
+                3,
+                "run",
+                1,
+                "one",
+                extras={"metadata": {"exit_code": 2, "suffix": "[!]", "working_dir": "/w"}},
+            ),
             seen(4, "error", 2, "two"),
         )
     )
@@ -79,15 +92,27 @@ def test_actions_of_one_reply_are_one_message() -> None:
     assert user.message.parts == (m.Text("go"), m.Image("image/png", "QQ=="))
     assert [call.id for call in reply.message.calls] == ["c1", "c2"]
     assert reply.usage == m.Usage(6, 2, 4)
-    assert first.message.text == "one[!]\n[Current working directory: /w]\n[Command finished with exit code 2]"
+    assert (
+        first.message.text == "one[!]\n[Current working directory: /w]\n[Command finished with exit code 2]"
+    )
     assert isinstance(second.message, m.Result) and second.message.is_error
     assert [entry.id for entry in Session.of(loaded).path] == ["0", "1", "2", "3", "4"]
 
 
 def test_agents_without_function_calling_get_calls_of_their_own() -> None:
-    found = load(lines({"history": [[action(0, "run", thought="why", command="ls", hidden=False), seen(1, "run", 0, "files")]]}))
+    found = load(
+        lines(
+            {
+                "history": [
+                    [action(0, "run", thought="why", command="ls", hidden=False), seen(1, "run", 0, "files")]
+                ]
+            }
+        )
+    )
     reply, result = spoken(found)
-    assert reply.message == m.Assistant((m.Text("why"), m.Call("call-0", "run", {"command": "ls"})), "tool_use")
+    assert reply.message == m.Assistant(
+        (m.Text("why"), m.Call("call-0", "run", {"command": "ls"})), "tool_use"
+    )
     assert result.message == m.Result("call-0", (m.Text("files"),), "run")
 
 
@@ -106,7 +131,15 @@ def test_condensations_are_folds_and_later_ones_cover_earlier_ones() -> None:
 def test_one_edit_covers_forgotten_events_with_unseen_ones_between() -> None:
     turns = [action(n, "message", "user", content=f"m{n}") for n in (0, 1, 3)]
     unseen = action(2, "recall", "user", query="x")
-    found = session(doc(turns[0], turns[1], unseen, turns[2], action(4, "condensation", forgotten_event_ids=[1, 3], summary="S")))
+    found = session(
+        doc(
+            turns[0],
+            turns[1],
+            unseen,
+            turns[2],
+            action(4, "condensation", forgotten_event_ids=[1, 3], summary="S"),
+        )
+    )
     fold = found["4"]
     assert isinstance(fold, e.Fold)
     assert [(edit.first, edit.last) for edit in fold.edits] == [("1", "3")]
@@ -133,29 +166,64 @@ def test_events_of_the_agent_sdk() -> None:
     def acted(id: str, call: str, reply: str, *thought: str) -> dict[str, Any]:
         said = [{"type": "text", "text": text} for text in thought]
         made = {"id": call, "name": "terminal", "arguments": '{"command":"ls"}'}
-        return {"id": id, "kind": "ActionEvent", "source": "agent", "thought": said, "tool_name": "terminal", "tool_call_id": call, "tool_call": made, "llm_response_id": reply}
+        return {
+            "id": id,
+            "kind": "ActionEvent",
+            "source": "agent",
+            "thought": said,
+            "tool_name": "terminal",
+            "tool_call_id": call,
+            "tool_call": made,
+            "llm_response_id": reply,
+        }
 
     def observed(id: str, call: str, **observation: Any) -> dict[str, Any]:
-        return {"id": id, "kind": "ObservationEvent", "source": "environment", "tool_name": "terminal", "tool_call_id": call, "observation": observation}
+        return {
+            "id": id,
+            "kind": "ObservationEvent",
+            "source": "environment",
+            "tool_name": "terminal",
+            "tool_call_id": call,
+            "observation": observation,
+        }
 
     text = {"type": "text", "text": "S"}
     loaded = load(
         doc(
             {"id": "s", "kind": "SystemPromptEvent", "source": "agent", "system_prompt": text},
-            {"id": "u", "kind": "MessageEvent", "source": "user", "llm_message": {"role": "user", "content": [text]}},
+            {
+                "id": "u",
+                "kind": "MessageEvent",
+                "source": "user",
+                "llm_message": {"role": "user", "content": [text]},
+            },
             acted("a1", "c1", "r1", "why"),
             acted("a2", "c2", "r1"),
             observed("o1", "c1", content=[{"type": "text", "text": "one"}], is_error=False),
             {"id": "o2", "kind": "AgentErrorEvent", "source": "agent", "error": "no", "tool_call_id": "c2"},
             {"id": "p", "kind": "PauseEvent", "source": "user"},
-            {"id": "z", "kind": "Condensation", "source": "environment", "forgotten_event_ids": ["u"], "summary": "SUM"},
+            {
+                "id": "z",
+                "kind": "Condensation",
+                "source": "environment",
+                "forgotten_event_ids": ["u"],
+                "summary": "SUM",
+            },
         )
     )
     assert loaded.problems == ()
     assert spoken(loaded)[2].message == m.Assistant(
-        (m.Text("why"), m.Call("c1", "terminal", {"command": "ls"}), m.Call("c2", "terminal", {"command": "ls"})), "tool_use"
+        (
+            m.Text("why"),
+            m.Call("c1", "terminal", {"command": "ls"}),
+            m.Call("c2", "terminal", {"command": "ls"}),
+        ),
+        "tool_use",
     )
-    assert [(r.text, r.name, r.is_error) for r in results(loaded)] == [("one", "terminal", False), ("no", "terminal", True)]
+    assert [(r.text, r.name, r.is_error) for r in results(loaded)] == [
+        ("one", "terminal", False),
+        ("no", "terminal", True),
+    ]
     found = Session.of(loaded)
     assert [said for _, said in view(found)] == ["S", "SUM", "why", "one", "no"]
     assert [entry.id for entry in found.path] == ["s", "u", "a1", "a2", "o1", "o2", "p", "z"]

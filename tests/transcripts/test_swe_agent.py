@@ -54,24 +54,51 @@ def traj(**parts: object) -> bytes:
 
 
 def test_commands_keep_their_wording_and_name_their_file() -> None:
-    reply = {"role": "assistant", "content": "Look.\n```\nopen a.py\n```", "thought": "Look.\n", "action": "open a.py\n"}
+    reply = {
+        "role": "assistant",
+        "content": "Look.\n```\nopen a.py\n```",
+        "thought": "Look.\n",
+        "action": "open a.py\n",
+    }
     shell = {"role": "assistant", "content": "x", "thought": "", "action": "ls | wc"}
-    loaded = load(traj(history=[{"role": "user", "content": "go", "agent": "main"}, reply, {"role": "user", "content": "print(1)"}, shell], trajectory=[], info={}))
+    loaded = load(
+        traj(
+            history=[
+                {"role": "user", "content": "go", "agent": "main"},
+                reply,
+                {"role": "user", "content": "print(1)"},
+                shell,
+            ],
+            trajectory=[],
+            info={},
+        )
+    )
     _, first, _, second = spoken(loaded)
-    assert first.message == m.Assistant((m.Text("Look.\n"), m.Call("call-1", "open", {"path": "a.py", "command": "open a.py\n"})), "tool_use")
+    assert first.message == m.Assistant(
+        (m.Text("Look.\n"), m.Call("call-1", "open", {"path": "a.py", "command": "open a.py\n"})), "tool_use"
+    )
     assert first.meta["content"] == reply["content"]
     assert second.message.calls == (m.Call("call-3", "bash", {"command": "ls | wc"}),)
 
 
 def test_steps_alone_are_enough() -> None:
     query = [{"role": "system", "content": "S"}, {"role": "user", "content": "task"}]
-    step = {"action": "ls", "thought": "look", "response": "look\n```\nls\n```", "observation": "a.py", "messages": query}
+    step = {
+        "action": "ls",
+        "thought": "look",
+        "response": "look\n```\nls\n```",
+        "observation": "a.py",
+        "messages": query,
+    }
     found = Session.of(load(traj(trajectory=[step], info={})))
     assert view(found) == [("system", "S"), ("user", "task"), ("assistant", "look"), ("tool", "a.py")]
 
 
 def test_demonstrations_are_notes_and_unknown_roles_are_kept() -> None:
-    history = [{"role": "user", "content": "demo", "is_demo": True, "agent": "m"}, {"role": "judge", "content": "?"}]
+    history = [
+        {"role": "user", "content": "demo", "is_demo": True, "agent": "m"},
+        {"role": "judge", "content": "?"},
+    ]
     loaded = load(traj(history=history, trajectory=[]))
     assert isinstance(loaded.entries[0], e.Note) and isinstance(loaded.entries[1], e.Other)
     assert "'judge'" in loaded.problems[0].text

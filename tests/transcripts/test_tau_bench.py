@@ -44,7 +44,9 @@ RUN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("data", [json.dumps({"simulations": [{}, RUN]}).encode(), lines({"task_id": 1, "messages": []}, RUN)])
+@pytest.mark.parametrize(
+    "data", [json.dumps({"simulations": [{}, RUN]}).encode(), lines({"task_id": 1, "messages": []}, RUN)]
+)
 def test_simulations_and_lines(data: bytes) -> None:
     loaded = load(data, "tau-bench", 1)
     call, result = spoken(loaded)
