@@ -8,15 +8,20 @@ import os
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from refold import messages as m
 from refold import transcripts as t
 from refold.errors import FormatError, RefoldError, StorageError, UnknownName
+from refold.session import Session
 from refold.transcripts.base import Head, Source, loads, seconds
+from refold.transcripts.export import export
 from tests.data import shared
 
 HEADER = b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/"}\n'
@@ -97,8 +102,15 @@ def test_a_line_exactly_at_the_limit_is_read() -> None:
         assert len(list(source.records())) == 1
 
 
+def test_a_flood_of_problems_is_counted() -> None:
+    loaded = t.read_stream(io.BytesIO(HEADER + LINE % b"a" + b"x\n" * 25_000))
+    assert len(loaded.problems) == 10_001
+    assert loaded.problems[-1].text.startswith("15000 more")
+
+
 MEMORY = """
 import io, resource, sys
+from refold.session import Session
 from refold.transcripts.base import Source
 
 class Endless(io.RawIOBase):
@@ -240,6 +252,43 @@ def test_any_json_is_read_or_refused(value: object) -> None:
             t.read_stream(io.BytesIO(json.dumps(value).encode()), name="x", format=format)
         except RefoldError as error:
             assert "\n" not in str(error)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.randoms(use_true_random=False), st.sampled_from(["openai", "anthropic", "openai-responses", "jsonl"])
+)
+def test_damaged_lists_and_own_files_are_read_or_refused(random: Any, to: str) -> None:
+    data = bytearray(_exported(to))
+    for _ in range(random.randint(1, 6)):
+        at = random.randrange(len(data))
+        match random.randrange(4):
+            case 0:
+                del data[at:]
+                data += b"}"
+            case 1:
+                data[at] = random.randrange(256)
+            case 2:
+                del data[at : at + random.randrange(40)]
+            case _:
+                data[at:at] = random.choice([b"NaN", b"null", b"{}", b"[", b'"', b"\n", b"1e999", b"\xff"])
+    try:
+        loaded = t.read_stream(io.BytesIO(bytes(data)), name="x")
+    except RefoldError as error:
+        assert "\n" not in str(error)
+        return
+    Session.of(loaded)
+
+
+@cache
+def _exported(to: str) -> bytes:
+    session = Session(id="s")
+    for i in range(6):
+        session.append(m.user(f"question {i}"))
+        session.append(m.assistant("Looking.", m.call(f"c{i}", "Read", path=f"src/{i}.py")))
+        session.append(m.result(f"c{i}", f"text {i}", name="Read"))
+        session.append(m.assistant("Done."))
+    return export(session, to).data
 
 
 # ── speed ───────────────────────────────────────────────────────────────────────────────────────

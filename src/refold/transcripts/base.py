@@ -27,6 +27,7 @@ from refold.transcripts.partial import partial_json
 HEAD = 64 * 1024
 """Bytes that detection may look at."""
 MAX_LINE = 64 * 1024 * 1024
+MAX_PROBLEMS = 10_000
 MAX_DOCUMENT = 1024 * 1024 * 1024
 DEEPEST = 200
 """Levels of nesting that are read."""
@@ -91,11 +92,18 @@ class Source:
         self.conversations = 1
         """How many the file holds; known once it was read."""
         self.problems: list[Problem] = []
+        self._unlisted = 0
         self._stream = stream
         self._max_line = max_line
 
     def problem(self, where: str | int, text: str, raw: bytes | str = b"") -> None:
-        """Write down what was not understood. `where` is a line number or words."""
+        """Write down what was not understood. `where` is a line number or words. After the first ten
+        thousand they are only counted."""
+        if len(self.problems) >= MAX_PROBLEMS:
+            self._unlisted += 1
+            more = Problem("file", f"{self._unlisted} more problems, which are not listed")
+            self.problems[MAX_PROBLEMS:] = [more]
+            return
         if isinstance(raw, str):
             raw = raw[:_SHOWN].encode("utf-8", "replace")
         place = f"line {where}" if isinstance(where, int) else where
