@@ -49,7 +49,9 @@ def test_R8_labelled_set_is_balanced() -> None:
 
 
 @pytest.mark.parametrize(
-    "row", [row for row in LABELLED if row["constraint"] and row["source"] == "written"], ids=lambda row: row["text"][:40]
+    "row",
+    [row for row in LABELLED if row["constraint"] and row["source"] == "written"],
+    ids=lambda row: row["text"][:40],
 )
 def test_R8_verbatim_in_the_middle_of_other_sentences(row: dict[str, str]) -> None:
     text = f"Thanks for yesterday. I looked at the page with Anna. {row['text']} Then open the log and tell me what you see."

@@ -113,8 +113,7 @@ def error_line(text: str) -> str:
 # ── tests ───────────────────────────────────────────────────────────────────────────────────────
 
 _RUNNERS = frozenset(
-    "pytest py.test tox nox ctest rspec phpunit jest vitest mocha ava karma cypress behave nosetests nose2 "
-    "pest bats prove minitest gotestsum tap trial green".split()
+    ["pytest", "py.test", "tox", "nox", "ctest", "rspec", "phpunit", "jest", "vitest", "mocha", "ava", "karma", "cypress", "behave", "nosetests", "nose2", "pest", "bats", "prove", "minitest", "gotestsum", "tap", "trial", "green"]
 )
 _TASKS: Mapping[str, re.Pattern[str]] = {
     name: re.compile(pattern)
@@ -144,7 +143,8 @@ def test_command(line: str) -> bool:
         pattern = _TASKS.get(name)
         rest = " ".join(words[1:12])
         # Workspace options come before the task: `pnpm --filter app test`, `npm -w pkg test`.
-        rest = re.sub(r"^(?:(?:-w|-C|-F|--filter|--prefix|--workspace|--dir)[ =]\S+ |-\S+ )+", "", rest)
+        if not name.startswith("python"):
+            rest = re.sub(r"^(?:(?:-w|-C|-F|--filter|--prefix|--workspace|--dir)[ =]\S+ |-\S+ )+", "", rest)
         if pattern and pattern.match(rest):
             return True
     return False

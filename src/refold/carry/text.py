@@ -111,6 +111,6 @@ def _continues(text: str, index: int) -> bool:
 
 def _flags_before(text: str, index: int) -> int:
     count = 0
-    while index - count > 0 and count < _REACH and 0x1F1E6 <= ord(text[index - count - 1]) <= 0x1F1FF:
+    while index - count > 0 and count < 10_000 and 0x1F1E6 <= ord(text[index - count - 1]) <= 0x1F1FF:
         count += 1
     return count
