@@ -1,0 +1,32 @@
+"""Long-term memory: notes across sessions (A19, A20). Pure; files are `refold.stores.memory_file`'s work."""
+
+from __future__ import annotations
+
+from refold.memory.compression import (
+    Compressed,
+    Untouched,
+    accept,
+    build_request,
+    compress,
+    needs_compression,
+)
+from refold.memory.embedded import deduplicate
+from refold.memory.notes import Note, in_context, note, parse, written
+from refold.memory.params import MemoryParams, check
+
+__all__ = [
+    "Compressed",
+    "MemoryParams",
+    "Note",
+    "Untouched",
+    "accept",
+    "build_request",
+    "check",
+    "compress",
+    "deduplicate",
+    "in_context",
+    "needs_compression",
+    "note",
+    "parse",
+    "written",
+]

@@ -64,11 +64,12 @@ def search(
     `since` and `until` are seconds since 1970, `tool` a tool's name, `file` a path or the end of one;
     `within` restricts the answer to these entry ids.
     """
+    query = query.strip()
     ask = Ask(query=query, keys=keys, turns=turns, since=since, until=until, tool=tool, file=file)
     limit = max(0, min(limit, MOST))
     allowed = _allowed(index, ask, within)
     terms: Sequence[str] = ()
-    if query.strip():
+    if query:
         question = read(index, query)
         terms = tuple(question.terms)
         found = rank(index, question, limit=limit, allowed=allowed) if terms else []

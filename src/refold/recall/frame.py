@@ -17,15 +17,23 @@ NOTE = (
 )
 ATTRIBUTE_LIMIT = 200
 
-_NAMES = (
-    "refold", "system", "system-reminder", "developer", "user", "human", "assistant", "tool", "tool_result",
+_ROLES = (
+    "system", "system-reminder", "developer", "user", "human", "assistant", "tool", "tool_result",
     "function_results", "function_calls", "instructions", "important",
 )  # fmt: skip
 _JOINERS = "[\u200c\u200d\ufe00-\ufe0f]*"
+
+
+def _spelled(name: str) -> str:
+    """The name, with characters that cannot be seen allowed between its letters."""
+    return _JOINERS.join(map(re.escape, name))
+
+
 _tag = re.compile(
-    "[<＜﹤](?=[\\s/\u200c\u200d]{0,8}(?:"
-    + "|".join(_JOINERS.join(map(re.escape, name)) for name in _NAMES)
-    + "|\\|[^|\\n]{1,40}\\||<SYS))",
+    f"[<＜﹤](?=[\\s/\u200c\u200d]{{0,8}}(?:{_spelled('refold')}|\\|[^|\\n]{{1,40}}\\||<SYS))", re.IGNORECASE
+)
+_role_tag = re.compile(
+    f"([<＜﹤])([\\s/\u200c\u200d]{{0,8}})(?={'|'.join(map(_spelled, _ROLES))})(?=([\\w\u200d]))",
     re.IGNORECASE,
 )
 _template = re.compile(r"\[(?=/?INST\])|<(?=/?s>)", re.IGNORECASE)
@@ -45,9 +53,14 @@ _invisible = re.compile(
 _surrogate = re.compile("[\ud800-\udfff]")
 
 
+def without_escapes(text: str) -> str:
+    """The text without the colours and cursor movements of a terminal."""
+    return _escape.sub("", text) if "\x1b" in text or "\x9b" in text else text
+
+
 def visible(text: str) -> str:
     """The text without terminal escapes, control, direction-changing and smuggled characters."""
-    text = _escape.sub("", text)
+    text = without_escapes(text)
     text = _return.sub("\n", text)
     return _surrogate.sub("\ufffd", _invisible.sub("", text))
 
@@ -57,8 +70,16 @@ def defuse(text: str) -> str:
     frame and role tags lose their bracket, chat-template tokens likewise, role lines get a quotation mark."""
     text = visible(text)
     text = _tag.sub("‹", text)
+    text = _role_tag.sub(_without_bracket, text)
     text = _template.sub("‹", text)
     return _role_line.sub("› ", text)
+
+
+def _without_bracket(tag: re.Match[str]) -> str:
+    before = tag.string[tag.start() - 1 : tag.start()]
+    if tag[3].isupper() and not tag[2] and before.isalnum():
+        return tag[0]  # a type argument, `List<User>`
+    return "‹" + tag[2]
 
 
 def attribute(value: object) -> str:

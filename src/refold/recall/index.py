@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -37,6 +37,8 @@ class Doc(msgspec.Struct, frozen=True):
     turn: int = 0
     time: float = 0.0
     speaker: str = ""
+    tool: str = ""
+    """The tool whose result this is."""
 
     @property
     def key(self) -> str:
@@ -93,7 +95,9 @@ class Index:
         day, start = dates.header(text)
         position = len(self.docs)
         named = speaker or self._speaker_of(message, text, start)
-        doc = Doc(entry_id, message, turn, time, named.lower())
+        tools = self._tools_of(message)
+        tool = tools[0] if tools and isinstance(message, Result) else ""
+        doc = Doc(entry_id, message, turn, time, named.lower(), tool)
         self._place(doc, position, day, apart)
         terms = words.count(text)
         self._count(position, terms)
@@ -101,7 +105,7 @@ class Index:
         if doc.speaker:
             self.speakers[doc.speaker] = self.speakers.get(doc.speaker, 0) + 1
         self.tool_entries += isinstance(message, Result) or bool(message.calls)
-        for name in self._tools_of(message):
+        for name in tools:
             self.tools.setdefault(name.lower(), []).append(position)
 
     def positions(self, term: str) -> Sequence[int]:
@@ -168,13 +172,13 @@ class Index:
         match = _speaker.match(text, start)
         return match[1] if match else ""
 
-    def _tools_of(self, message: Message) -> Iterable[str]:
+    def _tools_of(self, message: Message) -> tuple[str, ...]:
         for call in message.calls:
             self._calls[call.id] = call.name
         if isinstance(message, Result) and not message.name:
             name = self._calls.get(message.call_id)
             return (name,) if name else ()
-        return dict.fromkeys(tools_of(message))
+        return tuple(dict.fromkeys(tools_of(message)))
 
 
 def _flags(message: Message, text: str, terms: Mapping[str, int]) -> int:

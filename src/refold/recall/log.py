@@ -7,6 +7,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from refold import entries as e
+from refold.messages import Bash
 from refold.recall.ask import LIMIT, Hit, search
 from refold.recall.index import Index
 from refold.session.tree import Session, starts_turn
@@ -33,7 +34,7 @@ class LogIndex(Index):
     def _take(self, entry: e.PathEntry) -> None:
         turn = self._turn[entry.id] = self._turn.get(entry.parent, 0) + starts_turn(entry)
         message = said_by(entry)
-        if message is not None:
+        if message is not None and not (isinstance(message, Bash) and message.hidden):
             self.add(entry.id, message, turn, entry.time, apart=entry.parent != self._last)
         self._last = entry.id
 

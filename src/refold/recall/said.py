@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from refold.messages import AnyPart, Bash, Call, Image, Message, Opaque, Result, Text, Thinking, compact_json
+from refold.recall.frame import without_escapes
 
 DEPTH = 12
 
@@ -13,10 +14,8 @@ DEPTH = 12
 def searchable(message: Message) -> str:
     """Everything of a message that words can be found in: text, thinking, tool names and arguments."""
     if isinstance(message, Bash):
-        return message.text
-    if len(message.parts) == 1 and isinstance(message.parts[0], Text):
-        return message.parts[0].text
-    return "\n".join(said for part in message.parts if (said := _said(part)))
+        return without_escapes(message.text)
+    return without_escapes("\n".join(said for part in message.parts if (said := _said(part))))
 
 
 def in_full(message: Message) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, cast
 
-from refold.messages import Result
 from refold.protocols import TokenCounter, ToolSpec
 from refold.recall.ask import search, size
 from refold.recall.frame import NOTE, TAG, attribute, frame
@@ -142,9 +141,7 @@ def _told(docs: Sequence[Doc], remarks: Sequence[str], budget: int, counter: Tok
 
 
 def _record(doc: Doc, text: str, cut: str = "") -> str:
-    source = doc.message.role
-    if isinstance(doc.message, Result):
-        source = f"tool {doc.message.name}" if doc.message.name else "tool"
+    source = f"tool {doc.tool}" if doc.tool else doc.message.role
     return frame("recall", text, source=source, turn=doc.turn, key=doc.key, cut=cut)
 
 

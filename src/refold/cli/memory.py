@@ -1,0 +1,195 @@
+"""`refold memory`."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refold.cli.common import clean, console, emit, json_option
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from refold.memory import Note
+    from refold.protocols import Request
+    from refold.stores.memory_file import MemoryFile
+
+
+def default_path() -> Path:
+    """`$REFOLD_MEMORY`, or `memory.md` beside the default database."""
+    from refold.stores import data_folder
+
+    named = os.environ.get("REFOLD_MEMORY")
+    return Path(named) if named else data_folder() / "memory.md"
+
+
+@click.group("memory")
+@click.option("--file", "path", type=click.Path(dir_okay=False), help="The memory file.")
+@click.pass_context
+def command(ctx: click.Context, path: str | None) -> None:
+    """Long-term notes across sessions: one a line, with date and source."""
+    from refold.stores.memory_file import MemoryFile
+
+    ctx.obj = MemoryFile(path or default_path())
+
+
+@command.command("add")
+@click.argument("text", nargs=-1, required=True)
+@click.option("--source", default="user", show_default=True, help="Who said it; others than user are quoted.")
+@click.option("--date", help="YYYY-MM-DD; today by default.")
+@json_option
+@click.pass_obj
+def add(file: MemoryFile, text: tuple[str, ...], source: str, date: str | None, as_json: bool) -> None:
+    """Remember something. Secrets are taken out before it is written."""
+    from refold.memory import note
+
+    try:
+        made = note(" ".join(text), date=_day(date), source=source)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    count = len(_notes(file.add(made.line)))
+    if as_json:
+        emit({"added": made, "notes": count})
+    else:
+        click.echo(f"noted: {clean(made.line)} ({count} notes)")
+
+
+@command.command("list")
+@click.argument("words", nargs=-1)
+@json_option
+@click.pass_obj
+def list_notes(file: MemoryFile, words: tuple[str, ...], as_json: bool) -> None:
+    """The notes with their numbers, oldest first; with WORDS only those that contain them all."""
+    from rich.table import Table
+    from rich.text import Text
+
+    wanted = [word.lower() for word in words]
+    numbered = [
+        (number, each)
+        for number, each in enumerate(_notes(file.read()), 1)
+        if all(word in each.line.lower() for word in wanted)
+    ]
+    if as_json:
+        emit({"notes": [_row(number, each) for number, each in numbered]})
+        return
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for number, each in numbered:
+        table.add_row(
+            Text(str(number), style="bold"),
+            Text(each.date, style="dim"),
+            Text(clean(each.source), style="cyan" if not each.is_quoted else "yellow"),
+            Text(clean(f"“{each.text}”" if each.is_quoted else each.text)),
+        )
+    console().print(table if numbered else "no notes")
+
+
+@command.command("forget")
+@click.argument("numbers", nargs=-1, type=click.IntRange(1))
+@click.option("--match", help="Forget every note that contains this text (literally).")
+@json_option
+@click.pass_obj
+def forget(file: MemoryFile, numbers: tuple[int, ...], match: str | None, as_json: bool) -> None:
+    """Take notes out of the memory, by number or by what they contain."""
+    if not numbers and not match:
+        raise click.UsageError("name the numbers of notes, or a text with --match")
+    gone: list[Note] = []
+
+    def without(text: str) -> str:
+        kept: list[str] = []
+        for number, (line, each) in enumerate(_lines(text), 1):
+            if number in numbers or (match and match.lower() in line.lower()):
+                gone.append(each)
+            else:
+                kept.append(f"{line}\n")
+        return "".join(kept)
+
+    file.update(without)
+    if as_json:
+        emit({"forgotten": gone, "notes": len(_notes(file.read()))})
+    else:
+        click.echo(f"forgot {len(gone)} note(s)")
+    if not gone:
+        raise SystemExit(1)
+
+
+@command.command("compress")
+@click.option("--model", help="Model that rewrites the notes; without it, embedded rules do.")
+@click.option("--target", type=click.IntRange(1), default=50, show_default=True, help="Notes to end with.")
+@click.option(
+    "--keep", type=click.IntRange(0), default=10, show_default=True, help="Newest notes kept verbatim."
+)
+@click.option("--max-lines", type=click.IntRange(0), default=100, show_default=True, help="Runs above this.")
+@click.option("--force", is_flag=True, help="Also when there are fewer notes.")
+@json_option
+@click.pass_obj
+def compress(
+    file: MemoryFile, model: str | None, target: int, keep: int, max_lines: int, force: bool, as_json: bool
+) -> None:
+    """Fewer notes that say the same. On any failure the memory is left as it was."""
+    from refold.loop import run
+    from refold.memory import Compressed, MemoryParams, check
+
+    params = MemoryParams(max_lines=max_lines, compression_target=target, num_recent_memories_to_keep=keep)
+    for warning in () if as_json else check(params):
+        click.echo(f"refold: {warning}", err=True)
+    outcome = run(file.compress(params, _asker(model) if model else None, force=force))
+    done = isinstance(outcome, Compressed)
+    if as_json:
+        said: dict[str, Any] = {"compressed": done, "notes": len(_notes(file.read()))}
+        more = {"before": outcome.before, "dropped": outcome.dropped} if done else {"reason": outcome.code}
+        emit({**said, **more})
+    elif isinstance(outcome, Compressed):
+        click.echo(f"{outcome.before} notes became {outcome.after}")
+    else:
+        click.echo(clean(outcome.text))
+    if not done and outcome.code not in ("few", "pointless"):
+        raise SystemExit(1)
+
+
+def _asker(name: str) -> Callable[[Request], Awaitable[str]]:
+    async def ask(request: Request) -> str:
+        from refold.errors import BadAnswer
+        from refold.models.reply import complete
+        from refold.registry import model
+
+        reply = await complete(model(name), request, timeout=120)
+        if reply.message.stop in ("length", "refusal", "error", "aborted") or reply.message.calls:
+            raise BadAnswer("truncated", f"the answer of {name} was cut off or refused")
+        return reply.message.text
+
+    return ask
+
+
+def _notes(text: str) -> list[Note]:
+    from refold.memory import parse
+
+    return parse(text)
+
+
+def _lines(text: str) -> list[tuple[str, Note]]:
+    from refold.memory import parse
+
+    return [(line, parse(line)[0]) for line in text.splitlines() if line.strip()]
+
+
+def _row(number: int, each: Note) -> dict[str, Any]:
+    return {
+        "number": number,
+        "date": each.date,
+        "source": each.source,
+        "text": each.text,
+        "quoted": each.is_quoted,
+    }
+
+
+def _day(given: str | None) -> str:
+    if given is None:
+        return datetime.now(UTC).date().isoformat()
+    try:
+        return datetime.strptime(given, "%Y-%m-%d").date().isoformat()
+    except ValueError as error:
+        raise click.UsageError(f"--date takes YYYY-MM-DD, not {given!r}") from error

@@ -1,0 +1,152 @@
+"""`refold recall`."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from refold.cli.common import (
+    clean,
+    console,
+    emit,
+    file_argument,
+    json_option,
+    open_session,
+    tell_problems,
+)
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from refold.recall import Hit, LogIndex
+
+_COLOURS = {"user": "green", "assistant": "cyan", "tool": "yellow", "bash": "magenta"}
+
+
+@click.command("recall")
+@file_argument
+@click.argument("query", required=False, default="")
+@click.option("-k", "--limit", type=click.IntRange(1, 1000), default=5, show_default=True, help="Most hits.")
+@click.option("--keys", multiple=True, metavar="KEY[,KEY…]", help="Recall keys or entry ids.")
+@click.option("--turns", multiple=True, metavar="N[-M][,…]", help="Turn numbers, counted from 1.")
+@click.option("--tool", help="Only calls and results of this tool.")
+@click.option("--path", help="Only entries that name this file.")
+@click.option("--since", help="Only from this day on (YYYY-MM-DD).")
+@click.option("--until", help="Only up to this day (YYYY-MM-DD).")
+@click.option("--full", is_flag=True, help="Whole messages instead of snippets.")
+@json_option
+def command(
+    file: str,
+    query: str,
+    limit: int,
+    keys: tuple[str, ...],
+    turns: tuple[str, ...],
+    tool: str | None,
+    path: str | None,
+    since: str | None,
+    until: str | None,
+    full: bool,
+    as_json: bool,
+) -> None:
+    """Find what was said in a session, on all its branches, folded or not.
+
+    QUERY is plain text: words, a question, a path, an identifier. Conditions narrow it down and may stand
+    alone.
+    """
+    from refold.recall import index_of, search
+
+    if not (query.strip() or keys or turns or tool or path or since or until):
+        raise click.UsageError("give a query, or --keys, --turns, --tool, --path, --since, --until")
+    session = open_session(file)
+    index = index_of(session)
+    named = [key.strip() for given in keys for key in given.split(",") if key.strip()]
+    numbers = [number for given in turns for number in _turns(given)]
+    wanted = max(limit, len(named)) if named else limit
+    hits = search(
+        index,
+        query,
+        keys=named,
+        turns=numbers,
+        since=_day(since),
+        until=_day(until, end=True),
+        tool=tool,
+        file=path,
+        limit=wanted,
+    )
+    unknown = [key for key in named if index.by_key(key) is None]
+    if as_json:
+        emit({"hits": [_whole(hit, index) for hit in hits] if full else hits, "unknown": unknown})
+    else:
+        tell_problems(session)
+        _print(hits, index, query, full)
+    for key in unknown:
+        click.echo(f"refold: no entry has the key {clean(key)}", err=True)
+    if not hits:
+        raise SystemExit(1)
+
+
+def _print(hits: list[Hit], index: LogIndex, query: str, full: bool) -> None:
+    from rich.text import Text
+
+    out = console()
+    if not hits:
+        click.echo("refold: nothing found; try other words", err=True)
+    for hit in hits:
+        head = Text()
+        head.append(f"turn {hit.turn}", style="bold")
+        head.append(f"  {hit.role}", style=_COLOURS.get(hit.role, ""))
+        head.append(f"  {hit.key}", style="dim")
+        if hit.time > 0:
+            head.append(f"  {datetime.fromtimestamp(hit.time, UTC):%Y-%m-%d %H:%M}", style="dim")
+        head.append(f"  {hit.score:.2f}", style="dim")
+        out.print(head)
+        out.print(_marked(_whole(hit, index).text if full else hit.text, query))
+        out.print()
+
+
+def _whole(hit: Hit, index: LogIndex) -> Hit:
+    import msgspec
+
+    from refold.recall.said import in_full
+
+    doc = index.doc(hit.entry_id)
+    return msgspec.structs.replace(hit, text=in_full(doc.message)) if doc else hit
+
+
+def _marked(text: str, query: str) -> Text:
+    """The text with the words of the query in colour, endings aside."""
+    from rich.text import Text
+
+    from refold.recall import plain
+    from refold.recall.words import stem
+
+    said = Text(clean(text))
+    stems = {re.escape(stem(word)) for word in plain(query)}
+    if stems:
+        said.highlight_regex(re.compile(rf"(?i)(?<!\w)(?:{'|'.join(sorted(stems))})\w*"), style="bold red")
+    return said
+
+
+def _turns(given: str) -> list[int]:
+    """`3`, `3-6` and lists of these."""
+    found: list[int] = []
+    for part in given.split(","):
+        match = re.fullmatch(r"\s*(\d{1,9})(?:\s*-\s*(\d{1,9}))?\s*", part)
+        if match is None:
+            raise click.UsageError(f"--turns takes numbers such as 3 or 3-6, not {given!r}")
+        first, last = int(match[1]), int(match[2] or match[1])
+        found.extend(range(first, min(last, first + 10_000) + 1))
+    return found
+
+
+def _day(given: str | None, end: bool = False) -> float | None:
+    if given is None:
+        return None
+    try:
+        day = datetime.strptime(given, "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError as error:
+        raise click.UsageError(f"a day is written YYYY-MM-DD, not {given!r}") from error
+    return day.timestamp() + (86_399.999 if end else 0)

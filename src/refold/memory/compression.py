@@ -1,0 +1,141 @@
+"""Compression of the memory text (A19, A20): when, what is asked, and what of the answer is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import nlargest
+
+import msgspec
+
+from refold.memory import embedded
+from refold.memory.notes import Note, lines, parse, redacted, unbulleted, written
+from refold.memory.params import MemoryParams
+from refold.messages import user
+from refold.protocols import Request
+from refold.recall import words
+from refold.recall.frame import defuse, frame
+
+GROUNDED = 0.6
+"""Share of a line's words that must occur in the notes it was made from."""
+SOURCES = 4
+"""Notes that one line may be made of."""
+ANSWER_LIMIT = 1000
+"""Lines of an answer that are looked at."""
+PARAMS = MemoryParams()
+
+
+class Compressed(msgspec.Struct, frozen=True):
+    """The new memory text."""
+
+    text: str
+    before: int
+    after: int
+    dropped: int = 0
+    """Lines of the answer that were not believed."""
+
+
+class Untouched(msgspec.Struct, frozen=True):
+    """Nothing changes; `code` says why: few · blank · empty · rubbish · longer · pointless."""
+
+    code: str
+    text: str
+
+    def __bool__(self) -> bool:
+        return False
+
+
+def needs_compression(text: str, params: MemoryParams = PARAMS) -> bool:
+    """True when there are more than `max_lines` notes and a prompt is set."""
+    return bool(params.compression_prompt.strip()) and len(lines(text)) > params.max_lines
+
+
+def build_request(text: str, params: MemoryParams = PARAMS) -> Request:
+    """The one request of a compression: the prompt and the notes, no chat history."""
+    record = frame("memory", redacted(text).rstrip("\n"))
+    return Request(messages=(user(f"{params.prompt}\n{record}"),), purpose="memory")
+
+
+def accept(answer: str, previous: str, params: MemoryParams = PARAMS) -> Compressed | Untouched:
+    """What the memory becomes. The most recent notes stand verbatim at its end whatever the model said;
+    its other lines are taken only where their words come from the notes; the result is never longer."""
+    if not answer.strip():
+        return Untouched("empty", "the model answered nothing: the memory is as it was")
+    old, recent = _split(previous, params)
+    told = [line for raw in lines(answer) if (line := unbulleted(raw)) and not _is_wrapping(line)]
+    sources = _Sources(parse("\n".join(old)))
+    known = set(recent)
+    new = [line for line in told if line not in known]
+    believed = [each for line in new[:ANSWER_LIMIT] if (each := sources.grounded(line))]
+    dropped = len(new) - len(believed)
+    if old and not believed:
+        return Untouched("rubbish", "no line of the answer comes from the notes: the memory is as it was")
+    return _result(believed, recent, previous, params, dropped)
+
+
+def compress(text: str, params: MemoryParams = PARAMS) -> Compressed | Untouched:
+    """The same without a model."""
+    old, recent = _split(text, params)
+    return _result(parse("\n".join(old)), recent, text, params, 0)
+
+
+def _result(
+    notes: Sequence[Note], recent: Sequence[str], previous: str, params: MemoryParams, dropped: int
+) -> Compressed | Untouched:
+    room = max(0, params.compression_target - len(recent))
+    kept = embedded.compress(notes, room)
+    text = redacted(written(kept)) + "".join(f"{line}\n" for line in recent)
+    before, after = len(lines(previous)), len(lines(text))
+    if len(text) > len(previous) + (not previous.endswith("\n")) or after > before:
+        return Untouched("longer", "the answer is longer than the notes: the memory is as it was")
+    if text.rstrip("\n") == previous.rstrip("\n"):
+        return Untouched("pointless", "nothing could be left out: the memory is as it was")
+    return Compressed(text, before, after, dropped)
+
+
+def _split(text: str, params: MemoryParams) -> tuple[list[str], list[str]]:
+    """The older lines, and the most recent ones."""
+    every = lines(text)
+    at = max(0, len(every) - max(0, params.num_recent_memories_to_keep))
+    return every[:at], every[at:]
+
+
+def _is_wrapping(line: str) -> bool:
+    """Fences and tags that models put around an answer."""
+    return line.startswith(("```", "~~~")) or (
+        line.startswith("<") and line.endswith(">") and " " not in line
+    )
+
+
+class _Sources:
+    """The notes that an answer may be made of, found by their words."""
+
+    def __init__(self, notes: Sequence[Note]) -> None:
+        self.notes = notes
+        self.words = [frozenset(words.terms(each.text)) for each in notes]
+        self.having: dict[str, list[int]] = {}
+        for at, found in enumerate(self.words):
+            for word in found:
+                self.having.setdefault(word, []).append(at)
+
+    def grounded(self, line: str) -> Note | None:
+        """The line as a note with the provenance of what it was made from; None if it was made up. Where
+        any of its sources is a quotation it is one too: compression does not turn what was read into what
+        was asked."""
+        told = " ".join(defuse(parse(line)[0].text).split()).strip("“”")
+        said = frozenset(words.terms(told))
+        near = self._near(said)
+        covered = said & frozenset[str]().union(*(self.words[at] for at in near))
+        if not near or len(covered) < GROUNDED * len(said):
+            return None
+        origin = next((at for at in near if self.notes[at].is_quoted), near[0])
+        return Note(told, max(self.notes[at].date for at in near), self.notes[origin].source)
+
+    def _near(self, said: frozenset[str]) -> list[int]:
+        """The few notes that share most with these words, in relation to their length."""
+        common: dict[int, int] = {}
+        for word in said:
+            for at in self.having.get(word, ()):
+                common[at] = common.get(at, 0) + 1
+        least = min(2, len(said))
+        shared = [at for at, count in common.items() if count >= least]
+        return nlargest(SOURCES, shared, key=lambda at: (common[at] / (1 + len(self.words[at])) ** 0.5, at))

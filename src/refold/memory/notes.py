@@ -1,0 +1,94 @@
+"""Notes: what is remembered across sessions, one a line, with date and source.
+
+    [2026-11-15 user] Prefers tabs over spaces.
+    [2026-11-15 tool WebFetch] “The API is limited to 60 requests a minute.”
+
+A note that did not come from the user is kept as a quotation: whatever it says, it is something that was
+read, not something that was asked for. A line without brackets is a note of unknown date and source.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from refold.recall.frame import NOTE, defuse, frame
+
+USER = "user"
+NOTE_LIMIT = 2000
+"""Characters of one note; the middle of a longer one is left out."""
+_line = re.compile(r"\[(\d{4}-\d\d-\d\d)(?: ([^\[\]\n]{1,120}))?\] ?(.*)")
+_bullet = re.compile(r"\s*(?:[-*•]|\d{1,4}[.)])\s+")
+
+
+class Note(msgspec.Struct, frozen=True):
+    """One memory. `date` is YYYY-MM-DD or empty, `source` who said it: `user`, `tool NAME`, `session ID` …"""
+
+    text: str
+    date: str = ""
+    source: str = ""
+
+    @property
+    def is_quoted(self) -> bool:
+        """True where the words are not the user's own."""
+        return self.source not in ("", USER)
+
+    @property
+    def line(self) -> str:
+        said = f"“{self.text.strip('“”')}”" if self.is_quoted else self.text
+        head = " ".join(part for part in (self.date, self.source) if part)
+        return f"[{head}] {said}" if self.date else said
+
+
+def note(text: str, *, date: str, source: str = USER) -> Note:
+    """A new note: one line, defused, redacted, within the limit. `ValueError` if nothing is left of it."""
+    said = " ".join(defuse(redacted(text)).split())
+    if not said.strip("“” "):
+        raise ValueError("a note needs some text")
+    if len(said) > NOTE_LIMIT:
+        said = f"{said[: NOTE_LIMIT * 2 // 3]} […] {said[-NOTE_LIMIT // 4 :]}"
+    where = re.sub(r"[\[\]\s]+", " ", defuse(source)).strip()[:120]
+    return Note(said, date, where or "unknown")
+
+
+def parse(text: str) -> list[Note]:
+    """The notes of a memory text; empty lines are none."""
+    return [_parsed(line) for line in text.splitlines() if line.strip()]
+
+
+def _parsed(line: str) -> Note:
+    match = _line.fullmatch(line.strip())
+    if match is None:
+        return Note(line.rstrip("\r\n"))
+    date, source, said = match[1], match[2] or "", match[3]
+    unquoted = said[1:-1] if source not in ("", USER) and said[:1] + said[-1:] == "“”" else said
+    return Note(unquoted, date, source)
+
+
+def written(notes: Iterable[Note]) -> str:
+    """The memory text of these notes."""
+    return "".join(f"{each.line}\n" for each in notes)
+
+
+def lines(text: str) -> list[str]:
+    """The lines that are notes, as they stand."""
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def unbulleted(line: str) -> str:
+    """A line of a model's answer without list marks."""
+    return _bullet.sub("", line, count=1).strip()
+
+
+def in_context(text: str) -> str:
+    """The memory as the model is shown it: a quoted record."""
+    return frame("memory", text.rstrip("\n"), source="notes of earlier sessions", note=NOTE)
+
+
+def redacted(text: str) -> str:
+    """The text without secrets: a memory outlives the session, so none may reach it."""
+    from refold.redact import redact
+
+    return redact(text)[0]
