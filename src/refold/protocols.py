@@ -45,7 +45,8 @@ class ThinkingDelta(msgspec.Struct, frozen=True, tag=True):
 
 
 class PartDone(msgspec.Struct, frozen=True, tag=True):
-    """A complete part (thinking with its signature, a tool call …)."""
+    """A complete part (text, thinking with its signature, a tool call …). It comes after the deltas that
+    belong to it and stands for them: show deltas, keep parts."""
 
     part: AnyPart
 

@@ -14,7 +14,7 @@ from refold.errors import SettingError, UnknownName, UsageError
 from refold.opening import load, open  # noqa: A004
 from refold.protocols import Model
 
-__all__ = ["load", "model", "model_names", "open", "window"]
+__all__ = ["load", "model", "model_names", "open", "summariser", "window"]
 
 GROUP = "refold.models"
 """Entry points: `name = "package.module:factory"`, called as `factory(model, **options)` for `name:model`."""
@@ -52,6 +52,12 @@ def model(name: str | None = None, *, config: Configuration | None = None, **opt
     if plugin is None:
         raise UnknownName("model provider", provider, model_names())
     return plugin.load()(rest, **options)
+
+
+def summariser(config: Configuration | None = None, **options: Any) -> Model | None:
+    """The model that writes summaries, where the configuration names one; None: the embedded digest does."""
+    config = config or configuration.load()
+    return model(config.summariser, config=config, **options) if config.summariser else None
 
 
 def window(name: str, config: Configuration | None = None) -> int:

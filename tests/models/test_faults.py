@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import logging
+import sys
 import time
 import traceback
 
@@ -154,6 +155,22 @@ def test_no_key_says_which_variable(monkeypatch) -> None:
     for kind, variable in ((OpenAIChat, "OPENAI_API_KEY"), (Anthropic, "ANTHROPIC_API_KEY")):
         with pytest.raises(ModelUnavailable, match=variable):
             asyncio.run(complete(kind("m"), ASK))
+
+
+@pytest.mark.parametrize(("kind", "package"), [(OpenAIChat, "openai"), (Anthropic, "anthropic")])
+def test_a_missing_sdk_says_what_to_install(kind, package, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ModelUnavailable, match=rf"refold\[{package}\]"):
+        asyncio.run(complete(kind("m", api_key="kkkk"), ASK))
+
+
+def test_failures_of_counting_are_translated_too() -> None:
+    async def main() -> None:
+        await Anthropic("m", api_key=CANARY, base_url="http://127.0.0.1:9").count(ASK)
+
+    with pytest.raises(Transient) as caught:
+        asyncio.run(main())
+    assert caught.value.__context__ is None
 
 
 def test_retry_after_in_all_its_spellings() -> None:

@@ -8,18 +8,19 @@ from typing import Any, Literal, cast
 
 from refold.errors import ModelError, ModelUnavailable
 from refold.models.chunks import Malformed, obj, text
-from refold.models.failures import translate
 from refold.models.remote import TIMEOUT, Remote, shown
 from refold.protocols import Event, PartDone, Request, Stopped, TextDelta, ThinkingDelta, UsageSeen
 from refold.session.dialects import anthropic as dialect
 from refold.session.dialects.common import Wire, as_dict
 
-OUTPUT = 8_192
+OUTPUT = 16_384
 """`max_tokens` where nobody says otherwise: the interface demands a number."""
 
 
 class Anthropic(Remote):
     """`cache`: how long the provider keeps the prompt's stable prefix (`None`: no breakpoints)."""
+
+    sdk_error = "anthropic.AnthropicError"
 
     def __init__(
         self,
@@ -59,12 +60,13 @@ class Anthropic(Remote):
         """The tokens of the request as the provider counts them."""
         failure: ModelError | None = None
         try:
-            counted = await self.client.messages.count_tokens(
+            client = await self.client()
+            counted = await client.messages.count_tokens(
                 model=self.model, messages=[], extra_body=self._prompt(request)
             )
             return int(counted.input_tokens)
-        except self._errors() as error:
-            failure = translate(self.name, error, self._secrets)
+        except self._caught() as error:
+            failure = self._translated(error)
         raise failure
 
     def _prompt(self, request: Request) -> Wire:
@@ -83,7 +85,8 @@ class Anthropic(Remote):
         body = self.body(request)
         required = {key: body.pop(key) for key in ("model", "max_tokens", "messages")}
         more = {} if request.timeout is None else {"timeout": request.timeout}
-        created = self.client.messages.create(**required, stream=True, extra_body=body, **more)
+        client = await self.client()
+        created = client.messages.create(**required, stream=True, extra_body=body, **more)
         async with await created as stream:
             async for event in stream:
                 for ours in reader.read(event):
@@ -99,11 +102,6 @@ class Anthropic(Remote):
         return anthropic.AsyncAnthropic(
             api_key=self._key or "none", base_url=self._base_url, max_retries=0, timeout=self._timeout
         )
-
-    def _errors(self) -> tuple[type[Exception], ...]:
-        import anthropic
-
-        return (anthropic.AnthropicError,)
 
 
 class MessageStream:

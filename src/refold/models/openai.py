@@ -23,6 +23,7 @@ HOME = "api.openai.com"
 
 class _OpenAI(Remote):
     provider = "openai"
+    sdk_error = "openai.OpenAIError"
 
     def __init__(
         self,
@@ -65,11 +66,6 @@ class _OpenAI(Remote):
             api_key=self._key or "none", base_url=self._base_url, max_retries=0, timeout=self._timeout
         )
 
-    def _errors(self) -> tuple[type[Exception], ...]:
-        import openai
-
-        return (openai.OpenAIError,)
-
     def _common(self, request: Request) -> Wire:
         chosen = request.temperature if self._takes_temperature else None
         return {"model": self.model, **({} if chosen is None else {"temperature": chosen})}
@@ -90,7 +86,8 @@ class OpenAIChat(_OpenAI):
     async def _events(self, request: Request) -> AsyncGenerator[Event]:
         body = {**self.body(request), "stream": True, "stream_options": {"include_usage": True}}
         reader = ChatStream()
-        async with await _post(self.client.chat.completions, body, request) as chunks:
+        client = await self.client()
+        async with await _post(client.chat.completions, body, request) as chunks:
             async for chunk in chunks:
                 for event in reader.read(chunk):
                     yield event
@@ -122,9 +119,8 @@ class OpenAIResponses(_OpenAI):
 
     async def _events(self, request: Request) -> AsyncGenerator[Event]:
         reader = ResponsesStream()
-        async with await _post(
-            self.client.responses, {**self.body(request), "stream": True}, request
-        ) as stream:
+        client, body = await self.client(), {**self.body(request), "stream": True}
+        async with await _post(client.responses, body, request) as stream:
             async for event in stream:
                 for ours in reader.read(event):
                     yield ours

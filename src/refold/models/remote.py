@@ -7,7 +7,7 @@ import json
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
@@ -22,11 +22,15 @@ from refold.session.items import Item
 
 TIMEOUT = 600.0
 """Seconds without a byte after which a request is given up, where nobody says otherwise."""
+_BAD = (json.JSONDecodeError, UnicodeDecodeError, Malformed)
 _HTTP = ("httpx", "httpx2", "httpcore", "httpcore2")
 
 
 class Remote(ABC):
-    """A model behind an SDK client. Keys live in the client and nowhere else; errors never show them."""
+    """A model behind an SDK client. Errors and `repr` never show its key."""
+
+    sdk_error: ClassVar[str]
+    """The base of what the SDK raises, as `module.Name`: looked up late, the SDK may not be installed."""
 
     def __init__(
         self,
@@ -59,26 +63,24 @@ class Remote(ABC):
             async with closing(self._events(request)) as events:
                 async for event in events:
                     yield event
-        except (*self._errors(), *_transport_errors()) as error:
-            failure = translate(self.name, error, self._secrets)
-        except (json.JSONDecodeError, UnicodeDecodeError, Malformed) as error:
-            text = self._secrets.hide(str(error))[:200]
-            failure = Transient(f"{self.name}: a malformed piece came in the stream ({text}); try again")
+        except self._caught() as error:
+            failure = self._translated(error)
         if failure is not None:  # raised out here, so that it does not hold the SDK's error and its request
             raise failure
 
     async def aclose(self) -> None:
-        """Close the connections of the running loop."""
+        """Close the idle connections of the running loop. Good manners before a loop ends."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
 
-    @property
-    def client(self) -> Any:
-        """The SDK's client. One per event loop: connections cannot move between loops."""
+    async def client(self) -> Any:
+        """The SDK's client. One per event loop: connections cannot move between loops. Made in a thread,
+        since importing an SDK takes seconds in which the loop has better things to do."""
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
-            self._clients[loop] = self._connect()
+            made = await asyncio.to_thread(self._connect)
+            self._clients.setdefault(loop, made)
         return self._clients[loop]
 
     @abstractmethod
@@ -91,9 +93,17 @@ class Remote(ABC):
     @abstractmethod
     def _events(self, request: Request) -> AsyncGenerator[Event]: ...
 
-    @abstractmethod
-    def _errors(self) -> tuple[type[Exception], ...]:
-        """What the SDK raises."""
+    def _caught(self) -> tuple[type[Exception], ...]:
+        """What may come out of the SDK (if it is there), of the HTTP library below it, or of a bad stream."""
+        module, _, name = self.sdk_error.partition(".")
+        raised = getattr(sys.modules.get(module), name, None)
+        return (*([raised] if raised else []), *_transport_errors(), *_BAD)
+
+    def _translated(self, error: Exception) -> ModelError:
+        if not isinstance(error, _BAD):
+            return translate(self.name, error, self._secrets)
+        text = self._secrets.hide(str(error))[:200]
+        return Transient(f"{self.name}: a malformed piece came in the stream ({text}); try again")
 
 
 def shown(request: Request, dialect: str) -> list[Item]:
