@@ -59,13 +59,17 @@ def _open(folder: Path) -> dict[str, Any]:
 
 
 _LOAD = """
-import resource, sys, time, json
+import re, resource, sys, time, json
+from pathlib import Path
 from refold.stores import open_store
 began = time.perf_counter()
 loaded = open_store(sys.argv[1]).store.load(sys.argv[2])
 seconds = time.perf_counter() - began
-scale = 1 if sys.platform == "darwin" else 1024
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
+status = Path("/proc/self/status")  # what getrusage says on Linux includes the parent of this process
+if status.exists():
+    peak = int(re.search(r"VmHWM:\\s+(\\d+)", status.read_text())[1]) * 1024
+else:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(json.dumps({"seconds": round(seconds, 3), "peak_mb": round(peak / 1e6), "entries": len(loaded.entries)}))
 """
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,14 @@ class BufferedDisk(Disk):
             os.write(fd, self.held)
             self.held = b""
         return len(data)
+
+
+class SlowDisk(Disk):
+    """Not wrong, but it gives others time to come in between."""
+
+    def write(self, fd: int, data: bytes) -> int:
+        time.sleep(0.001)
+        return super().write(fd, data)
 
 
 class TrustingStore(JsonlStore):
@@ -83,7 +92,7 @@ KINDS: dict[str, Any] = {
     "jsonl": lambda place, **more: JsonlStore(place / "s.jsonl", folder=False, **more),
     "jsonl-unsynced": lambda place, **more: JsonlStore(place / "s.jsonl", folder=False, disk=UnsyncedDisk()),
     "jsonl-buffered": lambda place, **more: JsonlStore(place / "s.jsonl", folder=False, disk=BufferedDisk()),
-    "jsonl-unlocked": lambda place, **more: JsonlStore(place / "s.jsonl", folder=False, **more),
+    "jsonl-unlocked": lambda place, **more: JsonlStore(place / "s.jsonl", folder=False, disk=SlowDisk()),
     "jsonl-trusting": lambda place, **more: TrustingStore(place / "s.jsonl", folder=False, **more),
     "sqlite": lambda place, **more: SqliteStore(place / "s.db", **more),
     "sqlite-unsynced": lambda place, **more: UnsyncedSqlite(place / "s.db", **more),

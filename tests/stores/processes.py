@@ -141,9 +141,15 @@ def crowd(kind: str, folder: Path, writers: int, count: int) -> dict[str, Any]:
     real = kind.partition("-")[0]
     kit.begin(real, folder).close()
     started = time.monotonic()
-    children = [
-        forked(lambda ack, w=writer: _take_turns(kind, folder, w, count, ack)) for writer in range(writers)
-    ]
+    gate, opener = os.pipe()  # closed at both ends of it: everybody starts
+
+    def start(ack: int, writer: int) -> None:
+        os.close(opener)
+        os.read(gate, 1)
+        _take_turns(kind, folder, writer, count, ack)
+
+    children = [forked(lambda ack, w=writer: start(ack, w)) for writer in range(writers)]
+    os.close(opener)
     told = [read_lines(reading) for _, reading in children]
     for pid, _ in children:
         os.waitpid(pid, 0)

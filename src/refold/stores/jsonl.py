@@ -292,10 +292,12 @@ class JsonlStore:
         for line, ended in self._lines(fd, known):
             if len(line) > MAX_LINE:
                 found = [Row(line[: rows.RAW_LIMIT], None, f"a line longer than {MAX_LINE} bytes")]
-            elif not line and ended:
-                continue
-            else:
+            elif line.startswith(b"["):
                 found = rows.of_lines(rows.split(line), known.version)
+            elif line or not ended:
+                found = (rows.of_line(line, known.version),)
+            else:
+                continue
             if not ended and any(row.entry is None for row in found):
                 found = [Row(line, None, "the last line is incomplete: its append was interrupted")]
             known.tally.add(found)

@@ -18,8 +18,8 @@ MAX_TEXT = 256 * 1024
 MAX_TERMS = 64
 MAX_TERM = 200
 
-_BLOB = re.compile(r"[A-Za-z0-9+/=_\-]{120,}")
-_HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]|(?<=[A-Z])[A-Z](?=[a-z])")
+_BLOB = re.compile(r"(?<![A-Za-z0-9+/=_\-])[A-Za-z0-9+/=_\-]{120,}")
+_HUMP = re.compile(r"[A-Z](?:(?<=[a-z0-9][A-Z])|(?<=[A-Z][A-Z])(?=[a-z]))")
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _UNSPACED = re.compile(
     "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
@@ -50,10 +50,13 @@ def query(terms: Iterable[str]) -> str:
 
 def prepared(text: str, *, query: bool = False) -> str:
     """The text with what the tokenizer would miss written out."""
-    text = text.encode("utf-8", "replace").decode().replace("\0", " ")
+    if not text.isascii():
+        text = text.encode("utf-8", "replace").decode()
+    text = text.replace("\0", " ")
     text = _BLOB.sub(" ", text)
     humps = list(_humps(text))
-    text = _UNSPACED.sub(lambda run: f" {_grams(run.group(), single=not query)} ", text)
+    if not text.isascii():
+        text = _UNSPACED.sub(lambda run: f" {_grams(run.group(), single=not query)} ", text)
     return f"{text} {' '.join(humps)}" if humps else text
 
 
