@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from refold import errors, messages, presets
+    from refold.compaction.plan import Failed, Plan, Reason
     from refold.engine import Engine
     from refold.entries import Fold
-    from refold.compaction.plan import Failed, Plan, Reason
     from refold.loop import run
-    from refold.opening import load, open
+    from refold.opening import load, open  # noqa: A004
     from refold.registry import model
     from refold.session import Session, View
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from refold import entries as e
 from refold import presets
 from refold.compaction import breaker
 from refold.compaction.ledger import undone
+from refold.compaction.overflow import in_error
 from refold.compaction.plan import Failed, Plan, Reason
 from refold.compaction.planning import make_plan
 from refold.compaction.preset import Preset
 from refold.compaction.situation import Situation
-from refold.compaction.triggers import failed_by_overflow
+from refold.compaction.triggers import overflowed_twice
 from refold.errors import EntryNotFound, FoldError, OverflowAgain, SessionError
 from refold.messages import Assistant, content
 from refold.perform import perform
@@ -25,6 +26,10 @@ from refold.session.dialects import parse_reply
 from refold.session.view import active_folds, said_by
 from refold.summarise import ByDigest, ByModel, Summariser
 from refold.tokens import get as counter_named
+from refold.watch import Watch
+
+if TYPE_CHECKING:
+    from refold.recall import Hit
 
 
 class Engine:
@@ -48,6 +53,7 @@ class Engine:
         self.summariser = summariser or (ByModel(model, self.counter) if model else ByDigest(self.counter))
         self.auto = auto
         self.clock = clock
+        self.watches: WeakKeyDictionary[Session, Watch] = WeakKeyDictionary()
         self._projections: WeakKeyDictionary[Session, Projection] = WeakKeyDictionary()
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────
@@ -75,7 +81,7 @@ class Engine:
             projection=projection,
             counter=self.counter,
             measure=self.measure,
-            window=self.preset.window,
+            window=self.preset_for(session).window,
             now=now,
             has_model=self.summariser.uses_model,
             resting=self.summariser.uses_model and breaker.is_open(session, now),
@@ -85,7 +91,14 @@ class Engine:
     def plan(self, session: Session, *, force: bool = False, **given: Any) -> Plan | Reason:
         """What a fold would do now, or the reason why there is none. Pure; `force` ignores the trigger.
         `system`, `tools`, `incoming` and `instructions` may be given along."""
-        return make_plan(self.preset, self.situation(session, force=force, **given))
+        return make_plan(self.preset_for(session), self.situation(session, force=force, **given))
+
+    def preset_for(self, session: Session) -> Preset:
+        """The preset, for the window that a provider's refusal taught us where that is smaller."""
+        learned = [note.tokens for note in session.annotations(e.LearnedWindow)]
+        if not learned or min(learned) >= self.preset.window or self.preset.resize is None:
+            return self.preset
+        return self.preset.resize(min(learned))
 
     # ── folding ─────────────────────────────────────────────────────────────────────────────────
 
@@ -93,13 +106,21 @@ class Engine:
         self, session: Session, *, system: str | None = None, tools: Sequence[Any] = (), **given: Any
     ) -> View:
         """The view for the next model call; folds first if it must."""
-        if _overflowed_twice(session, self.preset.window):
+        watch = self.watches.get(session)
+        if watch:
+            watch.disarm()
+        if overflowed_twice(session, self.preset.window):
             raise OverflowAgain
         if self.auto:
-            await self.upkeep(session, system=system, tools=tools, **given)
-            plan = self.plan(session, system=system, tools=tools, **given)
+            given = {"system": system, "tools": tools, **given}
+            await self.upkeep(session, **given)
+            plan = self.plan(session, **given)
             if isinstance(plan, Plan):
-                await self.apply(session, plan)
+                published = watch.publish(self.preset_for(session).budget) if watch else None
+                if published is None:
+                    await self.apply(session, plan)
+            if watch:
+                watch.consider(**given)
         return self.view(session, system=system, tools=tools)
 
     async def upkeep(self, session: Session, **given: Any) -> None:
@@ -120,7 +141,34 @@ class Engine:
         """Append a reply, its usage included. Takes an SDK object, a dict or a message."""
         message, usage, model = parse_reply(raw)
         session.append(message, usage=usage, model=model)
+        if session in self.watches:
+            self.watches[session].arm()
         return message
+
+    def failed(self, session: Session, error: BaseException | str, *, model: str | None = None) -> bool:
+        """Tell the engine that a model call failed. True: the context was too long; call `prepare` again
+        and retry once. The true window is learned where the refusal names it."""
+        text = str(error) or type(error).__name__
+        found = in_error(text)
+        message = Assistant((), stop="error", error=text)
+        tokens = self.situation(session).anchored(self.counter) if found else 0
+        session.append(message, model=model)
+        if found:
+            learned = found.window or int(0.9 * tokens)
+            note = session.make(e.LearnedWindow, target=session.leaf, model=model or "", tokens=learned)
+            session.append(note)
+        return found is not None
+
+    def watch(self, session: Session, **options: Any) -> Watch:
+        """Background preparation and the cache timer: `async with engine.watch(session): …`."""
+        return Watch(self, session, **options)
+
+    def recall(self, session: Session, query: str = "", *, limit: int = 5, **conditions: Any) -> list[Hit]:
+        """What was said about something, folded or not, on any branch. Conditions: `keys`, `turns`, `since`,
+        `until`, `tool`, `file`, `budget`."""
+        from refold.recall import recall
+
+        return recall(session, query, limit=limit, **conditions)
 
     # ── unfolding ───────────────────────────────────────────────────────────────────────────────
 
@@ -190,18 +238,3 @@ def _find(session: Session, id: str) -> e.AnyEntry:
 def _must_be_fold(session: Session, id: str) -> None:
     if not isinstance(session[id], e.Fold):
         raise FoldError(f"{id!r} is not a fold")
-
-
-def _overflowed_twice(session: Session, window: int) -> bool:
-    """Did the provider refuse the context twice, with no good reply in between and no fold since?"""
-    refused = 0
-    for entry in reversed(session.path):
-        if isinstance(entry, e.Fold) and not refused:
-            return False
-        if isinstance(entry, e.MessageEntry) and isinstance(entry.message, Assistant):
-            if entry.message.stop != "error" or not failed_by_overflow(entry, window):
-                return False
-            refused += 1
-            if refused == 2:
-                return True
-    return False

@@ -22,20 +22,25 @@ async def perform(session: Session, plan: Plan, summariser: Summariser) -> e.Fol
     for proposal in plan.proposals():
         if isinstance(proposal, Reason):
             continue
-        outcome = await _attempt(session, plan, proposal, summariser)
+        outcome = await make_fold(session, plan, proposal, summariser)
+        if isinstance(outcome, e.Fold) and session.tip != plan.base:
+            text = "the conversation went on while the summary was written"
+            outcome = Failed("stale", text, proposal.rung, outcome.requests)
         if isinstance(outcome, e.Fold):
             session.append(outcome)
             return outcome
         failed = outcome
-        _record(session, plan, failed)
+        record_failure(session, plan, failed)
         if session.tip != plan.base:
             break
     return failed
 
 
-async def _attempt(
+async def make_fold(
     session: Session, plan: Plan, proposal: Proposal, summariser: Summariser
 ) -> e.Fold | Failed:
+    """The fold that a proposal becomes; appends nothing."""
+    before = plan.tokens_before  # of the view the plan was made for, whatever is said meanwhile
     try:
         answers = await ask_all(summariser, proposal.asks, timeout=proposal.timeout)
         finished = proposal.finish([answer.text for answer in answers])
@@ -44,10 +49,8 @@ async def _attempt(
     except Exception as error:
         text = proposal.failure_text or str(error) or type(error).__name__
         return Failed(failure_code(error), text, proposal.rung, len(proposal.asks))
-    if session.tip != plan.base:
-        return Failed("stale", "the conversation went on while the summary was written", proposal.rung)
     author = summariser.name if proposal.asks else "rule"
-    return _judge(session, plan, proposal, finished, answers, author)
+    return _judge(session, plan, proposal, finished, answers, author, before)
 
 
 def _judge(
@@ -57,6 +60,7 @@ def _judge(
     finished: Finished,
     answers: Sequence[Answer],
     author: str,
+    before: int,
 ) -> e.Fold | Failed:
     """The fold, if it makes the view smaller."""
     s, requests = plan.situation, sum(answer.requests for answer in answers)
@@ -72,7 +76,7 @@ def _judge(
         reason=f"{plan.reason.code}: {plan.reason.text}",
         summary=finished.summary,
         first_kept=proposal.first_kept,
-        tokens_before=plan.tokens_before,
+        tokens_before=before,
         files=finished.files,
         author=author,
         requests=requests,
@@ -82,16 +86,16 @@ def _judge(
     )
     after = s.projection.after(fold)
     tokens = s.overhead + sum(session.cached_count(key, item.message, s.counter) for key, item in after)
-    if proposal.smaller and tokens >= plan.tokens_before:
+    if proposal.smaller and tokens >= before:
         return Failed("inflated", "the view would not become smaller", proposal.rung, requests)
-    if proposal.min_gain and tokens > (1 - proposal.min_gain) * plan.tokens_before and not s.hard:
+    if proposal.min_gain and tokens > (1 - proposal.min_gain) * before and not s.hard:
         text = f"less than {proposal.min_gain:.0%} of the view would be freed"
         return Failed("no_gain", text, proposal.rung, requests)
     lost = ledger(session, s.items, [item for _, item in after], s.counter)
     return msgspec.structs.replace(fold, tokens_after=tokens, ledger=lost)
 
 
-def _record(session: Session, plan: Plan, failed: Failed) -> None:
+def record_failure(session: Session, plan: Plan, failed: Failed) -> None:
     failure = session.make(
         e.Failure,
         target=session.leaf,

@@ -45,13 +45,14 @@ def command(
     A dry run as if a fold had been asked for by hand: whether the design itself would fold now is shown,
     not obeyed.
     """
+    from refold.compaction.plan import Plan
     from refold.engine import Engine
 
     session = open_session(file)
     engine = Engine(make_preset(preset, settings, window, params, budget))
     plan = engine.plan(session, force=True, instructions=focus)
     natural = engine.plan(session, instructions=focus)
-    due = natural.reason if natural else natural
+    due = natural.reason if isinstance(natural, Plan) else natural
     if as_json:
         emit(as_dict(engine, session, plan, due))
         return
@@ -62,7 +63,7 @@ def command(
 def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Reason) -> dict[str, Any]:
     """The documented JSON of a plan; the same keys whether or not there is something to do."""
     from refold.compaction.plan import Plan
-    from refold.costs import cost_of_plan
+    from refold.compaction.money import Money, cost
 
     tokens = engine.view(session).tokens
     if not isinstance(plan, Plan):
@@ -83,7 +84,7 @@ def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Re
             "requests": 0,
             "rung": None,
             "alternatives": [],
-            "cost": {"now": 0.0, "per_turn": 0.0, "break_even_turns": None},
+            "cost": Money(),
             "files": {"read": [], "modified": [], "created": [], "deleted": []},
             "previous_summary": None,
         }
@@ -104,7 +105,7 @@ def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Re
         "requests": plan.requests if engine.summariser.uses_model else 0,
         "rung": plan.rung,
         "alternatives": plan.alternatives,
-        "cost": cost_of_plan(plan, model=engine.model.name if engine.model else None),
+        "cost": cost(plan, engine.model.name if engine.model else None),
         "files": {
             "read": plan.files.read,
             "modified": plan.files.modified,
@@ -119,7 +120,6 @@ def _print(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Rea
     from refold.compaction.plan import Plan
 
     out = console()
-    tokens = engine.view(session).tokens
     trigger = f"[yellow]due[/] ({due.text})" if due else f"not due ({due.text})"
     out.print(f"[bold]{engine.preset.name}[/], by {engine.preset.measure}: {trigger}")
     if not isinstance(plan, Plan):
@@ -141,6 +141,7 @@ def _print(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Rea
         f"files: {len(files.read)} read, {len(files.modified)} modified, "
         f"{len(files.created)} created, {len(files.deleted)} deleted"
     )
+    out.print(_money(plan))
     if plan.fold or plan.turn_prefix:
         out.print("\n[dim]begins with[/]")
     from rich.text import Text
@@ -153,6 +154,20 @@ def _print(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Rea
             out.print(
                 Text(f"  {message.role:9} {first_line(message.text or '(tool calls)', out.width - 14)}")
             )
+
+
+def _money(plan: Plan) -> str:
+    from refold.compaction.money import cost
+
+    money = cost(plan)
+    if money.now is None or money.per_turn is None:
+        return f"money: no prices known for {money.model or 'the model (none is named in the log)'}"
+    pays = (
+        "never pays back"
+        if money.break_even_turns is None
+        else f"pays after {money.break_even_turns} turn(s)"
+    )
+    return f"money ({money.model}): ${money.now:.4f} now, ${money.per_turn:.4f} saved per turn; {pays}"
 
 
 def _bar(session: Session, plan: Plan, width: int) -> Any:

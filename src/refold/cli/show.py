@@ -169,15 +169,18 @@ def _fold_type() -> Any:
 
 
 def _abridged(engine: Engine, session: Session) -> dict[str, Any]:
-    from refold.cli.looks import abridged
+    from refold.carry.abridged import compact, groups
+    from refold.compaction.carried import said
 
-    return abridged(engine, session)
+    found = groups(said(session))
+    return {"turns": found, "text": compact(found, 1_000_000, engine.counter)}
 
 
 def _trail(engine: Engine, session: Session) -> dict[str, Any]:
-    from refold.cli.looks import trail
+    from refold.compaction.carried import reading
 
-    return trail(engine, session)
+    trail = reading(session).trail.settled()
+    return {"files": trail.files(), "trail": trail, "text": trail.render(1_000_000, engine.counter)}
 
 
 def _print_view(out: Any, value: dict[str, Any], full: bool) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from refold.compaction.plan import Stage
+from refold.compaction.plan import Stage, Trigger
 from refold.session.view import Accepts, accept_all
 
 
@@ -46,6 +46,12 @@ class Preset:
     limit: int = 0
     """The view must not pass this many tokens; 0: the window."""
     max_tool_iterations: int | None = None
+    soft: Trigger | None = None
+    """When to begin preparing a fold in the background."""
+    cache_delay: Callable[[float], float | None] = lambda _: None
+    """Age of the last reply in seconds → seconds until a fold ahead of cache expiry is considered."""
+    resize: Callable[[int], Preset] | None = None
+    """The same preset for another window."""
 
     @property
     def budget(self) -> int:

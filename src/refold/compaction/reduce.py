@@ -6,9 +6,9 @@ in what replaces it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -146,6 +146,8 @@ def squeeze(reduction: Reduction, first: int, room: int, keep: frozenset[int]) -
     return over <= 0
 
 
+MANY = 200
+"""Elements of a list argument that survive squeezing."""
 MINIMUM = 120
 """Tokens below which squeezing a message is not worth it."""
 
@@ -184,10 +186,10 @@ def _squeezed_part(part: AnyPart, short: Any, key: str) -> AnyPart:
 def _short_values(value: Any, short: Any) -> Any:
     if isinstance(value, str):
         return short(value)
-    if isinstance(value, Mapping):
-        return {k: _short_values(v, short) for k, v in value.items()}
+    if isinstance(value, dict):
+        return {key: _short_values(inner, short) for key, inner in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_short_values(v, short) for v in value[:200]]
+        return [_short_values(inner, short) for inner in cast("list[Any]", value)[:MANY]]
     return value
 
 

@@ -39,6 +39,8 @@ class Situation:
     due: Due | None = None
     """Why a fold is wanted; None while that is being decided."""
     force: bool = False
+    cache_expiring: bool = False
+    """The provider's cache of this context is about to expire."""
     has_model: bool = False
     """Summaries are written by a model (otherwise by the embedded digest)."""
     resting: bool = False

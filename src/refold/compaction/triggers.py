@@ -9,6 +9,7 @@ from refold.compaction.overflow import is_overflow
 from refold.compaction.plan import Due, Reason
 from refold.compaction.situation import ROUGH, Situation
 from refold.messages import Assistant, User
+from refold.session import Session
 
 
 @dataclass(frozen=True)
@@ -83,3 +84,18 @@ class FillLevel:
         if tokens > self.usable:
             return Due("full", f"{tokens} tokens, {self.usable} are usable")
         return Reason("below_threshold", f"{tokens} tokens of {self.usable}")
+
+
+def overflowed_twice(session: Session, window: int) -> bool:
+    """Did the provider refuse the context twice, with no good reply in between and no fold since?"""
+    refused = 0
+    for entry in reversed(session.path):
+        if isinstance(entry, e.Fold) and not refused:
+            return False
+        if isinstance(entry, e.MessageEntry) and isinstance(entry.message, Assistant):
+            if entry.message.stop != "error" or not failed_by_overflow(entry, window):
+                return False
+            refused += 1
+            if refused == 2:
+                return True
+    return False

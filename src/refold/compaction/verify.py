@@ -199,7 +199,8 @@ def _without(text: str, wrong: Sequence[Claim]) -> str:
 
 def _line_without(line: str, offset: int, wrong: Sequence[Claim]) -> str:
     end = "\n" if line.endswith("\n") else ""
-    sentences, at = [], 0
+    sentences: list[str] = []
+    at = 0
     for sentence in _SENTENCE_END.split(line.rstrip("\n")):
         start = line.index(sentence, at)
         at = start + len(sentence)

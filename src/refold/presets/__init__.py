@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, Protocol, cast
 
@@ -35,7 +36,11 @@ def get(name: str = "refold", *, budget: int | None = None, **settings: Any) -> 
     chosen = parse(module.Settings, settings)
     if budget is not None:
         chosen = module.fitted(chosen, budget)
-    return module.build(chosen)
+
+    def resize(window: int) -> Preset:
+        return module.build(msgspec.structs.replace(chosen, window=window))
+
+    return replace(module.build(chosen), resize=resize)
 
 
 def settings_of(name: str) -> list[Setting]:

@@ -116,4 +116,5 @@ def build(settings: Settings) -> Preset:
         window=settings.window,
         limit=settings.usable,
         stages=(Stage(FillLevel(settings.usable) if settings.auto else Never(), ladder),),
+        soft=FillLevel(int(settings.usable * settings.soft)) if settings.auto else None,
     )

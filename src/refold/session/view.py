@@ -167,7 +167,8 @@ class Projection:
         items, keys, sums = self._items, self._keys, self._sums
 
         def count() -> int:
-            if sums is self._sums:
+            self._follow()
+            if sums is self._sums:  # nothing was built anew since
                 return self.sums(counter)[length]
             known = self.session.cached_count
             return sum(

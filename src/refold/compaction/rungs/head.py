@@ -18,11 +18,10 @@ from refold.errors import BadAnswer
 from refold.messages import user
 from refold.protocols import Request
 from refold.redact import redact
-from refold.session.invariants import batches, legal, pairs
+from refold.session.invariants import PAIRS, legal
 from refold.shrink import Limits
 
 STYLE = transcript.Style(result_limit=2_000)
-PAIRS = (batches, pairs)
 
 
 @dataclass(frozen=True)
@@ -141,15 +140,15 @@ def _legal_cut(s: Situation, index: int, slack: int) -> int:
     """A cut near `index` that keeps something. First choice is one that keeps thinking with its tool loop;
     where that would keep far too much, pairs and batches alone decide (the loop's thinking is dropped)."""
     items = s.items
-    after = next((at for at in range(index, len(items)) if legal(items, at)), None)
+    later, earlier = range(index, len(items)), range(min(index, len(items)) - 1, s.first_item, -1)
+    after = next((at for at in later if legal(items, at)), None)
     if after is not None:
         return after
-    before = next((at for at in range(min(index, len(items)) - 1, s.first_item, -1) if legal(items, at)), None)
-    if before is not None and sum(s.counter_size(i) for i in range(before, min(index, len(items)))) <= slack:
+    before = next((at for at in earlier if legal(items, at)), None)
+    if before is not None and sum(s.counter_size(i) for i in range(before, earlier.start + 1)) <= slack:
         return before
-    whole = (at for at in range(index, len(items)) if legal(items, at, PAIRS))
-    earlier = (at for at in range(min(index, len(items)) - 1, s.first_item, -1) if legal(items, at, PAIRS))
-    return next(whole, next(earlier, s.first_item))
+    whole = next((at for at in (*later, *earlier) if legal(items, at, PAIRS)), None)
+    return s.first_item if whole is None else whole
 
 
 def _to_turn_start(s: Situation, cut: int, slack: int) -> int:

@@ -12,7 +12,7 @@ from refold.compaction.prompts import prompt
 from refold.compaction.situation import Situation
 from refold.messages import system, user
 from refold.protocols import Request
-from refold.session.invariants import batches, legal, pairs
+from refold.session.invariants import PAIRS, legal
 
 STYLE = transcript.Style(
     user="[user] ",
@@ -27,8 +27,6 @@ STYLE = transcript.Style(
     arguments=False,
     separator="\n",
 )
-PAIRS = (batches, pairs)
-"""What this design promises of its cuts: calls stay with their results."""
 HEADINGS = {"zh": "[对话摘要 - 早期上下文]"}
 HEADING = "[Conversation summary: early context]"
 LANGUAGES = {

@@ -16,7 +16,7 @@ from typing import Protocol
 from refold.session.invariants import alternation, batches, empty, first_user, pairs, thinking
 from refold.session.items import Item
 
-__all__ = ["WIRE", "Rule", "alternation", "cuts", "legal", "repair", "settled", "violations"]
+__all__ = ["PAIRS", "WIRE", "Rule", "alternation", "cuts", "legal", "repair", "settled", "violations"]
 
 
 class Rule(Protocol):
@@ -28,6 +28,8 @@ class Rule(Protocol):
 
 
 WIRE: tuple[Rule, ...] = (empty, batches, pairs, thinking, first_user)
+PAIRS: tuple[Rule, ...] = (batches, pairs)
+"""The least that every design promises: calls stay with their results."""
 
 
 def legal(items: Sequence[Item], index: int, rules: Sequence[Rule] = WIRE) -> bool:
