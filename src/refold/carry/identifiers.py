@@ -59,8 +59,7 @@ def identifiers(text: str) -> Iterator[tuple[str, str]]:
     """Every identifier of `text` with its kind, in order, repeats included."""
     for run in _RUN.findall(text):
         if len(run) <= LONGEST and _SHAPED.search(run):
-            run = run.strip("./-~@+") if run[-1] in "./-~@+" or run[0] in "-@+" else run
-            yield from _parts(run)
+            yield from _parts(run.rstrip("./-~@+").lstrip("-@+"))
 
 
 def _parts(run: str) -> Iterator[tuple[str, str]]:

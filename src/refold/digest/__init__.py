@@ -47,6 +47,10 @@ class Digest:
         """The text: never more than `budget` tokens by `counter`."""
         return "\n\n".join(section.render() for section in self.sections(form))
 
+    def within(self, budget: int) -> Digest:
+        """The same conversation in another budget; what was read is not read again."""
+        return Digest(max(0, budget), self.counter, self._material)
+
     def tokens(self, form: Form = "dense") -> int:
         return self.counter.text(self.render(form))
 

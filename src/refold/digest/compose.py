@@ -9,7 +9,7 @@ from refold.carry import identifiers
 from refold.carry.importance import decides
 from refold.digest.facts import Fact, dense_text, facts
 from refold.digest.lines import fitted, lines
-from refold.digest.sections import SHARES, TITLES, Carried, Form, Name, Section, cut_lines, parse
+from refold.digest.sections import SHARES, TITLES, Carried, Form, Name, Section, cut_lines, cut_words, parse
 from refold.digest.select import best, ranked, weigh
 from refold.digest.source import Source
 from refold.digest.words import words
@@ -17,6 +17,8 @@ from refold.protocols import TokenCounter
 
 CANDIDATES = 1_500
 """At least so many facts are weighed against each other; more with a larger budget."""
+_SPARE = 24
+"""Tokens left over that are worth another look at the identifiers."""
 _ORDER: tuple[Name, ...] = tuple(TITLES)
 _HEADING = 4
 """Tokens of a title and the empty line before it, at most."""
@@ -88,6 +90,8 @@ class _Composition:
             self._decisions()
         self._identifiers(int(self.room * SHARES["identifiers"]))
         self._facts()
+        if self.room > _SPARE:
+            self._identifiers(self.room + self.count(self.texts.pop("identifiers", "")))
         return tuple(
             Section(name, self.texts[name], self.count(self.texts[name]))
             for name in _ORDER
@@ -100,22 +104,24 @@ class _Composition:
             self.room -= self.count(text) + _HEADING
 
     def _carried(self) -> None:
-        for name in ("constraints", "pins", "trail", "history"):
-            text = getattr(self.material.carried, name) or self.material.earlier.get(name, "")
+        given = self.material.carried
+        texts: dict[Name, str] = {"constraints": given.constraints, "pins": given.pins, "trail": given.trail}
+        if self.material.works:  # what the turns of a plain conversation were about is what the facts say
+            texts["history"] = given.history
+        for name, text in texts.items():
+            text = text or self.material.earlier.get(name, "")
             most = min(self.room - _HEADING, int(self.budget * SHARES[name]))
             self._add(name, cut_lines(text, most, self.count, newest=name == "history"))
 
     def _goal(self) -> None:
         most = min(self.room - _HEADING, int(self.budget * SHARES["goal"]))
         found = [fact for fact in self.material.facts[0] if fact.place.role == "user"]
-        if not found:
-            return
-        first, last = found[0].place, found[-1].place
-        wanted = [fact for fact in found if fact.place in (first, last)]
-        earlier = cut_lines(self.material.earlier.get("goal", ""), most // 2, self.count)
+        ends = [found[0].place, found[-1].place] if found else []
+        earlier = cut_words(self.material.earlier.get("goal", ""), most // 2, self.count)
         if earlier:
-            wanted = [fact for fact in wanted if fact.place == last]
-            most -= self.count(earlier)
+            ends = ends[1:]
+            most -= self.count(earlier) + 1
+        wanted = [fact for fact in found if fact.place in ends]
         chosen, text = self._chosen(wanted, most)
         self.used.update(map(id, chosen))
         self._add("goal", "\n".join(filter(None, (earlier, text))))

@@ -129,7 +129,7 @@ def _ago(number: int, unit: str, day: date) -> str:
     if unit == "month":
         return month_written(_months(day, -number))
     if unit == "year":
-        return str(day.year - number)
+        return str(_months(day, -12 * number).year)
     named = {1: unit, 2: f"two {unit}s"}.get(number, f"{number} {unit}s")
     return f"{named} before {written(day)}"
 
@@ -137,7 +137,7 @@ def _ago(number: int, unit: str, day: date) -> str:
 def _beside(side: str, what: str, day: date) -> str:
     step = {"last": -1, "past": -1, "next": 1, "coming": 1}.get(side, 0)
     if what == "year":
-        return str(day.year + step)
+        return str(_months(day, 12 * step).year)
     if what == "month":
         return month_written(_months(day, step))
     link = {-1: "before", 1: "after", 0: "of"}[step]

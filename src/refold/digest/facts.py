@@ -33,6 +33,8 @@ class Fact:
     """A sentence: as `said`, and as `text` with relative dates resolved. `prior`: how telling its form is."""
 
     place: Place
+    number: int
+    """Of the sentence in its message."""
     text: str
     said: str
     words: tuple[str, ...]
@@ -109,7 +111,7 @@ class _Reader:
             factor = self._standing(place) * (self.priors.answer if asked else 1.0)
             for number, (said, dated) in enumerate(_sentences(text, place)):
                 lead = self.priors.lead if number == 0 else 1.0
-                yield from self._fact(place, said, dated, factor * lead)
+                yield from self._fact(place, number, said, dated, factor * lead)
             asked = text.rstrip().endswith(("?", "？")) and place.role in ("user", "assistant")
 
     def _standing(self, place: Place) -> float:
@@ -119,7 +121,7 @@ class _Reader:
         role = self.priors.request if place.role == "user" else 1.0
         return role * self.priors.newest ** (place.order / self.work - 0.5)
 
-    def _fact(self, place: Place, said: str, dated: str, factor: float) -> Iterator[Fact]:
+    def _fact(self, place: Place, number: int, said: str, dated: str, factor: float) -> Iterator[Fact]:
         # Tuples in order of appearance: sums over sets of strings differ from process to process.
         found = [word for word in dict.fromkeys(words(said)) if self._tells(word)]
         if all(word in COMMON for word in found):
@@ -127,7 +129,7 @@ class _Reader:
         if dated != said:
             found = [word for word in dict.fromkeys(words(dated)) if self._tells(word)]
         prior = factor * self._prior(said, place) * (self.priors.dated if dated != said else 1.0)
-        yield Fact(place, dated, said, tuple(found), tuple(self._names(said)), prior)
+        yield Fact(place, number, dated, said, tuple(found), tuple(self._names(said)), prior)
 
     def _tells(self, word: str) -> bool:
         return word not in FUNCTION and word not in self.present

@@ -8,20 +8,19 @@ from itertools import groupby
 
 from refold.digest.dates import written
 from refold.digest.facts import Fact
-from refold.digest.places import Place
 
 KEY_SHARE = 0.04
 """Keys may take this part of a section; with less room they stand on fewer lines."""
-KEY_TOKENS = 6
+KEY_TOKENS = 8
 
 
 def lines(facts: Sequence[Fact], text: Callable[[Fact], str], joint: str, budget: int) -> str:
     """`facts` in the order of the conversation."""
-    in_order = sorted(facts, key=lambda fact: fact.place.order)
+    in_order = sorted(facts, key=lambda fact: (fact.place.order, fact.number))
     groups = [(place, list(group)) for place, group in groupby(in_order, key=lambda fact: fact.place)]
     stride = key_stride(len(groups), budget)
     rendered: list[str] = []
-    day = None
+    day, last_key = None, -stride
     for number, (place, group) in enumerate(groups):
         said = joint.join(filter(None, (text(fact) for fact in group)))
         if not said:
@@ -29,7 +28,10 @@ def lines(facts: Sequence[Fact], text: Callable[[Fact], str], joint: str, budget
         front = f"{written(place.day)} " if place.day and place.day != day else ""
         day = place.day or day
         name = f"{place.speaker}: " if place.speaker else ""
-        rendered.append(f"{front}{name}{said}{_key(place, number, stride)}")
+        # Keys of an earlier digest stay: nothing else leads back to what it stood for.
+        keyed = place.key and stride and (place.role == "earlier" or number - last_key >= stride)
+        last_key = number if keyed else last_key
+        rendered.append(f"{front}{name}{said}{f' [{place.key}]' if keyed else ''}")
     return "\n".join(rendered)
 
 
@@ -37,10 +39,6 @@ def key_stride(groups: int, budget: int) -> int:
     """A key on every so many lines."""
     affordable = int(budget * KEY_SHARE / KEY_TOKENS)
     return -(-groups // affordable) if affordable else 0
-
-
-def _key(place: Place, number: int, stride: int) -> str:
-    return f" #{place.key}" if place.key and stride and number % stride == 0 else ""
 
 
 def fitted(

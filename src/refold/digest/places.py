@@ -12,7 +12,7 @@ from refold.digest import dates
 from refold.digest.source import Source, texts
 
 _SPEAKER = re.compile(r"([^\W\d_][\w.'’-]{0,30}(?: [^\W\d_][\w.'’-]{0,30}){0,2}): (?=\S)")
-_KEYED = re.compile(r"\s#([a-z2-7]{7})$")
+_KEYED = re.compile(r"\s\[([a-z2-7]{7})\]$")
 _LEADING = re.compile(r"\d{1,2} [A-Z][a-z]{2,8} \d{4} ")
 
 ROLES = {"user": "User", "assistant": "Agent", "tool": "Tool", "bash": "User ran", "system": "System"}

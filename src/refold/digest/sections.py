@@ -93,3 +93,16 @@ def cut_lines(text: str, budget: int, count: Callable[[str], int], *, newest: bo
 
 def _some(lines: list[str], number: int, newest: bool) -> str:
     return "\n".join(lines[len(lines) - number :] if newest else lines[:number])
+
+
+def cut_words(text: str, budget: int, count: Callable[[str], int]) -> str:
+    """As many whole lines as fit from the start; where not even the first one does, its first words."""
+    if budget <= 0:
+        return ""
+    lines = cut_lines(text, budget, count)
+    if lines or not text:
+        return lines
+    words = text.split("\n", 1)[0].split(" ")[: budget + 1]
+    while words and count(" ".join(words)) > budget:
+        words = words[: len(words) * 4 // 5]
+    return " ".join(words)

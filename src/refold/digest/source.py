@@ -72,7 +72,7 @@ def without_code(text: str) -> str:
 def trouble(output: str, most: int = 4) -> str:
     """The lines of a tool's output that say something went wrong. Of the rest a digest keeps names only:
     output is bulk, and what the agent made of it stands in the agent's words."""
-    window = cut_middle(output, 6_000)
+    window = cut_middle(output, 100_000)
     lowered = window.lower()
     if len(lowered) != len(window):  # a few letters grow when lowered; then positions do not match
         window = lowered

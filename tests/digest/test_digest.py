@@ -1,0 +1,352 @@
+"""The digest as a whole: it fits, it is the same every time, and the tenth pass keeps what the first kept."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from typing import Literal
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from refold import messages as m
+from refold import tokens
+from refold.digest import Carried, Source, digest
+from refold.entries import key
+from tests.data import shared
+
+COUNTER = tokens.get("o200k")
+FORMS: tuple[Literal["readable", "dense"], ...] = ("readable", "dense")
+
+
+def sources(*messages: m.Message) -> list[Source]:
+    return [
+        Source(message=message, id=f"e{i}", key=key(f"e{i}"), turn=i) for i, message in enumerate(messages)
+    ]
+
+
+def work(number: int) -> list[Source]:
+    """A piece of work with `number` steps, each with names of its own."""
+    said: list[m.Message] = [
+        m.user("Port the billing service to Python 3.13. Never touch the migrations folder.")
+    ]
+    for i in range(number):
+        path = f"services/billing/module_{i}.py"
+        said += [
+            m.assistant(
+                f"Module {i} depends on ledger_table_{i} and must run before the nightly export.",
+                m.call(f"c{i}", "Read", path=path),
+            ),
+            m.result(
+                f"c{i}", f"def handler_{i}(): ...\nerror: ledger_table_{i} is locked\n" + "filler line\n" * 40
+            ),
+            m.assistant(f"We decided to use advisory lock {5000 + i} instead of the table lock in step {i}."),
+        ]
+    return sources(*said, m.user("Now write the release notes."))
+
+
+# ── the budget ──────────────────────────────────────────────────────────────────────────────────
+
+_BITS = ["We met Anna in Oslo.", "不要删除数据库！", "src/app/main.py", "fooBar", "snake_case_name", "123456", "?!", "\n",
+         "[image: a dog]", "yesterday", "User: x:", "\n## Facts\n"]  # fmt: skip
+_TEXT = st.text(max_size=400) | st.lists(st.sampled_from(_BITS), max_size=60).map(" ".join)
+_MESSAGE = st.one_of(
+    _TEXT.map(m.user),
+    _TEXT.map(m.assistant),
+    st.tuples(_TEXT, _TEXT).map(lambda pair: m.assistant(pair[0], m.call("c", "Bash", command=pair[1]))),
+    _TEXT.map(lambda text: m.result("c", text)),
+    _TEXT.map(m.system),
+    _TEXT.map(lambda text: m.Bash(command="ls", output=text, exit_code=1)),
+)
+
+
+@settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    said=st.lists(_MESSAGE, max_size=25),
+    budget=st.integers(-5, 900),
+    previous=_TEXT,
+    constraints=_TEXT,
+    trail=_TEXT,
+    form=st.sampled_from(FORMS),
+    kept=st.integers(0, 5),
+)
+def test_budget_is_never_passed(
+    said: list[m.Message],
+    budget: int,
+    previous: str,
+    constraints: str,
+    trail: str,
+    form: Literal["readable", "dense"],
+    kept: int,
+) -> None:
+    every = sources(*said)
+    carried = Carried(constraints=constraints, trail=trail, history=trail, pins=constraints)
+    made = digest(
+        every[kept:], budget=budget, counter=COUNTER, previous=previous, carried=carried, kept=every[:kept]
+    )
+    assert COUNTER.text(made.render(form)) <= max(0, budget)
+    assert made.within(budget // 2).tokens(form) <= max(0, budget // 2)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_budget_is_used(form: Literal["readable", "dense"]) -> None:
+    for budget in (500, 1_000, 2_000):
+        assert digest(work(80), budget=budget, counter=COUNTER).tokens(form) >= 0.9 * budget
+
+
+def test_estimating_counters_hold_too() -> None:
+    for name in ("bytes4", "chars"):
+        counter = tokens.get(name)
+        assert counter.text(digest(work(30), budget=700, counter=counter).render()) <= 700
+
+
+# ── what is in it ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_sections_of_a_piece_of_work() -> None:
+    carried = Carried(
+        constraints="- Never touch the migrations folder.", trail="modified: a.py", history="[abcdefg] port"
+    )
+    made = digest(work(12), budget=1_200, counter=COUNTER, carried=carried)
+    names = [section.name for section in made.sections()]
+    assert names == ["goal", "constraints", "decisions", "trail", "history", "facts", "identifiers"]
+    assert "Port billing service Python 3.13" in made.section("goal")
+    assert "release notes" in made.section("goal")
+    assert "advisory lock" in made.section("decisions")
+    assert made.section("constraints") == "- Never touch the migrations folder."
+    assert "services/billing/module_3.py" in made.render()
+
+
+def test_readable_facts_are_whole_sentences() -> None:
+    made = digest(work(10), budget=800, counter=COUNTER)
+    assert "Module 9 depends on ledger_table_9 and must run before the nightly export." in made.section(
+        "facts", "readable"
+    )
+
+
+def test_dialogue_keeps_speakers_and_dates_and_drops_greetings() -> None:
+    said = sources(
+        m.user("[1:56 pm on 8 May, 2023]\nAnna: Hey Ben! How are you?"),
+        m.assistant("Ben: Hi Anna! I moved to Lisbon last month. Wow!"),
+        m.user("Anna: Thanks, Ben! I adopted a greyhound named Pixel yesterday."),
+        m.assistant("Ben: That's so cool!"),
+        m.user("[9:00 am on 2 June, 2023]\nAnna: Hello! Pixel won a race."),
+        m.assistant("Ben: Great! My sister Clara visits tomorrow."),
+        m.user("Anna: Nice!"),
+        m.assistant("Ben: Yes!"),
+    )
+    text = digest(said, budget=300, counter=COUNTER).section("facts")
+    assert [line.partition(" [")[0] for line in text.split("\n")] == [
+        "8 May 2023 Ben: moved Lisbon April 2023",
+        "Anna: adopted greyhound named Pixel 7 May 2023",
+        "2 June 2023 Anna: Pixel won race",
+        "Ben: sister Clara visits 3 June 2023",
+    ]
+    assert "Hey" not in text and "cool" not in text
+
+
+def test_chinese_sentences_are_cut_and_chosen() -> None:
+    said = sources(
+        m.user("你好！请把支付服务迁移到新的数据库。不要修改旧的迁移脚本！"),
+        m.assistant("好的。我发现订单表在柏林机房，密码轮换每三十天一次。嗯。"),
+        m.user("谢谢！下周上线。"),
+    )
+    text = digest(said, budget=400, counter=COUNTER).render("readable")
+    assert "请把支付服务迁移到新的数据库。" in text
+    assert "我发现订单表在柏林机房，密码轮换每三十天一次。" in text
+    assert "不要修改旧的迁移脚本！" in text
+
+
+def test_time_of_a_source_dates_its_words() -> None:
+    said = [Source(message=m.user("I shipped the parser yesterday."), id="e0", time=1683504000.0)]
+    assert "7 May 2023" in digest(said, budget=100, counter=COUNTER).render()
+
+
+def test_what_stays_in_the_view_is_not_repeated_in_the_index() -> None:
+    every = work(6)
+    made = digest(
+        every, budget=600, counter=COUNTER, kept=sources(m.user("see services/billing/module_2.py now"))
+    )
+    assert "services/billing/module_1.py" in made.section("identifiers")
+    assert "services/billing/module_2.py" not in made.section("identifiers")
+
+
+def test_tool_output_gives_errors_not_bulk() -> None:
+    said = sources(
+        m.user("Build it."),
+        m.assistant("", m.call("c", "Bash", command="make")),
+        m.result("c", "compiling widgets\n" * 500 + "fatal error: gadget.h not found\n" + "linking\n" * 500),
+    )
+    text = digest(said, budget=300, counter=COUNTER).render()
+    assert "gadget.h not found" in text
+    assert "compiling widgets" not in text
+
+
+# ── the same every time ─────────────────────────────────────────────────────────────────────────
+
+_SCRIPT = """
+from tests.digest.test_digest import work, COUNTER, digest
+print(digest(work(60), budget=1500, counter=COUNTER).render())
+"""
+
+
+def test_same_bytes_whatever_the_hash_seed() -> None:
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", _SCRIPT],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(outputs) == 1 and outputs.pop()
+
+
+# ── passes ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def passes(number: int, budget: int) -> str:
+    """Digest chunk after chunk, each pass seeing only the new messages and the digest before."""
+    text = ""
+    for i in range(number):
+        chunk: list[m.Message] = [
+            m.user(f"Next: review chapter {i}."),
+            m.assistant(
+                f"Chapter {i} cites professor Halvorsen{i} from Bergen.",
+                m.call(f"c{i}", "Read", path=f"book/chapter_{i}.tex"),
+            ),
+            m.result(f"c{i}", "ok"),
+            m.assistant("Nothing special to say about this one."),
+        ]
+        if i == 0:
+            chunk.insert(0, m.user("Edit the Svalbard anthology for print by 14 March 2031."))
+        text = digest(sources(*chunk), budget=budget, counter=COUNTER, previous=text).render()
+    return text
+
+
+@pytest.mark.parametrize("number", [2, 3, 10])
+def test_R4_later_passes_keep_the_goal_facts_and_names(number: int) -> None:
+    text = passes(number, 900)
+    assert "Svalbard anthology" in text and "14 March 2031" in text
+    for i in range(number):
+        assert f"Halvorsen{i}" in text
+        assert f"book/chapter_{i}.tex" in text
+
+
+def test_ten_passes_in_too_little_room_degrade_but_fit() -> None:
+    text = passes(10, 150)
+    assert 0 < COUNTER.text(text) <= 150
+    assert "Svalbard" in text
+
+
+def test_recall_keys_survive_a_pass() -> None:
+    first = digest(work(40), budget=1_500, counter=COUNTER).render()
+    keys = {line[-8:-1] for line in first.split("\n") if line.endswith("]")}
+    second = digest(sources(m.user("And now?")), budget=1_500, counter=COUNTER, previous=first).render()
+    assert keys and len(keys & {line[-8:-1] for line in second.split("\n")}) >= len(keys) // 2
+
+
+def test_previous_text_whose_sources_are_given_is_not_said_twice() -> None:
+    every = work(8)
+    first = digest(every, budget=1_500, counter=COUNTER).render()
+    again = digest(every, budget=1_500, counter=COUNTER, previous=first).render()
+    assert again.count("ledger_table_3 and must run") + again.count("ledger_table_3 must run") <= 1
+
+
+def test_any_summary_can_be_previous() -> None:
+    previous = (
+        "# Summary\n\nThe user wants the Oslo report.\n- **Deadline**: 3 May\n- Owner: Ingrid Vestergaard"
+    )
+    text = digest(
+        sources(m.user("Continue with the appendix.")), budget=200, counter=COUNTER, previous=previous
+    ).render()
+    assert "Oslo report" in text and "Ingrid Vestergaard" in text
+
+
+# ── hostile texts and size ──────────────────────────────────────────────────────────────────────
+
+HOSTILE = {
+    "no space": "a" * 1_000_000,
+    "digits": "1" * 1_000_000,
+    "slashes": "/a" * 500_000,
+    "dots": "a." * 500_000,
+    "quotes": '"' * 500_000 + "A" * 500_000,
+    "brackets": "[" * 500_000 + "image: " * 1000,
+    "spaces": " " * 1_000_000,
+    "line ends": "\n" * 1_000_000,
+    "ago": "a couple of " * 80_000,
+    "last": "this past " * 100_000,
+    "names": "A. " * 300_000,
+    "colons": "a b c: " * 150_000,
+    "camel": "aB" * 500_000,
+    "chinese": "不要" * 300_000,
+    "fences": "```" * 300_000,
+    "json": '{"a":' * 150_000,
+    "surrogates": "\ud800" * 10_000,
+    "nul": "\x00error " * 100_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_texts_are_bounded(name: str) -> None:
+    text = HOSTILE[name]
+    said = sources(
+        m.user(text),
+        m.assistant(text, m.call("c", "Bash", command=text)),
+        m.result("c", text),
+        m.user("[1:56 pm on 8 May, 2023]\n" + text),
+    )
+    start = time.process_time()
+    made = digest(said, budget=500, counter=tokens.get("bytes4"), previous=text[:100_000])
+    assert tokens.get("bytes4").text(made.render()) <= 500
+    assert time.process_time() - start < 5
+
+
+def test_deep_arguments_do_not_recurse_without_end() -> None:
+    deep: object = "src/deep/inside.py"
+    for _ in range(5_000):
+        deep = [deep]
+    said = sources(m.assistant("Look.", m.call("c", "Tool", {"x": deep, "path": "src/shallow/top.py"})))
+    assert "src/shallow/top.py" in digest(said, budget=200, counter=COUNTER).render()
+
+
+@pytest.mark.slow
+def test_ten_thousand_messages() -> None:
+    start = time.process_time()
+    sum(range(20_000_000))
+    yardstick = time.process_time() - start
+    prose = "The parser of release {} keeps a table of {} widgets for customer {}. "
+    said = [
+        message
+        for i in range(2_500)
+        for message in (
+            m.user(f"Please look at widget_{i}. " + prose.format(i, i * 7, i % 97) * 8),
+            m.assistant(f"Looking at part {i}.", m.call(f"c{i}", "Read", path=f"src/part_{i}/file.py")),
+            m.result(f"c{i}", f"value_{i} = compute_{i}(other_{i})\nplain output of the tool\n" * 95),
+            m.assistant(prose.format(i, i, i) * 12),
+        )
+    ]
+    every = sources(*said)
+    start = time.process_time()
+    assert digest(every, budget=8_000, counter=COUNTER).tokens() <= 8_000
+    # 2 s where the yardstick takes 0.3 s.
+    assert time.process_time() - start < 8 * yardstick
+
+
+# ── retention on real conversations ─────────────────────────────────────────────────────────────
+
+
+@pytest.mark.slow
+def test_retention_on_real_dialogues() -> None:
+    path = shared("locomo/locomo10.first5.json")
+    from benchmarks import retention
+
+    assert json.loads(path.read_text(encoding="utf-8"))
+    spoken = retention.dialogues()[:2]
+    for view, floor in ((retention.dense, 53.0), (retention.readable, 48.0), (retention.tail, 25.0)):
+        rows = [row[0] for dialogue in spoken for row in retention.ask(view(dialogue, 2_000), dialogue)]
+        assert 100 * sum(rows) / len(rows) >= floor
