@@ -111,6 +111,7 @@ class _Sources:
 
     def __init__(self, notes: Sequence[Note]) -> None:
         self.notes = notes
+        self.exact = frozenset(notes)
         self.words = [frozenset(words.terms(each.text)) for each in notes]
         self.having: dict[str, list[int]] = {}
         for at, found in enumerate(self.words):
@@ -121,7 +122,10 @@ class _Sources:
         """The line as a note with the provenance of what it was made from; None if it was made up. Where
         any of its sources is a quotation it is one too: compression does not turn what was read into what
         was asked."""
-        told = " ".join(defuse(parse(line)[0].text).split()).strip("“”")
+        read = parse(line)[0]
+        if read in self.exact:
+            return read
+        told = " ".join(defuse(read.text).split()).strip("“”")
         said = frozenset(words.terms(told))
         near = self._near(said)
         covered = said & frozenset[str]().union(*(self.words[at] for at in near))
