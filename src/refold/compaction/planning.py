@@ -35,9 +35,11 @@ def climb(preset: Preset, s: Situation, stage: Stage, due: Due) -> Plan | Reason
     reason = Reason("nothing_to_fold", "no rung has anything to fold")
     for number, rung in enumerate(stage.rungs):
         found = rung.propose(s)
-        found = found if isinstance(found, Reason) else refused(s, found) or found
         if isinstance(found, Proposal):
-            return _plan(preset, s, due, found, stage.rungs[number + 1 :])
+            against = refused(s, found)
+            if against is None:
+                return _plan(preset, s, due, found, stage.rungs[number + 1 :])
+            found = against
         reason = found
     return reason
 

@@ -1,0 +1,280 @@
+"""The engine: failures change nothing, plans go stale, the breaker rests, undone stretches are left alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from refold import Engine, Session, presets
+from refold import entries as e
+from refold import messages as m
+from refold.compaction.breaker import FAILURES, REST
+from refold.compaction.plan import Failed, Plan, Reason
+from refold.errors import EntryNotFound, FoldError, ModelError, Overflow, SessionError, StalePlan, Transient
+from refold.loop import run
+from refold.models.retry import NEVER
+from refold.models.scripted import Scripted, cut, fail, say, stall
+from refold.summarise import ByModel
+from refold.tokens import get as counter
+
+
+def talk(turns: int = 12, size: int = 3000) -> Session:
+    session = Session()
+    for number in range(turns):
+        session.append(m.user(f"question {number}: " + "what about it? " * (size // 15)))
+        session.append(m.assistant("", m.call(f"c{number}", "read", path=f"src/file{number}.py")))
+        session.append(m.result(f"c{number}", f"content of file {number}\n" + "line of code\n" * (size // 13)))
+        session.append(m.assistant(f"answer {number}: " + "it is so. " * (size // 10)))
+    return session
+
+
+def make(name: str, model: Any, **options: Any) -> Engine:
+    preset = {
+        "pi": lambda: presets.get("pi", keep_recent_tokens=3_000, reserve_tokens=2_000, window=20_000),
+        "window": lambda: presets.get("window"),
+        "refold": lambda: presets.get("refold", window=20_000),
+    }[name]()
+    summariser = ByModel(model, counter(), retries=NEVER)
+    return Engine(preset, model=model, summariser=summariser, **options)
+
+
+def wire(engine: Engine, session: Session) -> str:
+    return json.dumps(engine.view(session).to_openai())
+
+
+BAD: dict[str, Callable[[], Any]] = {
+    "error": lambda: fail(ModelError("the model is gone")),
+    "transient": lambda: fail(Transient("overloaded")),
+    "overflow": lambda: fail(Overflow("prompt is too long", window=100)),
+    "unexpected": lambda: fail(ValueError("a bug in somebody's model")),
+    "empty": lambda: "",
+    "blank": lambda: " \n\t ",
+    "null": lambda: "null",
+    "refusal": lambda: say("", stop="refusal"),
+    "refusal in words": lambda: "I'm sorry, but I can't help with that.",
+    "cut by length": lambda: say("## Goal\nhalf a", stop="length"),
+    "stream cut off": lambda: cut("## Goal\nhalf a"),
+    "tool call": lambda: say(m.call("t1", "read", path="x")),
+    "text and tool call": lambda: say("Let me look.", m.call("t1", "read", path="x")),
+    "analysis only": lambda: "<analysis>I should think about this</analysis>",
+    "inflated": lambda: "word " * 60_000,
+}
+
+
+@pytest.mark.parametrize("name", ["pi", "window"])
+@pytest.mark.parametrize("bad", BAD)
+def test_R3_a_bad_answer_is_failed_the_path_is_as_before_and_the_next_turn_works(name: str, bad: str) -> None:
+    if (name, bad) == ("window", "inflated"):
+        return  # C6: this design cuts a long summary to its limit instead
+    session = talk()
+    engine = make(name, Scripted(then=lambda _: BAD[bad]()))
+    plan = engine.plan(session, force=True)
+    assert isinstance(plan, Plan)
+    path, before, log = [x.id for x in session.path], wire(engine, session), len(session)
+    outcome = run(engine.apply(session, plan))
+    assert isinstance(outcome, Failed), outcome
+    assert not outcome
+    assert outcome.text
+    assert [x.id for x in session.path] == path
+    assert wire(engine, session) == before
+    assert len(session) == log + len(session.annotations(e.Failure))
+    session.append(m.user("and on we go"))
+    good = make(name, Scripted(then="## Goal\nA short and good summary."))
+    again = good.plan(session, force=True)
+    assert isinstance(again, Plan)
+    assert isinstance(run(good.apply(session, again)), e.Fold)
+
+
+@pytest.mark.parametrize("name", ["pi", "window"])
+def test_R3_a_time_out_changes_nothing(name: str) -> None:
+    session = talk()
+    engine = make(name, Scripted(then=stall("## Goal")))
+    plan = engine.plan(session, force=True)
+    assert isinstance(plan, Plan)
+    limited = Plan(**{**vars(plan), "proposal": _with(plan, timeout=0.05), "remaining": ()})
+    outcome = run(engine.apply(session, limited))
+    assert isinstance(outcome, Failed)
+    assert outcome.code == "timeout"
+
+
+def _with(plan: Plan, **changes: Any) -> Any:
+    from dataclasses import replace
+
+    return replace(plan.proposal, **changes)
+
+
+@pytest.mark.parametrize("after", [0.0, 0.01, 0.05])
+def test_R3_an_abort_at_any_moment_leaves_the_log_untouched(after: float) -> None:
+    session = talk()
+    model = Scripted(then=say("## Goal\na summary that is streamed slowly", delay=0.02, pace=0.02))
+    engine = make("pi", model)
+    plan = engine.plan(session, force=True)
+    assert isinstance(plan, Plan)
+    before = [x.id for x in session.entries]
+
+    async def abort() -> None:
+        task = asyncio.ensure_future(engine.apply(session, plan))
+        await asyncio.sleep(after)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(abort())
+    assert [x.id for x in session.entries] == before
+    assert model.open == 0
+
+
+def test_apply_refuses_a_stale_plan() -> None:
+    session = talk()
+    engine = make("pi", Scripted())
+    plan = engine.plan(session, force=True)
+    assert isinstance(plan, Plan)
+    session.append(m.user("something new"))
+    with pytest.raises(StalePlan):
+        run(engine.apply(session, plan))
+
+
+def test_annotations_do_not_make_a_plan_stale() -> None:
+    session = talk()
+    engine = make("pi", Scripted(then="## Goal\nshort"))
+    plan = engine.plan(session, force=True)
+    assert isinstance(plan, Plan)
+    session.label(session.path[0].id, "start")
+    assert isinstance(run(engine.apply(session, plan)), e.Fold)
+
+
+def test_a_message_that_arrives_while_the_summary_is_written_is_never_lost() -> None:
+    session = talk()
+    engine = make("pi", Scripted(then=lambda _: say("## Goal\nshort", delay=0.05)))
+    plan = engine.plan(session, force=True)
+    assert isinstance(plan, Plan)
+
+    async def interrupt() -> Any:
+        task = asyncio.ensure_future(engine.apply(session, plan))
+        await asyncio.sleep(0.01)
+        session.append(m.user("wait, one more thing"))
+        return await task
+
+    outcome = run(interrupt())
+    assert isinstance(outcome, Failed)
+    assert outcome.code == "stale"
+    assert "one more thing" in session.path[-1].message.text  # type: ignore[union-attr]
+
+
+def test_R3_three_failures_open_the_breaker_until_time_passes_or_somebody_asks() -> None:
+    now = [1000.0]
+    session = Session(clock=lambda: now[0])
+    for entry in talk(20).path:
+        session.append(entry.message)  # type: ignore[union-attr]
+    works: list[bool] = []
+    model = Scripted(then=lambda _: "## Goal\nshort" if works else "")
+    engine = make("pi", model, clock=lambda: now[0])
+    for _ in range(FAILURES):
+        run(engine.prepare(session))
+    assert len(session.annotations(e.Failure)) == FAILURES
+    asked = len(model.requests)
+    run(engine.prepare(session))
+    assert len(model.requests) == asked
+    reason = engine.plan(session)
+    assert isinstance(reason, Reason)
+    assert reason.code == "breaker"
+    assert engine.plan(session, force=True)
+    now[0] += REST
+    works.append(True)
+    run(engine.prepare(session))
+    assert len(session.annotations(e.Fold)) == 1
+
+
+def test_after_an_undo_the_stretch_is_left_alone_until_the_hard_limit() -> None:
+    session = talk(10)
+    engine = Engine(presets.get("pi", keep_recent_tokens=3_000, reserve_tokens=50_000, window=60_000))
+    run(engine.prepare(session))
+    [fold] = session.annotations(e.Fold)
+    engine.undo(session)
+    session.append(m.user("thanks"))
+    session.append(m.assistant("welcome"))
+    reason = engine.plan(session)
+    assert isinstance(reason, Reason)
+    assert reason.code == "undone"
+    for entry in talk(25).path:
+        session.append(entry.message)  # type: ignore[union-attr]
+    assert engine.view(session).tokens > 60_000
+    assert engine.plan(session)
+    assert fold.id in session
+
+
+def test_undo_redo_pin_say_what_is_wrong() -> None:
+    session, engine = talk(2), Engine("pi")
+    with pytest.raises(FoldError, match="no fold"):
+        engine.undo(session)
+    with pytest.raises(FoldError, match="not a fold"):
+        engine.undo(session, session.path[0].id)
+    with pytest.raises(EntryNotFound):
+        engine.redo(session, "missing")
+    with pytest.raises(EntryNotFound):
+        engine.pin(session, "missing")
+    with pytest.raises(SessionError, match="not pinned"):
+        engine.unpin(session, session.path[0].id)
+
+
+def test_pinning_a_folded_entry_shows_it_again_at_the_end() -> None:
+    session = talk(12)
+    engine = make("pi", Scripted(then="## Goal\nshort"))
+    run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
+    first = session.path[0]
+    engine.pin(session, e.key(first.id))
+    view = engine.view(session)
+    assert "question 0" in view.items[-1].message.text
+    assert session.pins == (first.id,)
+
+
+def test_observe_takes_sdk_objects_dicts_and_messages() -> None:
+    session, engine = Session(), Engine("pi")
+    session.append(m.user("hi"))
+    completion = {
+        "id": "x",
+        "object": "chat.completion",
+        "model": "gpt-x",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "hello"}}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+    }
+    reply = engine.observe(session, completion)
+    assert reply.text == "hello"
+    entry = session.path[-1]
+    assert isinstance(entry, e.MessageEntry)
+    assert entry.usage == m.Usage(input=10, output=5)
+    assert engine.observe(session, m.assistant("again")).text == "again"
+
+
+def test_R13_a_refusal_teaches_the_window() -> None:
+    session = talk(4)
+    engine = Engine(presets.get("pi", window=200_000))
+    assert not engine.failed(session, "429 rate limit exceeded, slow down")
+    assert engine.failed(session, "prompt is too long: 213462 tokens > 150000 maximum", model="anthropic:x")
+    assert session.annotations(e.LearnedWindow)[-1].tokens == 150_000
+    assert engine.preset_for(session).window == 150_000
+    assert Engine(presets.get("pi", window=100_000)).preset_for(session).window == 100_000
+
+
+def test_R14_auto_off_folds_nothing_by_itself() -> None:
+    session = talk(20)
+    engine = make("pi", Scripted(), auto=False)
+    run(engine.prepare(session))
+    assert not session.annotations(e.Fold)
+
+
+def test_same_input_same_bytes() -> None:
+    def once() -> str:
+        ids = iter(range(10_000))
+        session = Session(clock=lambda: 0.0, new_id=lambda: f"id{next(ids)}")
+        for entry in talk().path:
+            session.append(entry.message)  # type: ignore[union-attr]
+        engine = Engine(presets.get("pi", keep_recent_tokens=3_000, window=20_000, reserve_tokens=2_000))
+        run(engine.prepare(session))
+        return wire(engine, session) + repr(session.annotations(e.Fold))
+
+    assert once() == once()
