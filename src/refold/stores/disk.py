@@ -158,7 +158,7 @@ def locked(fd: int, path: Path, *, shared: bool, timeout: float) -> Generator[No
         if time.monotonic() > deadline:
             raise StorageError(f"{path} is locked by another process since {timeout:g} s: try again later")
         time.sleep(pause)
-        pause = min(pause * 1.5, 0.01)
+        pause = min(pause * 1.5, 0.003)
     try:
         yield
     finally:
