@@ -1,0 +1,279 @@
+"""M4: what recall finds. Dialogue evidence, what agents need again, and time per query.
+
+`python -m benchmarks.recall [--quick]`; `run()` gives the same as a value that can be written as JSON. Dialogue
+figures are means over questions; the five conversations of the collection were used to choose the weights, so
+the row `ours, held out` is the honest one: each conversation is judged with weights chosen on the other four.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from benchmarks.retention import DATA, Prefix, prefixes, tail_only
+from refold import messages as m
+from refold.recall import Index, LogIndex, rank, search
+
+DEPTHS = (5, 20, 100)
+SIZES = (1_000, 10_000, 100_000)
+Find = Callable[[str], list[int]]
+"""Question → positions of turns, best first."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    question: str
+    category: int
+    evidence: frozenset[int]
+
+
+class Conversation(msgspec.Struct, frozen=True):
+    name: str
+    turns: list[str]
+    asked: list[Asked]
+
+
+def conversations() -> list[Conversation]:
+    """Turns as M1 feeds them; questions of categories 1–4 whose evidence exists."""
+    found: list[Conversation] = []
+    for path in sorted((DATA / "locomo").glob("*.json")):
+        found.extend(_conversation(raw) for raw in json.loads(path.read_text(encoding="utf-8")))
+    return found
+
+
+def _conversation(raw: dict[str, Any]) -> Conversation:
+    turns: dict[str, str] = {}
+    said = raw["conversation"]
+    number = 1
+    while f"session_{number}" in said:
+        for place, turn in enumerate(said[f"session_{number}"]):
+            text = f"{turn['speaker']}: {turn['text']}"
+            if turn.get("blip_caption"):
+                text += f" [image: {turn['blip_caption']}]"
+            turns[turn["dia_id"]] = f"[{said[f'session_{number}_date_time']}]\n{text}" if place == 0 else text
+        number += 1
+    position = {id: at for at, id in enumerate(turns)}
+    return Conversation(raw.get("sample_id", "?"), list(turns.values()), list(_asked(raw["qa"], position)))
+
+
+def _asked(rows: Iterable[dict[str, Any]], position: dict[str, int]) -> Iterator[Asked]:
+    for row in rows:
+        named = {id for cell in row["evidence"] for id in re.findall(r"D\d+:\d+", cell)}
+        evidence = frozenset(position[id] for id in named if id in position)
+        if row["category"] in (1, 2, 3, 4) and evidence:
+            yield Asked(row["question"], row["category"], evidence)
+
+
+# ── who is measured ─────────────────────────────────────────────────────────────────────────────
+
+
+def indexed(turns: Sequence[str]) -> Index:
+    index = Index()
+    for at, text in enumerate(turns):
+        index.add(str(at), m.assistant(text) if at % 2 else m.user(text), at // 2 + 1)
+    return index
+
+
+def ours(turns: Sequence[str], weights: rank.Weights | None = None) -> Find:
+    index = indexed(turns)
+    return lambda question: [
+        i for i, _ in rank.rank(index, rank.read(index, question, weights), limit=DEPTHS[-1])
+    ]
+
+
+def own_words(turns: Sequence[str]) -> Find:
+    """Our terms under plain BM25: what neighbours, speakers, questions and dates add is the difference."""
+    plain = rank.Weights(
+        before=(), after=(), answer=0, spread=1e9, speaker=0, name=1, asking=0, asks=0, time=0, stretch=0, date=0, size=0
+    )  # fmt: skip
+    return ours(turns, plain)
+
+
+def fts5(turns: Sequence[str]) -> Find:
+    """SQLite's full-text search: porter stems, BM25, any of the words."""
+    import apsw
+
+    database = apsw.Connection(":memory:")
+    database.execute("CREATE VIRTUAL TABLE turns USING fts5(text, tokenize='porter unicode61')")
+    database.executemany("INSERT INTO turns(rowid, text) VALUES (?, ?)", enumerate(turns))
+
+    def find(question: str) -> list[int]:
+        words = " OR ".join(f'"{word}"' for word in re.findall(r"\w+", question))
+        rows = database.execute(
+            "SELECT rowid FROM turns WHERE turns MATCH ? ORDER BY bm25(turns) LIMIT 100", (words,)
+        )
+        return [row[0] for row in rows]
+
+    return find
+
+
+def by_chance(turns: Sequence[str]) -> Find:
+    order = list(range(len(turns)))
+    return lambda question: random.Random(question).sample(order, min(100, len(order)))
+
+
+# ── dialogue ────────────────────────────────────────────────────────────────────────────────────
+
+
+def shares(found: Sequence[int], evidence: frozenset[int]) -> tuple[float, ...]:
+    return tuple(len(evidence.intersection(found[:depth])) / len(evidence) for depth in DEPTHS)
+
+
+def judged(
+    every: Sequence[Conversation], make: Callable[[Sequence[str]], Find]
+) -> list[list[tuple[float, ...]]]:
+    """Per conversation, per question: the shares of evidence at each depth."""
+    result: list[list[tuple[float, ...]]] = []
+    for each in every:
+        find = make(each.turns)
+        result.append([shares(find(asked.question), asked.evidence) for asked in each.asked])
+    return result
+
+
+def _row(results: Iterable[Sequence[tuple[float, ...]]]) -> dict[str, float]:
+    every = [row for rows in results for row in rows]
+    return {
+        f"@{d}": round(100 * sum(row[n] for row in every) / max(1, len(every)), 1)
+        for n, d in enumerate(DEPTHS)
+    }
+
+
+def variations() -> list[rank.Weights]:
+    """Weights around the shipped ones: what a choice on four conversations chooses among."""
+    ours, found = rank.DIALOGUE, [rank.DIALOGUE]
+    for name in (
+        "saturation",
+        "length",
+        "answer",
+        "spread",
+        "speaker",
+        "asking",
+        "time",
+        "stretch",
+        "date",
+        "name",
+    ):
+        found += [
+            msgspec.structs.replace(ours, **{name: getattr(ours, name) * factor})
+            for factor in (0.5, 0.75, 1.5)
+        ]
+    for factor in (0.5, 0.75, 1.5):
+        shares = {
+            side: tuple(factor * share for share in getattr(ours, side)) for side in ("before", "after")
+        }
+        found.append(msgspec.structs.replace(ours, **shares))
+    return found
+
+
+def held_out(every: Sequence[Conversation], candidates: Sequence[rank.Weights]) -> dict[str, float]:
+    """Each conversation with the candidate that is best on all the others."""
+    results = [judged(every, lambda turns, w=weights: ours(turns, w)) for weights in candidates]
+
+    def worth(result: list[list[tuple[float, ...]]], without: int) -> float:
+        rows = [row for at, conversation in enumerate(result) if at != without for row in conversation]
+        return sum(row[0] + row[1] for row in rows)
+
+    return _row(max(results, key=lambda r: worth(r, at))[at] for at in range(len(every)))
+
+
+def dialogue(*, quick: bool = False) -> dict[str, Any]:
+    every = conversations()
+    mine = judged(every, ours)
+    table = {"chance": _row(judged(every, by_chance)), "FTS5 porter BM25": _row(judged(every, fts5))}
+    table |= {"ours, own words only": _row(judged(every, own_words)), "ours": _row(mine)}
+    if not quick:
+        table["ours, held out"] = held_out(every, variations())
+    by_category: defaultdict[int, list[tuple[float, ...]]] = defaultdict(list)
+    for each, rows in zip(every, mine, strict=True):
+        for asked, row in zip(each.asked, rows, strict=True):
+            by_category[asked.category].append(row)
+    return {
+        "questions": sum(len(each.asked) for each in every),
+        "table": table,
+        "ours by conversation": {each.name: _row([rows]) for each, rows in zip(every, mine, strict=True)},
+        "ours by category": {str(kind): _row([rows]) for kind, rows in sorted(by_category.items())},
+    }
+
+
+# ── agents ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def agents(*, quick: bool = False) -> dict[str, Any]:
+    """Probes of M2 that are not in the newest 20 %: does an entry that holds it come back in the top 5?
+    Asked with the whole call, and with the call from which the probe itself was taken out."""
+    whole: defaultdict[str, list[bool]] = defaultdict(list)
+    others: defaultdict[str, list[bool]] = defaultdict(list)
+    for prefix in prefixes(quick=quick):
+        index = LogIndex(prefix.entries)
+        view = tail_only(prefix, prefix.tokens // 5)
+        for probe in prefix.probes:
+            if probe.name not in view:
+                whole[prefix.source].append(
+                    _returns(prefix, index, f"{probe.query}\n{probe.name}", probe.name)
+                )
+                others[prefix.source].append(_returns(prefix, index, probe.query, probe.name))
+    return {
+        "probes": {source: len(hits) for source, hits in sorted(whole.items())},
+        "whole call": _percents(whole),
+        "call without the probe": _percents(others),
+    }
+
+
+def _returns(prefix: Prefix, index: Index, query: str, name: str) -> bool:
+    holding = {entry.id for entry, text in zip(prefix.entries, prefix.texts, strict=True) if name in text}
+    return any(hit.entry_id in holding for hit in search(index, query, limit=5))
+
+
+def _percents(found: dict[str, list[bool]]) -> dict[str, float]:
+    every = [hit for hits in found.values() for hit in hits]
+    rows = {source: round(100 * sum(hits) / len(hits), 1) for source, hits in sorted(found.items())}
+    return rows | {"all": round(100 * sum(every) / max(1, len(every)), 1)}
+
+
+# ── time ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def speed(*, quick: bool = False) -> dict[str, Any]:
+    """Processor time of a query (limit 5) on made-up logs whose words are spread as in real text."""
+    return {str(size): _timed(size) for size in (SIZES[:2] if quick else SIZES)}
+
+
+def _timed(size: int) -> dict[str, float]:
+    chance = random.Random(size)
+    vocabulary = [f"{chance.choice('bdfglmnprst')}{chance.choice('aeiou')}{n:x}" for n in range(20_000)]
+    weights = [1 / (n + 5) for n in range(len(vocabulary))]
+    drawn = iter(chance.choices(vocabulary, weights, k=size * 22 + 4000))
+    index = Index()
+    start = time.process_time()
+    for at in range(size):
+        text = " ".join(next(drawn) for _ in range(22))
+        index.add(str(at), m.assistant(text) if at % 2 else m.user(f"{text}?"), at // 2 + 1)
+    built = time.process_time() - start
+    times: list[float] = []
+    for _ in range(100):
+        query = " ".join(next(drawn) for _ in range(7))
+        start = time.process_time()
+        search(index, query, limit=5)
+        times.append(1000 * (time.process_time() - start))
+    times.sort()
+    return {"median ms": round(times[50], 2), "95 % ms": round(times[95], 2), "build s": round(built, 2)}
+
+
+def run(quick: bool = False) -> dict[str, Any]:
+    """All of it; what needs the transcripts is left out where they are not there."""
+    result: dict[str, Any] = {"speed": speed(quick=quick)}
+    if not DATA.exists():
+        print(f"no transcripts in {DATA}: set REFOLD_DATA to the folder that has them", file=sys.stderr)
+        return result
+    return {"dialogue": dialogue(quick=quick), "agents": agents(quick=quick)} | result
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(quick="--quick" in sys.argv[1:]), indent=1))
