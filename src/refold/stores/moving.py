@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 
 import msgspec
 
 from refold import format as fmt
-from refold.errors import FormatError, StorageError
+from refold.errors import FormatError, StorageError, UnknownName
 from refold.protocols import Lines, Loaded, SessionInfo, Store
 from refold.stores import rows
 
@@ -19,17 +20,16 @@ BATCH_LINES = 2_000
 def copy(source: Store, session: str, target: Store, *, id: str | None = None) -> SessionInfo:
     """Copy one session (as `id`, if that is to be another one), compare, and return it as the target knows
     it. If anything goes wrong the target has no such session afterwards."""
-    info = source.load(session).info or SessionInfo(id=session)
-    new = msgspec.structs.replace(info, id=id or session)
+    new = msgspec.structs.replace(_info(source, session), id=id or session)
     target.create(new)
     try:
-        count, wanted = _pour(source, session, target, new.id)
-        if (count, wanted) != digest(target, new.id):
+        lines = _pour(source, session, target, new.id)
+        if not _same(lines, stored_lines(target, new.id)):
             raise StorageError(f"the copy of session {session!r} differs from its source: it was not kept")
     except BaseException:
         target.delete(new.id)
         raise
-    return target.load(new.id).info or new
+    return _info(target, new.id)
 
 
 def move(source: Store, session: str, target: Store) -> SessionInfo:
@@ -50,7 +50,14 @@ def stored_lines(store: Store, session: str) -> Iterator[bytes]:
     return (fmt.encode(entry) for entry in store.load(session).entries)
 
 
-def _pour(source: Store, session: str, target: Store, id: str) -> tuple[int, str]:
+def _info(store: Store, session: str) -> SessionInfo:
+    for info in store.sessions():
+        if info.id == session:
+            return info
+    raise UnknownName("session", session)
+
+
+def _pour(source: Store, session: str, target: Store, id: str) -> list[bytes]:
     lines = list(stored_lines(source, session))
     after: str | None = None
     for batch in _batches(lines):
@@ -60,7 +67,14 @@ def _pour(source: Store, session: str, target: Store, id: str) -> tuple[int, str
         else:
             target.append(id, [row.entry for row in found if row.entry is not None], after=after)
         after = next((row.entry.id for row in reversed(found) if row.entry and row.moves), after)
-    return _digest(lines)
+    return lines
+
+
+def _same(some: Iterable[bytes], others: Iterable[bytes]) -> bool:
+    return all(
+        a is not None and b is not None and (a == b or _value(a) == _value(b))
+        for a, b in zip_longest(some, others)
+    )
 
 
 def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
@@ -80,12 +94,16 @@ def _digest(lines: Iterable[bytes]) -> tuple[int, str]:
     count, total = 0, hashlib.blake2b(digest_size=16)
     for line in lines:
         count += 1
-        try:
-            value = fmt.canonical(line)
-        except FormatError:
-            value = line
+        value = _value(line)
         total.update(len(value).to_bytes(8, "big") + value)
     return count, total.hexdigest()
+
+
+def _value(line: bytes) -> bytes:
+    try:
+        return fmt.canonical(line)
+    except FormatError:
+        return line
 
 
 def export(store: Store, session: str, path: str) -> Loaded:
