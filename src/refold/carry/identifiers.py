@@ -16,7 +16,7 @@ import msgspec
 from refold.messages import Bash, Call, Message, Result, User
 
 SHORTEST, LONGEST = 5, 160
-READ = 3_000_000
+READ = 2_000_000
 """Characters of a conversation that are searched; beyond it every message is cut alike."""
 DEPTH = 24
 """Arguments nested deeper than this are not looked into."""
@@ -150,7 +150,8 @@ class _Collection:
         for word in dict.fromkeys(text.split()):
             inside = self._inside.get(word)
             if inside is None:
-                inside = self._inside[word] = tuple(identifiers(word)) if len(word) >= SHORTEST else ()
+                plain = len(word) < SHORTEST or (word.isalpha() and word[1:].islower())
+                inside = self._inside[word] = () if plain else tuple(identifiers(word))
             for run, kind in inside:
                 seen = self.found.get(run)
                 if seen is None:

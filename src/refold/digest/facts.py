@@ -22,9 +22,10 @@ _YOURS = re.compile(r"\b(?:you|your)\b|你|您", re.I)
 _INTENT = re.compile(
     r"(?:now |first,? |next,? |then,? |ok(?:ay)?,? |and )*(?:let me|let's|i'll|i will|now,? i)\b", re.I
 )
-_CODE_LINE = re.compile(
-    r"[;{}(\[,]$|^(?:import|export|const|def|class|return|function|public|private|if|for|[)}\]*|+]|//)\b|=>|\w\(.*\)[;:]?$"
-)
+_CODE_STARTS = (
+    "import ", "export ", "const ", "def ", "class ", "return ", "function ", "public ", "private ",
+    "if (", "for (", ")", "}", "]", "* ", "| ", "+ ", "// ",
+)  # fmt: skip
 _NAME = re.compile(r"(?<=[\w,;:'’)\"“] )[\"“(]?([A-Z][\w'’-]*|[\"“][^\"“”]{2,60}[\"”])")
 
 
@@ -104,6 +105,7 @@ class _Reader:
 
     def __init__(self, present: frozenset[str], priors: Priors, work: int) -> None:
         self.present, self.priors, self.work = present, priors, work
+        self.silent = FUNCTION | present
 
     def read(self, rows: Iterable[tuple[Place, str]]) -> Iterator[Fact]:
         asked = False
@@ -123,16 +125,13 @@ class _Reader:
 
     def _fact(self, place: Place, number: int, said: str, dated: str, factor: float) -> Iterator[Fact]:
         # Tuples in order of appearance: sums over sets of strings differ from process to process.
-        found = [word for word in dict.fromkeys(words(said)) if self._tells(word)]
+        found = [word for word in dict.fromkeys(words(said)) if word not in self.silent]
         if all(word in COMMON for word in found):
             return
         if dated != said:
-            found = [word for word in dict.fromkeys(words(dated)) if self._tells(word)]
+            found = [word for word in dict.fromkeys(words(dated)) if word not in self.silent]
         prior = factor * self._prior(said, place) * (self.priors.dated if dated != said else 1.0)
         yield Fact(place, number, dated, said, tuple(found), tuple(self._names(said)), prior)
-
-    def _tells(self, word: str) -> bool:
-        return word not in FUNCTION and word not in self.present
 
     def _prior(self, said: str, place: Place) -> float:
         priors = self.priors
@@ -143,7 +142,7 @@ class _Reader:
         if said.startswith("[image: "):
             return priors.picture
         prior = priors.question if said.endswith(("?", "？")) else 1.0
-        if _CODE_LINE.search(said):
+        if _is_code(said):
             prior *= priors.code
         if _INTENT.match(said):
             prior *= priors.intent
@@ -156,6 +155,12 @@ class _Reader:
         for name in _NAME.findall(said):
             if name.lower() not in self.present and name != "I" and not name.startswith(("I'", "I’")):
                 yield from dict.fromkeys(words(name))
+
+
+def _is_code(said: str) -> bool:
+    return (
+        said[-1] in ";{}([," or said.startswith(_CODE_STARTS) or "=>" in said or said.endswith((");", "):"))
+    )
 
 
 def _sentences(text: str, place: Place) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ import msgspec
 
 from refold.messages import Assistant, Bash, Message, Result, System, User
 
-READ = 1_000_000
+READ = 600_000
 """Characters of a conversation that are looked at for facts. Beyond it the longest are cut."""
 _CAPS = {"user": 12_000, "assistant": 8_000, "tool": 3_000, "bash": 2_000, "system": 0}
 
@@ -76,7 +76,8 @@ def trouble(output: str, most: int = 4) -> str:
     lowered = window.lower()
     if len(lowered) != len(window):  # a few letters grow when lowered; then positions do not match
         window = lowered
-    hits = {place for sign in _TROUBLE for place in (lowered.find(sign), lowered.rfind(sign)) if place >= 0}
+    signs = [sign for sign in _TROUBLE if sign in lowered]
+    hits = {place for sign in signs for place in (lowered.find(sign), lowered.rfind(sign))}
     lines = list(dict.fromkeys(_line(window, place) for place in sorted(hits)))
     return "\n".join(lines[:1] + lines[1:][-(most - 1) :])
 
