@@ -48,13 +48,17 @@ class Engine:
     ) -> None:
         self.preset = presets.get(preset) if isinstance(preset, str) else preset
         self.counter = counter_named(counter) if isinstance(counter, str) else counter
-        self.measure = counter_named(self.preset.measure)
         self.model = model
         self.summariser = summariser or (ByModel(model, self.counter) if model else ByDigest(self.counter))
         self.auto = auto
         self.clock = clock
         self.watches: WeakKeyDictionary[Session, Watch] = WeakKeyDictionary()
         self._projections: WeakKeyDictionary[Session, Projection] = WeakKeyDictionary()
+
+    @property
+    def measure(self) -> TokenCounter:
+        """Decides when and where. Follows `preset`, which may be swapped at any time."""
+        return counter_named(self.preset.measure)
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────
 
@@ -73,7 +77,7 @@ class Engine:
     def situation(self, session: Session, **given: Any) -> Situation:
         """Everything a decision may look at."""
         projection = self._projections.get(session)
-        if projection is None:
+        if projection is None or projection.accepts is not self.preset.accepts:
             projection = self._projections[session] = Projection(session, self.preset.accepts)
         now = self.clock()
         return Situation(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -200,6 +200,13 @@ class Situation:
             if message is not None:
                 found.append(Source(entry.id, message, entry.time, turn))
         return tuple(found)
+
+    def source(self, item: Item) -> Source:
+        """What an item of the view says, with its place in the conversation."""
+        id = item.entries[-1]
+        position = self.session.position(id)
+        turn = bisect_right(self.session.turns, position) if position is not None else 0
+        return Source(id, item.message, self.session[id].time, turn)
 
     @property
     def can_recall(self) -> bool:

@@ -1,0 +1,86 @@
+"""Settings that arrive as one JSON object, the way a back end ships them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from refold.errors import SettingError
+
+S = TypeVar("S", bound=msgspec.Struct)
+FLAGS = ("history_summary_params", "history_summary_min_version", "memories_params")
+
+
+class UnknownParameter(UserWarning):
+    """A key that no setting has; it is ignored."""
+
+
+def read(text: str, kind: type[msgspec.Struct], where: str = "params") -> dict[str, Any]:
+    """Settings of `kind` out of the JSON text: the parameters themselves, or a feature-flag object that holds
+    them as a string. Unknown keys are ignored with a warning; anything else that is wrong is a `SettingError`
+    that names the key."""
+    given = _object(text, where)
+    if any(flag in given for flag in FLAGS):
+        return _from_flags(given, kind)
+    return convert(given, kind)
+
+
+def resolved(settings: S, text: str) -> S:
+    """The settings with what the JSON text says; one that was given otherwise (and differs from its default)
+    wins."""
+    if not text.strip():
+        return settings
+    kind = type(settings)
+    names = [field.name for field in msgspec.structs.fields(kind) if field.name != "params"]
+    default = kind()
+    given = {n: v for n in names if (v := getattr(settings, n)) != getattr(default, n)}
+    return kind(**{**read(text, kind), **given})
+
+
+def _from_flags(flags: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Without a minimum version in the flags the feature is off."""
+    inner = flags.get("history_summary_params", "")
+    found = convert(_object(inner, "history_summary_params"), kind)
+    others = {"history_summary_min_version": flags.get("history_summary_min_version", "")}
+    if "memories_params" in flags:
+        others["memories_params"] = _object(flags["memories_params"], "memories_params")
+    rest = {key: value for key, value in flags.items() if key not in FLAGS}
+    return found | convert(rest | others, kind)
+
+
+def convert(given: Mapping[str, Any], kind: type[msgspec.Struct], prefix: str = "") -> dict[str, Any]:
+    """The known keys with their values, each of its type."""
+    fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
+    found: dict[str, Any] = {}
+    for key, value in given.items():
+        if key not in fields:
+            warnings.warn(f"unknown parameter {prefix}{key} is ignored", UnknownParameter, stacklevel=2)
+        else:
+            found[key] = _value(prefix + key, value, fields[key])
+    return found
+
+
+def _value(key: str, value: Any, kind: Any) -> Any:
+    inner = getattr(kind, "__origin__", kind)
+    if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
+        return inner(**convert(_object(value, key), inner, f"{key}."))
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise SettingError(key, f"{value!r} does not fit: {error}") from None
+
+
+def _object(value: Any, key: str) -> dict[str, Any]:
+    if isinstance(value, str):
+        if not value.strip():
+            return {}
+        try:
+            value = msgspec.json.decode(value)
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+            raise SettingError(key, f"is no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise SettingError(key, "must be a JSON object")
+    return cast("dict[str, Any]", value)

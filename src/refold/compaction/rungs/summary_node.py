@@ -1,0 +1,150 @@
+"""The summary node: one exchange in place of the head. It holds an abridged history, the model's own summary,
+and once more the calls whose results the tail begins with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from refold import entries as e
+from refold.carry import abridged
+from refold.compaction import answer, carried
+from refold.compaction.cuts.tail import SEGMENT, bounded, tail_length
+from refold.compaction.exchanges import Exchange, newest_first, node_of, sources
+from refold.compaction.plan import Ask, Finished, Proposal, Reason, Source
+from refold.compaction.requests import cached_prefix
+from refold.compaction.sequence import between
+from refold.compaction.situation import Situation
+from refold.messages import Assistant, Call, Message, Result, User, assistant, content
+from refold.protocols import Request
+from refold.session.dialects.tools import parse_tools
+
+_SLOT = re.compile(r"\{(abridged_history|summary)\}")
+_OWN_TAGS = re.compile(r"<(?=\s*/?\s*(?:supervisor|summary|abridged_history)\b)", re.IGNORECASE)
+PREVIOUS = (
+    "\n\nEarlier parts are known only from this previous summary; carry over what still matters:\n{text}"
+)
+
+
+@dataclass(frozen=True)
+class SummaryNode:
+    prompt: str
+    template: str
+    acknowledgement: str
+    tail_chars: int
+    min_tail: int = 1
+    limits: abridged.Limits = abridged.Limits()
+    carry_previous: bool = False
+    """Give the previous summary to the model. Off: what it covered lives on in the abridged history alone."""
+    segment: int = SEGMENT
+    summary_tokens: int = 2_000
+    off: str = ""
+    """Why this design does not fold at all, not even on request."""
+    name: str = "summary_node"
+
+    def propose(self, s: Situation, /) -> Proposal | Reason:
+        if self.off:
+            return Reason("off", self.off)
+        exchanges = list(newest_first(s))[::-1]
+        kept = tail_length(reversed(exchanges), chars=self.tail_chars, at_least=self.min_tail)
+        head = [sources(s, exchange) for exchange in exchanges[: len(exchanges) - kept]]
+        head = [exchange for exchange in head if exchange]
+        if not head:
+            return Reason("everything_fits", f"the newest {kept} exchange(s) stay, and there are no others")
+        return self._proposal(s, exchanges[len(exchanges) - kept - 1], head)
+
+    def _proposal(self, s: Situation, last: Exchange, head: list[tuple[Source, ...]]) -> Proposal:
+        path, position = s.session.path, s.position_of(last.last)
+        previous = _previous(s) if self.carry_previous else None
+        ask = self._ask(s, bounded(head, self.segment), previous)
+        first, end = path[s.floor].id, path[position - 1].id
+        response = assistant(self.acknowledgement, *_open_calls(s, last))
+        files = carried.reading(s.session).trail.files()
+
+        def finish(answers: Sequence[str]) -> Finished:
+            request = User(content(self.node_text(s, position, answers[0])))
+            edit = e.Edit(first, end, (request, response))
+            return Finished(edits=(edit, *s.hidden_edits(after=position)), summary=answers[0], files=files,
+                            details=_marks(s, position))  # fmt: skip
+
+        return Proposal(
+            rung=self.name,
+            finish=finish,
+            asks=(ask,),
+            stretch=(first, end),
+            fold=tuple(source.id for exchange in head for source in exchange),
+            first_kept=path[position].id if position < len(path) else None,
+            previous=previous,
+            files=files,
+            tokens_after=self._bound(s, position, response),
+            smaller=False,
+        )
+
+    def node_text(self, s: Situation, position: int, summary: str) -> str:
+        """The template with both slots filled in one pass."""
+        # Where the tail begins with tool results, the agent was still at work.
+        goes_on = position < len(s.session.path) and not _asks(s, position)
+        groups = abridged.groups(carried.said(s.session, s.floor, position), continues=goes_on)
+        values = {
+            "abridged_history": abridged.xml(groups, self.limits),
+            "summary": _OWN_TAGS.sub("‹", summary),
+        }
+        return _SLOT.sub(lambda slot: values[slot[1]], self.template)
+
+    def _bound(self, s: Situation, position: int, response: Message) -> int:
+        node = s.counter.text(self.node_text(s, position, "")) + s.counter.message(response)
+        return s.overhead + s.system_messages + s.tokens_of(position) + node + 2 * self.summary_tokens
+
+    def _ask(self, s: Situation, head: tuple[Source, ...], previous: str | None) -> Ask:
+        system, tools = s.system, parse_tools(s.tools)
+        focus = f"\n\nPay special attention to: {s.instructions}" if s.instructions else ""
+
+        def render(sources: Sequence[Source], previous: str | None) -> Request:
+            carried = PREVIOUS.format(text=previous) if previous else ""
+            chat = Request(messages=tuple(x.message for x in sources), system=system, tools=tools)
+            return cached_prefix(chat, self.prompt + carried + focus, max_tokens=2 * self.summary_tokens)
+
+        return Ask(
+            sources=head,
+            render=render,
+            previous=previous,
+            target_tokens=self.summary_tokens,
+            accept=answer.plain,
+        )
+
+
+def newest_node(folds: Sequence[e.Fold], *, version: str, off: bool, blank: bool) -> Sequence[e.Fold]:
+    """Which folds count: of the summary nodes only the newest one of this version. Switched off, none does;
+    with a blank prompt, only one that was asked for by hand."""
+    nodes = [fold for fold in folds if fold.details.get("is_history_summary")]
+    mine = [fold for fold in nodes if fold.version == version and not off]
+    mine = [fold for fold in mine if fold.details.get("by_hand")] if blank else mine
+    return [fold for fold in folds if fold not in nodes or fold in mine[-1:]]
+
+
+def _previous(s: Situation) -> str | None:
+    nodes = [fold for item in s.items if (fold := node_of(s, item))]
+    return nodes[-1].summary if nodes else None
+
+
+def _asks(s: Situation, position: int) -> bool:
+    index = s.item_at(position)
+    return index < len(s.items) and isinstance(s.items[index].message, User)
+
+
+def _open_calls(s: Situation, last: Exchange) -> tuple[Call, ...]:
+    """Calls of the last head exchange, unless the conversation went on without their results."""
+    after = s.items[last.last].message if last.last < len(s.items) else None
+    if after is not None and not isinstance(after, Result):
+        return ()
+    replies = (item.message for item in s.items[last.first : last.last])
+    return tuple(call for reply in replies if isinstance(reply, Assistant) for call in reply.calls)
+
+
+def _marks(s: Situation, position: int) -> dict[str, object]:
+    """What marks a node, and its sort key in the view."""
+    entries = len(s.session.path)
+    key = between(float(position - 1), float(position) if position < entries else None, entries)
+    by_hand = {"by_hand": True} if s.force else {}
+    return {"is_history_summary": True, "sequence": key, **by_hand}
