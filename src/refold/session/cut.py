@@ -1,0 +1,81 @@
+"""Cutting text to a size, by whole characters as a reader sees them."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_JOINER = "\u200d"
+_REACH = 32
+"""How far a cut looks for a character boundary: longer clusters are hostile and may be cut."""
+
+
+def boundary(text: str, index: int) -> int:
+    """The last place at or before `index` where text may be cut without breaking a character."""
+    if index <= 0 or index >= len(text):
+        return max(0, min(index, len(text)))
+    lowest = max(0, index - _REACH)
+    while index > lowest and _continues(text, index):
+        index -= 1
+    return index
+
+
+def head(text: str, limit: int) -> str:
+    """At most `limit` characters from the start."""
+    return text if len(text) <= limit else text[: boundary(text, limit)]
+
+
+def tail(text: str, limit: int) -> str:
+    """At most `limit` characters from the end."""
+    if len(text) <= limit:
+        return text
+    start = len(text) - max(limit, 0)
+    stop = min(len(text), start + _REACH)
+    while start < stop and _continues(text, start):
+        start += 1
+    return text[start:]
+
+
+def middle(text: str, limit: int, marker: str = "…[{cut} characters cut]…") -> str:
+    """Start and end of a text within `limit` characters, the marker included. `{cut}` is what is missing."""
+    if len(text) <= limit:
+        return text
+    # The number's width depends on what is cut: reserve the widest it can get.
+    room = limit - len(marker.format(cut=len(text)))
+    if room <= 0:
+        return head(text, limit)
+    first = head(text, room - room // 2)
+    last = tail(text, room // 2)
+    return first + marker.format(cut=len(text) - len(first) - len(last)) + last
+
+
+def one_line(text: str, limit: int) -> str:
+    """White space runs become one blank; cut at the end with an ellipsis."""
+    line = " ".join(text[: limit * 8].split())
+    return line if len(line) <= limit else head(line, limit - 1) + "…"
+
+
+def _continues(text: str, index: int) -> bool:
+    """Whether the character at `index` belongs to the one before it."""
+    char, before = text[index], text[index - 1]
+    if char < "\u0300":
+        return before == _JOINER or (char == "\n" and before == "\r")
+    code = ord(char)
+    if 0xDC00 <= code <= 0xDFFF:
+        return 0xD800 <= ord(before) <= 0xDBFF
+    if before == _JOINER or char == _JOINER:
+        return True
+    if 0x1F1E6 <= code <= 0x1F1FF:
+        return _flags_before(text, index) % 2 == 1
+    return (
+        0xFE00 <= code <= 0xFE0F
+        or 0x1F3FB <= code <= 0x1F3FF
+        or 0xE0020 <= code <= 0xE007F
+        or unicodedata.category(char) in ("Mn", "Mc", "Me")
+    )
+
+
+def _flags_before(text: str, index: int) -> int:
+    count = 0
+    while index - count > 0 and count < 10_000 and 0x1F1E6 <= ord(text[index - count - 1]) <= 0x1F1FF:
+        count += 1
+    return count

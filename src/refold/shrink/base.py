@@ -1,0 +1,104 @@
+"""What the rules share: limits, the two shapes a result comes in, and small cutters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, cast
+
+import msgspec
+
+from refold.messages import Call
+from refold.session.cut import middle
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """The numbers of E4."""
+
+    ls_entries: int = 10
+    glob_hits: int = 10
+    grep_matches: int = 5
+    read_lines: int = 500
+    edit_lines: int = 30
+    diff_lines: int = 100
+    write_lines: int = 30
+    bash_edge_lines: int = 5
+    bash_stderr_lines: int = 20
+    other_chars: int = 2_000
+    line_chars: int = 500
+    """No single line is longer than this: one line can be a whole file."""
+
+
+Data: TypeAlias = dict[str, Any]
+FLAGS = ("truncated", "applied", "fallback", "dry_run", "cancelled", "timed_out", "replacements", "operation")
+"""State that survives in every rule."""
+
+
+class Rule(Protocol):
+    """One kind of tool. A rule sees either the `data` of an envelope or plain text."""
+
+    def data(self, call: Call, data: Data, limits: Limits) -> Data: ...
+
+    def plain(self, call: Call, text: str, limits: Limits) -> str: ...
+
+
+def flags(data: Mapping[str, Any]) -> Data:
+    return {name: data[name] for name in FLAGS if name in data}
+
+
+def first(data: Mapping[str, Any], *names: str) -> Any:
+    """The first of these fields that is there."""
+    return next((data[name] for name in names if data.get(name) is not None), None)
+
+
+def listed(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def short(line: str, limits: Limits) -> str:
+    return middle(line, limits.line_chars)
+
+
+def shortened(value: Any, limits: Limits) -> Any:
+    """A value of an envelope with its long texts cut."""
+    if isinstance(value, str):
+        return short(value, limits)
+    if isinstance(value, dict):
+        return {k: shortened(v, limits) for k, v in list(cast("Data", value).items())[:20]}
+    return value
+
+
+def top(lines: Sequence[str], count: int, limits: Limits) -> list[str]:
+    """The first lines, and how many follow."""
+    kept = [short(line, limits) for line in lines[:count]]
+    more = len(lines) - count
+    return [*kept, f"… ({more} more)"] if more > 0 else kept
+
+
+def edges(lines: Sequence[str], count: int, limits: Limits) -> list[str]:
+    """The first and last lines, and how many were between them."""
+    if len(lines) <= 2 * count:
+        return [short(line, limits) for line in lines]
+    between = f"… ({len(lines) - 2 * count} lines)"
+    return [
+        *(short(x, limits) for x in lines[:count]),
+        between,
+        *(short(x, limits) for x in lines[len(lines) - count :]),
+    ]
+
+
+def split(text: str) -> list[str]:
+    """Lines, without the empty ones at the end."""
+    return text.rstrip("\n").split("\n") if text.strip("\n") else []
+
+
+_HUNK = re.compile(r"^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@", re.M)
+
+
+def diff_summary(diff: str) -> Data:
+    """Counts and ranges of a unified diff."""
+    rows = diff.split("\n")
+    added = sum(row.startswith("+") and not row.startswith("+++") for row in rows)
+    removed = sum(row.startswith("-") and not row.startswith("---") for row in rows)
+    ranges = [f"{m[1]}-{int(m[1]) + max(int(m[2] or 1), 1) - 1}" for m in _HUNK.finditer(diff)]
+    return {"added": added, "removed": removed, "ranges": ranges[:50]}

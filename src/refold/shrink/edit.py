@@ -1,0 +1,35 @@
+"""Edit, MultiEdit: the file, the changed range, a fragment; a long diff only as counts and ranges."""
+
+from __future__ import annotations
+
+from refold.messages import Call
+from refold.session.toolnames import PATHS, text_argument
+from refold.shrink.base import Data, Limits, diff_summary, first, flags, short, split, top
+
+_KEPT = ("path", "file", "start_line", "end_line", "range", "ranges", "lines_added", "lines_removed", "edits")
+
+
+def data(call: Call, data: Data, limits: Limits) -> Data:
+    kept = {name: data[name] for name in _KEPT if name in data and not isinstance(data[name], str | list)}
+    kept |= {"path": first(data, "path", "file") or text_argument(call, PATHS)}
+    diff = str(first(data, "diff", "diff_preview", "patch", "fragment", "snippet", "content") or "")
+    return {**kept, **_fragment(diff, limits), **flags(data)}
+
+
+def _fragment(diff: str, limits: Limits) -> Data:
+    rows = split(diff)
+    if not rows:
+        return {}
+    summary = diff_summary(diff) if "@@" in diff else {}
+    if len(rows) > limits.diff_lines:
+        return summary or {"lines": len(rows)}
+    return {**summary, "fragment": "\n".join(top(rows, limits.edit_lines, limits))}
+
+
+def plain(call: Call, text: str, limits: Limits) -> str:
+    rows = split(text)
+    path = text_argument(call, PATHS)
+    if len(rows) > limits.diff_lines and "@@ -" in text:
+        found = diff_summary(text)
+        return f"{short(rows[0], limits)}\n{path}: +{found['added']} -{found['removed']} lines, at {', '.join(found['ranges'])}"
+    return "\n".join(top(rows, limits.edit_lines, limits))
