@@ -15,6 +15,7 @@ from refold.recall.words import count, stem, terms
         ("adoption agency", "adoption agencies"),
         ("checkPassword", "def check_password(user):"),
         ("check_password", "checkPassword()"),
+        ("openhands", "You are OpenHands"),
         ("HTTPServer", "class http_server"),
         ("login.py", "/home/x/src/auth/login.py"),
         ("auth/login.py", "C:\\work\\auth\\login.py"),

@@ -92,9 +92,9 @@ def _wholes(low: str) -> list[str]:
     """The compound itself; of a path also its last two parts and its name, so that a relative path finds
     an absolute one."""
     if "/" not in low and "\\" not in low:
-        return [] if _cjk.search(low) else [low]
+        return [] if _cjk.search(low) else [stem(low)]  # `OpenHands` is also asked for as `openhands`
     parts = [part for part in _separator.split(low) if part]
-    return ["/".join(parts), "/".join(parts[-2:]), parts[-1]]
+    return ["/".join(parts), "/".join(parts[-2:]), stem(parts[-1])]
 
 
 def _foreign(run: str) -> list[str]:
