@@ -426,6 +426,8 @@ def test_children_may_come_before_their_parents() -> None:
 def test_a_missing_parent_never_makes_a_cycle() -> None:
     session = Session.of(load(lines(user("b", "a", "B"), user("a", "lost", "A"), user("c", "b"))))
     assert [one.id for one in session.path] == ["a", "b", "c"]
+    shuffled = lines(user("c", "b"), user("a", "lost"), user("b", "a"), user("d", "gone"))
+    assert [one.id for one in Session.of(load(shuffled)).path] == ["a", "b", "d"]
 
 
 # ── what is only ours travels along ─────────────────────────────────────────────────────────────

@@ -304,25 +304,22 @@ def check_cycles(parents: Mapping[str, str | None]) -> None:
 def _mend_parents(entries: list[AnyEntry], source: Source) -> None:
     parents = {entry.id: parent_of(entry) for entry in entries if entry.on_path}
     check_cycles(parents)
-    awaited: set[str] = set()
+    above = {id: parent for id, parent in parents.items() if parent in parents}
     before: str | None = None
     for number, entry in enumerate(entries):
         if isinstance(entry, Leaf) and entry.target is not None and entry.target not in parents:
-            source.problem(
-                f"entry {entry.id}", f"moves to {entry.target}, which is missing: stays at {before}"
-            )
+            source.problem(f"entry {entry.id}", f"moves to {entry.target}, which is missing: not moved")
             entries[number] = msgspec.structs.replace(entry, target=before)
         if not entry.on_path:
             continue
         parent = parents[entry.id]
         if parent is not None and parent not in parents:
-            # Only an entry that an earlier one named as its parent can be above what came before it.
-            home = None if entry.id in awaited and _is_above(entry.id, before, parents) else before
+            # In a file whose lines were shuffled, what came before may hang below this very entry.
+            home = before if before is not None and _top(before, above) != entry.id else None
             source.problem(f"entry {entry.id}", f"its parent {parent} is missing: attached to {home} instead")
             entries[number] = _attached(entry, home)
-            parents[entry.id] = home
-        elif parent is not None:
-            awaited.add(parent)
+            if home is not None:
+                above[entry.id] = home
         before = entry.id
 
 
@@ -336,10 +333,15 @@ def _attached(entry: AnyEntry, parent: str | None) -> AnyEntry:
     return msgspec.structs.replace(entry, parent=parent)
 
 
-def _is_above(id: str, at: str | None, parents: Mapping[str, str | None]) -> bool:
-    while at is not None and at != id:
-        at = parents.get(at)
-    return at == id
+def _top(id: str, above: dict[str, Any]) -> str:
+    """The entry that everything above `id` ends at. Shortens the way for the next question."""
+    climbed: list[str] = []
+    while id in above:
+        climbed.append(id)
+        id = above[id]
+    for passed in climbed:
+        above[passed] = id
+    return id
 
 
 def _fresh(id: str, seen: dict[str, int]) -> str:

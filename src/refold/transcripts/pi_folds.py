@@ -51,7 +51,7 @@ class Folds:
         self._depth[entry.id] = 0 if parent is None else self._depth[parent] + 1
         self._root[entry.id] = entry.id if parent is None else self._root[parent]
         self._reach[entry.id] = -1 if parent is None else self._reach[parent]
-        if isinstance(entry, e.Fold) and not entry.edits:
+        if isinstance(entry, e.Fold) and entry.author == "import:pi" and not entry.edits:
             self._by_id[entry.id] = self._folded(entry)
 
     def _folded(self, fold: e.Fold) -> e.AnyPathEntry:
