@@ -27,7 +27,9 @@ def talk(turns: int = 12, size: int = 3000) -> Session:
     for number in range(turns):
         session.append(m.user(f"question {number}: " + "what about it? " * (size // 15)))
         session.append(m.assistant("", m.call(f"c{number}", "read", path=f"src/file{number}.py")))
-        session.append(m.result(f"c{number}", f"content of file {number}\n" + "line of code\n" * (size // 13)))
+        session.append(
+            m.result(f"c{number}", f"content of file {number}\n" + "line of code\n" * (size // 13))
+        )
         session.append(m.assistant(f"answer {number}: " + "it is so. " * (size // 10)))
     return session
 
@@ -239,7 +241,9 @@ def test_observe_takes_sdk_objects_dicts_and_messages() -> None:
         "id": "x",
         "object": "chat.completion",
         "model": "gpt-x",
-        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "hello"}}],
+        "choices": [
+            {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "hello"}}
+        ],
         "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
     }
     reply = engine.observe(session, completion)

@@ -7,11 +7,17 @@ from collections.abc import Sequence
 import msgspec
 
 from refold import entries as e
+from refold.compaction.freshness import reads_left
 from refold.compaction.ledger import ledger
 from refold.compaction.plan import Failed, Finished, Plan, Proposal, Reason
+from refold.compaction.preset import Preset
+from refold.compaction.situation import Situation
 from refold.errors import StalePlan
 from refold.session import Session
 from refold.summarise import Answer, Summariser, ask_all, failure_code, total
+
+NOTES_TIMEOUT = 60.0
+"""Seconds that writing annotations may hold up a conversation."""
 
 
 async def perform(session: Session, plan: Plan, summariser: Summariser) -> e.Fold | Failed:
@@ -34,6 +40,24 @@ async def perform(session: Session, plan: Plan, summariser: Summariser) -> e.Fol
         if session.tip != plan.base:
             break
     return failed
+
+
+async def write_notes(preset: Preset, s: Situation, summariser: Summariser) -> None:
+    """Append the annotations that a design keeps. Where the summariser fails, its rule writes them."""
+    proposal = preset.notes.propose(s) if preset.notes else None
+    if not isinstance(proposal, Proposal):
+        return
+    answers: list[str] = []
+    try:
+        answers = [answer.text for answer in await ask_all(summariser, proposal.asks, timeout=NOTES_TIMEOUT)]
+    except AssertionError:
+        raise
+    except Exception as error:
+        failed = Failed(failure_code(error), str(error), proposal.rung, len(proposal.asks))
+        _record(s.session, preset.name, failed)
+    notes = proposal.finish(answers).annotations
+    made = [msgspec.structs.replace(n, id=s.session.new_id(), time=s.session.clock()) for n in notes]
+    s.session.extend(made)
 
 
 async def make_fold(
@@ -65,7 +89,7 @@ def _judge(
     """The fold, if it makes the view smaller."""
     s, requests = plan.situation, sum(answer.requests for answer in answers)
     replaced = s.measured(proposal.stretch)
-    if finished.summary and s.measure.text(finished.summary) >= replaced > 0:
+    if proposal.asks and finished.summary and s.measure.text(finished.summary) >= replaced > 0:
         return Failed("inflated", "the summary is longer than what it replaces", proposal.rung, requests)
     fold = session.make(
         e.Fold,
@@ -91,17 +115,27 @@ def _judge(
     if proposal.min_gain and tokens > (1 - proposal.min_gain) * before and not s.hard:
         text = f"less than {proposal.min_gain:.0%} of the view would be freed"
         return Failed("no_gain", text, proposal.rung, requests)
-    lost = ledger(session, s.items, [item for _, item in after], s.counter)
-    return msgspec.structs.replace(fold, tokens_after=tokens, ledger=lost)
+    items = [item for _, item in after]
+    stale = reads_left(s.items, items)
+    return msgspec.structs.replace(
+        fold,
+        tokens_after=tokens,
+        ledger=ledger(session, s.items, items, s.counter),
+        details={**fold.details, "reads_left": list(stale)} if stale else fold.details,
+    )
 
 
 def record_failure(session: Session, plan: Plan, failed: Failed) -> None:
+    _record(session, plan.preset, failed)
+
+
+def _record(session: Session, preset: str, failed: Failed) -> None:
     failure = session.make(
         e.Failure,
         target=session.leaf,
         code=failed.code,
         text=failed.text,
-        preset=plan.preset,
+        preset=preset,
         rung=failed.rung,
         requests=failed.requests,
     )

@@ -77,7 +77,12 @@ def test_B3_context_of_the_sample_starts_with_the_newest_summary() -> None:
     roles = [item.message.role for item in items if item.fold is None]
     assert items[0].fold is not None
     assert sum(1 for item in items if item.fold) == 1
-    assert {role: roles.count(role) for role in set(roles)} == {"user": 31, "assistant": 219, "tool": 192, "bash": 3}
+    assert {role: roles.count(role) for role in set(roles)} == {
+        "user": 31,
+        "assistant": 219,
+        "tool": 192,
+        "bash": 3,
+    }
 
 
 @pytest.mark.parametrize("name", ["large-session", "before-compaction"])
@@ -86,7 +91,9 @@ def test_B8_cuts_for_thirteen_budgets(name: str) -> None:
     known = json.loads(shared(f"pi/cuts.{name}.json").read_text())
     assert len(known["cuts"]) == 13
     for row in known["cuts"]:
-        cut = cut_by_budget(session.path, start=0, keep=row["keepRecentTokens"], size=lambda x: size_of(x, MEASURE))
+        cut = cut_by_budget(
+            session.path, start=0, keep=row["keepRecentTokens"], size=lambda x: size_of(x, MEASURE)
+        )
         false_split = name == "before-compaction" and row["keepRecentTokens"] <= 10_000
         assert cut.position == row["firstKeptEntryIndex"], row
         assert cut.split == (row["isSplitTurn"] and not false_split), row
@@ -99,7 +106,13 @@ def oracle() -> list[dict[str, Any]]:
 
 
 def session_of(case: dict[str, Any], folder: Path) -> Session:
-    header = {"type": "session", "version": 3, "id": "s", "timestamp": "2026-01-01T00:00:00.000Z", "cwd": "/x"}
+    header = {
+        "type": "session",
+        "version": 3,
+        "id": "s",
+        "timestamp": "2026-01-01T00:00:00.000Z",
+        "cwd": "/x",
+    }
     path = folder / "case.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in [header, *case["entries"]]) + "\n")
     session = Session.of(read(path))
@@ -127,7 +140,9 @@ def test_B1_to_B12_two_hundred_branched_sessions_as_pi_answers_them(tmp_path: Pa
 def check_case(case: dict[str, Any], session: Session) -> None:
     out = case["out"]
     assert [x.id for x in session.path] == out["path"]
-    assert [MEASURE.message(x.message) if isinstance(x, e.MessageEntry) else None for x in session.path] == out["tokens"]
+    assert [
+        MEASURE.message(x.message) if isinstance(x, e.MessageEntry) else None for x in session.path
+    ] == out["tokens"]
     engine = Engine(pi(keep_recent_tokens=case["keepRecentTokens"]))
     s = engine.situation(session)
     check_context(session, s.items, out["context"]["messages"])
@@ -274,7 +289,9 @@ def test_B9_what_the_first_fold_kept_is_read_again_by_the_second() -> None:
 def test_B10_split_with_no_earlier_turn_keeps_the_previous_summary() -> None:
     session = chat(2000, 2000)
     model = Scripted(
-        say("FIRST", purpose="summary"), say("PREFIX", purpose="turn_prefix"), say("PREFIX2", purpose="turn_prefix")
+        say("FIRST", purpose="summary"),
+        say("PREFIX", purpose="turn_prefix"),
+        say("PREFIX2", purpose="turn_prefix"),
     )
     engine = Engine(pi(keep_recent_tokens=100), model=model)
     session.append(m.user("a long turn begins " * 50))
@@ -307,7 +324,9 @@ def test_B11_update_prompt_merges_the_previous_summary_and_focus_reaches_split_t
 
 def test_B12_files_are_carried_and_a_modified_file_is_not_listed_as_read() -> None:
     session = Session()
-    for number, (tool, path) in enumerate([("read", "a.ts"), ("read", "b.ts"), ("edit", "b.ts"), ("write", "c.ts")]):
+    for number, (tool, path) in enumerate(
+        [("read", "a.ts"), ("read", "b.ts"), ("edit", "b.ts"), ("write", "c.ts")]
+    ):
         session.append(m.user(f"do {tool} " + "x" * 4000))
         session.append(m.assistant("", m.call(f"c{number}", tool, path=path)))
         session.append(m.result(f"c{number}", "y" * 4000))
@@ -341,7 +360,9 @@ def test_B13_tool_results_are_cut_with_the_number_cut_and_budgets_follow_the_res
 
 def test_B13_a_head_larger_than_the_summarisers_window_is_read_in_chunks() -> None:
     session = chat(*[3000] * 12)
-    model = Scripted(then=lambda r: f"part about {r.messages[-1].text.count('x')} letters", context_window=8_000)
+    model = Scripted(
+        then=lambda r: f"part about {r.messages[-1].text.count('x')} letters", context_window=8_000
+    )
     engine = Engine(pi(keep_recent_tokens=100, reserve_tokens=1000), model=model)
     fold = run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
     assert isinstance(fold, e.Fold)

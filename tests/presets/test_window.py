@@ -131,7 +131,14 @@ def test_C5_the_call() -> None:
     request = model.requests[0]
     assert request.temperature == 0.3
     assert request.tools == ()
-    for wanted in ("needs", "decisions", "problems", "paths, commands, configuration", "small talk", "long tool output"):
+    for wanted in (
+        "needs",
+        "decisions",
+        "problems",
+        "paths, commands, configuration",
+        "small talk",
+        "long tool output",
+    ):
         assert wanted in request.messages[0].text
 
 
@@ -181,7 +188,9 @@ def test_C7_failure_becomes_a_hard_trim_and_never_a_crash(answer: Any) -> None:
 
 def test_C7_fifty_messages_and_an_empty_reply_stay_fifty() -> None:
     session = chats(50)
-    outcome = run(Engine(window(), model=Scripted("")).apply(session, Engine(window()).plan(session, force=True)))  # type: ignore[arg-type]
+    outcome = run(
+        Engine(window(), model=Scripted("")).apply(session, Engine(window()).plan(session, force=True))
+    )  # type: ignore[arg-type]
     assert isinstance(outcome, Failed)
     assert len(Engine(window()).view(session)) == 50
 

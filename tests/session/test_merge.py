@@ -69,7 +69,10 @@ def test_divergence_branches() -> None:
     wire = Engine(PLAIN).view(session).to_openai()[:1]
     merged = session.merge([*wire, {"role": "assistant", "content": "Something else."}])
     assert merged.branched
-    assert [x.message.text for x in session.path if isinstance(x, e.MessageEntry)] == ["look", "Something else."]
+    assert [x.message.text for x in session.path if isinstance(x, e.MessageEntry)] == [
+        "look",
+        "Something else.",
+    ]
     assert old_leaf in session
 
 

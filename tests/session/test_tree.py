@@ -10,8 +10,8 @@ from refold import Session
 from refold import entries as e
 from refold import messages as m
 from refold.errors import Conflict, EntryNotFound, FoldError, TreeError
-from refold.stores.memory import MemoryStore
 from refold.protocols import SessionInfo
+from refold.stores.memory import MemoryStore
 
 
 def chain(*texts: str) -> Session:
@@ -105,7 +105,9 @@ def test_damaged_trees_are_clear_errors(entries: list[e.AnyEntry], what: str) ->
 
 
 def test_a_parent_that_comes_later_is_no_error() -> None:
-    assert texts(Session([entry("b", "a", "second"), entry("a", None, "first"), e.Leaf(id="l", target="b")])) == [
+    assert texts(
+        Session([entry("b", "a", "second"), entry("a", None, "first"), e.Leaf(id="l", target="b")])
+    ) == [
         "first",
         "second",
     ]

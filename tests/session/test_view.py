@@ -152,7 +152,9 @@ def test_R7_the_view_of_a_settled_prefix_is_a_prefix_of_the_view(messages: list[
 
 @given(made.conversations(), st.data())
 @settings(max_examples=100)
-def test_all_dialects_are_valid_at_any_cut_and_bytes_repeat(messages: list[m.Message], data: st.DataObject) -> None:
+def test_all_dialects_are_valid_at_any_cut_and_bytes_repeat(
+    messages: list[m.Message], data: st.DataObject
+) -> None:
     session = session_of(messages)
     if session.path:
         last = data.draw(st.integers(0, len(session.path) - 1))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from refold.entries import Edit, Files, Fold
+from refold.entries import AnyAnnotation, Edit, Files, Fold
 from refold.messages import Message
 from refold.protocols import Request
 
@@ -78,6 +78,8 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     files: Files = Files()
     check: dict[str, Any] = {}
     details: dict[str, Any] = {}
+    annotations: tuple[AnyAnnotation, ...] = ()
+    """What a design writes down beside the path; ids and times are given on the way into the log."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from refold.compaction.plan import Stage, Trigger
+from refold.compaction.plan import Rung, Stage, Trigger
 from refold.session.view import Accepts, accept_all
 
 
@@ -46,6 +46,8 @@ class Preset:
     limit: int = 0
     """The view must not pass this many tokens; 0: the window."""
     max_tool_iterations: int | None = None
+    notes: Rung | None = None
+    """Proposes annotations about what happened (never edits); asked before the housekeeping stages."""
     soft: Trigger | None = None
     """When to begin preparing a fold in the background."""
     cache_delay: Callable[[float], float | None] = lambda _: None

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from refold import entries as e
+from refold.compaction.money import last_model
 from refold.compaction.overflow import is_overflow
 from refold.compaction.plan import Due, Reason
 from refold.compaction.situation import ROUGH, Situation
-from refold.messages import Assistant, User
+from refold.costs import Prices, known
+from refold.messages import Assistant, Usage, User
 from refold.session import Session
 
 
@@ -59,6 +61,18 @@ class MessageCount:
         return Due(self.code, f"{count} messages, the threshold is {self.threshold}")
 
 
+def fold_beats_cold_cache(s: Situation, before: int, after: int) -> bool:
+    """With the cache gone at the next request: is a summary from the warm cache plus the folded context
+    cheaper than the whole context? Prices of the log's model; ratios are much the same everywhere."""
+    name = last_model(s.session)
+    about = known(name) if name else None
+    prices = about.prices if about and about.prices else Prices(input=1.0, output=5.0)
+    output = 1_000 if s.has_model else 0
+    asked = prices.cost(Usage(cache_read=before if s.has_model else 0, output=output))
+    cold = prices.cost(prices.prompt(0, before))
+    return after < before and asked + prices.cost(prices.prompt(0, after)) < cold
+
+
 def failed_by_overflow(entry: e.MessageEntry, window: int) -> bool:
     """Did this reply fail, or silently suffer, because the context was too long?"""
     message = entry.message
@@ -70,9 +84,12 @@ def failed_by_overflow(entry: e.MessageEntry, window: int) -> bool:
 @dataclass(frozen=True)
 class FillLevel:
     """The view, anchored on the provider's own count where there is one, passes what the window can take.
-    Counts exactly only where a rough count cannot tell."""
+    Counts exactly only where a rough count cannot tell. With the provider's cache about to expire it fires
+    early, where folding now costs less than sending the whole context to a cold cache."""
 
     usable: int
+    goal: int = 0
+    """What a fold makes of it; 0: never early."""
 
     def due(self, s: Situation, /) -> Due | Reason:
         last = s.last_assistant()
@@ -83,6 +100,8 @@ class FillLevel:
             tokens = s.anchored(s.counter)
         if tokens > self.usable:
             return Due("full", f"{tokens} tokens, {self.usable} are usable")
+        if s.cache_expiring and self.goal and fold_beats_cold_cache(s, tokens, self.goal):
+            return Due("cache_expiring", "folding now costs less than sending all of it to a cold cache")
         return Reason("below_threshold", f"{tokens} tokens of {self.usable}")
 
 

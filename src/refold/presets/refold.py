@@ -64,6 +64,15 @@ class Settings(Base, frozen=True, kw_only=True):
     history_tokens: Annotated[
         int, Meta(ge=0, description="room for abridged turns", extra={"rule": "R11"})
     ] = 2_000
+    cache_ttl: Annotated[
+        float,
+        Meta(
+            ge=0, description="seconds a provider keeps its cache; 0: never fold early", extra={"rule": "R13"}
+        ),
+    ] = 300.0
+    cache_buffer: Annotated[
+        float, Meta(ge=0, description="seconds before that at which to fold", extra={"rule": "R13"})
+    ] = 30.0
     unverified: Annotated[
         Literal["mark", "remove"],
         Meta(description="what to do with unsupported claims", extra={"rule": "R5"}),
@@ -115,6 +124,9 @@ def build(settings: Settings) -> Preset:
         measure="o200k",
         window=settings.window,
         limit=settings.usable,
-        stages=(Stage(FillLevel(settings.usable) if settings.auto else Never(), ladder),),
+        stages=(Stage(FillLevel(settings.usable, goal) if settings.auto else Never(), ladder),),
+        cache_delay=lambda age: (
+            settings.cache_ttl - settings.cache_buffer - age if settings.cache_ttl else None
+        ),
         soft=FillLevel(int(settings.usable * settings.soft)) if settings.auto else None,
     )

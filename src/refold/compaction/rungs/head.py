@@ -106,6 +106,8 @@ def choose(s: Situation, shape: Shape, tail: int) -> Head | Reason:
     reduction = Reduction(s)
     slack = int(tail * shape.turn_slack)
     cut = _to_turn_start(s, _legal_cut(s, _walk_back(s, tail), slack), slack)
+    if sum(s.counter_size(index) for index in range(s.first_item, cut)) <= floor.FRAME:
+        cut = s.first_item  # its record would be larger than the head itself
     request = carried.current_request(s.session)
     keep = {s.item_at(request[0])} if request else set[int]()
     keep |= {s.item_at(p) for id in s.session.pins if (p := s.session.position(id)) is not None}

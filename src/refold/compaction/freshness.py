@@ -1,0 +1,74 @@
+"""Freshness (R18): when a file's text leaves the view, nobody may go on as if the model still saw it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from refold import entries as e
+from refold.carry.text import fit
+from refold.carry.tools import actions
+from refold.messages import Call, Result, content
+from refold.protocols import TokenCounter
+from refold.recall.frame import NOTE, frame
+from refold.session import Session
+from refold.session.items import Item
+
+FILES = 5
+TOKENS = 5_000
+
+
+def reads_left(before: Sequence[Item], after: Sequence[Item]) -> tuple[str, ...]:
+    """Files whose text was in the view and is not any more, the most recently read last. A tool that
+    answers "unchanged since you read it" must forget about these."""
+    gone = _reads(before)
+    for path in _reads(after):
+        gone.pop(path, None)
+    return tuple(gone)
+
+
+def _reads(items: Sequence[Item]) -> dict[str, None]:
+    """Files read in these items, by calls whose results are shown whole and were no failure."""
+    calls: dict[str, Call] = {}
+    paths: dict[str, None] = {}
+    for item in items:
+        calls.update((call.id, call) for call in item.message.calls)
+        result = item.message
+        if not isinstance(result, Result) or item.fold is not None or not is_readable(result):
+            continue
+        call = calls.get(result.call_id)
+        for action in actions(call) if call else ():
+            if action.verb == "view":
+                paths.pop(action.path, None)
+                paths[action.path] = None
+    return paths
+
+
+def is_readable(result: Result) -> bool:
+    """A read that failed, was denied, or gave no text is nothing to bring back."""
+    return not result.is_error and bool(result.text.strip()) and "\x00" not in result.text
+
+
+def reinjection(
+    session: Session,
+    fold: e.Fold,
+    read: Callable[[str], str | None],
+    counter: TokenCounter,
+    *,
+    files: int = FILES,
+    tokens: int = TOKENS,
+) -> e.Note | None:
+    """A note with the newest versions of the files whose text a fold took out of the view, at most `files`
+    of them and `tokens` each, most recently read first in choice. `read` gives a file's text as it is now,
+    or None (gone, denied, binary): such a file is left out."""
+    blocks: list[str] = []
+    for path in reversed(fold.details.get("reads_left", ())):
+        if len(blocks) == files:
+            break
+        text = read(path)
+        if text is None or not text.strip() or "\x00" in text:
+            continue
+        blocks.append(frame("file", fit(text, tokens, counter), source=path))
+    if not blocks:
+        return None
+    note = "\n\n".join((NOTE, "Files in play, as they are now:", *reversed(blocks)))
+    return session.make(e.Note, content=content(note), kind="files")
