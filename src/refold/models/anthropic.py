@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import Any, Literal, cast
 
 from refold.errors import ModelError, ModelUnavailable
-from refold.models.chunks import Malformed, obj, text
+from refold.models.chunks import Malformed, obj, strict, text
 from refold.models.remote import TIMEOUT, Remote, shown
 from refold.protocols import Event, PartDone, Request, Stopped, TextDelta, ThinkingDelta, UsageSeen
 from refold.session.dialects import anthropic as dialect
@@ -111,11 +111,12 @@ class MessageStream:
         self._blocks: dict[int, Wire] = {}
         self._message: Wire = {"role": "assistant", "content": []}
 
+    @strict
     def read(self, event: Any) -> Iterator[Event]:
         raw = as_dict(event)
         match raw.get("type"):
             case "message_start":
-                self._see(as_dict(raw.get("message") or {}))
+                self._see(obj(raw.get("message") or {}, "a message"))
             case "content_block_start":
                 self._blocks[_index(raw)] = dict(obj(raw.get("content_block"), "a block"))
             case "content_block_delta":

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any, ParamSpec, cast
 
+from refold.errors import UsageError
+from refold.protocols import Event
 from refold.session.dialects.common import Wire
 
 
 class Malformed(Exception):
     """A piece of a stream that is not what the protocol says."""
+
+
+P = ParamSpec("P")
+_CONFUSED = (AttributeError, KeyError, IndexError, TypeError, ValueError, UsageError)
+
+
+def strict(read: Callable[P, Iterator[Event]]) -> Callable[P, list[Event]]:
+    """For a reader of chunks: whatever it stumbles over, deep inside a chunk of strange shape, is the
+    chunk's fault."""
+
+    @wraps(read)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> list[Event]:
+        try:
+            return list(read(*args, **kwargs))
+        except _CONFUSED as error:
+            raise Malformed(f"{type(error).__name__}: {error}") from None
+
+    return wrapped
 
 
 def text(value: Any, what: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from refold.models.chunks import obj, objs, text
+from refold.models.chunks import obj, objs, strict, text
 from refold.protocols import Event, PartDone, Stopped, TextDelta, ThinkingDelta, UsageSeen
 from refold.session.dialects import openai_chat, openai_responses
 from refold.session.dialects.common import Wire, as_dict
@@ -29,6 +29,7 @@ class ChatStream:
         self._finish: str | None = None
         self._usage: Any = None
 
+    @strict
     def read(self, chunk: Any) -> Iterator[Event]:
         raw = as_dict(chunk)
         self._usage = raw.get("usage") or self._usage
@@ -36,6 +37,7 @@ class ChatStream:
             yield from self._delta(obj(choice.get("delta") or {}, "a delta"))
             self._finish = choice.get("finish_reason") or self._finish
 
+    @strict
     def end(self) -> Iterator[Event]:
         """The whole parts, once the stream has ended."""
         if self._finish is None:
@@ -85,6 +87,7 @@ class ChatStream:
 class ResponsesStream:
     """Reads the events of a response. Only `completed` and `incomplete` end it."""
 
+    @strict
     def read(self, event: Any) -> Iterator[Event]:
         raw = as_dict(event)
         kind = raw.get("type")
@@ -96,9 +99,9 @@ class ResponsesStream:
             for message in openai_responses.parse(raw.get("item") or {}):
                 yield from (PartDone(part) for part in message.parts)
         elif kind in ("response.completed", "response.incomplete"):
-            yield from self._end(as_dict(raw.get("response") or {}))
+            yield from self._end(obj(raw.get("response") or {}, "a response"))
         elif kind == "response.failed":
-            raise Refused(as_dict(as_dict(raw.get("response") or {}).get("error") or {}))
+            raise Refused(as_dict(obj(raw.get("response") or {}, "a response").get("error") or {}))
         elif kind == "error":
             raise Refused(raw)
 
