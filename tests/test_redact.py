@@ -192,9 +192,9 @@ def test_every_format_names_its_source() -> None:
 )
 def test_hostile_text_is_linear(piece: str) -> None:
     text = piece * (1_000_000 // len(piece))
-    started = time.perf_counter()
+    started = time.process_time()
     redact(text)
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 3
 
 
 def test_speed_on_ordinary_text() -> None:
@@ -204,9 +204,9 @@ def test_speed_on_ordinary_text() -> None:
 
 
 def _timed(text: str) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     redact(text)
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 @given(st.text(max_size=300))

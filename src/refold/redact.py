@@ -4,6 +4,7 @@ One table of formats (data, with where each is documented) and one pass: a forma
 one of its literals occurs, so text without secrets costs a few substring searches. Two rules without a fixed
 format, assignments (`password = "…"`) and credentials in URLs, look at how random the value is.
 """
+# ruff: noqa: E501 (rows of a table: one format a row)
 
 from __future__ import annotations
 

@@ -203,9 +203,9 @@ def test_R8_a_sentence_without_end_is_narrowed_verbatim() -> None:
     ids=range(11),
 )  # fmt: skip
 def test_R8_hostile_text_is_bounded(hostile: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     find(said(hostile))
-    assert time.perf_counter() - started < 6
+    assert time.process_time() - started < 6
 
 
 @given(st.text(max_size=300))

@@ -380,6 +380,6 @@ def test_R10_any_command_line_is_read(line: str) -> None:
 def test_R10_hostile_command_lines_are_bounded(line: str) -> None:
     import time
 
-    started = time.perf_counter()
+    started = time.process_time()
     ran(line)
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 3

@@ -66,8 +66,8 @@ def judge(sentence: str) -> Verdict | None:
 
 def active(constraints: Iterable[Constraint]) -> list[Constraint]:
     """Those in force, most important first; of equals the newest first."""
-    in_force = [c for c in constraints if c.active]
-    return sorted(reversed(in_force), key=lambda c: -c.importance)
+    newest_first = [c for c in constraints if c.active][::-1]
+    return sorted(newest_first, key=lambda c: -c.importance)
 
 
 def render(

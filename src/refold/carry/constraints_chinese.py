@@ -48,7 +48,9 @@ _CLAUSE = re.compile(r"[，,。；;！!？?\n：:]+")
 _IF = re.compile(
     r"^(?:如果|要是|假如|倘若|万一|因为|由于|虽然|尽管|既然|即使|就算|为了(?!.{0,10}(?:不|必须)))"
 )
-_TABLE = tuple((sort, strength, re.compile(pattern, re.I)) for sort, strength, pattern in _ROWS)
+_TABLE: tuple[tuple[Sort, float, re.Pattern[str]], ...] = tuple(
+    (sort, strength, re.compile(pattern, re.I)) for sort, strength, pattern in _ROWS
+)
 
 
 def chinese(sentence: str) -> Verdict | None:

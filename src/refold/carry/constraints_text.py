@@ -3,6 +3,7 @@
 Pasted code, logs, quotations and the frames that agents inject are blanked out before anything is judged;
 positions stay the same, so that what is kept can be quoted verbatim.
 """
+# ruff: noqa: E501 (patterns: an alternative a line reads better than wrapped ones)
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """How a tool call ended, read from its result: exit status, error line, test verdict."""
+# ruff: noqa: E501 (patterns: an alternative a line reads better than wrapped ones)
 
 from __future__ import annotations
 
@@ -86,10 +87,8 @@ def _envelope(value: Mapping[str, Any], text: str) -> tuple[str, int | None]:
 
 def _exit_code(text: str) -> int | None:
     edge = text if len(text) <= 2 * 600 else text[:600] + "\n" + text[-600:]
-    found = None
-    for found in _EXIT.finditer(edge):
-        pass
-    return int(found[1]) if found else None
+    codes = _EXIT.findall(edge)
+    return int(codes[-1]) if codes else None
 
 
 def error_line(text: str) -> str:
@@ -113,7 +112,32 @@ def error_line(text: str) -> str:
 # ── tests ───────────────────────────────────────────────────────────────────────────────────────
 
 _RUNNERS = frozenset(
-    ["pytest", "py.test", "tox", "nox", "ctest", "rspec", "phpunit", "jest", "vitest", "mocha", "ava", "karma", "cypress", "behave", "nosetests", "nose2", "pest", "bats", "prove", "minitest", "gotestsum", "tap", "trial", "green"]
+    [
+        "pytest",
+        "py.test",
+        "tox",
+        "nox",
+        "ctest",
+        "rspec",
+        "phpunit",
+        "jest",
+        "vitest",
+        "mocha",
+        "ava",
+        "karma",
+        "cypress",
+        "behave",
+        "nosetests",
+        "nose2",
+        "pest",
+        "bats",
+        "prove",
+        "minitest",
+        "gotestsum",
+        "tap",
+        "trial",
+        "green",
+    ]
 )
 _TASKS: Mapping[str, re.Pattern[str]] = {
     name: re.compile(pattern)

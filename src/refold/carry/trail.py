@@ -107,7 +107,7 @@ class Trail(msgspec.Struct, frozen=True, omit_defaults=True):
         return book.trail()
 
     def files(self) -> Files:
-        """Files by last known state, each list in order of first appearance; `read` are those never changed."""
+        """Files by last known state, in order of first appearance; `read` are those never changed."""
         lists: dict[str, list[str]] = {"read": [], "modified": [], "created": [], "deleted": [], "failed": []}
         for path, known in self.settled().states.items():
             lists[known.state].append(path)
@@ -281,7 +281,7 @@ def todos(call: Call) -> tuple[Todo, ...]:
 def _todo(item: Any) -> Todo:
     if isinstance(item, str):
         return Todo(one_line(item, 200))
-    fields = cast("Mapping[str, Any]", item) if isinstance(item, dict) else {}
+    fields: Mapping[str, Any] = cast("Mapping[str, Any]", item) if isinstance(item, dict) else {}
     text = next(
         (fields[k] for k in ("content", "step", "text", "title", "description", "task") if fields.get(k)), ""
     )

@@ -37,7 +37,10 @@ def _looks(command: Command) -> bool:
     return command.ok is not False and command.command.startswith(_LOOKING) and ">" not in command.command
 
 
-_LOOKING = ("cat ", "ls", "sed -n", "head ", "tail ", "grep ", "rg ", "find ", "pwd", "nl ", "wc ", "which ", "find_file ", "search_")  # fmt: skip
+_LOOKING = (
+    "cat ", "ls", "sed -n", "head ", "tail ", "grep ", "rg ", "find ", "pwd", "nl ", "wc ", "which ",
+    "find_file ", "search_",
+)  # fmt: skip
 
 
 def _test(test: Test) -> str:

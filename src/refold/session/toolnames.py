@@ -21,8 +21,8 @@ _NAMES: Mapping[Kind, str] = {
     # Copilot, Augment, Zed, Goose and the MCP filesystem server.
     "read": """read read_file readfile view view_file open open_file cat read_many_files read_text_file
         read_multiple_files get_file_contents read_files view_image notebookread read_notebook
-        view_line_range view_code_item goto scroll_up scroll_down get_file_content file_read fs_read read_range
-        read_media_file""",
+        view_line_range view_code_item goto scroll_up scroll_down get_file_content file_read fs_read
+        read_range read_media_file""",
     "edit": """edit edit_file multiedit multi_edit replace replace_in_file str_replace search_replace
         search_and_replace apply_diff insert insert_content insert_edit_into_file notebookedit edit_notebook
         replace_string_in_file multi_replace_string_in_file edit_existing_file replace_lines insert_lines
@@ -69,7 +69,10 @@ PATHS = (
 )  # fmt: skip
 MANY_PATHS = ("paths", "file_paths", "filePaths", "files", "filenames")
 TARGETS = ("destination", "destination_path", "to", "new_path", "target", "dest", "newPath", "new_name")
-DIRECTORIES = ("path", "dir_path", "directory", "dir", "DirectoryPath", "relative_workspace_path", "folder", "target_directory")  # fmt: skip
+DIRECTORIES = (
+    "path", "dir_path", "directory", "dir", "DirectoryPath", "relative_workspace_path", "folder",
+    "target_directory",
+)  # fmt: skip
 COMMANDS = ("command", "cmd", "script", "CommandLine", "command_line", "input", "code")
 PATTERNS = (
     "pattern",

@@ -20,8 +20,9 @@ from refold.shrink.base import Data, Limits, Rule, flags
 __all__ = ["RULES", "Limits", "Rule", "shrink"]
 
 RULES: Mapping[Kind, Rule] = {
-    "ls": ls, "glob": glob, "grep": grep, "read": read, "edit": edit, "patch": edit, "write": write, "create": write,
-    "bash": bash, "todo": todo, "delete": other, "move": other, "editor": other, "other": other,
+    "ls": ls, "glob": glob, "grep": grep, "read": read, "edit": edit, "patch": edit, "write": write,
+    "create": write, "bash": bash, "todo": todo, "delete": other, "move": other,
+    "editor": other, "other": other,
 }  # fmt: skip
 _ENVELOPE = frozenset({"status", "data", "text", "stats", "context", "error"})
 _LARGEST = 20_000_000
@@ -78,7 +79,7 @@ def _envelope(text: str) -> Data | None:
 
 
 def _enclosed(call: Call, envelope: Data, rule: Rule, limits: Limits) -> str:
-    """Status and the compressed data; of an error its code and message in full; text, stats and context go."""
+    """Status and the compressed data; of an error its code and message in full. Text, stats, context go."""
     kept: Data = {"status": envelope["status"]} if "status" in envelope else {}
     data = cast("Data", envelope.get("data") or {})
     error = envelope.get("error")

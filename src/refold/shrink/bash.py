@@ -11,7 +11,8 @@ from refold.shrink.base import Data, Limits, edges, first, flags, short, split
 _KEPT = ("exit_code", "exit_status", "signal", "directory", "cwd", "duration_seconds")
 _STREAMS = re.compile(r"^(?:stderr|standard error)\s*:\s*", re.I | re.M)
 _STATUS = re.compile(
-    r"^.{0,80}(?:exit(?:ed with)? (?:code|status)|exit_code|return code)\"?\s{0,3}[:=]?\s{0,3}-?\d{1,4}.{0,20}$",
+    r"^.{0,80}(?:exit(?:ed with)? (?:code|status)|exit_code|return code)"
+    r"\"?\s{0,3}[:=]?\s{0,3}-?\d{1,4}.{0,20}$",
     re.I | re.M,
 )
 

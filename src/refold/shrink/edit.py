@@ -31,5 +31,6 @@ def plain(call: Call, text: str, limits: Limits) -> str:
     path = text_argument(call, PATHS)
     if len(rows) > limits.diff_lines and "@@ -" in text:
         found = diff_summary(text)
-        return f"{short(rows[0], limits)}\n{path}: +{found['added']} -{found['removed']} lines, at {', '.join(found['ranges'])}"
+        counts = f"+{found['added']} -{found['removed']} lines, at {', '.join(found['ranges'])}"
+        return f"{short(rows[0], limits)}\n{path}: {counts}"
     return "\n".join(top(rows, limits.edit_lines, limits))

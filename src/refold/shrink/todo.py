@@ -19,14 +19,13 @@ def plain(call: Call, text: str, limits: Limits) -> str:
 
 
 def _given(call: Call) -> list[Any]:
-    return next(
-        (listed(call.arguments[k]) for k in ("todos", "plan", "items", "tasks") if call.arguments.get(k)), []
-    )
+    names = ("todos", "plan", "items", "tasks")
+    return next((found for name in names if (found := listed(call.arguments.get(name)))), [])
 
 
 def recapped(todos: list[Any], limits: Limits) -> str:
     """`[2/5] In progress: a. Pending: b; c.`"""
-    rows = [cast("Mapping[str, Any]", todo) for todo in todos if isinstance(todo, dict)]
+    rows: list[Mapping[str, Any]] = [cast("Data", todo) for todo in todos if isinstance(todo, dict)]
     if not rows:
         return ""
     by: dict[str, list[str]] = {}
