@@ -206,9 +206,8 @@ def _known(record: Record, place: dict[str, Any]) -> e.AnyPathEntry | None:
             )
         case {"type": "branch_summary", "summary": str(summary)}:
             origin = _text(record.get("fromId"))
-            return e.BranchSummary(
-                **place, summary=summary, origin=origin, files=_files(record), author="import:pi"
-            )
+            files = e.Files() if record.get("fromHook") else _files(record)
+            return e.BranchSummary(**place, summary=summary, origin=origin, files=files, author="import:pi")
         case {"type": "model_change"}:
             model = model_name(record.get("provider"), record.get("modelId"))
             return e.ModelChange(**place, model=model) if model else None
