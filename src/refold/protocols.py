@@ -86,6 +86,16 @@ class Counts(Protocol):
     async def count(self, request: Request) -> int: ...
 
 
+@runtime_checkable
+class Caches(Protocol):
+    """Optional power: the provider keeps the prompt of a request for a while after its last use."""
+
+    @property
+    def cache_seconds(self) -> float | None:
+        """How long at least; None: not at all, or nobody knows."""
+        ...
+
+
 # ── stores ──────────────────────────────────────────────────────────────────────────────────────
 
 

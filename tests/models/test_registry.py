@@ -13,7 +13,7 @@ from refold.models import Scripted
 from refold.models.anthropic import Anthropic
 from refold.models.chaos import Chaos
 from refold.models.openai import OpenAIChat, OpenAIResponses
-from refold.protocols import Counts, Model
+from refold.protocols import Caches, Counts, Model
 
 KEY = "sk-canary-0123456789abcdef"
 
@@ -59,6 +59,20 @@ def test_names(name, kind, window) -> None:
 def test_only_anthropic_counts() -> None:
     assert isinstance(registry.model("anthropic:claude-opus-5"), Counts)
     assert not isinstance(registry.model("openai:gpt-5"), Counts)
+
+
+def test_who_keeps_prompts_and_for_how_long() -> None:
+    seconds = {
+        "anthropic:claude-opus-5": 300.0,
+        "openai:gpt-5": 300.0,
+        "openai-responses:gpt-5": 300.0,
+    }
+    for name, expected in seconds.items():
+        model = registry.model(name)
+        assert isinstance(model, Caches)
+        assert model.cache_seconds == expected
+    assert registry.model("anthropic:claude-opus-5", cache="1h").cache_seconds == 3600.0
+    assert registry.model("openai:x", base_url="http://127.0.0.1:1/v1").cache_seconds is None
 
 
 def test_what_the_table_knows_reaches_the_request() -> None:

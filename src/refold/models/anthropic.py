@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import Any, Literal, cast
 
+from refold.costs.cache import SECONDS
 from refold.errors import ModelError, ModelUnavailable
 from refold.models.chunks import Malformed, obj, strict, text
 from refold.models.remote import TIMEOUT, Remote, shown
@@ -45,9 +46,13 @@ class Anthropic(Remote):
             extra=extra,
         )
         self.model = model
-        self.cache = cache
+        self.cache: Literal["5m", "1h"] | None = cache
         self._max_tokens = max_tokens
         self._takes_temperature = temperature
+
+    @property
+    def cache_seconds(self) -> float | None:
+        return None if self.cache is None else SECONDS[self.cache]
 
     def body(self, request: Request) -> Wire:
         rendered = self._prompt(request)

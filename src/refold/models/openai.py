@@ -54,6 +54,11 @@ class _OpenAI(Remote):
         """Is this OpenAI itself, not a server that imitates it?"""
         return self._base_url is None or HOME in self._base_url
 
+    @property
+    def cache_seconds(self) -> float | None:
+        """OpenAI keeps prompts for five to ten idle minutes, unasked."""
+        return 300.0 if self.at_home else None
+
     def _connect(self) -> Any:
         try:
             import openai
