@@ -343,10 +343,10 @@ def test_ten_thousand_messages() -> None:
 @pytest.mark.slow
 def test_retention_on_real_dialogues() -> None:
     path = shared("locomo/locomo10.first5.json")
-    from benchmarks import retention
+    from benchmarks import dialogues
 
     assert json.loads(path.read_text(encoding="utf-8"))
-    spoken = retention.dialogues()[:2]
-    for view, floor in ((retention.dense, 53.0), (retention.readable, 48.0), (retention.tail, 25.0)):
-        rows = [row[0] for dialogue in spoken for row in retention.ask(view(dialogue, 2_000), dialogue)]
+    spoken = dialogues.dialogues()[:2]
+    for view, floor in ((dialogues.dense, 53.0), (dialogues.readable, 48.0), (dialogues.tail, 25.0)):
+        rows = [row[0] for dialogue in spoken for row in dialogues.ask(view(dialogue, 2_000), dialogue)]
         assert 100 * sum(rows) / len(rows) >= floor
