@@ -19,7 +19,7 @@ from refold.compaction.situation import Situation
 from refold.compaction.triggers import overflowed_twice
 from refold.errors import EntryNotFound, FoldError, OverflowAgain, SessionError
 from refold.messages import Assistant, content
-from refold.perform import perform
+from refold.perform import perform, write_notes
 from refold.protocols import Model, TokenCounter
 from refold.session import Projection, Session, View
 from refold.session.dialects import parse_reply
@@ -129,6 +129,8 @@ class Engine:
 
     async def upkeep(self, session: Session, **given: Any) -> None:
         """Only the housekeeping of the design: what it does as turns end, whatever the size of the view."""
+        if self.preset.notes is not None:
+            await write_notes(self.preset, self.situation(session, **given), self.summariser)
         for stage in self.preset.stages:
             if not stage.upkeep:
                 continue

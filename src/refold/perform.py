@@ -73,7 +73,7 @@ async def make_fold(
     except Exception as error:
         text = proposal.failure_text or str(error) or type(error).__name__
         return Failed(failure_code(error), text, proposal.rung, len(proposal.asks))
-    author = summariser.name if proposal.asks else "rule"
+    author = summariser.name if proposal.asks else proposal.author
     return _judge(session, plan, proposal, finished, answers, author, before)
 
 

@@ -659,8 +659,9 @@ def test_A17_abortable() -> None:
     async def aborted(session: Session, model: Scripted) -> None:
         engine = Engine(augment(trigger_on_history_size_chars=10), model=model)
         task = asyncio.ensure_future(engine.prepare(session))
-        while not model.open:
+        for _ in range(200):
             await asyncio.sleep(0)
+        assert model.open
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

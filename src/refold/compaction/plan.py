@@ -105,6 +105,8 @@ class Proposal:
     """Refuse a result after which the view is not smaller in tokens."""
     min_gain: float = 0.0
     """Share of the view that must be freed, unless it is too large for the window."""
+    author: str = "rule"
+    """Who wrote it, where nobody is asked."""
     timeout: float | None = None
     failure_text: str | None = None
     """What to tell the user when the summariser fails at this rung."""

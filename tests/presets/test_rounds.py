@@ -1,0 +1,369 @@
+"""The rules of spec page `rounds`, D1–D5 and D7–D9."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from benchmarks import rounds as benchmark
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refold import Engine, Session, presets, tokens
+from refold import entries as e
+from refold import messages as m
+from refold.compaction.lines import Line, merge
+from refold.compaction.plan import Plan
+from refold.compaction.rounds import finished, round_at
+from refold.compaction.rungs.turn_lines import HEADER, WORKSPACE, block_size, shown_lines
+from refold.errors import ModelError, SettingError
+from refold.loop import run
+from refold.models.scripted import Scripted, fail
+from refold.presets.rounds import WHICH_WHEN
+from refold.session.view import View
+from tests.presets.chains import check_wire, orphans
+
+COUNTER = tokens.get()
+
+
+def rounds(**given: Any) -> presets.Preset:
+    return presets.get("rounds", **given)
+
+
+def turn(number: int, *, steps: int = 1, size: int = 300) -> list[m.Message]:
+    """One round; `steps` tool messages in it."""
+    said: list[m.Message] = [m.user(f"Please fix part {number}.")]
+    for step in range(steps):
+        id = f"c{number}.{step}"
+        said += [m.assistant("", m.call(id, "Edit", path=f"src/p{number}.py")), m.result(id, "r" * size)]
+    return [*said, m.assistant(f"Part {number} is fixed.")]
+
+
+def follow(engine: Engine, count: int, session: Session | None = None, **shape: Any) -> Session:
+    """A conversation, each round followed as it ends."""
+    session = session if session is not None else Session()
+    start = len(session.turns)
+    for number in range(start + 1, start + count + 1):
+        for message in turn(number, **shape):
+            session.append(message)
+        run(engine.upkeep(session))
+    return session
+
+
+def lines(view: View) -> list[str]:
+    texts = [item.message.text for item in view.items if item.fold]
+    return [text.removeprefix(HEADER + "\n") for text in texts if "[Turn" in text]
+
+
+def said(view: View) -> list[m.Message]:
+    return [item.message for item in view.items if item.fold is None]
+
+
+# ── lines ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_D1_one_line_is_stored_after_every_finished_turn() -> None:
+    engine = Engine(rounds())
+    session = follow(engine, 2)
+    assert [(x.turn, x.text) for x in session.annotations(e.TurnLine)] == [
+        (1, "fix part 1 → p1.py"),
+        (2, "fix part 2 → p2.py"),
+    ]
+    session.append(m.user("Please fix part 3."))
+    run(engine.upkeep(session))
+    assert len(session.annotations(e.TurnLine)) == 2  # not finished yet
+    session.append(m.assistant("Which one?"))
+    run(engine.upkeep(session))
+    run(engine.upkeep(session))
+    assert [x.turn for x in session.annotations(e.TurnLine)] == [1, 2, 3]
+    assert session.annotations(e.TurnLine)[0].target == session.path[0].id
+
+
+def test_D1_a_line_is_an_annotation_and_moves_nothing() -> None:
+    engine = Engine(rounds(recent_conversation_rounds=5))
+    session = follow(engine, 2)
+    assert not session.annotations(e.Fold)
+    assert session.tip == session.path[-1].id
+
+
+def test_D1_by_model_where_there_is_one() -> None:
+    model = Scripted(then=lambda r: "[Turn 9] the model's own words\nand more")
+    session = follow(Engine(rounds(), model=model), 2)
+    assert [x.text for x in session.annotations(e.TurnLine)] == ["the model's own words"] * 2
+    assert {x.author for x in session.annotations(e.TurnLine)} == {"model"}
+    assert [r.purpose for r in model.requests] == ["line", "line"]
+    assert "fix part 2" in model.requests[1].messages[0].text
+    assert "fix part 1" not in model.requests[1].messages[0].text
+
+
+def test_D1_by_rule_where_the_setting_says_so_or_the_model_fails() -> None:
+    session = follow(Engine(rounds(lines="rule"), model=Scripted()), 1)
+    assert session.annotations(e.TurnLine)[0].author == "rule"
+    failing = follow(Engine(rounds(), model=Scripted(fail(ModelError("down")), "", then="fine")), 2)
+    assert [x.author for x in failing.annotations(e.TurnLine)] == ["rule", "rule"]
+    assert len(failing.annotations(e.Failure)) == 2
+
+
+def test_D1_a_line_has_its_limit() -> None:
+    engine = Engine(rounds(line_tokens=12))
+    session = Session()
+    for message in (m.user("word " * 500), m.assistant("answer " * 500)):
+        session.append(message)
+    run(engine.upkeep(session))
+    assert 3 < COUNTER.text(session.annotations(e.TurnLine)[0].text) <= 12
+
+
+def test_D1_interrupted_turns_say_so() -> None:
+    engine = Engine(rounds())
+    session = Session()
+    for message in (m.user("Delete everything"), m.user("Stop, do not do that"), m.assistant("I stopped.")):
+        session.append(message)
+    run(engine.upkeep(session))
+    assert [x.text for x in session.annotations(e.TurnLine)] == [
+        "Delete everything → interrupted",
+        "Stop, do not do that → I stopped",
+    ]
+
+
+# ── strategies ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_D2_recent_only_is_the_default_and_keeps_three_rounds() -> None:
+    engine = Engine(rounds())
+    session = follow(engine, 8)
+    view = engine.view(session)
+    assert lines(view) == [f"[Turn {n}] fix part {n} → p{n}.py" for n in range(1, 6)]
+    assert said(view) == [message for n in (6, 7, 8) for message in turn(n)]
+    session.append(m.user("next"))
+    assert said(run(engine.prepare(session)))[0] == m.user(
+        "Please fix part 6."
+    )  # the current turn comes on top
+
+
+def test_D2_summary_only_shows_lines_and_the_current_turn() -> None:
+    engine = Engine(rounds(history_strategy="summary-only"))
+    session = follow(engine, 5)
+    assert said(engine.view(session)) == []
+    session.append(m.user("next"))
+    view = run(engine.prepare(session))
+    assert len(lines(view)) == 5
+    assert said(view) == [m.user("next")]
+
+
+def test_D2_compressed_keeps_whole_rounds_that_fit_with_older_results_cut() -> None:
+    engine = Engine(rounds(history_strategy="compressed", compressed_budget=1000))
+    session = follow(engine, 12, size=2000)
+    view = engine.view(session)
+    gone = len(lines(view))
+    kept = [item.message for item in view.items if not (item.fold and isinstance(item.message, m.User))]
+    assert sum(COUNTER.message(message) for message in kept) <= 1000
+    results = [message for message in kept if isinstance(message, m.Result)]
+    assert [len(r.text) for r in results[:-1]] == [200] * (len(results) - 1)
+    assert len(results[-1].text) == 2000
+    assert len(results) == 12 - gone > 2
+    assert kept[0] == m.user(f"Please fix part {gone + 1}.")
+
+
+def test_D2_compressed_keeps_as_many_as_fit_not_one_less() -> None:
+    whole = sum(COUNTER.message(x) for n in (2, 3) for x in turn(n, steps=0))
+    for budget, expected in ((whole, 2), (whole - 1, 1)):
+        engine = Engine(rounds(history_strategy="compressed", compressed_budget=budget))
+        assert len(said(engine.view(follow(engine, 3, steps=0)))) == 2 * expected
+
+
+def test_D2_unknown_strategies_are_refused() -> None:
+    with pytest.raises(SettingError, match="history_strategy"):
+        rounds(history_strategy="everything")
+    with pytest.raises(SettingError, match="compression_strategy"):
+        rounds(compression_strategy="none")
+
+
+@pytest.mark.parametrize("steps", [0, 1, 7])
+def test_D3_a_round_ends_before_the_next_user_message_however_long(steps: int) -> None:
+    engine = Engine(rounds())
+    session = follow(engine, 5, steps=steps)
+    s = engine.situation(session)
+    assert finished(s) == 5
+    for index in range(5):
+        round = round_at(s, index)
+        own = [x.message for x in session.path[round.first : round.last + 1] if isinstance(x, e.MessageEntry)]
+        assert own == turn(index + 1, steps=steps)
+    view = engine.view(session)
+    assert len(said(view)) == 3 * (2 + 2 * steps)
+    assert orphans(view.items) == []
+    check_wire(view)
+
+
+# ── layout ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_D4_layout() -> None:
+    engine = Engine(rounds())
+    session = follow(engine, 6)
+    texts = [item.message.text for item in engine.view(session).items]
+    assert texts[0].startswith(HEADER + "\n[Turn 1] ")
+    assert [text.split("]")[0] for text in texts[1:3]] == ["[Turn 2", "[Turn 3"]
+    assert texts[3].startswith(WORKSPACE + "\n")
+    assert "src/p6.py" in texts[3]
+    assert texts[4] == "Please fix part 4."
+    assert sum(HEADER in text for text in texts) == sum(WORKSPACE in text for text in texts) == 1
+
+
+def prefix(view: View) -> list[str]:
+    """Everything in front of the workspace, byte for byte, as both dialects send it."""
+    texts = [item.message.text for item in view.items]
+    end = next((i for i, text in enumerate(texts) if text.startswith(WORKSPACE)), 0)
+    blocks = [
+        block["text"]
+        for message in view.to_anthropic(cache=False)["messages"]
+        for block in message["content"]
+        if block["type"] == "text"
+    ]
+    sent = [message["content"] for message in view.to_openai()[:end]]
+    assert blocks[:end] == sent == texts[:end]
+    return sent
+
+
+@pytest.mark.parametrize("strategy", ["recent-only", "summary-only", "compressed"])
+def test_D4_appending_a_line_never_changes_the_bytes_before_it(strategy: str) -> None:
+    engine, session = Engine(rounds(history_strategy=strategy, compressed_budget=600)), Session()
+    before: list[str] = []
+    for number in range(1, 40):
+        follow(engine, 1, session)
+        now = prefix(engine.view(session))
+        folds = session.annotations(e.Fold)
+        if folds and folds[-1].rung == "merge":
+            assert folds[-1].details["cache_reset"]
+        else:
+            assert now[: len(before)] == before, number
+        before = now
+    assert len(before) > 20
+
+
+def test_D5_a_turn_is_either_verbatim_or_a_line() -> None:
+    engine, session = Engine(rounds()), Session()
+    for _ in range(12):
+        follow(engine, 1, session)
+        view = engine.view(session)
+        told = {int(line.split()[1].rstrip("]")) for line in lines(view)}
+        shown = {int(x.text.split()[-1].rstrip(".")) for x in said(view) if isinstance(x, m.User)}
+        assert told | shown == set(range(1, len(session.turns) + 1))
+        assert not told & shown
+
+
+# ── budgets ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_D7_past_the_budget_the_oldest_lines_become_ranges_and_the_block_never_exceeds_it() -> None:
+    engine, session = Engine(rounds(summaries_budget=300)), Session()
+    merges = 0
+    for _ in range(60):
+        follow(engine, 1, session, steps=1, size=10)
+        s = engine.situation(session)
+        shown = [line for line, _ in shown_lines(s)]
+        assert block_size(s, shown) <= 300
+        covered = [n for line in shown for n in range(line.start, line.end + 1)]
+        assert covered == list(range(1, len(covered) + 1))
+        folds = session.annotations(e.Fold)
+        merges += bool(folds) and folds[-1].rung == "merge"
+    assert 3 <= merges <= 12
+    texts = lines(engine.view(session))
+    assert texts[0].startswith("[Turn 1-")
+    assert texts[-1].startswith("[Turn 57] ")
+    check_wire(engine.view(session))
+
+
+def made(count: int, words: int) -> list[Line]:
+    return [Line(f"a{n}", f"b{n}", n, n, " ".join(["word"] * words)) for n in range(1, count + 1)]
+
+
+def size(lines: Any) -> int:
+    return sum(COUNTER.text(line.shown) + 1 for line in lines)
+
+
+def test_D7_one_pass_halves_the_oldest_half() -> None:
+    before = made(16, 10)
+    after = merge(before, size(before) - 1, size, COUNTER)
+    assert [(x.start, x.end) for x in after] == [
+        (1, 2),
+        (3, 4),
+        (5, 6),
+        (7, 8),
+        *((n, n) for n in range(9, 17)),
+    ]
+    assert after[4:] == before[8:]
+    old = sum(COUNTER.text(x.text) for x in before[:8])
+    assert sum(COUNTER.text(x.text) for x in after[:4]) <= old // 2
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 40), st.integers(0, 30), st.integers(20, 400))
+def test_D7_any_block_fits_its_budget(count: int, words: int, budget: int) -> None:
+    merged = merge(made(count, words), budget, size, COUNTER)
+    assert size(merged) <= max(budget, 16)
+    assert [n for x in merged for n in range(x.start, x.end + 1)] == list(range(1, count + 1))
+
+
+def test_D8_figures_of_the_generated_conversation() -> None:
+    found = benchmark.run()
+    assert 180 <= found["tokens_a_round"] <= 220
+    for name, figures in found["strategies"].items():
+        for ours, published in zip(figures["ours"], figures["published"], strict=True):
+            assert ours < published, (name, figures)
+    saved = 1 - found["strategies"]["recent-only"]["ours"][0] / found["everything"][0]
+    assert saved >= 0.6
+    assert benchmark.conversation(3) == benchmark.conversation(3)
+
+
+def test_D9_which_strategy_when_is_documented() -> None:
+    for strategy in ("recent-only", "summary-only", "compressed"):
+        assert f"`{strategy}`" in WHICH_WHEN
+    assert "5 to 20 rounds" in WHICH_WHEN
+    assert "50 rounds and more" in WHICH_WHEN
+    assert "recall_conversation" in WHICH_WHEN
+
+
+# ── unfolding, imports ──────────────────────────────────────────────────────────────────────────
+
+
+def test_an_undone_line_stays_verbatim_and_later_turns_fold_on() -> None:
+    engine = Engine(rounds())
+    session = follow(engine, 5)
+    engine.undo(session)
+    assert m.user("Please fix part 2.") in said(engine.view(session))
+    follow(engine, 3, session)
+    view = engine.view(session)
+    assert m.user("Please fix part 2.") in said(view)
+    assert [line.split("]")[0] for line in lines(view)] == ["[Turn 1", "[Turn 3", "[Turn 4", "[Turn 5"]
+    check_wire(view)
+    engine.redo(session)
+    assert "[Turn 2] fix part 2 → p2.py" in lines(engine.view(session))
+
+
+def test_what_another_design_folded_stays_folded() -> None:
+    session = Session()
+    for number in range(1, 9):
+        for message in turn(number, size=4000):
+            session.append(message)
+    pi = Engine(presets.get("pi", keep_recent_tokens=2500), model=Scripted("S", "S"))
+    plan = pi.plan(session, force=True)
+    assert isinstance(plan, Plan)
+    run(pi.apply(session, plan))
+    engine = Engine(rounds(recent_conversation_rounds=1))
+    run(engine.upkeep(session))
+    view = engine.view(session)
+    assert view.items[0].message.text.startswith("The beginning of this conversation was folded")
+    assert lines(view)
+    assert said(view) == turn(8, size=4000)
+    assert orphans(view.items) == []
+    check_wire(view)
+
+
+def test_a_system_prompt_in_the_log_is_never_folded() -> None:
+    session = Session()
+    session.append(m.system("You are a bot."))
+    engine = Engine(rounds())
+    follow(engine, 6, session)
+    view = engine.view(session)
+    assert view.items[0].message == m.system("You are a bot.")
+    assert view.items[1].message.text.startswith(HEADER)
