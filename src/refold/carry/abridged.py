@@ -217,9 +217,9 @@ def line(group: Group, *, generous: bool = False) -> str:
 
 
 _VERBS: dict[str, tuple[str, Callable[[str], str]]] = {
-    "created": ("created ", str),
-    "modified": ("changed ", str),
-    "deleted": ("deleted ", str),
+    "created": ("created ", lambda path: _end(path)),
+    "modified": ("changed ", lambda path: _end(path)),
+    "deleted": ("deleted ", lambda path: _end(path)),
     "commands": ("ran ", lambda command: f"`{one_line(command, 60)}`"),
 }
 
@@ -230,3 +230,8 @@ def _done(group: Group, name: str, scale: int) -> str:
     kept = items[-3 * scale :]
     more = f" (+{len(items) - len(kept)})" if len(items) > len(kept) else ""
     return f"{verb}{', '.join(show(item) for item in kept)}{more}" if kept else ""
+
+
+def _end(path: str) -> str:
+    """The last two parts of a path: the trail has the whole of it."""
+    return "/".join(path.split("/")[-2:])

@@ -87,6 +87,9 @@ def _envelope(value: Mapping[str, Any], text: str) -> tuple[str, int | None]:
 
 def _exit_code(text: str) -> int | None:
     edge = text if len(text) <= 2 * 600 else text[:600] + "\n" + text[-600:]
+    low = edge.lower()
+    if "exit" not in low and "return" not in low:
+        return None
     codes = _EXIT.findall(edge)
     return int(codes[-1]) if codes else None
 
@@ -193,7 +196,7 @@ _PASSED = re.compile(
 def verdict(result: Result, ended: Outcome) -> tuple[bool | None, str]:
     """Whether the tests passed, and the line of the output that says so."""
     body, _ = unwrapped(result.text)
-    edge = body[-_EDGE:]
+    edge = "\n".join(row for row in body[-_EDGE:].splitlines()[-80:] if _tells(row))
     lines = [m[0] for m in _SUMMARY.finditer(edge)]
     summary = one_line(lines[-1].strip("= "), 160) if lines else ""
     if _FAILED.search(edge) or ended.ok is False:
@@ -201,3 +204,11 @@ def verdict(result: Result, ended: Outcome) -> tuple[bool | None, str]:
     if _PASSED.search(edge) or ended.ok:
         return True, summary
     return None, summary
+
+
+def _tells(row: str) -> bool:
+    """Whether a line may speak of how tests ended; most of a log does not, and need not be matched."""
+    low = row.lower()
+    return len(row) < 2_000 and any(
+        word in low for word in ("pass", "fail", "err", "ok", "build", "test", "life")
+    )

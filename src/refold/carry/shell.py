@@ -6,6 +6,7 @@ it cannot understand (variables, substitutions) stays in the word as written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 LIMIT = 60_000
 """Characters of a command line that are looked at; the rest is data somebody pasted."""
 _BREAKS = frozenset(" \t\n;&|<>()")
+_RUN = re.compile(r"[^ \t\n;&|<>()\\'\"`$]+")
 
 
 class Redirect(msgspec.Struct, frozen=True):
@@ -164,8 +166,9 @@ class _Reader:
                 self.at += 1
                 out.append(self._until("'"))
             else:
-                out.append(char)
-                self.at += 1
+                run = _RUN.match(text, self.at)
+                out.append(run[0] if run else char)
+                self.at = run.end() if run else self.at + 1
         return "".join(out)
 
     def _until(self, quote: str) -> str:

@@ -7,6 +7,7 @@ asks `kind(name)` and reads arguments through `argument(call, PATHS)`; a new age
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias, cast
 
 from refold.messages import Call
@@ -51,6 +52,7 @@ _NAMES: Mapping[Kind, str] = {
 }  # fmt: skip
 
 
+@lru_cache(maxsize=1024)
 def canonical(name: str) -> str:
     """A tool name without the accidents of an agent: case, separators, server and namespace prefixes."""
     name = name[:200].rsplit("__", 1)[-1] if name.startswith("mcp__") else name[:200]

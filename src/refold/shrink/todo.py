@@ -19,8 +19,7 @@ def plain(call: Call, text: str, limits: Limits) -> str:
 
 
 def _given(call: Call) -> list[Any]:
-    names = ("todos", "plan", "items", "tasks")
-    return next((found for name in names if (found := listed(call.arguments.get(name)))), [])
+    return listed(first(call.arguments, "todos", "plan", "items", "tasks"))
 
 
 def recapped(todos: list[Any], limits: Limits) -> str:
