@@ -10,6 +10,7 @@ import msgspec
 from refold import entries as e
 from refold.compaction.plan import Failed, Plan
 from refold.engine import Engine
+from refold.errors import DoesNotFit
 from refold.session import Session
 from refold.session.invariants import legal
 from refold.session.items import Item
@@ -66,18 +67,19 @@ async def replay(
 async def one_pass(engine: Engine, session: Session, **given: Any) -> tuple[list[e.Fold], list[Failed]]:
     """One explicit fold, and then whatever the design's own trigger still asks for."""
     folds: list[e.Fold] = []
-    failures: list[Failed] = []
-    plan = engine.plan(session, force=True, **given)
-    for _ in range(MORE):
-        if not isinstance(plan, Plan):
-            break
-        outcome = await engine.apply(session, plan)
-        if isinstance(outcome, Failed):
-            failures.append(outcome)
-            break
-        folds.append(outcome)
-        plan = engine.plan(session, **given)
-    return folds, failures
+    try:
+        plan = engine.plan(session, force=True, **given)
+        for _ in range(MORE):
+            if not isinstance(plan, Plan):
+                break
+            outcome = await engine.apply(session, plan)
+            if isinstance(outcome, Failed):
+                return folds, [outcome]
+            folds.append(outcome)
+            plan = engine.plan(session, **given)
+    except DoesNotFit as error:
+        return folds, [Failed("does_not_fit", str(error))]
+    return folds, []
 
 
 def _ends(path: Sequence[e.AnyPathEntry]) -> list[int]:

@@ -178,7 +178,7 @@ class DigestHead:
         def finish(_: Sequence[str]) -> Finished:
             return finished(s, head, self._composer(s, head).with_digest(), {})
 
-        return proposal(s, self.shape, head, self.name, finish)
+        return replace(proposal(s, self.shape, head, self.name, finish), author="digest")
 
     def _composer(self, s: Situation, head: Head) -> Composer:
         return Composer(s, head.position, record_room(s, self.shape, head), self.shape.budgets)
