@@ -6,7 +6,8 @@ import json
 import subprocess
 import sys
 import time
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -95,6 +96,29 @@ def test_budget_is_never_passed(
 def test_budget_is_used(form: Literal["readable", "dense"]) -> None:
     for budget in (500, 1_000, 2_000):
         assert digest(work(80), budget=budget, counter=COUNTER).tokens(form) >= 0.9 * budget
+
+
+class Joins:
+    """Counts characters, and much more where sections meet: parts do not add up to the whole."""
+
+    name = "joins"
+
+    def text(self, text: str) -> int:
+        return len(text) + 40 * text.count("\n\n## ")
+
+    def message(self, message: m.Message) -> int:
+        return self.text(message.text)
+
+    def tools(self, tools: Sequence[Any]) -> int:
+        return 0
+
+
+def test_the_whole_fits_where_parts_do_not_add_up() -> None:
+    carried = Carried(constraints="- never", trail="a.py", history="b")
+    for budget in range(100, 2_000, 150):
+        text = digest(work(20), budget=budget, counter=Joins(), carried=carried).render()
+        assert Joins().text(text) <= budget
+        assert text or budget < 400
 
 
 def test_estimating_counters_hold_too() -> None:
@@ -188,9 +212,26 @@ def test_tool_output_gives_errors_not_bulk() -> None:
 # ── the same every time ─────────────────────────────────────────────────────────────────────────
 
 _SCRIPT = """
-from tests.digest.test_digest import work, COUNTER, digest
-print(digest(work(60), budget=1500, counter=COUNTER).render())
+from tests.digest.test_digest import ties, COUNTER, digest
+print(digest(ties(), budget=700, counter=COUNTER).render())
 """
+
+
+def ties() -> list[Source]:
+    """Sentences whose words are equally rare, so that the order of a sum decides."""
+    return sources(
+        *(
+            m.user(
+                " ".join(
+                    f"{stem}{i // share}q"
+                    for stem, share in zip(
+                        ("ba", "de", "fo", "gu", "ki", "lu"), (1, 2, 3, 5, 7, 11), strict=True
+                    )
+                )
+            )
+            for i in range(2_310 // 5)
+        )
+    )
 
 
 def test_same_bytes_whatever_the_hash_seed() -> None:
