@@ -1,8 +1,11 @@
 """M4: what recall finds. Dialogue evidence, what agents need again, and time per query.
 
-`python -m benchmarks.recall [--quick]`; `run()` gives the same as a value that can be written as JSON. Dialogue
-figures are means over questions; the five conversations of the collection were used to choose the weights, so
-the row `ours, held out` is the honest one: each conversation is judged with weights chosen on the other four.
+`python -m benchmarks.recall [--quick]`; `run()` gives the same as a value that can be written as JSON.
+
+None of these figures is a clean test. The features and weights for dialogue were chosen while looking at these five
+conversations, those for tool logs while looking at these transcripts. The row `re-chosen` picks, for each
+conversation, the best of some variations on the other four; the variations lie around weights that had seen all
+five, so it shows how much depends on the fine tuning, not what a new conversation gives.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.retention import DATA, Prefix, prefixes, tail_only
+from benchmarks.measuring import DATA
+from benchmarks.references import Prefix, prefixes, tail_only
 from refold import messages as m
 from refold.recall import Index, LogIndex, rank, search
 
@@ -82,10 +86,14 @@ def indexed(turns: Sequence[str]) -> Index:
 
 
 def ours(turns: Sequence[str], weights: rank.Weights | None = None) -> Find:
-    index = indexed(turns)
-    return lambda question: [
-        i for i, _ in rank.rank(index, rank.read(index, question, weights), limit=DEPTHS[-1])
-    ]
+    return asking(indexed(turns), weights)
+
+
+def asking(index: Index, weights: rank.Weights | None) -> Find:
+    def find(question: str) -> list[int]:
+        return [i for i, _ in rank.rank(index, rank.read(index, question, weights), limit=DEPTHS[-1])]
+
+    return find
 
 
 def own_words(turns: Sequence[str]) -> Find:
@@ -161,10 +169,9 @@ def variations() -> list[rank.Weights]:
         "name",
     ):
         found += [
-            msgspec.structs.replace(ours, **{name: getattr(ours, name) * factor})
-            for factor in (0.5, 0.75, 1.5)
+            msgspec.structs.replace(ours, **{name: getattr(ours, name) * factor}) for factor in (0.6, 1.5)
         ]
-    for factor in (0.5, 0.75, 1.5):
+    for factor in (0.6, 1.5):
         shares = {
             side: tuple(factor * share for share in getattr(ours, side)) for side in ("before", "after")
         }
@@ -172,9 +179,12 @@ def variations() -> list[rank.Weights]:
     return found
 
 
-def held_out(every: Sequence[Conversation], candidates: Sequence[rank.Weights]) -> dict[str, float]:
-    """Each conversation with the candidate that is best on all the others."""
-    results = [judged(every, lambda turns, w=weights: ours(turns, w)) for weights in candidates]
+def rechosen(every: Sequence[Conversation], candidates: Sequence[rank.Weights]) -> dict[str, float]:
+    """Each conversation with the candidate that is best on all the others. Not a held-out test: see above."""
+    indexes = {id(each.turns): indexed(each.turns) for each in every}
+    results = [
+        judged(every, lambda turns, w=weights: asking(indexes[id(turns)], w)) for weights in candidates
+    ]
 
     def worth(result: list[list[tuple[float, ...]]], without: int) -> float:
         rows = [row for at, conversation in enumerate(result) if at != without for row in conversation]
@@ -189,7 +199,7 @@ def dialogue(*, quick: bool = False) -> dict[str, Any]:
     table = {"chance": _row(judged(every, by_chance)), "FTS5 porter BM25": _row(judged(every, fts5))}
     table |= {"ours, own words only": _row(judged(every, own_words)), "ours": _row(mine)}
     if not quick:
-        table["ours, held out"] = held_out(every, variations())
+        table["ours, re-chosen"] = rechosen(every, variations())
     by_category: defaultdict[int, list[tuple[float, ...]]] = defaultdict(list)
     for each, rows in zip(every, mine, strict=True):
         for asked, row in zip(each.asked, rows, strict=True):

@@ -141,10 +141,11 @@ def test_the_answer_to_a_question_is_preferred_to_the_question() -> None:
 def test_a_question_about_a_day_prefers_that_day() -> None:
     index = Index()
     for day, month in ((3, "May"), (9, "June")):
-        index.add(
-            f"d{day}", m.user(f"[1:56 pm on {day} {month}, 2023]\nAnn: I went swimming in the lake."), day
-        )
-        index.add(f"e{day}", m.assistant("Bob: Great."), day)
+        index.add(f"a{day}", m.user(f"[1:56 pm on {day} {month}, 2023]\nAnn: Hello."), day)
+        index.add(f"b{day}", m.assistant("Bob: Hi."), day)
+        index.add(f"c{day}", m.assistant("Bob: How are things?"), day)
+        index.add(f"e{day}", m.assistant("Bob: Really?"), day)
+        index.add(f"d{day}", m.user("Ann: I went swimming in the lake."), day)
     for when, wanted in (("May 2023", "d3"), ("June 2023", "d9")):
         assert search(index, f"Where did Ann go swimming in {when}?")[0].entry_id == wanted
 
@@ -236,4 +237,4 @@ def test_a_condition_reaches_every_entry_of_a_large_log() -> None:
     index = Index()
     for n in range(20_000):
         index.add(str(n), m.user(f"common words {n}"), n)
-    assert [h.entry_id for h in search(index, "common words", turns=[3], limit=5)] == ["3"]
+    assert [h.entry_id for h in search(index, "words common", turns=[3], limit=5)] == ["3"]
