@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import msgspec
 
@@ -84,7 +85,7 @@ def old_results(s: Situation, newest_turns: int) -> list[int]:
     if len(turns) < newest_turns:
         return []
     end = s.item_at(turns[-newest_turns]) if newest_turns else len(s.items)
-    return [i for i in range(s.first_item, end) if _is_single_result(s, i)]
+    return [i for i in _single_results(s, end) if i >= s.first_item]
 
 
 def shrink_results(reduction: Reduction, indexes: Iterable[int], limits: Limits) -> None:
@@ -99,9 +100,8 @@ def shrink_results(reduction: Reduction, indexes: Iterable[int], limits: Limits)
 def mask_results(reduction: Reduction, indexes: Sequence[int], protected: int) -> None:
     """Replace results by stubs, except the newest ones that together have at most `protected` tokens."""
     room = protected
-    newest = [i for i in range(len(reduction.s.items) - 1, -1, -1) if _is_single_result(reduction.s, i)]
     safe: set[int] = set()
-    for index in newest:
+    for index in reversed(_single_results(reduction.s, len(reduction.s.items))):
         room -= reduction.size(index)
         if room < 0:
             break
@@ -148,6 +148,10 @@ MINIMUM = 120
 """Tokens below which squeezing a message is not worth it."""
 
 
-def _is_single_result(s: Situation, index: int) -> bool:
-    item = s.items[index]
-    return isinstance(item.message, Result) and len(item.entries) == 1
+def _single_results(s: Situation, end: int) -> list[int]:
+    """Indexes, before `end`, of the items that show the tool result of one entry."""
+    return [
+        index
+        for index, item in enumerate(islice(s.items, end))
+        if type(item.message) is Result and len(item.entries) == 1
+    ]
