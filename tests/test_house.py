@@ -49,7 +49,7 @@ def test_functions_are_short() -> None:
 def test_presets_are_compositions() -> None:
     for path in (SOURCE / "presets").glob("*.py"):
         assert len(path.read_text().splitlines()) <= 160, path.name
-    text = "".join(p.read_text() for p in MODULES)
+    text = "".join(p.read_text() for p in MODULES if p.parent.name != "presets")
     assert not re.search(r"if .*preset(\.name)? == ", text)
 
 

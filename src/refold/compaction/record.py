@@ -78,13 +78,14 @@ class Composer:
             trail=reading.trail.render(min(self.budgets.trail, room // 3), s.counter), history=past
         )
         sources, kept = self._sources(s.floor, self.last), self._sources(self.last, len(s.session.path))
+        made = digest(sources, budget=max(room, 0), counter=s.counter, carried=parts, kept=kept)
         while True:
-            made = digest(sources, budget=max(room, 0), counter=s.counter, carried=parts, kept=kept)
             record = self._record(self._whole([("", made.render())]), made.render())
             over = s.counter.message(record.message) - self.room
             if over <= 0 or room <= 0:
                 return record
             room -= over + 8
+            made = made.within(max(room, 0))
 
     def _sources(self, first: int, last: int) -> list[DigestSource]:
         return [

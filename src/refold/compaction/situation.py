@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from refold import entries as e
 from refold import tokens
 from refold.compaction.plan import Due, Source
-from refold.messages import Assistant, System, Usage, compact_json
+from refold.messages import Assistant, Result, System, Usage, compact_json
 from refold.protocols import TokenCounter
 from refold.session import Projection, Session
 from refold.session.items import Item
@@ -36,6 +37,8 @@ class Situation:
     """User input that is about to be appended."""
     instructions: str | None = None
     """What the user wants the summary to focus on."""
+    first_kept: str | None = None
+    """Where the kept part shall begin, whatever the design would choose; a legal cut."""
     due: Due | None = None
     """Why a fold is wanted; None while that is being decided."""
     force: bool = False
@@ -115,6 +118,12 @@ class Situation:
         """Index of the first item that may be folded."""
         return self.item_at(self.floor)
 
+    @property
+    def wanted_cut(self) -> int | None:
+        """Index of the item at which the kept part shall begin, where somebody said so."""
+        at = self.session.position(self.first_kept) if self.first_kept else None
+        return None if at is None else self.item_at(at)
+
     def boundary(self, previous: e.Fold | None) -> int:
         """Where the next summary begins to read: what the previous fold kept is read again."""
         if previous is None:
@@ -191,15 +200,16 @@ class Situation:
 
     def sources(self, first: int, last: int) -> tuple[Source, ...]:
         """What the path says from position `first` up to, not including, `last`."""
-        found: list[Source] = []
-        turn, turns = bisect_left(self.session.turns, first), self.session.turns
-        for position, entry in enumerate(self.session.path[first:last], first):
-            if turn < len(turns) and turns[turn] == position:
-                turn += 1
-            message = said_by(entry)
-            if message is not None:
-                found.append(Source(entry.id, message, entry.time, turn))
-        return tuple(found)
+        return told(self.session, first, last)
+
+    def fits(self, first: int, last: int, room: int) -> bool:
+        """Are the items from `first` up to, not including, `last` at most `room` tokens? Counts exactly, and
+        no further than it must."""
+        for index in range(first, last):
+            room -= self.counter_size(index)
+            if room < 0:
+                return False
+        return True
 
     def source(self, item: Item) -> Source:
         """What an item of the view says, with its place in the conversation."""
@@ -207,6 +217,10 @@ class Situation:
         position = self.session.position(id)
         turn = bisect_right(self.session.turns, position) if position is not None else 0
         return Source(id, item.message, self.session[id].time, turn)
+
+    @cached_property
+    def uses_tools(self) -> bool:
+        return any(isinstance(item.message, Result) for item in reversed(self.items))
 
     @property
     def can_recall(self) -> bool:
@@ -231,7 +245,7 @@ class Situation:
 
     def tokens_of(self, first: int) -> int:
         """Exact tokens of the view from the item on that stands for path position `first`."""
-        return self.projection.size(self.counter, self.item_at(first))
+        return sum(self.counter_size(index) for index in range(self.item_at(first), len(self.items)))
 
     def item_at(self, position: int) -> int:
         """Index of the first item that stands for something at or after a path position."""
@@ -249,3 +263,35 @@ class Situation:
     def _overhead_by(self, measure: TokenCounter) -> int:
         text = measure.text(self.system) if self.system else 0
         return text + (measure.tools(self.tools) if self.tools else 0)
+
+
+@dataclass
+class _Told:
+    """What the entries of a path say, read once; grows with the path."""
+
+    epoch: int
+    starts: list[int]
+    """For each position of the path, and the one behind it: how many sources come before."""
+    sources: list[Source]
+
+
+_told: WeakKeyDictionary[Session, _Told] = WeakKeyDictionary()
+
+
+def told(session: Session, first: int, last: int) -> tuple[Source, ...]:
+    """What a session's path says from position `first` up to, not including, `last`. Costs what is new since
+    the last call."""
+    known = _told.get(session)
+    if known is None or known.epoch != session.epoch:
+        known = _told[session] = _Told(session.epoch, [0], [])
+    done, sources = len(known.starts) - 1, known.sources
+    turn, turns = bisect_left(session.turns, done), session.turns
+    for position, entry in enumerate(session.path[done:], done):
+        if turn < len(turns) and turns[turn] == position:
+            turn += 1
+        message = said_by(entry)
+        if message is not None:
+            sources.append(Source(entry.id, message, entry.time, turn))
+        known.starts.append(len(sources))
+    end = len(known.starts) - 1
+    return tuple(sources[known.starts[min(first, end)] : known.starts[min(last, end)]])

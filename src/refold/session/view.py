@@ -8,8 +8,7 @@ Appending a message extends the projection; a fold, an undo or a moved leaf buil
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from refold import entries as e
 from refold.messages import Message, Text, User
@@ -213,65 +212,3 @@ class Projection:
                 self._replies.append(len(self._items))
             self._keys.append(key)
             self._items.append(item)
-
-
-class View:
-    """A snapshot of what the model sees. Rendering gives fresh dicts each time."""
-
-    def __init__(
-        self,
-        items: Sequence[Item],
-        *,
-        counter: TokenCounter,
-        count: Callable[[], int],
-        system: str | None = None,
-        tools: Sequence[Any] = (),
-    ) -> None:
-        self._items = items
-        self._length = len(items)
-        self.counter = counter
-        self._count = count
-        self.system = system
-        self.tools = tools
-
-    @cached_property
-    def tokens(self) -> int:
-        """Size by the exact counter, system prompt and tools included. Counted when first asked for."""
-        return self._count()
-
-    @property
-    def items(self) -> list[Item]:
-        return list(self._items[: self._length])
-
-    @property
-    def messages(self) -> list[Message]:
-        return [item.message for item in self.items]
-
-    @property
-    def text(self) -> str:
-        """All that can be read, one message after the other."""
-        return "\n\n".join(message.text for message in self.messages)
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __iter__(self) -> Iterator[Item]:
-        return iter(self.items)
-
-    def to_openai(self) -> list[dict[str, Any]]:
-        from refold.session.dialects import openai_chat
-        from refold.session.invariants import repair
-
-        return openai_chat.render(repair(self.items, "openai"), system=self.system)
-
-    def to_responses(self) -> list[dict[str, Any]]:
-        from refold.session.dialects import openai_responses
-        from refold.session.invariants import repair
-
-        return openai_responses.render(repair(self.items, "responses"), system=self.system)
-
-    def to_anthropic(self, *, cache: bool = True, ttl: str | None = None) -> dict[str, Any]:
-        from refold.session.dialects import anthropic
-        from refold.session.invariants import repair
-
-        return anthropic.render(repair(self.items, "anthropic"), system=self.system, cache=cache, ttl=ttl)

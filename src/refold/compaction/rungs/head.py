@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +23,8 @@ from refold.session.invariants import PAIRS, legal
 from refold.shrink import Limits
 
 STYLE = transcript.Style(result_limit=2_000)
+DIALOGUE = 0.4
+"""Share of the usual tail that a conversation without tools keeps: there the digest holds more per token."""
 
 
 @dataclass(frozen=True)
@@ -90,13 +93,14 @@ class Reduce:
             finish=lambda _: Finished(edits=edits, files=carried.reading(s.session).trail.files()),
             masked=tuple(dict.fromkeys((*reduction.ids("shrink"), *reduction.ids("mask")))),
             stretch=(edits[0].first, edits[-1].last),
-            files=carried.reading(s.session).trail.files(),
+            files=lambda: carried.reading(s.session).trail.files(),
             tokens_after=after,
         )
 
     def _worth_trying(self, s: Situation, old: Sequence[int]) -> bool:
         """A cheap bound: even with all of these gone, could the goal be reached?"""
-        freed = sum(s.projection.size(ROUGH, i, i + 1) for i in old)
+        sums = s.projection.sums(ROUGH)
+        freed = sum(sums[i + 1] - sums[i] for i in old)
         return (s.rough - freed) * 0.8 <= self.shape.goal
 
 
@@ -105,8 +109,8 @@ def choose(s: Situation, shape: Shape, tail: int) -> Head | Reason:
     little. A tail that is still too large is squeezed, the oldest of it first."""
     reduction = Reduction(s)
     slack = int(tail * shape.turn_slack)
-    cut = _to_turn_start(s, _legal_cut(s, _walk_back(s, tail), slack), slack)
-    if sum(s.counter_size(index) for index in range(s.first_item, cut)) <= floor.FRAME:
+    cut = s.wanted_cut or _to_turn_start(s, _legal_cut(s, _walk_back(s, tail), slack), slack)
+    if s.fits(s.first_item, cut, floor.FRAME):
         cut = s.first_item  # its record would be larger than the head itself
     request = carried.current_request(s.session)
     keep = {s.item_at(request[0])} if request else set[int]()
@@ -154,12 +158,12 @@ def _legal_cut(s: Situation, index: int, slack: int) -> int:
 
 
 def _to_turn_start(s: Situation, cut: int, slack: int) -> int:
-    starts = [s.item_at(position) for position in s.session.turns if s.item_at(position) <= cut][-1:]
-    if not starts or starts[0] <= s.first_item or starts[0] == cut:
+    turns = s.session.turns
+    before = bisect_right(turns, s.position_of(cut))
+    start = s.item_at(turns[before - 1]) if before else s.first_item
+    if not s.first_item < start < cut:
         return cut
-    start = starts[0]
-    added = sum(s.counter_size(index) for index in range(start, cut))
-    return start if added <= slack and legal(s.items, start) else cut
+    return start if s.fits(start, cut, slack) and legal(s.items, start) else cut
 
 
 @dataclass(frozen=True)
@@ -171,7 +175,8 @@ class DigestHead:
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
         floor.check(s, self.shape.budget)
-        head = choose(s, self.shape, self.shape.tail)
+        tail = self.shape.tail if s.uses_tools else int(self.shape.tail * DIALOGUE)
+        head = choose(s, self.shape, tail)
         if isinstance(head, Reason):
             return head
 
@@ -275,19 +280,19 @@ def proposal(
 ) -> Proposal:
     path = s.session.path
     last = path[head.position - 1].id if head.position else path[0].id
-    new = s.sources(s.boundary(s.newest_summary), head.position)
     turn = _split_turn(s, head.position)
+    whole = head.position if turn is None else turn
     return Proposal(
         rung=name,
         finish=finish,
         stretch=(path[s.floor].id, last),
-        fold=tuple(x.id for x in new if turn is None or (s.session.position(x.id) or 0) < turn),
+        fold=tuple(x.id for x in s.sources(s.boundary(s.newest_summary), whole)),
         turn_prefix=() if turn is None else tuple(x.id for x in s.sources(turn, head.position)),
         masked=head.reduction.ids("mask", head.cut),
         first_kept=path[head.position].id if head.position < len(path) else None,
         split=turn is not None,
         previous=s.newest_summary.summary if s.newest_summary else None,
-        files=carried.reading(s.session).trail.files(),
+        files=lambda: carried.reading(s.session).trail.files(),
         tokens_after=shape.goal,
         min_gain=shape.min_gain,
     )
@@ -295,7 +300,8 @@ def proposal(
 
 def _split_turn(s: Situation, position: int) -> int | None:
     """Start of the turn that a cut goes through; None where it goes through none."""
-    before = [turn for turn in s.session.turns if turn < position]
-    if not before or position in s.session.turns or position >= len(s.session.path):
+    turns = s.session.turns
+    before = bisect_left(turns, position)
+    if not before or position in turns[before : before + 1] or position >= len(s.session.path):
         return None
-    return before[-1]
+    return turns[before - 1]

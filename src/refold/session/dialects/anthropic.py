@@ -263,9 +263,15 @@ def _text(text: str) -> Wire:
     return {"type": "text", "text": text}
 
 
+def _text_block(text: str) -> Wire | None:
+    if not text or text.isspace():
+        return None
+    return {"type": "text", "text": text if text.isascii() else clean(text)}
+
+
 def _said_block(part: AnyPart) -> Wire | None:
-    if isinstance(part, Text):
-        return _text(clean(part.text)) if part.text and not part.text.isspace() else None
+    if type(part) is Text:
+        return _text_block(part.text)
     if isinstance(part, Image):
         return _image_block(part)
     if isinstance(part, Opaque):
@@ -275,9 +281,9 @@ def _said_block(part: AnyPart) -> Wire | None:
 
 
 def _reply_block(part: AnyPart) -> Wire | None:
-    if isinstance(part, Text):
-        return _text(clean(part.text)) if part.text and not part.text.isspace() else None
-    if isinstance(part, Call):
+    if type(part) is Text:
+        return _text_block(part.text)
+    if type(part) is Call:
         return {
             "type": "tool_use",
             "id": wire_id(part.id),

@@ -1,0 +1,73 @@
+"""A snapshot of what the model sees, and its rendering in the providers' dialects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+from refold.messages import Message
+from refold.protocols import TokenCounter
+from refold.session.items import Item
+
+
+class View:
+    """A snapshot of what the model sees. Rendering gives fresh dicts each time."""
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        *,
+        counter: TokenCounter,
+        count: Callable[[], int],
+        system: str | None = None,
+        tools: Sequence[Any] = (),
+    ) -> None:
+        self._items = items
+        self._length = len(items)
+        self.counter = counter
+        self._count = count
+        self.system = system
+        self.tools = tools
+
+    @cached_property
+    def tokens(self) -> int:
+        """Size by the exact counter, system prompt and tools included. Counted when first asked for."""
+        return self._count()
+
+    @property
+    def items(self) -> list[Item]:
+        return list(self._items[: self._length])
+
+    @property
+    def messages(self) -> list[Message]:
+        return [item.message for item in self.items]
+
+    @property
+    def text(self) -> str:
+        """All that can be read, one message after the other."""
+        return "\n\n".join(message.text for message in self.messages)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self.items)
+
+    def to_openai(self) -> list[dict[str, Any]]:
+        from refold.session.dialects import openai_chat
+        from refold.session.invariants import repair
+
+        return openai_chat.render(repair(self.items, "openai"), system=self.system)
+
+    def to_responses(self) -> list[dict[str, Any]]:
+        from refold.session.dialects import openai_responses
+        from refold.session.invariants import repair
+
+        return openai_responses.render(repair(self.items, "responses"), system=self.system)
+
+    def to_anthropic(self, *, cache: bool = True, ttl: str | None = None) -> dict[str, Any]:
+        from refold.session.dialects import anthropic
+        from refold.session.invariants import repair
+
+        return anthropic.render(repair(self.items, "anthropic"), system=self.system, cache=cache, ttl=ttl)
