@@ -109,10 +109,9 @@ class _Found:
 
     def take(self, entry_id: str, sentence: Sentence) -> None:
         topic = lifts(sentence.own, sentence.text)
-        if topic is not None:
-            self._supersede(entry_id, lambda old: topic.covers(old.text))
+        lifted = topic is not None and self._supersede(entry_id, lambda old: topic.covers(old.text))
         verdict = _judge(sentence)
-        if verdict is None or (topic is not None and not topic.adds):
+        if verdict is None or (lifted and topic is not None and not topic.adds):
             return
         text = narrowed(sentence.text, verdict.at)
         again = self.places.get(normal(text))
@@ -125,11 +124,15 @@ class _Found:
         self.places[normal(text)] = len(self.known)
         self.known.append(Constraint(text, entry_id, verdict.strength, None, verdict.sort))
 
-    def _supersede(self, entry_id: str, lifted: Callable[[Constraint], bool]) -> None:
+    def _supersede(self, entry_id: str, lifted: Callable[[Constraint], bool]) -> bool:
+        """Mark what the entry takes back; whether there was anything."""
+        any_lifted = False
         for index in range(max(0, len(self.known) - _COMPARED), len(self.known)):
             old = self.known[index]
             if old.active and old.entry_id != entry_id and lifted(old):
                 self.known[index] = msgspec.structs.replace(old, superseded_by=entry_id)
+                any_lifted = True
+        return any_lifted
 
 
 def narrowed(text: str, at: int) -> str:

@@ -68,6 +68,8 @@ _ENGLISH: tuple[Row, ...] = (
     ("forbid", 0.85, "hate dislike stand object refuse", r"\b(?:i|we)(?:'d| would)?\s+(?:hate|dislike|can't stand|cannot stand|object to|refuse)\s+(?:it\s+|to see\s+)?(?:when|if|\w+ing|any|to have)\b"),
     ("forbid", 0.85, "avoid refrain abstain steer stay keep beware stop quit", rf"{_START}(?:avoid|refrain from|abstain from|steer clear of|stay away from|stay out of|keep away from|keep (?:your )?hands off|keep out of|beware of|stop|quit)\s+(?:\w+ing\b|the\b|any\b|all\b|using\b|it\b|my\b|our\b|q_*|[\w/.-]+)"),
     ("forbid", 0.8, "without", r"\bwithout\s+(?:ever\s+)?(?:touch|chang|modify|break|add|us|alter|affect|introduc|remov|delet|edit|ask|install|import|renam|commit|push|los|rewrit|creat|involv|rely|expos|leak|disturb|mess|check|consult|restart|upgrad|downgrad|refactor|reformat|mov|tell|rebas|squash|chang|hard-?cod|disabl|skipp|resort|bump|increas|pull)\w*ing\b"),
+    ("forbid", 0.8, "without", rf"{_START}(?:please )?(?:make|do|build|write|implement|run|solve|fix|get|try|finish)\b[^.?!]{{1,60}}\bwithout (?!success|errors?\b|problems?|issues?|looking|thinking|knowing)\w+"),
+    ("forbid", 0.8, "as_long provided", r"\b(?:as long as|provided(?: that)?)\b[^.?!]{0,60}\b(?:not|don't|doesn't|aren't|isn't|stays?|remains?|never|no|unchanged|untouched)\b"),
     ("forbid", 0.85, "without", r"\bwithout (?:my|explicit|prior|first|getting my|any new|any extra|any additional)\b|\bi (?:need|want)\b[^.?!]{0,80}\bwithout\b"),
     ("forbid", 0.8, "no_", r"(?:^|[,;:(.!—–]\s*|\s-+\s|\b(?:and|but|please|also|absolutely|again|seriously|so|plus|omfg|really|ok|okay|btw|allow|with absolutely)\s+)no\s+(?:(?:new|more|extra|other|additional|external|third[- ]party|further|fucking|unnecessary|custom|global|inline|magic|hidden|hard-?coded|unrelated|breaking|raw|direct|fancy|such|any)\s+)*(?!one\b|idea|problem|worries|need|way\b|matter|longer|luck|doubt|wonder|clue|thanks|thank|rush|hurry|it\b|that|this|i\b|i'|we\b|you|he\b|she\b|they|the\b|there|but\b|and\b|not\b|sorry|wait|can\b|is\b|was\b|do\b|don|never|just\b|please|of\b|if\b|so\b|because|what|why|how\b|sure|big deal|harm|my\b|its?\b|in\b|on\b|for\b|let|use\b|good|offen[cs]e|surprise|pressure|joke|comment\b|difference|success|response|result|effect|change\b)[\w/.+#'-]+(?:\s+(?!is\b|are\b|was\b|were\b|works?\b|happens?\b|found\b|shows?\b|exists?\b|came\b|got\b|seems?\b|appears?\b|returned\b|matche?s?\b|has\b|have\b|had\b|did\b|does\b|could\b|can\b|yet\b|so far\b)[\w/.+#'-]+){0,14}\s*(?:[.!,;:)—–]|$)"),
     ("forbid", 0.8, "no zero single even_one", r"\b(?:there )?(?:must|should|shall|can|may) be (?:absolutely )?(?:no|zero)\b|\bzero (?:new )?(?:dependencies|warnings|tolerance|downtime)\b(?! (?:is|was))|\bnot (?:a single|even one)\b"),
@@ -158,7 +160,7 @@ _BUG = re.compile(
 _SUBORDINATE = re.compile(
     r"(?<!it )(?<!only )(?<!me )(?<!first )(?<!especially )(?<!even )\b(?:if|because|since|whether|although|though|even though|even if|in case|so that|wondering|when|where|why|how)\b[^,;]{0,160}?(?=,|;|$)"
 )
-_ELLIPTIC = re.compile(r"(?:^|[,;]\s*)(?:and|but|so|or)\s+$|\b(?:and|but|or|so)\s*$")
+_ELLIPTIC = re.compile(r"\b(?:and|but|or)\s*$")
 _TABLE: tuple[tuple[Sort, float, re.Pattern[str], bool], ...] = tuple(
     (
         sort,
@@ -215,6 +217,8 @@ def _runs_on(text: str, found: re.Match[str]) -> bool:
     """In a report the verb after `and` or `but` belongs to the subject told of: `the tests run but don't
     cover it`. After a stop or a comma alone it is a command."""
     lead = found[0].lstrip(" ,;:(—–…!-.")
+    if lead.startswith("please"):
+        return False
     return found.start() > 0 and (
         lead.startswith(("and ", "but ", "or ", "without")) or bool(_ELLIPTIC.search(text[: found.start()]))
     )

@@ -20,6 +20,7 @@ _LIFTS = tuple(
         r"\bnever ?mind\b(?: (?:what i said )?about| the)?(?P<topic>[^.?!]{2,120})",
         r"\b(?:it'?s|it is|that'?s|is|are|was|be) (?:now |actually |perfectly |totally |also |completely )?(?:ok|okay|fine|allowed|acceptable|alright|all right|possible|permitted) (?:now )?(?:to|for you to|if you|with me (?:to|if you))\s+(?P<topic>[^.?!]{2,160})",
         r"\b(?:you|we|i) (?:no longer|don't|do not) (?:need|have|want)(?: you)? to (?P<topic>[^.?!]{2,140})\b(?:any ?more|any longer|now)|\b(?:you|we) no longer (?:need|have) to (?P<topic2>[^.?!]{2,140})",
+        r"\b(?:don't|doesn't|do not|does not) (?:need|have) to (?P<topic>[^.?!]{2,140}?)\s+(?:any ?more|any longer)\b|\bno longer (?:needs?|ha(?:s|ve)) to (?P<topic2>[^.?!]{2,140})",
         r"\bfeel free to (?P<topic>[^.?!]{2,160})|\bgo ahead (?:and|with) (?P<topic2>[^.?!]{2,160})",
         r"\bi(?:'ve| have)? changed my mind(?: about| on| regarding)?(?P<topic>[^.?!]{2,140})",
         r"\bstop (?:worrying|caring) about (?P<topic>[^.?!]{2,120})|\bdon't worry about (?P<topic2>[^.?!]{2,120}?) (?:any ?more|any longer|now)\b",
@@ -36,6 +37,7 @@ _LIFTED = tuple(
 _LIFTS_ZH = tuple(
     re.compile(pattern)
     for pattern in (
+        r"(?P<topic>[^，。？！,]{2,40}?)(?:现在|已经|目前|这次)?(?:也|都|又)?(?<!不)可以(?:随便|再|重新)?[\u4e00-\u9fff]{1,4}了",
         r"(?:现在|这次|这回|目前|已经|接下来|其实|好了|行了|从现在(?:起|开始))?[，,]?\s*(?:你|我们|您)?(?<!不)(?<!才)(?<!只)(?<!是)(?<!都)(?:可以|允许|准许|同意)(?!不|否|吗|只)(?P<topic>[^，。？！吗]{1,60}?)了[。！!，,\s]*",
         r"(?:现在|这次|这回|从现在(?:起|开始)|其实)[，,]?\s*(?:你|我们|您)?也?(?:可以|允许|准许|同意)(?!不|只)(?P<topic>[^，。？！吗]{1,60})",
         r"(?:不用|不必|无需|不需要|不再需要|不再要求|不再|不要求|不用管)(?:再|继续)?(?P<topic>[^，。？！吗]{1,60}?)了[。！!，,\s]*",
@@ -46,7 +48,7 @@ _LIFTS_ZH = tuple(
     )
 )
 _NOT_LIFTED = re.compile(
-    r"\b(?:can|may|could|do|are|is|allowed)(?:\s?not|n't)\b|\bonly\b|\bcan see\b|\bunless\b|\bas long as\b|\?\s*$"
+    r"\b(?:can|may|could|are|is|allowed)(?:\s?not|n't)\b|\bonly\b|\bwithout\b|\b(?:can|may|could) (?:now |also |already )?(?:see|find|look|view|check|inspect|tell|notice|imagine|assume|guess|expect|read)\b|\bunless\b|\bas long as\b|\?\s*$"
 )
 _ALL = re.compile(
     r"\b(?:all|every(?:thing)?|any)\b[^.]{0,40}\b(?:rules?|constraints?|restrictions?|i (?:said|told)|requirements?|limits?|limitations?)\b|(?:所有|全部|一切|之前的|前面的)(?:的)?(?:限制|要求|规则|约束|规定)"
@@ -258,49 +260,47 @@ _WORD = re.compile(r"[A-Za-z_][\w./+#-]*|\d+(?:\.\d+)*|[\u3400-\u9fff]+")
 
 
 class Topic(msgspec.Struct, frozen=True):
-    """What a lifting sentence is about."""
+    """What a lifting sentence is about: several readings of it, any of which may be meant."""
 
-    words: dict[str, float]
+    readings: tuple[dict[str, float], ...]
     everything: bool = False
     adds: bool = False
     """The sentence also says what holds from now on."""
 
     def covers(self, constraint: str) -> bool:
-        if self.everything:
-            return True
-        total = sum(self.words.values())
         theirs = terms(constraint)
-        shared = sum(weight for word, weight in self.words.items() if word in theirs)
-        strong = any(weight >= 0.9 and word in theirs for word, weight in self.words.items())
-        return strong and total > 0 and shared / total >= 0.4
+        return self.everything or any(_about(words, theirs) for words in self.readings)
+
+
+def _about(words: dict[str, float], theirs: dict[str, float]) -> bool:
+    total = sum(words.values())
+    shared = sum(weight for word, weight in words.items() if word in theirs)
+    strong = any(weight >= 0.9 and word in theirs for word, weight in words.items())
+    return strong and shared / total >= 0.4
 
 
 def lifts(own: str, text: str) -> Topic | None:
     """What a sentence takes back; None where it takes nothing back. `own` is judged, `text` gives the words
     (a quoted name is part of the topic)."""
+    if re.search(r"[吗？?]\s*$", own):
+        return None
     low = own.lower().replace("’", "'")[:800]
-    for pattern in _LIFTS:
-        found = pattern.search(low)
-        if found and not _NOT_LIFTED.search(found[0]) and "?" not in low[-2:]:
-            return _topic(found, text)
-    for pattern in _LIFTED:
-        found = pattern.search(low)
-        if found and "?" not in low[-2:]:
-            start = max(low.rfind(mark, 0, found.start()) for mark in (",", ";", ":")) + 1
-            return Topic(terms(text[start : found.start()]), adds=_ADDS.search(low) is not None)
-    if re.search(r"[\u3400-\u9fff]", own) and not re.search(r"[吗？?]\s*$", own):
-        for pattern in _LIFTS_ZH:
-            found = pattern.search(own[:800])
-            if found:
-                return _topic(found, text)
-    return None
+    found = [m for pattern in _LIFTS if (m := pattern.search(low)) and not _NOT_LIFTED.search(m[0])]
+    if re.search(r"[\u3400-\u9fff]", own):
+        found += [m for pattern in _LIFTS_ZH if (m := pattern.search(own[:800]))]
+    pieces = [_piece(match, text) for match in found]
+    for match in filter(None, (pattern.search(low) for pattern in _LIFTED)):
+        start = max(low.rfind(mark, 0, match.start()) for mark in (",", ";", ":")) + 1
+        pieces.append(text[start : match.start()])
+    if not pieces:
+        return None
+    everything = any(_ALL.search(m[0]) for m in found) and not any(map(_named, pieces))
+    return Topic(tuple(map(terms, pieces)), everything, _ADDS.search(low) is not None)
 
 
-def _topic(found: re.Match[str], text: str) -> Topic:
+def _piece(found: re.Match[str], text: str) -> str:
     group = next(name for name, value in found.groupdict().items() if value is not None)
-    piece = text[found.start(group) : found.end(group)]
-    everything = _ALL.search(found[0]) is not None and not _named(piece)
-    return Topic(terms(piece), everything, _ADDS.search(text.lower()) is not None)
+    return text[found.start(group) : found.end(group)]
 
 
 def _named(piece: str) -> bool:
