@@ -12,6 +12,8 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
+from refold.hostile import dump_hostile
+
 Stop = Literal["end", "tool_use", "length", "refusal", "error", "aborted", "other"]
 
 
@@ -216,8 +218,6 @@ def compact_json(value: Any) -> str:
     try:
         return msgspec.json.encode(value).decode()
     except (UnicodeEncodeError, OverflowError, ValueError, RecursionError):
-        from refold.format import dump_hostile
-
         return dump_hostile(value)
 
 
