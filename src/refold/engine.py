@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from refold import entries as e
-from refold import presets
+from refold import hooked, presets
+from refold.branches import Branched, branch
 from refold.compaction import breaker
 from refold.compaction.ledger import undone
 from refold.compaction.overflow import in_error
@@ -17,12 +18,14 @@ from refold.compaction.planning import make_plan
 from refold.compaction.preset import Preset
 from refold.compaction.situation import Situation
 from refold.compaction.triggers import overflowed_twice
-from refold.errors import EntryNotFound, FoldError, OverflowAgain, SessionError
+from refold.errors import FoldError, OverflowAgain, SessionError
+from refold.hooks import Hooks
 from refold.messages import Assistant, content
-from refold.perform import perform, write_notes
+from refold.perform import write_notes
 from refold.protocols import Model, TokenCounter
 from refold.session import Projection, Session, View
 from refold.session.dialects import parse_reply
+from refold.session.find import find
 from refold.session.view import active_folds, said_by
 from refold.summarise import ByDigest, ByModel, Summariser
 from refold.tokens import get as counter_named
@@ -43,6 +46,7 @@ class Engine:
         model: Model | None = None,
         counter: TokenCounter | str = "o200k",
         summariser: Summariser | None = None,
+        hooks: Hooks | None = None,
         auto: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -50,6 +54,7 @@ class Engine:
         self.counter = counter_named(counter) if isinstance(counter, str) else counter
         self.model = model
         self.summariser = summariser or (ByModel(model, self.counter) if model else ByDigest(self.counter))
+        self.hooks = Hooks() if hooks is None else hooks
         self.auto = auto
         self.clock = clock
         self.watches: WeakKeyDictionary[Session, Watch] = WeakKeyDictionary()
@@ -123,9 +128,10 @@ class Engine:
                 published = watch.publish(self.preset_for(session).budget) if watch else None
                 if published is None:
                     await self.apply(session, plan)
+                await hooked.published(self.hooks, session, published)
             if watch:
                 watch.consider(**given)
-        return self.view(session, system=system, tools=tools)
+        return await hooked.context(self.hooks, session, self.view(session, system=system, tools=tools))
 
     async def upkeep(self, session: Session, **given: Any) -> None:
         """Only the housekeeping of the design: what it does as turns end, whatever the size of the view."""
@@ -141,7 +147,14 @@ class Engine:
     async def apply(self, session: Session, plan: Plan) -> e.Fold | Failed:
         """Perform a plan. A bad answer, an error or a time-out tries the next rung and, at the end, gives
         `Failed`; the path is then as it was. Raises only if the plan is stale."""
-        return await perform(session, plan, self.summariser)
+        return await hooked.fold(self.hooks, session, plan, self.summariser)
+
+    async def branch(
+        self, session: Session, to: str | None, *, summarize: bool = False, instructions: str | None = None
+    ) -> Branched | Failed:
+        """Move the leaf to an entry (id, label or recall key; None: before the first), with a summary of what
+        is left behind if wanted. A user message is handed back for editing: the leaf goes to its parent."""
+        return await branch(self, session, to, summarize=summarize, instructions=instructions)
 
     def observe(self, session: Session, raw: Any) -> Assistant:
         """Append a reply, its usage included. Takes an SDK object, a dict or a message."""
@@ -206,7 +219,7 @@ class Engine:
 
     def pin(self, session: Session, id: str) -> e.Pin:
         """Keep an entry verbatim in every later fold; one that is folded already is shown again."""
-        entry = _find(session, id)
+        entry = find(session, id)
         message = said_by(entry)
         if message is None:
             raise SessionError(f"{id!r} is nothing the model sees: only messages and notes can be pinned")
@@ -219,7 +232,7 @@ class Engine:
         return mark
 
     def unpin(self, session: Session, id: str) -> e.Unpin:
-        entry = _find(session, id)
+        entry = find(session, id)
         if entry.id not in session.pins:
             raise SessionError(f"{id!r} is not pinned")
         mark = session.make(e.Unpin, target=entry.id)
@@ -229,16 +242,6 @@ class Engine:
     def _is_shown(self, session: Session, id: str) -> bool:
         items = self.situation(session).items
         return any(item.fold is None and item.entries[0] == id for item in items)
-
-
-def _find(session: Session, id: str) -> e.AnyEntry:
-    """An entry by id or by recall key."""
-    if id in session:
-        return session[id]
-    found = [entry for entry in session.entries if e.key(entry.id) == id]
-    if len(found) != 1:
-        raise EntryNotFound(id)
-    return found[0]
 
 
 def _must_be_fold(session: Session, id: str) -> None:

@@ -16,11 +16,13 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from refold import entries as e
+from refold import hooked
 from refold.compaction.plan import Due, Failed, Plan, Reason
 from refold.compaction.planning import climb
 from refold.compaction.preset import Preset
 from refold.compaction.situation import Situation
 from refold.errors import RefoldError
+from refold.hooks import Hooks
 from refold.perform import make_fold, record_failure
 from refold.session import Session
 from refold.summarise import Summariser
@@ -33,6 +35,7 @@ class Host(Protocol):
 
     watches: WeakKeyDictionary[Session, Watch]
     summariser: Summariser
+    hooks: Hooks
     auto: bool
     clock: Callable[[], float]
 
@@ -129,9 +132,15 @@ class Watch:
 
     async def _prepare(self, plan: Plan) -> None:
         epoch, length = self.session.epoch, len(self.session.path)
-        outcome = await make_fold(self.session, plan, plan.proposal, self.engine.summariser)
+        hooks, session = self.engine.hooks, self.session
+        ready = await hooked.steer(hooks, session, plan, self.engine.summariser)
+        if isinstance(ready, Failed):  # a hook does not want it
+            await hooked.tell(hooks, session, plan, ready)
+            return
+        outcome = await make_fold(session, ready.plan, ready.plan.proposal, ready.summariser)
         if isinstance(outcome, Failed):
-            record_failure(self.session, plan, outcome)
+            record_failure(session, plan, outcome)
+            await hooked.tell(hooks, session, plan, outcome)
         else:
             self.prepared = Prepared(outcome, epoch, length)
 

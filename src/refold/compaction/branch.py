@@ -1,4 +1,4 @@
-"""Leaving a branch (B15): what happened there since it parted from where the leaf moves to, in one summary."""
+"""Leaving a branch (B15): what happened there since it parted from where the leaf moves, in one summary."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from refold.compaction.plan import Ask, Source
 from refold.compaction.prompts import prompt
 from refold.messages import Message, Result, user
 from refold.protocols import Request, TokenCounter
+from refold.redact import redact
 from refold.session import Session
 from refold.session.dialects.frames import frame
 from refold.session.view import active_folds, said_by
@@ -100,7 +101,7 @@ def branch_ask(plan: BranchPlan, *, focus: str | None = None, text: str | None =
         del previous  # one shot: a branch summary is never brought up to date
         words = prompt(
             "branch_summary" if text is None else "branch_frame",
-            conversation=frame("conversation", transcript.render(sources, STYLE)),
+            conversation=frame("conversation", redact(transcript.render(sources, STYLE))[0]),
             prompt=text or "",
             focus=f"\nPay special attention to: {focus}" if focus else "",
         )

@@ -98,11 +98,14 @@ class Proposal:
     first_kept: str | None = None
     split: bool = False
     previous: str | None = None
-    files: Files = Files()
+    files: Files | Callable[[], Files] = Files()
+    """Files the conversation touched, or how to find out: reading a long log is not part of deciding."""
     tokens_after: int = 0
     """Upper bound, by the exact counter."""
     smaller: bool = True
     """Refuse a result after which the view is not smaller in tokens."""
+    shorter: bool = True
+    """Refuse a summary that is not shorter, by the design's own measure, than what it replaces."""
     min_gain: float = 0.0
     """Share of the view that must be freed, unless it is too large for the window."""
     author: str = "rule"
@@ -150,6 +153,8 @@ class Plan:
     situation: Situation = field(repr=False)
     remaining: tuple[Rung, ...] = field(default=(), repr=False)
     """Rungs to try, in order, if this one fails."""
+    ladder: tuple[Rung, ...] = field(default=(), repr=False)
+    """All rungs of the stage: a changed situation is planned for anew from the first."""
     window: int
 
     @property
@@ -192,7 +197,8 @@ class Plan:
 
     @property
     def files(self) -> Files:
-        return self.proposal.files
+        files = self.proposal.files
+        return files if isinstance(files, Files) else files()
 
     @property
     def previous_summary(self) -> str | None:

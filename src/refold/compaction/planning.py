@@ -32,13 +32,27 @@ def make_plan(preset: Preset, s: Situation, *, upkeep_only: bool = False) -> Pla
 def climb(preset: Preset, s: Situation, stage: Stage, due: Due) -> Plan | Reason:
     """The first rung that proposes something that may be done."""
     s = replace(s, due=due)
+    found = _first(s, stage.rungs)
+    return found if isinstance(found, Reason) else _plan(preset, s, due, stage.rungs, *found)
+
+
+def replan(plan: Plan, s: Situation) -> Plan | Reason:
+    """The same plan for a situation that differs in what somebody wishes: focus, cut, writer."""
+    found = _first(s, plan.ladder)
+    if isinstance(found, Reason):
+        return found
+    return replace(plan, situation=s, proposal=found[0], remaining=tuple(found[1]))
+
+
+def _first(s: Situation, rungs: Sequence[Rung]) -> tuple[Proposal, Sequence[Rung]] | Reason:
+    """The first proposal that may be followed, and the rungs after it."""
     reason = Reason("nothing_to_fold", "no rung has anything to fold")
-    for number, rung in enumerate(stage.rungs):
+    for number, rung in enumerate(rungs):
         found = rung.propose(s)
         if isinstance(found, Proposal):
             against = refused(s, found)
             if against is None:
-                return _plan(preset, s, due, found, stage.rungs[number + 1 :])
+                return found, rungs[number + 1 :]
             found = against
         reason = found
     return reason
@@ -46,6 +60,8 @@ def climb(preset: Preset, s: Situation, stage: Stage, due: Due) -> Plan | Reason
 
 def refused(s: Situation, proposal: Proposal) -> Reason | None:
     """Why a proposal is not followed although it could be."""
+    if s.first_kept is not None and proposal.first_kept != s.first_kept:
+        return Reason("fixed_cut", "this design does not let its cut be moved there")
     if s.force:
         return None
     if proposal.asks and s.resting:
@@ -62,7 +78,14 @@ def _was_undone(s: Situation, proposal: Proposal) -> bool:
     return any(a <= last and first <= b for a, b in stretches(s.session, undone(s.session.path)))
 
 
-def _plan(preset: Preset, s: Situation, due: Due, proposal: Proposal, remaining: Sequence[Rung]) -> Plan:
+def _plan(
+    preset: Preset,
+    s: Situation,
+    due: Due,
+    ladder: Sequence[Rung],
+    proposal: Proposal,
+    remaining: Sequence[Rung],
+) -> Plan:
     return Plan(
         base=s.session.tip,
         preset=preset.name,
@@ -72,5 +95,6 @@ def _plan(preset: Preset, s: Situation, due: Due, proposal: Proposal, remaining:
         proposal=proposal,
         situation=s,
         remaining=tuple(remaining),
+        ladder=tuple(ladder),
         window=s.window,
     )

@@ -64,11 +64,15 @@ def cut_by_budget(
         point = _legal_before(path, start, len(path))
     if point is None:
         return Cut(start)
-    turn_start = -1 if begins_turn(path[point]) else _turn_start(path, start, point)
     position = point
     while position > start and not in_context(path[position - 1]):
         position -= 1
-    return Cut(position, turn_start)
+    return Cut(position, cut_at(path, start, point).turn_start)
+
+
+def cut_at(path: Sequence[e.AnyPathEntry], start: int, point: int) -> Cut:
+    """The cut directly before `point`."""
+    return Cut(point, -1 if begins_turn(path[point]) else _turn_start(path, start, point))
 
 
 def _walk_back(

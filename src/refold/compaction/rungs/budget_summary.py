@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from refold import entries as e
 from refold.compaction import answer, transcript
-from refold.compaction.cuts.budget import Cut, cut_by_budget, size_of
+from refold.compaction.cuts.budget import Cut, cut_at, cut_by_budget, size_of
 from refold.compaction.plan import Ask, Finished, Proposal, Reason, Source
 from refold.compaction.prompts import prompt
 from refold.compaction.situation import Situation
@@ -45,7 +45,11 @@ class BudgetSummary:
             # The summary that the new one will replace takes no room.
             return 0 if entry is previous else size_of(entry, s.measure)
 
-        cut = cut_by_budget(path, start=start, keep=self.keep_tokens, size=size)
+        wanted = s.wanted_cut
+        if wanted is None:
+            cut = cut_by_budget(path, start=start, keep=self.keep_tokens, size=size)
+        else:
+            cut = cut_at(path, start, s.position_of(wanted))
         history = s.sources(start, cut.turn_start if cut.split else cut.position)
         prefix = s.sources(cut.turn_start, cut.position) if cut.split else ()
         if not history and not prefix:

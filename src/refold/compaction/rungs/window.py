@@ -54,7 +54,7 @@ class WindowSummary:
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
         start = s.first_item
-        end = safe_end(s, min(start + self.window, len(s.items) - 1), start)
+        end = s.wanted_cut or safe_end(s, min(start + self.window, len(s.items) - 1), start)
         if end is None:
             return Reason("no_safe_end", "every end of the window would part a tool call from its results")
         taken = s.items[start:end]

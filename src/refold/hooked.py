@@ -1,0 +1,268 @@
+"""Hooks around folding: what hooks answer becomes a changed plan, a supplied fold, or none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from refold import entries as e
+from refold.compaction import carried, transcript
+from refold.compaction.plan import Ask, Failed, Finished, Plan, Proposal, Reason, Rung, Source
+from refold.compaction.planning import replan
+from refold.compaction.rungs.budget_summary import FRAME, render_files
+from refold.compaction.situation import Situation
+from refold.errors import StalePlan, UsageError
+from refold.hooks import (
+    AfterCompact,
+    BeforeCompact,
+    Change,
+    CompactFailed,
+    Context,
+    Hooks,
+    Supply,
+)
+from refold.messages import Message, user
+from refold.perform import perform
+from refold.protocols import Request
+from refold.redact import redact
+from refold.session import Session, View
+from refold.session.dialects.frames import frame
+from refold.session.invariants import PAIRS, legal
+from refold.session.items import Item
+from refold.session.view import said_by
+from refold.summarise import ByModel, Summariser, failure_code
+
+AUTHOR = "hook"
+"""Who is named as the author of what a hook supplied."""
+STYLE = transcript.Style()
+
+
+@dataclass(frozen=True)
+class Steered:
+    """A plan as the hooks left it, and who performs it."""
+
+    plan: Plan
+    summariser: Summariser
+
+
+async def fold(hooks: Hooks, session: Session, plan: Plan, summariser: Summariser) -> e.Fold | Failed:
+    """Perform a plan with its hooks. Every `before_compact` is followed by `after_compact` or
+    `compact_failed`, whatever happens in between."""
+    if not hooks:
+        return await perform(session, plan, summariser)
+    if plan.base != session.tip:
+        raise StalePlan
+    try:
+        steered = await steer(hooks, session, plan, summariser)
+        if isinstance(steered, Failed):
+            outcome: e.Fold | Failed = steered
+        else:
+            outcome = await perform(session, steered.plan, steered.summariser)
+    except BaseException as error:
+        code = "aborted" if isinstance(error, asyncio.CancelledError) else failure_code(error)
+        await tell(hooks, session, plan, Failed(code, str(error) or type(error).__name__))
+        raise
+    await tell(hooks, session, plan, outcome)
+    return outcome
+
+
+async def steer(hooks: Hooks, session: Session, plan: Plan, summariser: Summariser) -> Steered | Failed:
+    """What `before_compact` made of a plan. Appends nothing."""
+    if "before_compact" not in hooks:
+        return Steered(plan, summariser)
+    decision = await hooks.decide(_event(session, plan, summariser), _checked(plan))
+    if decision.cancel:
+        return Failed("cancelled", decision.cancel.why, plan.rung)
+    if session.tip != plan.base:
+        return Failed("stale", "a hook changed the conversation while it was about to be folded", plan.rung)
+    if decision.supply:
+        return Steered(_supplied(plan, decision.supply, decision.change), summariser)
+    if decision.change == Change():
+        return Steered(plan, summariser)
+    model = decision.change.model
+    writer = ByModel(model, plan.situation.counter) if model else summariser
+    return Steered(_changed(hooks, plan, decision.change), writer)
+
+
+async def tell(hooks: Hooks, session: Session, plan: Plan, outcome: e.Fold | Failed) -> None:
+    """What came of it, for `after_compact` or `compact_failed`."""
+    if isinstance(outcome, e.Fold):
+        await published(hooks, session, outcome)
+        return
+    await hooks.tell(
+        CompactFailed(
+            session=session, code=outcome.code, text=outcome.text, rung=outcome.rung, preset=plan.preset
+        )
+    )
+
+
+async def published(hooks: Hooks, session: Session, fold: e.Fold | None) -> None:
+    """A fold is in the log."""
+    if hooks and fold is not None:
+        await hooks.tell(AfterCompact(session=session, fold=fold, supplied=fold.author == AUTHOR))
+
+
+async def context(hooks: Hooks, session: Session, view: View) -> View:
+    """The view as the `context` hooks want it for one call. Messages they let alone still know their
+    entries."""
+    if "context" not in hooks:
+        return view
+    items, given = view.items, tuple(view.messages)
+    messages = await hooks.transform(
+        Context(session=session, messages=given, system=view.system, tools=tuple(view.tools))
+    )
+    if messages is given:
+        return view
+    known = {id(item.message): item for item in items}
+    counter = view.counter
+
+    def count() -> int:
+        text = counter.text(view.system) if view.system else 0
+        tools = counter.tools(view.tools) if view.tools else 0
+        return text + tools + sum(counter.message(message) for message in messages)
+
+    shown = [known.get(id(message)) or Item(message) for message in messages]
+    return View(shown, counter=counter, count=count, system=view.system, tools=view.tools)
+
+
+# ── what hooks are told ─────────────────────────────────────────────────────────────────────────
+
+
+def _event(session: Session, plan: Plan, summariser: Summariser) -> BeforeCompact:
+    said = (said_by(session[id]) for id in (*plan.fold, *plan.turn_prefix))
+    return BeforeCompact(
+        session=session,
+        preset=plan.preset,
+        rung=plan.rung,
+        reason=f"{plan.reason.code}: {plan.reason.text}",
+        fold=plan.fold,
+        turn_prefix=plan.turn_prefix,
+        messages=tuple(message for message in said if message is not None),
+        first_kept=plan.first_kept,
+        previous=plan.previous_summary,
+        files=plan.files,
+        tokens_before=plan.tokens_before,
+        window=plan.window,
+        instructions=plan.situation.instructions,
+        model=summariser.name,
+    )
+
+
+def _checked(plan: Plan) -> Callable[[Supply | Change], None]:
+    """Refuses an answer that names an impossible cut, or supplies nothing."""
+
+    def check(answer: Supply | Change) -> None:
+        if isinstance(answer, Supply) and not answer.summary.strip():
+            raise UsageError("the supplied summary is empty")
+        if answer.first_kept is not None:
+            _check_cut(plan.situation, answer.first_kept)
+        elif isinstance(answer, Supply) and plan.first_kept is None:
+            raise UsageError("this fold has no cut of its own: supply first_kept as well")
+
+    return check
+
+
+def _check_cut(s: Situation, first_kept: str) -> None:
+    at = s.session.position(first_kept)
+    index = None if at is None else s.item_at(at)
+    item = None if index is None or index >= len(s.items) else s.items[index]
+    if index is None or item is None or item.fold is not None or item.entries[0] != first_kept:
+        raise UsageError(f"{first_kept!r} is not shown as it was said: nothing can be cut there")
+    if index <= s.first_item:
+        raise UsageError(f"there is nothing before {first_kept!r} to fold")
+    if not legal(s.items, index, PAIRS):
+        raise UsageError(f"a cut at {first_kept!r} would part a tool call from its result")
+
+
+# ── what hooks answered ─────────────────────────────────────────────────────────────────────────
+
+
+def _changed(hooks: Hooks, plan: Plan, change: Change) -> Plan:
+    s = replace(
+        plan.situation,
+        first_kept=change.first_kept,
+        instructions=change.instructions or plan.situation.instructions,
+        has_model=plan.situation.has_model or change.model is not None,
+        resting=plan.situation.resting and change.model is None,
+    )
+    found = replan(plan, s)
+    if isinstance(found, Reason) and change.first_kept:
+        hooks.trouble("before_compact", "first_kept", UsageError(f"the cut stays where it was: {found.text}"))
+        found = replan(plan, replace(s, first_kept=None))
+    chosen = plan if isinstance(found, Reason) else found
+    if change.prompt is None:
+        return chosen
+    rungs = tuple(_Prompted(rung, change.prompt) for rung in chosen.remaining)
+    return replace(chosen, proposal=_prompted(chosen.proposal, change.prompt), remaining=rungs)
+
+
+@dataclass(frozen=True)
+class _Prompted:
+    """A rung that asks with somebody else's words."""
+
+    rung: Rung
+    text: str
+
+    @property
+    def name(self) -> str:
+        return self.rung.name
+
+    def propose(self, s: Situation, /) -> Proposal | Reason:
+        found = self.rung.propose(s)
+        return _prompted(found, self.text) if isinstance(found, Proposal) else found
+
+
+def _prompted(proposal: Proposal, text: str) -> Proposal:
+    asks = tuple(_ask(ask, text) if ask.purpose == "summary" else ask for ask in proposal.asks)
+    return replace(proposal, asks=asks)
+
+
+def _ask(ask: Ask, text: str) -> Ask:
+    """The same question in other words; limits and sampling stay the design's."""
+
+    def render(sources: Sequence[Source], previous: str | None) -> Request:
+        blocks = [frame("conversation", redact(transcript.render(sources, STYLE))[0])]
+        if previous:
+            blocks.append(frame("previous-summary", previous))
+        said = user("\n\n".join([*blocks, text]))
+        return msgspec.structs.replace(ask.render((), None), messages=(said,), tools=(), stable=0)
+
+    return replace(ask, render=render)
+
+
+def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:
+    """A plan that performs what was supplied and, where that is refused (the view would not become smaller),
+    what the design does itself."""
+    s, path = plan.situation, plan.situation.session.path
+    kept = supply.first_kept or change.first_kept or plan.first_kept
+    position = s.session.position(kept or "")
+    assert position is not None  # checked when it was answered, or planned
+    files = plan.files if supply.files is None else supply.files
+    first, last = path[s.floor].id, path[position - 1].id
+    edits = (
+        e.Edit(first, last, (_message(s, supply.summary + render_files(files)),)),
+        *s.hidden_edits(after=position),
+    )
+    summary = supply.summary.strip()
+    proposal = Proposal(
+        rung=plan.rung,
+        finish=lambda _: Finished(edits=edits, summary=summary, files=files, details=supply.details),
+        stretch=(first, last),
+        fold=plan.fold,
+        turn_prefix=plan.turn_prefix,
+        first_kept=kept,
+        previous=plan.previous_summary,
+        files=files,
+        author=AUTHOR,
+    )
+    return replace(plan, proposal=proposal, remaining=plan.ladder)
+
+
+def _message(s: Situation, summary: str) -> Message:
+    """What stands for the folded part; what the user pinned is carried, whoever writes the summary."""
+    pins = carried.pins_text(s.session)
+    text = FRAME.format(summary=summary)
+    return user(f"Pinned by the user, verbatim:\n{pins}\n\n{text}" if pins else text)

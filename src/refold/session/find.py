@@ -1,0 +1,22 @@
+"""Entries by name: an id, a label, or a recall key."""
+
+from __future__ import annotations
+
+from refold import entries as e
+from refold.errors import EntryNotFound, SessionError
+from refold.session.tree import Session
+
+
+def find(session: Session, name: str) -> e.AnyEntry:
+    """The entry of that id, label or recall key, whichever matches first."""
+    if name in session:
+        return session[name]
+    labelled = [target for target, text in session.labels.items() if text == name and target in session]
+    if len(labelled) > 1:
+        raise SessionError(f"{len(labelled)} entries are labelled {name!r}: name one by its id")
+    if labelled:
+        return session[labelled[0]]
+    found = [entry for entry in session.entries if e.key(entry.id) == name]
+    if len(found) != 1:
+        raise EntryNotFound(name)
+    return found[0]
