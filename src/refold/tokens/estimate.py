@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from refold.messages import Bash, Image, Message, Thinking
+from refold.messages import Bash, Image, Message, Text, Thinking
 from refold.tokens import images, parts
 
 
@@ -25,8 +25,10 @@ class Bytes4:
         if isinstance(message, Bash):
             return 0 if message.hidden else self.framing + self.text(message.text)
         size = whole = 0
-        for part in message.parts:
-            if isinstance(part, Image):
+        for part in message.content:
+            if type(part) is Text:  # nearly all of them: a cold start counts a whole log this way
+                size += len(part.text) if part.text.isascii() else utf8_length(part.text)
+            elif isinstance(part, Image):
                 whole += images.openai(part)
             elif isinstance(part, Thinking) and part.data:
                 whole += parts.sealed(part.data)
