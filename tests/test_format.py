@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from refold import entries as e
 from refold import format as fmt
+from refold import hostile
 from refold import messages as m
 from refold.errors import FormatError, NewerFormat, NotJson
 from refold.stores import open_store
@@ -129,14 +130,14 @@ def test_what_is_not_json_is_refused_by_both_parsers(line: bytes) -> None:
     with pytest.raises(NotJson):
         fmt.load_hostile(line)
     with pytest.raises(FormatError):
-        fmt._parse(line.decode("latin-1"))
+        hostile._parse(line.decode("latin-1"))
 
 
 @given(values)
 @settings(max_examples=100, deadline=None)
 def test_the_parser_without_recursion_agrees(value: Any) -> None:
     text = fmt.dump_hostile({"v": value})
-    assert fmt.dump_hostile(fmt._parse(text)) == text == fmt.dump_hostile(fmt.load_hostile(text))
+    assert fmt.dump_hostile(hostile._parse(text)) == text == fmt.dump_hostile(fmt.load_hostile(text))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""JSON that the fast encoder and decoder refuse: lone surrogates, huge integers, repeated keys, great depth."""
+"""JSON that fast libraries refuse: lone surrogates, huge integers, repeated keys, great depth."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import msgspec
 
-from refold.errors import NotJson
+from refold.errors import FormatError, NotJson
 
 MAX_DIGITS = 1_000_000
 MAX_DEPTH = 100_000
