@@ -88,7 +88,7 @@ def _envelope(value: Mapping[str, Any], text: str) -> tuple[str, int | None]:
 def _exit_code(text: str) -> int | None:
     edge = text if len(text) <= 2 * 600 else text[:600] + "\n" + text[-600:]
     low = edge.lower()
-    if "exit" not in low and "return" not in low:
+    if ("exit" not in low and "return" not in low) or ("code" not in low and "status" not in low):
         return None
     codes = _EXIT.findall(edge)
     return int(codes[-1]) if codes else None
