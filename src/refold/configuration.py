@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,6 +48,18 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     preset: str | None = None
     providers: dict[str, Provider] = {}
     models: dict[str, dict[str, Any]] = {}
+    presets: dict[str, dict[str, Any]] = {}
+    """Settings of presets, by the preset's name."""
+
+    def preset_settings(
+        self, name: str, known: Iterable[str], environment: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """Settings of a preset from the file and, before that, from variables such as
+        `REFOLD_LAYERED_KEEP_ROUNDS`; `known` are the settings it has."""
+        env = os.environ if environment is None else environment
+        variables = {key: f"REFOLD_{name}_{key}".upper() for key in known}
+        given = {key: env[variable] for key, variable in variables.items() if env.get(variable)}
+        return {**self.presets.get(name, {}), **given}
 
     def provider(self, name: str, environment: Mapping[str, str] | None = None) -> Provider:
         """The provider's settings: environment variables win over the file."""

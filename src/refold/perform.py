@@ -89,7 +89,12 @@ def _judge(
     """The fold, if it makes the view smaller."""
     s, requests = plan.situation, sum(answer.requests for answer in answers)
     replaced = s.measured(proposal.stretch)
-    if proposal.asks and finished.summary and s.measure.text(finished.summary) >= replaced > 0:
+    if (
+        proposal.shorter
+        and proposal.asks
+        and finished.summary
+        and s.measure.text(finished.summary) >= replaced > 0
+    ):
         return Failed("inflated", "the summary is longer than what it replaces", proposal.rung, requests)
     fold = session.make(
         e.Fold,

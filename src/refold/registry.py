@@ -7,14 +7,15 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from refold import configuration
+from refold import configuration, presets
+from refold.compaction.preset import Preset
 from refold.configuration import ENVIRONMENT, Configuration, Provider
 from refold.costs import Known, known, window_of
 from refold.errors import SettingError, UnknownName, UsageError
 from refold.opening import load, open  # noqa: A004
 from refold.protocols import Model
 
-__all__ = ["load", "model", "model_names", "open", "summariser", "window"]
+__all__ = ["load", "model", "model_names", "open", "preset", "summariser", "window"]
 
 GROUP = "refold.models"
 """Entry points: `name = "package.module:factory"`, called as `factory(model, **options)` for `name:model`."""
@@ -58,6 +59,23 @@ def summariser(config: Configuration | None = None, **options: Any) -> Model | N
     """The model that writes summaries, where the configuration names one; None: the embedded digest does."""
     config = config or configuration.load()
     return model(config.summariser, config=config, **options) if config.summariser else None
+
+
+def preset(
+    name: str | None = None,
+    *,
+    budget: int | None = None,
+    config: Configuration | None = None,
+    environment: Mapping[str, str] | None = None,
+    **settings: Any,
+) -> Preset:
+    """The preset of a name (default: the configuration's) with the settings of this machine: what is given
+    here wins over the environment, and that over the configuration file."""
+    config = config or configuration.load(environment)
+    name = name or config.preset or "refold"
+    known = [setting.name for setting in presets.settings_of(name)]
+    configured = config.preset_settings(name, known, environment)
+    return presets.get(name, budget=budget, **{**configured, **settings})
 
 
 def window(name: str, config: Configuration | None = None) -> int:

@@ -20,7 +20,7 @@ from refold.errors import ModelError, SettingError
 from refold.loop import run
 from refold.models.scripted import Scripted, fail
 from refold.presets.rounds import WHICH_WHEN
-from refold.session.view import View
+from refold.session import View
 from tests.presets.chains import check_wire, orphans
 
 COUNTER = tokens.get()

@@ -91,14 +91,14 @@ def preset_options(function: F) -> F:
 def make_preset(
     name: str, settings: Iterable[str], window: int | None, params: Any = None, budget: int | None = None
 ) -> Preset:
-    from refold import presets
+    from refold import registry
 
     given = dict(_pair(text) for text in settings)
     if window is not None:
         given["window"] = window
     if params is not None:
         given["params"] = params.read()
-    return presets.get(name, budget=budget, **given)
+    return registry.preset(name, budget=budget, **given)
 
 
 def _pair(text: str) -> tuple[str, Any]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from refold.compaction.plan import Rung, Stage, Trigger
+from refold.compaction.plan import Reason, Rung, Stage, Trigger
+from refold.compaction.situation import Situation
 from refold.session.view import Accepts, accept_all
 
 
@@ -48,6 +49,10 @@ class Preset:
     max_tool_iterations: int | None = None
     notes: Rung | None = None
     """Proposes annotations about what happened (never edits); asked before the housekeeping stages."""
+    objection: Callable[[Situation], Reason | None] = lambda _: None
+    """Why the view is no good although it may be small enough, where a design can tell."""
+    summary_model: str = ""
+    """Name of the model that this design wants for its summaries; empty: the one there is."""
     soft: Trigger | None = None
     """When to begin preparing a fold in the background."""
     cache_delay: Callable[[float], float | None] = lambda _: None

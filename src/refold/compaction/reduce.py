@@ -93,7 +93,8 @@ def shrink_results(reduction: Reduction, indexes: Iterable[int], limits: Limits)
     for index in indexes:
         result = reduction.s.items[index].message
         assert isinstance(result, Result)
-        smaller = shrink(calls.get(result.call_id), result, limits)
+        call = calls.get(result.call_id) or Call(result.call_id, result.name or "")
+        smaller = shrink(call, result, limits)
         reduction.put(index, Smaller(smaller, "shrink") if smaller else None)
 
 

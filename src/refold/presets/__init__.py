@@ -69,6 +69,14 @@ def parse(kind: type[Settings], given: Mapping[str, Any]) -> Settings:
 
 def _convert(key: str, value: Any, kind: Any) -> Any:
     try:
+        if isinstance(value, str) and value.lstrip().startswith("{") and _is_struct(kind):
+            return msgspec.json.decode(value, type=kind)
         return msgspec.convert(value, kind, strict=not isinstance(value, str))
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
         raise SettingError(key, f"{value!r} does not fit: {error}") from None
+
+
+def _is_struct(kind: Any) -> bool:
+    """Settings that are objects may be given as JSON text."""
+    inner = getattr(kind, "__origin__", kind)
+    return isinstance(inner, type) and issubclass(inner, (msgspec.Struct, dict))
