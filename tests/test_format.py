@@ -161,7 +161,7 @@ def test_things_that_are_no_json_are_refused() -> None:
     with pytest.raises(ValueError, match="nested"):
         fmt.dump_hostile(loop)
     with pytest.raises(FormatError, match="digits"):
-        fmt.load_hostile("9" * (fmt.MAX_DIGITS + 1))
+        fmt.load_hostile("9" * (hostile.MAX_DIGITS + 1))
 
 
 def test_depth_does_not_matter() -> None:
