@@ -90,7 +90,7 @@ class Change:
 @dataclass(frozen=True, kw_only=True)
 class BeforeCompact:
     """A fold is about to be made. Answers: `Cancel`, `Supply`, `Change`. After it comes either
-    `after_compact` or `compact_failed`."""
+    `after_compact` or `compact_failed` (or neither, where a fold prepared ahead was never needed)."""
 
     name: ClassVar[str] = "before_compact"
     session: Log
@@ -202,6 +202,7 @@ EVENTS: dict[str, type[Any]] = {
     kind.name: kind
     for kind in (BeforeCompact, AfterCompact, CompactFailed, BeforeBranch, AfterBranch, Context)
 }
+NAMES = tuple(EVENTS)
 Event: TypeAlias = BeforeCompact | AfterCompact | CompactFailed | BeforeBranch | AfterBranch | Context
 Hook: TypeAlias = Callable[[Any], Any]
 H = TypeVar("H", bound=Hook)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -59,20 +60,22 @@ def command(
     """
     from refold import loop
     from refold.engine import Engine
+    from refold.hooks import Hooks
 
     session = open_session(file)
     chosen = make_preset(preset, settings, window, params, budget)
-    engine = Engine(chosen, model=_model(model))
+    engine = Engine(chosen, model=_model(model), hooks=Hooks.installed())
     done = loop.run(_perform(engine, session, passes, focus, show=not as_json))
     if output:
         _save(done.session, output)
     view = engine.view(done.session)
     limit = budget or chosen.budget
+    why = _why_not(engine, done, view, limit)
     if as_json:
-        emit(as_dict(done, view, limit, passes or 1))
+        emit(as_dict(done, view, limit, passes or 1, why))
         return
     tell_problems(session)
-    _print(done, view, limit, output)
+    _print(done, view, limit, output, why)
 
 
 async def _perform(
@@ -81,8 +84,9 @@ async def _perform(
     from refold.compare.replay import Replayed, one_pass, replay
 
     if passes is None:
-        await engine.upkeep(session)
-        folds, failures = await one_pass(engine, session, instructions=focus)
+        with _waiting(show and engine.model is not None):
+            await engine.upkeep(session)
+            folds, failures = await one_pass(engine, session, instructions=focus)
         return Replayed(session, tuple(folds), tuple(failures))
     if not show:
         return await replay(engine, session, passes=passes, instructions=focus)
@@ -99,11 +103,24 @@ async def _perform(
         )
 
 
-def as_dict(done: Replayed, view: View, limit: int, passes: int) -> dict[str, Any]:
+def _waiting(show: bool) -> AbstractContextManager[object]:
+    """Something to look at while a model writes."""
+    return console().status("summarising …") if show else nullcontext()
+
+
+def _why_not(engine: Engine, done: Replayed, view: View, limit: int) -> str | None:
+    """Why the outcome does not fit; None: it does. A design may object to a view that is small enough."""
+    if view.tokens > limit:
+        return why_not(done, view, limit)
+    objection = engine.preset.objection(engine.situation(done.session))
+    return objection.text if objection is not None else None
+
+
+def as_dict(done: Replayed, view: View, limit: int, passes: int, why: str | None) -> dict[str, Any]:
     return {
         "view": view_dict(view),
-        "fits": view.tokens <= limit,
-        "why": None if view.tokens <= limit else why_not(done, view, limit),
+        "fits": why is None,
+        "why": why,
         "budget": limit,
         "folds": [
             {
@@ -117,6 +134,7 @@ def as_dict(done: Replayed, view: View, limit: int, passes: int) -> dict[str, An
                 "check": fold.check,
                 "requests": fold.requests,
                 "author": fold.author,
+                "notice": fold.details.get("notice"),
             }
             for fold in done.folds
         ],
@@ -139,7 +157,7 @@ def why_not(done: Replayed, view: View, limit: int) -> str:
     )
 
 
-def _print(done: Replayed, view: View, limit: int, output: str | None) -> None:
+def _print(done: Replayed, view: View, limit: int, output: str | None, why: str | None) -> None:
     from rich.table import Table
 
     out = console()
@@ -157,10 +175,12 @@ def _print(done: Replayed, view: View, limit: int, output: str | None) -> None:
         out.print(table)
     for failed in done.failures:
         out.print(f"[yellow]failed[/] at rung {failed.rung}: {failed.text}")
-    fits = "[green]fits[/]" if view.tokens <= limit else "[red]does not fit[/]"
+    for notice in [fold.details["notice"] for fold in done.folds if fold.details.get("notice")]:
+        out.print(f"[yellow]{notice}[/]")
+    fits = "[green]fits[/]" if why is None else "[red]does not fit[/]"
     out.print(f"view: {len(view)} messages, {view.tokens:,} tokens of {limit:,}: {fits}")
-    if view.tokens > limit:
-        out.print(why_not(done, view, limit))
+    if why is not None:
+        out.print(why)
     if output:
         out.print(f"written to {output}; `refold show {output} --view` prints what the model sees")
 
