@@ -1,0 +1,207 @@
+"""`refold compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refold.cli.common import clean, console, emit, first_line, json_option, open_session, tell_problems
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from refold.compare.run import Cell, Comparison, Plan
+    from refold.errors import RefoldError
+    from refold.session import Session
+
+SHARES = {"constraints": "rules", "artifacts": "files", "identifiers": "names", "future_references": "later"}
+"""Measured shares and the headings of their columns."""
+
+
+@click.command("compare")
+@click.argument("files", metavar="FILE…", nargs=-1, required=True)
+@click.option("--presets", "names", default="all", show_default=True, help="Designs, separated by commas.")
+@click.option(
+    "--budgets", default="20k", show_default=True, help="What a fold may leave: 8k, 20000, 20% …, by commas."
+)
+@click.option("--passes", default="1", show_default=True, help="Folds at growing prefixes: 1,3,10.")
+@click.option("--model", help="Who writes the summaries, e.g. openai:gpt-…; default: the embedded digest.")
+@click.option("--prices", help="Whose prices count; default: the model that the transcript names.")
+@click.option(
+    "--html", type=click.Path(dir_okay=False), help="Write the report, one page that needs no network."
+)
+@json_option
+def command(
+    files: tuple[str, ...],
+    names: str,
+    budgets: str,
+    passes: str,
+    model: str | None,
+    prices: str | None,
+    html: str | None,
+    as_json: bool,
+) -> None:
+    """What each design would do to your transcripts, side by side.
+
+    Every transcript is fed to every design anew and folded until it fits the budget. Columns: size of the
+    view; share of the user's constraints, of the changed files and of the names used in folded calls that it
+    still holds; share of the names that the last quarter of the transcript needs from before, had the rest
+    been folded; dollars for the whole transcript; seconds; requests to a summariser.
+    """
+    from refold.compare.budgets import parse_list
+    from refold.compare.run import Plan, row
+
+    plan = Plan(_presets(names), parse_list(budgets), _passes(passes), _model(model), prices)
+    if not plan.budgets:
+        raise click.UsageError("--budgets names no budget")
+    done = perform(files, plan, show=not as_json)
+    if html:
+        write(done, html)
+    if as_json:
+        emit({"rows": [row(cell) for cell in done.cells]})
+    else:
+        out = console()
+        print_tables(out, done)
+        if html:
+            out.print(f"report: {html}")
+    if all(cell.failed for cell in done.cells):
+        raise SystemExit(1)
+
+
+def perform(files: Sequence[str], plan: Plan, *, show: bool) -> Comparison:
+    from refold import loop
+    from refold.compare.run import compare
+
+    if not show:
+        return loop.run(compare(_opened(files), plan))
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("comparing"), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, transient=True, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=1.0)
+
+        def tell(part: float, what: str) -> None:
+            bar.update(task, completed=part, description=first_line(what, 40).replace("[", "("))
+
+        return loop.run(compare(_opened(files), plan, tell))
+
+
+def write(done: Comparison, path: str) -> None:
+    """Write the report; the folder is made."""
+    from refold.compare.report import page
+
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(page(done), "utf-8")
+
+
+def print_tables(out: Console, done: Comparison) -> None:
+    for file, error in done.unread:
+        out.print(f"{clean(file)}: {first_line(error, 300)}", markup=False)
+    for transcript in done.transcripts:
+        cells = done.of(transcript.file)
+        out.print()
+        out.print(f"{first_line(transcript.file, 120)}", style="bold", markup=False)
+        out.print(
+            f"{len(transcript.steps.sums) - 1:,} messages, {transcript.tokens:,} tokens, "
+            f"{len(transcript.steps.steps):,} requests; prices of {transcript.prices.name}",
+            style="dim",
+            markup=False,
+        )
+        print_table(out, cells)
+        for line in money_lines(transcript.none.dollars, cells):
+            out.print(line, style="dim", markup=False)
+        for cell in cells:
+            if cell.error:
+                out.print(f"{_title(cell)}: {first_line(cell.error, 300)}", style="yellow", markup=False)
+
+
+def print_table(out: Console, cells: Sequence[Cell]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for heading in ("design", "budget", "×", "view", *SHARES.values(), "cost", "s", "calls"):
+        table.add_column(heading, justify="left" if heading == "design" else "right", no_wrap=True)
+    for cell in cells:
+        style = "red" if cell.failed else "" if cell.fits else "yellow"
+        shares = [_percent(getattr(cell, name)) for name in SHARES]
+        table.add_row(
+            Text(cell.preset, style),
+            f"{cell.budget:,}",
+            str(cell.passes),
+            Text("failed" if cell.failed else f"{cell.tokens:,}", style),
+            *shares,
+            "–" if cell.cost is None else f"${cell.cost:,.2f}",
+            "–" if cell.seconds is None else f"{cell.seconds:.1f}",
+            "–" if cell.requests is None else str(cell.requests),
+        )
+    out.print(table)
+
+
+def money_lines(none: float, cells: Sequence[Cell]) -> Iterator[str]:
+    """Whether folding pays, in a sentence or two."""
+    priced = [cell for cell in cells if cell.paid and cell.paid.usual.folds]
+    yield f"without folding it costs ${none:,.2f}"
+    losing = [cell for cell in priced if cell.paid and cell.paid.saved < 0]
+    if losing:
+        listed = ", ".join(dict.fromkeys(f"{_title(cell)}" for cell in losing))
+        yield f"folding loses money here (the cache made keeping everything cheaper): {listed}"
+
+
+def _title(cell: Cell) -> str:
+    return f"{cell.preset} at {cell.budget:,}" + (f", {cell.passes} passes" if cell.passes > 1 else "")
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.0f} %"
+
+
+def _presets(text: str) -> tuple[str, ...]:
+    from refold import presets
+    from refold.errors import UnknownName
+
+    chosen = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if chosen == ("all",):
+        return presets.NAMES
+    for name in chosen:
+        if name not in presets.NAMES:
+            raise UnknownName("preset", name, presets.NAMES)
+    if not chosen:
+        raise click.UsageError("--presets names no design")
+    return chosen
+
+
+def _passes(text: str) -> tuple[int, ...]:
+    try:
+        chosen = tuple(dict.fromkeys(int(part) for part in text.split(",") if part.strip()))
+    except ValueError:
+        raise click.UsageError(f"--passes takes numbers separated by commas, not {text!r}") from None
+    if not chosen or min(chosen) < 1 or max(chosen) > 1_000:
+        raise click.UsageError("--passes takes numbers between 1 and 1000")
+    return chosen
+
+
+def _opened(files: Sequence[str]) -> Iterator[tuple[str, Session | RefoldError | OSError]]:
+    from refold.errors import RefoldError
+
+    for file in files:
+        try:
+            session = open_session(file)
+        except (RefoldError, OSError) as error:
+            yield file, error
+            continue
+        tell_problems(session)
+        yield file, session
+
+
+def _model(name: str | None) -> Any:
+    if name is None:
+        return None
+    from refold.registry import model
+
+    return model(name)

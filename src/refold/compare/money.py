@@ -1,0 +1,197 @@
+"""What a conversation would have cost: every request replayed with prices and a model of the prompt cache.
+
+Works on token counts alone. A fold is described by what it was measured to leave (`Shape`): the untouched
+beginning, the record that stands for the folded part, and the verbatim tail. Whenever the next request
+would pass the threshold, the conversation is folded to that shape; the cache then only holds the beginning.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from refold import entries as e
+from refold.compaction.money import PROMPT
+from refold.costs import Prices
+from refold.costs.cache import SECONDS
+from refold.costs.prices import Ttl
+from refold.messages import Assistant, System, Usage
+from refold.protocols import TokenCounter
+from refold.session import Session
+from refold.session.items import Item
+from refold.session.view import said_by
+
+THINKING = 20.0
+"""Seconds between two requests where the transcript has no times."""
+LONGEST = 3600.0
+"""Pauses count at most this much: nights and holidays say nothing about a design."""
+GAIN = 0.9
+"""A fold that leaves more than this part of the context is not made."""
+
+
+class Step(NamedTuple):
+    """A request: so many entries come before it, so much time after the one before, such a reply."""
+
+    entries: int
+    pause: float
+    output: int
+    turn: int
+
+
+class Steps(msgspec.Struct, frozen=True):
+    """A conversation as a series of requests."""
+
+    sums: tuple[int, ...]
+    """`sums[i]` is the size of the first `i` entries."""
+    fixed: int
+    """How many entries at the beginning are never folded: system prompts."""
+    steps: tuple[Step, ...]
+
+    @property
+    def tokens(self) -> int:
+        return self.sums[-1]
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """What a fold leaves, in tokens."""
+
+    kept: int
+    record: int
+    tail: int
+
+    @property
+    def total(self) -> int:
+        return self.kept + self.record + self.tail
+
+
+class Summarising(msgspec.Struct, frozen=True):
+    """Who writes the records. No prices: the embedded digest, which costs nothing."""
+
+    prices: Prices | None = None
+    output: int = 0
+
+
+class Bill(msgspec.Struct, frozen=True):
+    """What a replay came to, in dollars and tokens."""
+
+    dollars: float
+    summaries: float = 0.0
+    """The part of it that went to the summariser."""
+    folds: int = 0
+    prompt: int = 0
+    """All tokens that were sent."""
+    peak: int = 0
+    curve: tuple[int, ...] = ()
+    """Size of the context at every request."""
+
+
+def steps(session: Session, counter: TokenCounter) -> Steps:
+    """The requests of a conversation; sizes are counted once per entry."""
+    sums, found, turn, fixed = [0], list[Step](), 0, 0
+    last = 0.0
+    for entry in session.path:
+        message = said_by(entry)
+        if message is None:
+            continue
+        size = session.cached_count(entry.id, message, counter)
+        if isinstance(message, System) and fixed == len(sums) - 1:
+            fixed += 1
+        turn += isinstance(entry, e.MessageEntry) and message.role == "user"
+        if isinstance(message, Assistant):
+            found.append(Step(len(sums) - 1, _pause(last, entry.time), size, turn))
+            last = entry.time
+        sums.append(sums[-1] + size)
+    return Steps(tuple(sums), fixed, tuple(found))
+
+
+def _pause(before: float, now: float) -> float:
+    return min(max(now - before, 0.0), LONGEST) if before and now else THINKING
+
+
+def shape_of(items: Sequence[Item], sizes: Sequence[int]) -> Shape:
+    """The shape of a folded view."""
+    put = [index for index, item in enumerate(items) if item.fold is not None]
+    first = put[0] if put else len(items)
+    record = sum(sizes[index] for index in put)
+    kept = sum(sizes[:first])
+    return Shape(kept, record, sum(sizes) - kept - record)
+
+
+def bill(
+    conversation: Steps,
+    prices: Prices,
+    *,
+    threshold: int | None = None,
+    shape: Shape | None = None,
+    summarising: Summarising = Summarising(),
+    ttl: Ttl = "5m",
+) -> Bill:
+    """The whole conversation, folded to `shape` whenever a request would pass `threshold`; without these,
+    as it was."""
+    run = _Run(conversation, prices, summarising, ttl)
+    for step in conversation.steps:
+        if threshold is not None and shape is not None and run.size(step) > threshold:
+            run.fold(step, shape)
+        run.request(step)
+    return run.bill()
+
+
+class _Run:
+    def __init__(self, conversation: Steps, prices: Prices, summarising: Summarising, ttl: Ttl) -> None:
+        self.sums = conversation.sums
+        self.prices, self.summarising = prices, summarising
+        self.ttl: Ttl = ttl
+        self.kept = self.sums[conversation.fixed]
+        """Tokens at the beginning that no fold touches."""
+        self.start = conversation.fixed
+        """First entry that is shown as it was said."""
+        self.record = 0
+        self.warm = 0
+        """Tokens at the beginning of the next prompt that the cache holds."""
+        self.dollars = self.summaries = 0.0
+        self.folds = self.prompt = 0
+        self.curve: list[int] = []
+
+    def size(self, step: Step) -> int:
+        return self.kept + self.record + self.sums[step.entries] - self.sums[self.start]
+
+    def fold(self, step: Step, shape: Shape) -> None:
+        """To the beginning, a record and the newest entries that the design keeps."""
+        before = self.size(step)
+        start = bisect_left(self.sums, self.sums[step.entries] - shape.tail, self.start, step.entries)
+        kept = min(max(self.kept, shape.kept), self.sums[start])
+        after = kept + shape.record + self.sums[step.entries] - self.sums[start]
+        if start == self.start or after > GAIN * before:
+            return
+        if self.summarising.prices is not None:
+            source = before - self.kept - (self.sums[step.entries] - self.sums[start]) + PROMPT
+            usage = Usage(input=source, output=self.summarising.output)
+            self.summaries += self.summarising.prices.cost(usage)
+        self.start, self.record, self.kept = start, shape.record, kept
+        self.warm = min(self.warm, kept)
+        self.folds += 1
+
+    def request(self, step: Step) -> None:
+        """As `refold.costs.cache.send` counts it, where every prompt continues the one before."""
+        size = self.size(step)
+        alive = step.pause < SECONDS[self.ttl]
+        warm = min(self.warm, size) if alive else 0
+        usage = self.prices.prompt(warm, size - warm)
+        self.dollars += self.prices.cost(msgspec.structs.replace(usage, output=step.output), self.ttl)
+        if size >= self.prices.min_cache:
+            self.warm = size
+        self.prompt += size
+        self.curve.append(size)
+
+    def bill(self) -> Bill:
+        return Bill(
+            self.dollars + self.summaries,
+            self.summaries,
+            self.folds,
+            self.prompt,
+            max(self.curve, default=0),
+            tuple(self.curve),
+        )

@@ -1,0 +1,162 @@
+"""One fold for a reader: what was there, what stands for it now, what was checked, lost, and how to get it back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from refold import entries as e
+from refold.compare.measures import said
+from refold.compare.report.charts import short
+from refold.compare.report.html import Child, Markup, el, join
+from refold.compare.run import Cell, all_folds
+from refold.session import Session
+from refold.session.cut import head, middle
+from refold.session.view import said_by
+
+FIRST, LAST = 6, 8
+"""Entries of the folded stretch that are listed: so many from its start and its end."""
+SHOWN = 3
+"""Folds per cell, newest first."""
+LINE = 150
+
+
+def cell_folds(cell: Cell, room: int) -> Markup:
+    """The folds of a cell; `room` is how many characters of a record are shown."""
+    if cell.done is None:
+        return el("p", cell.error or "failed", cls="bad")
+    folds = all_folds(cell.done)
+    if not folds:
+        return el("p", "Nothing was folded. ", cell.error or "")
+    shown = folds[-SHOWN:][::-1]
+    more = len(folds) - len(shown)
+    return join(
+        (
+            *(fold(cell, one, room) for one in shown),
+            el("p", f"… and {more} earlier folds.", cls="quiet") if more else None,
+        )
+    )
+
+
+def fold(cell: Cell, one: e.Fold, room: int) -> Markup:
+    assert cell.done is not None
+    session = cell.done.session
+    freed = 1 - one.tokens_after / one.tokens_before if one.tokens_before else 0
+    return el(
+        "article",
+        el(
+            "h4",
+            f"{one.tokens_before:,} → {one.tokens_after:,} tokens",
+            el("span", f"−{freed:.0%} · {one.rung} · by {one.author or 'unknown'}", cls="quiet"),
+        ),
+        el("div", before(session, one), after(one, room), cls="pair"),
+        facts(cell, one),
+        cls="fold",
+    )
+
+
+def before(session: Session, one: e.Fold) -> Markup:
+    folded = _folded(session, one)
+    kept = {row.id: row for row in one.ledger}
+    rows = folded if len(folded) <= FIRST + LAST else [*folded[:FIRST], *folded[-LAST:]]
+    items: list[Child] = [_entry(entry, kept.get(entry.id)) for entry in rows]
+    if len(rows) < len(folded):
+        gap = el("li", f"… {len(folded) - len(rows):,} entries between …", cls="gap")
+        items.insert(FIRST, gap)
+    return el("section", el("h5", f"Before: {len(folded):,} entries"), el("ol", items, cls="entries"))
+
+
+def _folded(session: Session, one: e.Fold) -> list[e.AnyPathEntry]:
+    found: dict[int, e.AnyPathEntry] = {}
+    for edit in one.edits:
+        first, last = session.position(edit.first), session.position(edit.last)
+        if first is not None and last is not None:
+            for position in range(first, last + 1):
+                if said_by(session.path[position]) is not None:
+                    found[position] = session.path[position]
+    return [found[position] for position in sorted(found)]
+
+
+def _entry(entry: e.AnyPathEntry, lost: e.Lost | None) -> Markup:
+    message = said_by(entry)
+    assert message is not None
+    line = head(" ".join(head(said(message), 4 * LINE).split()), LINE)
+    return el(
+        "li",
+        el("b", message.role, cls=f"role {message.role}"),
+        el("span", line or "(no text)"),
+        el("code", e.key(entry.id)),
+        el("i", short(lost.size)) if lost else None,
+    )
+
+
+def after(one: e.Fold, room: int) -> Markup:
+    """Summaries in full length where there is room; of masks and lines the first few."""
+    texts = {
+        edit.kind: [said(m) for e_ in one.edits if e_.kind == edit.kind for m in e_.put] for edit in one.edits
+    }
+    whole = [text for kind, found in texts.items() if kind == "summary" for text in found]
+    small = [(kind, found) for kind, found in texts.items() if kind != "summary"]
+    parts: list[Child] = [
+        el("pre", middle(text, room, "\n\n…[{cut} characters left out here]…\n\n")) for text in whole
+    ]
+    for kind, found in small:
+        listed = "\n".join(head(text, 300) for text in found[:4])
+        parts.append(el("p", f"{len(found):,} × {kind}", cls="quiet"))
+        parts.append(el("pre", middle(listed, room)) if listed else None)
+    return el("section", el("h5", "After: what the model sees instead"), parts or el("p", "(nothing)"))
+
+
+def facts(cell: Cell, one: e.Fold) -> Markup:
+    rows = (
+        ("Verified", _verified(one)),
+        ("Added", _added(one)),
+        ("Lost", _lost(one)),
+        ("Recall", _recall(cell, one)),
+    )
+    return el("dl", [(el("dt", name), el("dd", value)) for name, value in rows], cls="facts")
+
+
+def _verified(one: e.Fold) -> Child:
+    check: dict[str, Any] = one.check
+    wrong: Sequence[Any] = check.get("unverified") or ()
+    if "claims" in check and not wrong:
+        return f"all {check['claims']} names, paths, numbers and quotations occur in what was folded"
+    if wrong:
+        listed = ", ".join(head(str(claim), 80) for claim in wrong[:8])
+        return f"{len(wrong)} of {check.get('claims', '?')} claims do not occur in what was folded: {listed}"
+    if one.requests == 0:
+        return "no model wrote anything here: what stands there was taken or computed from the log"
+    return "this design does not check its summaries"
+
+
+def _added(one: e.Fold) -> Child:
+    added: Iterable[Any] = one.check.get("added") or ()
+    listed = "; ".join(head(str(fact), 120) for fact in list(added)[:8])
+    return listed or "nothing was missing that the design requires"
+
+
+def _lost(one: e.Fold) -> Child:
+    kinds = Counter(row.kind for row in one.ledger)
+    listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
+    size = sum(row.size for row in one.ledger)
+    out: list[Child] = [f"{size:,} tokens are no longer verbatim: {listed or 'none'}"]
+    left: Sequence[Sequence[str]] = one.details.get("constraints_left_out") or ()
+    if left:
+        listed = "; ".join(head(str(row[-1]), 120) for row in left[:5])
+        out.append(el("span", f" Constraints without room: {listed}", cls="bad"))
+    return out
+
+
+def _recall(cell: Cell, one: e.Fold) -> Child:
+    largest = sorted(one.ledger, key=lambda row: -row.size)[:3]
+    if not largest:
+        return "everything is still in view"
+    keys = ",".join(row.key for row in largest)
+    return (
+        "the log keeps everything, e.g. the largest: ",
+        el("code", f"refold recall {cell.file} --keys {keys}"),
+        "; an agent calls ",
+        el("code", f'recall_conversation(keys=["{largest[0].key}"])'),
+    )

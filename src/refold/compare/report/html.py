@@ -1,0 +1,63 @@
+"""HTML that is safe by construction: every string is escaped unless this module made it."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable
+from typing import TypeAlias
+
+_GONE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufffe\uffff]"
+)
+"""Control characters, marks that turn the direction of text round, halves of characters."""
+_VOID = frozenset(("meta", "br", "hr", "col"))
+
+
+class Markup(str):
+    """Text that is HTML already. Only `el` and `join` make it."""
+
+    __slots__ = ()
+
+
+Child: TypeAlias = "str | int | None | Iterable[Child]"
+"""Strings are text and get escaped; `Markup` stays; None is nothing."""
+
+
+def plain(text: str) -> str:
+    """Text from outside without what a page must not hold."""
+    return _GONE.sub("�", text.replace("\r\n", "\n"))
+
+
+def text(value: str) -> Markup:
+    return value if isinstance(value, Markup) else Markup(html.escape(plain(value)))
+
+
+def join(children: Iterable[Child]) -> Markup:
+    return Markup("".join(_rendered(child) for child in children))
+
+
+def el(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:
+    """An element. `cls` is its class; an underscore in other names is a hyphen; None and False: not there."""
+    given = "".join(_attribute(key, value) for key, value in attributes.items())
+    if name in _VOID:
+        return Markup(f"<{name}{given}>")
+    return Markup(f"<{name}{given}>{join(children)}</{name}>")
+
+
+def _rendered(child: Child) -> str:
+    if child is None:
+        return ""
+    if isinstance(child, str):
+        return text(child)
+    return str(child) if isinstance(child, int) else join(child)
+
+
+def _attribute(key: str, value: str | float | bool | None) -> str:
+    if value is None or value is False:
+        return ""
+    name = "class" if key == "cls" else key.replace("_", "-")
+    if value is True:
+        return f" {name}"
+    shown = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+    return f' {name}="{html.escape(plain(shown))}"'

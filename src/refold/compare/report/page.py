@@ -1,0 +1,421 @@
+"""The page: at a glance, size over time, retention, money, and every transcript with its folds."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+from statistics import fmean
+from typing import NamedTuple
+
+from refold.compare.report import charts, folds
+from refold.compare.report.charts import Point, bar, short
+from refold.compare.report.html import Child, Markup, el, join
+from refold.compare.run import Bill, Cell, Comparison, Transcript
+
+TEXTS = 1_500_000
+"""Characters of records on the whole page; each gets its share, within these limits."""
+LEAST, MOST = 700, 14_000
+SHARES = (
+    ("constraints", "rules", "constraints of the user that were folded, verbatim in the view"),
+    ("artifacts", "files", "files truly modified or created, named in the view"),
+    ("identifiers", "names", "identifiers of folded tool calls, literally in the view"),
+    (
+        "future_references",
+        "later",
+        "identifiers that the last quarter needs from before, in the view of the folded first three quarters",
+    ),
+)
+
+
+class Group(NamedTuple):
+    """One design at one budget and number of passes, over all transcripts."""
+
+    preset: str
+    asked: str
+    passes: int
+    cells: tuple[Cell, ...]
+
+    @property
+    def good(self) -> list[Cell]:
+        return [cell for cell in self.cells if not cell.failed]
+
+    def mean(self, value: Callable[[Cell], float | None]) -> float | None:
+        there = [found for cell in self.good if (found := value(cell)) is not None]
+        return fmean(there) if there else None
+
+
+def groups(cells: Iterable[Cell]) -> list[Group]:
+    found: dict[tuple[str, str, int], list[Cell]] = {}
+    for cell in cells:
+        found.setdefault((cell.preset, cell.asked, cell.passes), []).append(cell)
+    return [Group(*key, tuple(listed)) for key, listed in found.items()]
+
+
+@cache
+def _style() -> str:
+    return files(__package__ or "").joinpath("style.css").read_text("utf-8")
+
+
+def page(done: Comparison) -> str:
+    """The whole report as one HTML document. No scripts, no links, no network."""
+    style = _style()
+    allowed = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{allowed}'; base-uri 'none'; form-action 'none'"
+    head = el(
+        "head",
+        el("meta", charset="utf-8"),
+        el("meta", http_equiv="Content-Security-Policy", content=policy),
+        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        el("meta", name="color-scheme", content="light dark"),
+        el("meta", name="referrer", content="no-referrer"),
+        el("title", "refold compare"),
+        el("style", Markup(style)),
+    )
+    body = el("body", el("main", _header(done), _glance(done), _charts(done), _each(done), _footer()))
+    return f"<!doctype html>\n{el('html', head, body, lang='en')}\n"
+
+
+def _header(done: Comparison) -> Markup:
+    tokens = sum(t.tokens for t in done.transcripts)
+    messages = sum(len(t.steps.sums) - 1 for t in done.transcripts)
+    count = len(done.transcripts)
+    figures = (
+        (f"{count:,}", "transcript" if count == 1 else "transcripts"),
+        (f"{messages:,}", "messages"),
+        (short(tokens), "tokens"),
+        (str(len({cell.preset for cell in done.cells})), "designs"),
+    )
+    names = ", ".join(_name(t.file) for t in done.transcripts[:3]) + (" …" if count > 3 else "")
+    return el(
+        "header",
+        el("p", "refold compare", cls="eyebrow"),
+        el("h1", "What each design does to your conversation" + ("s" if count > 1 else "")),
+        el("p", names, cls="quiet") if names else None,
+        el("ul", [el("li", el("b", value), " ", label) for value, label in figures], cls="figures"),
+    )
+
+
+def _glance(done: Comparison) -> Markup:
+    found = groups(done.cells)
+    kinds = dict.fromkeys((group.asked, group.passes) for group in found)
+    tables = [
+        join(
+            (
+                el("h3", _budget(asked, passes)) if len(kinds) > 1 else None,
+                _table([group for group in found if (group.asked, group.passes) == (asked, passes)]),
+            )
+        )
+        for asked, passes in kinds
+    ]
+    only = next(iter(kinds), ("", 1))
+    lead = "" if len(kinds) > 1 else f"{_budget(*only)}. "
+    many = "Means over all transcripts. " if len(done.transcripts) > 1 else ""
+    return el(
+        "section",
+        el("h2", "At a glance"),
+        el("p", f"{lead}{many}Shares of what should survive a fold and did.", cls="quiet"),
+        tables,
+    )
+
+
+def _budget(asked: str, passes: int) -> str:
+    return f"Folded to {asked} {'of the transcript' if '%' in asked else 'tokens'}" + (
+        f", {passes} times" if passes > 1 else ""
+    )
+
+
+def _table(rows: Sequence[Group]) -> Markup:
+    largest = max((group.mean(lambda cell: cell.tokens) or 0 for group in rows), default=1) or 1
+    heads = [
+        ("design", ""),
+        ("view", "tokens of the folded view"),
+        *((short, about) for _, short, about in SHARES),
+    ]
+    heads += [
+        ("cost", "dollars for the whole transcript"),
+        ("time", "seconds"),
+        ("calls", "requests to a summariser"),
+    ]
+    return el(
+        "div",
+        el(
+            "table",
+            el(
+                "thead", el("tr", [el("th", name, title=about or None, scope="col") for name, about in heads])
+            ),
+            el("tbody", [_row(group, largest) for group in rows]),
+        ),
+        cls="scroll",
+    )
+
+
+def _row(group: Group, largest: float) -> Markup:
+    name = el("th", el("span", cls=f"swatch p-{group.preset}"), group.preset, scope="row")
+    if not group.good:
+        return el("tr", name, el("td", group.cells[0].error or "failed", colspan=8, cls="bad note"))
+    tokens = group.mean(lambda cell: cell.tokens) or 0
+    fits = sum(bool(cell.fits) for cell in group.good)
+    mark = None
+    if fits < len(group.cells):
+        why = "does not fit" if len(group.cells) == 1 else f"{fits} of {len(group.cells)} fit"
+        mark = el("small", why, cls="bad")
+    shares = [_share(group.mean(_getter(key))) for key, _, _ in SHARES]
+    return el(
+        "tr",
+        name,
+        el("td", el("span", f"{tokens:,.0f}", mark), bar(tokens / largest, f"p-{group.preset}"), cls="n"),
+        shares,
+        _cost(group),
+        el("td", f"{group.mean(lambda cell: cell.seconds) or 0:.1f} s", cls="n"),
+        el("td", f"{group.mean(lambda cell: cell.requests) or 0:.0f}", cls="n"),
+    )
+
+
+def _getter(key: str) -> Callable[[Cell], float | None]:
+    return lambda cell: getattr(cell, key)
+
+
+def _share(value: float | None) -> Markup:
+    if value is None:
+        return el("td", "–", cls="n quiet")
+    level = "high" if value >= 0.9 else "mid" if value >= 0.5 else "low"
+    return el("td", el("span", f"{100 * value:.0f} %"), bar(value, level), cls="n")
+
+
+def _cost(group: Group) -> Markup:
+    paid = [cell.paid for cell in group.good if cell.paid]
+    spent, none = sum(p.usual.dollars for p in paid), sum(p.none.dollars for p in paid)
+    change = (spent - none) / none if none else 0.0
+    note = (
+        el("small", f"{change:+.0%}", cls="bad" if change > 0.005 else "good")
+        if abs(change) > 0.005
+        else None
+    )
+    return el("td", el("span", f"${spent:,.2f}", note), cls="n")
+
+
+def _charts(done: Comparison) -> Markup:
+    if not done.transcripts:
+        return Markup("")
+    return join(
+        (
+            el(
+                "section",
+                el("h2", "Size of the context over the session"),
+                el("p", _saw_text(done.transcripts[0], done), cls="quiet"),
+                _saws(done, done.transcripts[0]),
+            ),
+            el("div", _retention(done), _money(done), cls="two"),
+        )
+    )
+
+
+def _saw_text(t: Transcript, done: Comparison) -> str:
+    which = f"{_name(t.file)}: e" if len(done.transcripts) > 1 else "E"
+    return (
+        f"{which}very request of the session replayed on token counts; folded to what the design was measured "
+        "to leave whenever the context passes the dashed threshold. Grey: without folding."
+    )
+
+
+def _saws(done: Comparison, t: Transcript) -> Markup:
+    cells = done.of(t.file)
+    first = (cells[0].asked, cells[0].passes) if cells else ("", 1)
+    drawn = [cell for cell in cells if (cell.asked, cell.passes) == first]
+    return el("div", [_saw(cell, t) for cell in drawn], cls="saws")
+
+
+def _saw(cell: Cell, t: Transcript) -> Markup:
+    paid = cell.paid
+    bill = paid.usual if paid else None
+    if bill is None:
+        said = "failed"
+    elif not bill.folds:
+        said = "never folded"
+    else:
+        said = f"{bill.folds} folds, peak {short(bill.peak)}"
+    limit = paid.threshold if paid and paid.by_threshold else None
+    return el(
+        "figure",
+        el(
+            "figcaption",
+            el("span", cls=f"swatch p-{cell.preset}"),
+            el("b", cell.preset),
+            " ",
+            el("small", said),
+        ),
+        charts.saw(
+            bill.curve if bill else (),
+            t.none.curve,
+            limit,
+            f"context size with {cell.preset}",
+            f"p-{cell.preset}",
+        ),
+    )
+
+
+def _retention(done: Comparison) -> Markup:
+    points: list[Point] = []
+    found = groups(done.cells)
+    several = len({(group.asked, group.passes) for group in found}) > 1
+    for group in found:
+        tokens, kept = group.mean(lambda cell: cell.tokens), group.mean(lambda cell: cell.retention)
+        if tokens is None or kept is None:
+            continue
+        label = f"{group.preset} {group.asked}" + (f" ×{group.passes}" if group.passes > 1 else "")
+        fits = all(cell.fits for cell in group.good)
+        title = f"{label}: {tokens:,.0f} tokens, {kept:.0%} kept" + ("" if fits else ", does not fit")
+        points.append(
+            Point(tokens, kept, label if several else group.preset, f"p-{group.preset}", fits, title)
+        )
+    budgets = sorted({float(cell.budget) for cell in done.cells if cell.budget and "%" not in cell.asked})
+    return el(
+        "section",
+        el("h2", "Retention against tokens"),
+        el(
+            "p",
+            "Mean of rules, files, names and later. Up and to the left is better; hollow: over budget.",
+            cls="quiet",
+        ),
+        charts.scatter(points, budgets, "retention against tokens"),
+        _legend(dict.fromkeys(group.preset for group in found)) if len(points) > 12 else None,
+    )
+
+
+def _legend(names: Iterable[str]) -> Markup:
+    return el("ul", [el("li", el("span", cls=f"swatch p-{name}"), name) for name in names], cls="legend")
+
+
+def _money(done: Comparison) -> Markup:
+    none = sum(t.none.dollars for t in done.transcripts)
+    rows: list[tuple[str, str, str, float, float]] = [("no compaction", "", "none", none, 0.0)]
+    for group in groups(done.cells):
+        priced = {cell.file: cell.paid for cell in group.good if cell.paid}
+        if len(priced) < len(done.transcripts):
+            continue
+        for times in sorted(
+            {_times(cell, at) for cell in group.good if cell.paid for at in cell.paid.by_threshold}
+        ):
+            bills = [_bill(cell, times) for cell in group.good]
+            label = f"{group.asked}" + (f" ×{group.passes}" if group.passes > 1 else "")
+            at = f"{label}, at {times}× the budget"
+            total = sum(bill.dollars for bill in bills)
+            rows.append((group.preset, at, f"p-{group.preset}", total, sum(b.summaries for b in bills)))
+    most = max((row[3] for row in rows), default=1) or 1
+    return el(
+        "section",
+        el("h2", "Money"),
+        el("p", _verdict(done, none, rows[1:]), cls="quiet"),
+        el("div", [_money_row(*row, most=most, none=none) for row in rows], cls="money"),
+    )
+
+
+def _times(cell: Cell, threshold: int) -> int:
+    return round(threshold / max(cell.budget, 1))
+
+
+def _bill(cell: Cell, times: int) -> Bill:
+    """At that many budgets; a transcript that never gets there costs what it costs."""
+    assert cell.paid is not None
+    found = {_times(cell, at): bill for at, bill in cell.paid.by_threshold.items()}
+    return found.get(times, cell.paid.none)
+
+
+def _money_row(
+    name: str, at: str, cls: str, total: float, summaries: float, *, most: float, none: float
+) -> Markup:
+    change = (total - none) / none if none else 0.0
+    note = (
+        el("small", f"{change:+.0%}", cls="bad" if change > 0 else "good")
+        if at and abs(change) > 0.005
+        else None
+    )
+    extra = f", summaries ${summaries:,.2f}" if summaries else ""
+    return el(
+        "div",
+        el("span", el("span", cls=f"swatch {cls}"), name, el("small", at + extra, cls="quiet"), cls="what"),
+        bar(total / most, cls),
+        el("span", f"${total:,.2f} ", note, cls="sum"),
+        cls="row",
+    )
+
+
+def _verdict(done: Comparison, none: float, rows: Sequence[tuple[str, str, str, float, float]]) -> str:
+    priced = ", ".join(dict.fromkeys(t.prices.name for t in done.transcripts))
+    lead = f"Prices of {priced}; prompt cache of five minutes, pauses from the transcript. "
+    over = [t for t in done.transcripts if t.prices.window and t.none.peak > t.prices.window]
+    if over:
+        lead += f"Without folding {len(over)} of {len(done.transcripts)} would not fit the model's window. "
+    losing = [row for row in rows if row[3] > none * 1.005]
+    if not rows:
+        return lead + "No threshold was reached: nothing is folded, nothing is saved."
+    if losing:
+        return (
+            lead
+            + f"Folding loses money in {len(losing)} of {len(rows)} rows: cached tokens are cheap, and each fold starts the cache anew."
+        )
+    best = min(row[3] for row in rows)
+    return lead + f"Folding saves up to {1 - best / none:.0%} here." if none else lead
+
+
+def _each(done: Comparison) -> Markup:
+    shown = sum(not cell.failed for cell in done.cells) * folds.SHOWN
+    room = max(LEAST, min(MOST, TEXTS // max(shown, 1)))
+    many = len(done.transcripts) > 1
+    bad = [el("p", f"{_name(file)}: {error}", cls="bad") for file, error in done.unread]
+    parts = [_transcript(done, t, room, many) for t in done.transcripts]
+    return el("section", el("h2", "Every fold, before and after"), bad, parts)
+
+
+def _transcript(done: Comparison, t: Transcript, room: int, many: bool) -> Markup:
+    cells = done.of(t.file)
+    inside: list[Child] = []
+    if many:
+        inside += [_table(groups(cells)), _saws(done, t)]
+    inside += [_cell(cell, room) for cell in cells]
+    if not many:
+        return join(inside)
+    about = f"{len(t.steps.sums) - 1:,} messages, {short(t.tokens)} tokens"
+    return el(
+        "details", el("summary", el("b", _name(t.file)), " ", el("small", about)), inside, cls="transcript"
+    )
+
+
+def _cell(cell: Cell, room: int) -> Markup:
+    about = "failed" if cell.failed else f"{cell.tokens:,} tokens" + ("" if cell.fits else ", does not fit")
+    passes = f", {cell.passes} passes" if cell.passes > 1 else ""
+    return el(
+        "details",
+        el(
+            "summary",
+            el("span", cls=f"swatch p-{cell.preset}"),
+            el("b", cell.preset),
+            " ",
+            el("small", f"{cell.asked}{passes}: {about}"),
+        ),
+        folds.cell_folds(cell, room),
+        cls="cell",
+    )
+
+
+def _footer() -> Markup:
+    rows = [(el("dt", name), el("dd", about)) for _, name, about in SHARES]
+    return el(
+        "footer",
+        el("h2", "How to read this"),
+        el("dl", rows),
+        el(
+            "p",
+            "All figures are computed by code, without a judge. “Verified” means that names, paths, numbers, "
+            "commands and quotations of a summary occur in what it summarises; it cannot see that a test "
+            "“passes” which failed. Money is a replay with list prices and a model of the prompt cache, not a "
+            "bill. Nothing is ever deleted: the log keeps every message, and every fold can be undone.",
+        ),
+    )
+
+
+def _name(file: str) -> str:
+    return file.rstrip("/").rpartition("/")[2] or file

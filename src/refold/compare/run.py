@@ -1,0 +1,369 @@
+"""Transcripts × presets × budgets × passes: what each design would do to your conversations."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import Any, cast
+
+import msgspec
+
+from refold import entries as e
+from refold import presets
+from refold.compaction.money import last_model
+from refold.compaction.plan import Failed
+from refold.compare import measures, money
+from refold.compare.budgets import Budget
+from refold.compare.measures import Probes
+from refold.compare.money import Bill, Shape, Steps, Summarising
+from refold.compare.replay import Replayed, checkpoints, replay
+from refold.costs import Known, Prices, known
+from refold.engine import Engine
+from refold.errors import ModelError, RefoldError, SettingError
+from refold.protocols import Model
+from refold.session import Session, View
+from refold.session.view import said_by
+
+PRICED = "claude-sonnet-5"
+"""Whose prices count where neither the caller nor the transcript names a model that is known."""
+TIMES = (2, 4, 8)
+"""Thresholds of the money replay, in budgets: a context that has grown to this is folded to one budget."""
+USUAL = 4
+"""The threshold of the column `cost`; where a transcript never reaches it, the largest one that it reaches."""
+
+
+class Paid(msgspec.Struct, frozen=True):
+    """What a transcript costs with a design: in all, by threshold, and against not folding at all."""
+
+    none: Bill
+    by_threshold: dict[int, Bill] = {}
+    threshold: int = 0
+    """The usual one; `cost` is what it comes to."""
+
+    @property
+    def usual(self) -> Bill:
+        return self.by_threshold.get(self.threshold, self.none)
+
+    @property
+    def saved(self) -> float:
+        return self.none.dollars - self.usual.dollars
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the comparison. Shares lie between 0 and 1; None: there was nothing to measure by."""
+
+    file: str
+    preset: str
+    budget: int
+    passes: int
+    asked: str = ""
+    """The budget as it was written."""
+    tokens: int | None = None
+    fits: bool | None = None
+    constraints: float | None = None
+    artifacts: float | None = None
+    identifiers: float | None = None
+    future_references: float | None = None
+    cost: float | None = None
+    """Dollars for the whole transcript, folded whenever it has grown to four budgets."""
+    seconds: float | None = None
+    requests: int | None = None
+    error: str | None = None
+    """Why there are no figures, or why it does not fit."""
+    paid: Paid | None = None
+    shape: Shape | None = None
+    done: Replayed | None = None
+    """The folded session itself."""
+
+    @property
+    def failed(self) -> bool:
+        return self.tokens is None
+
+    @property
+    def retention(self) -> float | None:
+        """The mean of the four shares that could be measured."""
+        shares = (self.constraints, self.artifacts, self.identifiers, self.future_references)
+        there = [share for share in shares if share is not None]
+        return sum(there) / len(there) if there else None
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """A conversation ready to be compared on; what does not depend on a design is computed once."""
+
+    file: str
+    session: Session
+    tokens: int
+    steps: Steps
+    prefix: Session | None
+    probes: Probes
+    prices: Known
+    none: Bill
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that was compared."""
+
+    cells: tuple[Cell, ...]
+    transcripts: tuple[Transcript, ...]
+    unread: tuple[tuple[str, str], ...] = ()
+    """Files that could not be opened, and why."""
+
+    def of(self, file: str) -> list[Cell]:
+        return [cell for cell in self.cells if cell.file == file]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to compare."""
+
+    presets: Sequence[str]
+    budgets: Sequence[Budget]
+    passes: Sequence[int] = (1,)
+    model: Model | None = None
+    prices: str | None = None
+    """Whose prices count; None: those of the model that the transcript names."""
+
+
+Progress = Callable[[float, str], None]
+"""Told the part that is done and what is done next."""
+
+
+async def compare(
+    sessions: Iterable[tuple[str, Session | RefoldError | OSError]],
+    plan: Plan,
+    progress: Progress = lambda _, __: None,
+) -> Comparison:
+    """All cells. What goes wrong in one does not stop the others: the cell says why."""
+    given = list(sessions)
+    total = max(len(given) * len(plan.presets) * len(plan.budgets) * len(plan.passes), 1)
+    cells: list[Cell] = []
+    transcripts: list[Transcript] = []
+    unread: list[tuple[str, str]] = []
+    for file, session in given:
+        progress(len(cells) / total, file)
+        if not isinstance(session, Session):
+            unread.append((file, str(session)))
+            cells += [_blank(file, name, b, p, str(session)) for b, p, name in _rows(plan)]
+            continue
+        transcript = prepare(file, session, plan.prices)
+        transcripts.append(transcript)
+        for budget, passes, name in _rows(plan):
+            progress(len(cells) / total, f"{name} at {budget.text}, {passes}×")
+            cells.append(await cell(transcript, name, budget, passes, plan.model))
+    progress(1.0, "done")
+    return Comparison(tuple(cells), tuple(transcripts), tuple(unread))
+
+
+def _rows(plan: Plan) -> list[tuple[Budget, int, str]]:
+    """Designs beside each other, for each budget and number of passes."""
+    return list(product(plan.budgets, plan.passes, plan.presets))
+
+
+def prepare(file: str, session: Session, prices: str | None = None) -> Transcript:
+    """Everything about a transcript that all designs share."""
+    said = [entry for entry in session.path if said_by(entry) is not None]
+    fresh = fed(session, said)
+    counter = Engine("refold").counter
+    steps = money.steps(fresh, counter)
+    cut = _cut(said)
+    priced = _priced(session, prices)
+    return Transcript(
+        file,
+        fresh,
+        steps.tokens,
+        steps,
+        fed(session, said[:cut]) if cut else None,
+        measures.probes(said, cut) if cut else Probes(0, ()),
+        priced,
+        money.bill(steps, _prices(priced)),
+    )
+
+
+def fed(source: Session, path: Sequence[e.AnyPathEntry]) -> Session:
+    """A session of these entries alone, one after the other."""
+    session = Session(id=source.id, info=source.info)
+    for entry in path:
+        session.append(msgspec.structs.replace(entry, parent=session.leaf))
+    return session
+
+
+def _cut(path: Sequence[e.AnyPathEntry]) -> int:
+    """The end nearest to three quarters at which no call waits for its result; 0 where there is none."""
+    wanted = measures.CUT * len(path)
+    ends = [end for end in checkpoints(path, 8) if 2 <= end < len(path)]
+    return min(ends, key=lambda end: abs(end - wanted), default=0)
+
+
+def _priced(session: Session, name: str | None) -> Known:
+    asked = known(name) if name else None
+    if name and (asked is None or asked.prices is None):
+        raise SettingError("prices", f"nobody here knows what {name!r} costs: see `refold models`")
+    spoken = last_model(session)
+    found = asked or (known(spoken) if spoken else None)
+    if found is None or found.prices is None:
+        found = known(PRICED)
+    assert found is not None
+    return found
+
+
+def _prices(about: Known) -> Prices:
+    return cast(Prices, about.prices)
+
+
+async def cell(t: Transcript, name: str, budget: Budget, passes: int, model: Model | None = None) -> Cell:
+    """One design on one transcript; never raises for what the design or a model does."""
+    limit = budget.of(t.tokens)
+    try:
+        return await _measured(t, name, limit, passes, model, budget)
+    except ModuleNotFoundError as error:
+        said = f"this design is not installed ({error.name})"
+    except RefoldError as error:
+        said = str(error)
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+    return Cell(file=t.file, preset=name, budget=limit, passes=passes, asked=budget.text, error=said)
+
+
+async def _measured(
+    t: Transcript, name: str, limit: int, passes: int, model: Model | None, budget: Budget
+) -> Cell:
+    began = time.perf_counter()
+    engine, done, view = await _folded(t.session, name, limit, passes, model)
+    seconds = time.perf_counter() - began
+    found = measures.kept(done.session, view.items)
+    later = None
+    if t.prefix is not None and t.probes.names:
+        part = budget.of(sum_of(t, t.probes.cut))
+        _, _, before = await _folded(t.prefix, name, part, passes, model)
+        later = t.probes.found(measures.readable(before.messages))
+    shape = shape_of(engine, done.session)
+    paid = pay(t, limit, shape, _summarising(t, done, model)) if all_folds(done) else Paid(t.none)
+    fits = view.tokens <= limit
+    return Cell(
+        file=t.file,
+        preset=name,
+        budget=limit,
+        passes=passes,
+        asked=budget.text,
+        tokens=view.tokens,
+        fits=fits,
+        constraints=found.constraints,
+        artifacts=found.artifacts,
+        identifiers=found.identifiers,
+        future_references=later,
+        cost=round(paid.usual.dollars, 6),
+        seconds=round(seconds, 3),
+        requests=_requests(done.session),
+        error=None if fits else why_not(done, view, limit),
+        paid=paid,
+        shape=shape,
+        done=done,
+    )
+
+
+async def _folded(
+    session: Session, name: str, limit: int, passes: int, model: Model | None
+) -> tuple[Engine, Replayed, View]:
+    engine = Engine(presets.get(name, budget=limit), model=model)
+    done = await replay(engine, session, passes=passes)
+    if model is not None and done.failures and not all_folds(done):
+        failed: Failed = done.failures[-1]
+        raise ModelError(f"{failed.code}: {failed.text}")
+    return engine, done, engine.view(done.session)
+
+
+def all_folds(done: Replayed) -> Sequence[e.Fold]:
+    """Everything that was folded, the housekeeping of a design included."""
+    return done.session.annotations(e.Fold)
+
+
+def _requests(session: Session) -> int:
+    made = (*session.annotations(e.Fold), *session.annotations(e.Failure))
+    return sum(one.requests for one in made)
+
+
+def sum_of(t: Transcript, cut: int) -> int:
+    return t.steps.sums[cut]
+
+
+def shape_of(engine: Engine, session: Session) -> Shape:
+    projection = engine.situation(session).projection
+    sums = projection.sums(engine.counter)
+    sizes = [after - before for before, after in pairwise(sums)]
+    return money.shape_of(projection.items, sizes)
+
+
+def pay(t: Transcript, limit: int, shape: Shape, summarising: Summarising) -> Paid:
+    """The transcript at every threshold that it reaches."""
+    bills = {
+        limit * times: money.bill(
+            t.steps, _prices(t.prices), threshold=limit * times, shape=shape, summarising=summarising
+        )
+        for times in TIMES
+        if limit * times < t.none.peak
+    }
+    usual = max((reached for reached in bills if reached <= limit * USUAL), default=limit * USUAL)
+    return Paid(t.none, bills, usual)
+
+
+def _summarising(t: Transcript, done: Replayed, model: Model | None) -> Summarising:
+    """What a summary was seen to cost; the prices of an unknown model are taken to be the chat model's."""
+    asked = [fold for fold in all_folds(done) if fold.requests]
+    if model is None or not asked:
+        return Summarising()
+    about = known(model.name)
+    outputs = [fold.usage.output for fold in asked if fold.usage]
+    prices = about.prices if about and about.prices else t.prices.prices
+    return Summarising(prices, sum(outputs) // len(outputs) if outputs else 1_000)
+
+
+def why_not(done: Replayed, view: View, limit: int) -> str:
+    """Why the view is larger than what was asked for."""
+    folds = all_folds(done)
+    if done.failures and not folds:
+        return f"no fold came about: {done.failures[-1].text}"
+    if not folds:
+        return "the design found nothing to fold"
+    largest = max(view.items, key=lambda item: view.counter.message(item.message))
+    size = view.counter.message(largest.message)
+    return (
+        f"keeps {view.tokens} tokens where {limit} were asked for; "
+        f"its largest message has {size} ({largest.message.role})"
+    )
+
+
+def _blank(file: str, name: str, budget: Budget, passes: int, error: str) -> Cell:
+    limit = budget.tokens or 0
+    return Cell(file=file, preset=name, budget=limit, passes=passes, asked=budget.text, error=error)
+
+
+def row(cell: Cell) -> dict[str, Any]:
+    """The documented JSON of a cell."""
+    fields = msgspec.structs.asdict(cell)
+    for internal in ("done", "paid", "shape"):
+        fields.pop(internal)
+    for share in ("constraints", "artifacts", "identifiers", "future_references"):
+        fields[share] = None if fields[share] is None else round(fields[share], 4)
+    fields["money"] = None if cell.paid is None else _money(cell.paid)
+    return fields
+
+
+def _money(paid: Paid) -> dict[str, Any]:
+    return {
+        "no_compaction": round(paid.none.dollars, 6),
+        "saved": round(paid.saved, 6),
+        "loses": paid.saved < 0,
+        "thresholds": {
+            str(threshold): {
+                "cost": round(bill.dollars, 6),
+                "summaries": round(bill.summaries, 6),
+                "folds": bill.folds,
+                "peak": bill.peak,
+            }
+            for threshold, bill in paid.by_threshold.items()
+        },
+    }
