@@ -125,6 +125,10 @@ def test_A1_inside_a_feature_flag_object() -> None:
     assert settings.trigger_on_history_size_chars == 50_000
     assert (settings.history_summary_min_version, settings.off) == ("0.500.0", "")
     assert settings.memories_params == {"compression_target": 60}
+    beside = presets.get(
+        "augment", params=json.dumps({**WORKED, "memories_params": '{"max_lines": 80}'})
+    ).settings
+    assert (beside.off, beside.memories_params) == ("", {"max_lines": 80})
     without = presets.get("augment", params=json.dumps({"history_summary_params": json.dumps(WORKED)}))
     assert "min_version" in without.settings.off
 

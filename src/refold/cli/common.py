@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -98,7 +99,12 @@ def make_preset(
         given["window"] = window
     if params is not None:
         given["params"] = params.read()
-    return registry.preset(name, budget=budget, **given)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        preset = registry.preset(name, budget=budget, **given)
+    for warning in caught:
+        click.echo(f"refold: {clean(str(warning.message))}", err=True)
+    return preset
 
 
 def _pair(text: str) -> tuple[str, Any]:

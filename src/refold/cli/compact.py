@@ -64,7 +64,7 @@ def command(
 
     session = open_session(file)
     chosen = make_preset(preset, settings, window, params, budget)
-    engine = Engine(chosen, model=_model(model), hooks=Hooks.installed())
+    engine = Engine(chosen, model=_model(model or chosen.summary_model or None), hooks=Hooks.installed())
     done = loop.run(_perform(engine, session, passes, focus, show=not as_json))
     if output:
         _save(done.session, output)
@@ -82,12 +82,14 @@ async def _perform(
     engine: Engine, session: Session, passes: int | None, focus: str | None, *, show: bool
 ) -> Replayed:
     from refold.compare.replay import Replayed, one_pass, replay
+    from refold.entries import Fold
 
     if passes is None:
         with _waiting(show and engine.model is not None):
+            known = len(session.annotations(Fold))
             await engine.upkeep(session)
-            folds, failures = await one_pass(engine, session, instructions=focus)
-        return Replayed(session, tuple(folds), tuple(failures))
+            _, failures = await one_pass(engine, session, instructions=focus)
+        return Replayed(session, tuple(session.annotations(Fold)[known:]), tuple(failures))
     if not show:
         return await replay(engine, session, passes=passes, instructions=focus)
     from rich.progress import Progress

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_origin
 
 import msgspec
 
@@ -23,9 +23,9 @@ def read(text: str, kind: type[msgspec.Struct], where: str = "params") -> dict[s
     them as a string. Unknown keys are ignored with a warning; anything else that is wrong is a `SettingError`
     that names the key."""
     given = _object(text, where)
-    if any(flag in given for flag in FLAGS):
-        return _from_flags(given, kind)
-    return convert(given, kind)
+    known = {field.name for field in msgspec.structs.fields(kind)} - set(FLAGS)
+    are_flags = any(flag in given for flag in FLAGS) and not known & given.keys()
+    return _from_flags(given, kind) if are_flags or FLAGS[0] in given else convert(given, kind)
 
 
 def resolved(settings: S, text: str) -> S:
@@ -44,11 +44,9 @@ def _from_flags(flags: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[st
     """Without a minimum version in the flags the feature is off."""
     inner = flags.get("history_summary_params", "")
     found = convert(_object(inner, "history_summary_params"), kind)
-    others = {"history_summary_min_version": flags.get("history_summary_min_version", "")}
-    if "memories_params" in flags:
-        others["memories_params"] = _object(flags["memories_params"], "memories_params")
-    rest = {key: value for key, value in flags.items() if key not in FLAGS}
-    return found | convert(rest | others, kind)
+    others = {"history_summary_min_version": "", **flags}
+    others.pop("history_summary_params", None)
+    return found | convert(others, kind)
 
 
 def convert(given: Mapping[str, Any], kind: type[msgspec.Struct], prefix: str = "") -> dict[str, Any]:
@@ -67,6 +65,8 @@ def _value(key: str, value: Any, kind: Any) -> Any:
     inner = getattr(kind, "__origin__", kind)
     if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
         return inner(**convert(_object(value, key), inner, f"{key}."))
+    if get_origin(inner) is dict:
+        value = _object(value, key)
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
