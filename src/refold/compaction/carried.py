@@ -68,7 +68,7 @@ def said(session: Session, first: int = 0, last: int | None = None) -> Iterator[
 
 
 def pinned(session: Session) -> list[tuple[str, Message]]:
-    found = ((id, said_by(session[id])) for id in session.pins)
+    found = ((id, said_by(session[id])) for id in session.pins if id in session)
     return [(id, message) for id, message in found if message is not None]
 
 

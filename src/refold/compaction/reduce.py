@@ -16,6 +16,7 @@ from refold import entries as e
 from refold.compaction.situation import Situation
 from refold.compaction.squeeze import squeezed
 from refold.messages import Call, Message, Result, Text
+from refold.session.invariants import inside_put
 from refold.shrink import Limits, shrink
 
 STUB = '[{tool} result folded: {size} tokens. recall_conversation(keys=["{key}"]) brings it back.]'
@@ -126,17 +127,17 @@ def mask(s: Situation, index: int) -> Smaller:
 def squeeze(reduction: Reduction, first: int, room: int, keep: frozenset[int]) -> bool:
     """Make the items from `first` on fit into `room`, the oldest first; those in `keep` stay as they are.
     True if they fit."""
-    over = reduction.total(first) - room
-    for index in range(first, len(reduction.s.items)):
+    over, items = reduction.total(first) - room, reduction.s.items
+    for index in range(first, len(items)):
         if over <= 0:
             return True
-        if index in keep:
-            continue
+        if index in keep or inside_put(items, index) or inside_put(items, index + 1):
+            continue  # of several messages that stand for one stretch, none can be replaced alone
         size = reduction.size(index)
         if size <= MINIMUM:
             continue
-        message = reduction.s.items[index].message
-        key = e.key(reduction.s.items[index].entries[0])
+        message = items[index].message
+        key = e.key(items[index].entries[0])
         for target in (max(size - over, MINIMUM), MINIMUM):
             reduction.put(index, Smaller(squeezed(message, target * 3, key), "mask"))
             if reduction.size(index) <= max(size - over, MINIMUM):

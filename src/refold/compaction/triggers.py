@@ -107,14 +107,13 @@ class FillLevel:
 
 def overflowed_twice(session: Session, window: int) -> bool:
     """Did the provider refuse the context twice, with no good reply in between and no fold since?"""
-    refused = 0
-    for entry in reversed(session.path):
-        if isinstance(entry, e.Fold) and not refused:
-            return False
-        if isinstance(entry, e.MessageEntry) and isinstance(entry.message, Assistant):
-            if entry.message.stop != "error" or not failed_by_overflow(entry, window):
-                return False
-            refused += 1
-            if refused == 2:
-                return True
-    return False
+    last = [session.path[at] for at in session.replies[-2:]]
+    if len(last) < 2 or not all(_refused(entry, window) for entry in last):
+        return False
+    return not any(isinstance(entry, e.Fold) for entry in session.path[session.replies[-1] :])
+
+
+def _refused(entry: e.Entry, window: int) -> bool:
+    if not isinstance(entry, e.MessageEntry) or not isinstance(entry.message, Assistant):
+        return False
+    return entry.message.stop == "error" and failed_by_overflow(entry, window)

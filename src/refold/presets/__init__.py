@@ -38,7 +38,10 @@ def get(name: str = "refold", *, budget: int | None = None, **settings: Any) -> 
         chosen = module.fitted(chosen, budget)
 
     def resize(window: int) -> Preset:
-        return module.build(msgspec.structs.replace(chosen, window=window))
+        try:
+            return module.build(msgspec.structs.replace(chosen, window=window))
+        except SettingError:  # the settings contradict so small a window: they are scaled to it
+            return module.build(module.fitted(chosen, max(window, 2)))
 
     return replace(module.build(chosen), resize=resize)
 

@@ -10,12 +10,13 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import msgspec
 
 from refold import entries as e
 from refold.errors import EntryNotFound, FoldError, TreeError
-from refold.messages import Base, Message, Usage, User
+from refold.messages import Assistant, Base, Message, Usage, User
 from refold.protocols import Loaded, Problem, SessionInfo, Store, TokenCounter
 
 E = TypeVar("E", bound=e.Entry)
@@ -53,12 +54,18 @@ class Session:
         self._path: list[e.AnyPathEntry] = []
         self._position: dict[str, int] = {}
         self._turns: list[int] = []
+        self._replies: list[int] = []
         self._leaf: str | None = None
         self._tip: str | None = None
         self._kinds: dict[type[e.Entry], list[e.Entry]] = {}
         self._pinned: dict[str, None] = {}
         self._counts: dict[str, dict[str, int]] = {}
+        self.followers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+        """What others derived from this session, each under itself. It lives here so that it goes with the
+        session: what is derived refers to the session, and kept elsewhere would keep it alive."""
         self._load(entries)
+        self._stored = len(self._log)
+        """How many entries of the store, from its first on, are known to be here."""
 
     @classmethod
     def of(cls, loaded: Loaded, **options: Any) -> Session:
@@ -92,6 +99,11 @@ class Session:
         return self._turns
 
     @property
+    def replies(self) -> Sequence[int]:
+        """Positions on the path of the assistant messages."""
+        return self._replies
+
+    @property
     def name(self) -> str | None:
         names = [info.name for info in self.annotations(e.Info) if info.name is not None]
         return names[-1] if names else self.info.name
@@ -112,8 +124,7 @@ class Session:
 
     def state(self, name: str) -> Any:
         """The newest value a program stored under `name`."""
-        values = [s.value for s in self.annotations(e.State) if s.name == name]
-        return values[-1] if values else None
+        return next((s.value for s in reversed(self.annotations(e.State)) if s.name == name), None)
 
     def __len__(self) -> int:
         return len(self._log)
@@ -220,7 +231,10 @@ class Session:
         """Take over what another writer appended to the store meanwhile; returns how many entries."""
         if self.store is None:
             return 0
-        news = self.store.load(self.id, len(self._log)).entries
+        read = self.store.load(self.id, self._stored).entries
+        self._stored += len(read)
+        # Annotations need no compare-and-swap: somebody's may stand before entries of our own.
+        news = [entry for entry in read if entry.id not in self._by_id]
         for entry in news:
             self._take(entry)
         return len(news)
@@ -321,11 +335,13 @@ class Session:
         self._path.append(entry)
         if starts_turn(entry):
             self._turns.append(position)
+        elif isinstance(entry, e.MessageEntry) and isinstance(entry.message, Assistant):
+            self._replies.append(position)
 
     def _rebuild_path(self) -> None:
         self.epoch += 1
         path = self.path_to(self._leaf)
-        self._path, self._position, self._turns = [], {}, []
+        self._path, self._position, self._turns, self._replies = [], {}, [], []
         for entry in path:
             self._push(entry)
 

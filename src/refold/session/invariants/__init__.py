@@ -16,7 +16,7 @@ from typing import Protocol
 from refold.session.invariants import alternation, batches, empty, first_user, pairs, thinking
 from refold.session.items import Item
 
-__all__ = ["PAIRS", "WIRE", "Rule", "alternation", "cuts", "legal", "repair", "settled", "violations"]
+__all__ = ["PAIRS", "WIRE", "Rule", "alternation", "cuts", "inside_put", "legal", "repair", "settled", "violations"]
 
 
 class Rule(Protocol):
@@ -34,13 +34,21 @@ PAIRS: tuple[Rule, ...] = (batches, pairs)
 
 def legal(items: Sequence[Item], index: int, rules: Sequence[Rule] = WIRE) -> bool:
     """May everything before `items[index]` go? `index` may be `len(items)`."""
-    return all(rule.legal(items, index) for rule in rules)
+    return not inside_put(items, index) and all(rule.legal(items, index) for rule in rules)
+
+
+def inside_put(items: Sequence[Item], index: int) -> bool:
+    """Would a cut before `items[index]` part messages that stand for the same stretch of the path? They come
+    and go together."""
+    if not 0 < index < len(items) or (fold := items[index].fold) is None:
+        return False
+    return items[index - 1].fold == fold and items[index - 1].entries == items[index].entries
 
 
 def cuts(items: Sequence[Item]) -> list[int]:
     """Every position where a cut is legal, `0` and `len(items)` included where they are: one pass over the
     items, where asking `legal` for each would read long tool loops again and again."""
-    free = [True] * (len(items) + 1)
+    free = [not inside_put(items, index) for index in range(len(items) + 1)]
     for rule in (batches, pairs, thinking):
         for span in rule.blocked(items):
             free[span.start : span.stop] = [False] * len(span)
