@@ -77,14 +77,37 @@ def outermost(session: Session, folds: Sequence[e.Fold]) -> list[Stretch]:
                 found.append(Stretch(first, last, age, fold, edit))
     found.sort(key=lambda s: (s.first, -s.last, -s.age))
     shown: list[Stretch] = []
-    for stretch in found:
-        while shown and shown[-1].last < stretch.last and stretch.first <= shown[-1].last:
-            if stretch.age < shown[-1].age:
-                break
-            shown.pop()
+    for stretch in _without_beaten(found):
         if not shown or stretch.first > shown[-1].last:
             shown.append(stretch)
     return shown
+
+
+def _without_beaten(found: list[Stretch]) -> list[Stretch]:
+    """Without those that a newer one overlaps in part. What such a one had hidden then shows again."""
+    if not _some_overlap(found):
+        return found
+    kept: list[Stretch] = []
+    for new in sorted((s for s in found if s.first < s.last), key=lambda s: -s.age):
+        if not any(_partly(new, other) for other in kept):
+            kept.append(new)
+    holds = {id(stretch) for stretch in kept}
+    return [s for s in found if s.first == s.last or id(s) in holds]
+
+
+def _some_overlap(found: list[Stretch]) -> bool:
+    around: list[Stretch] = []
+    for stretch in found:
+        while around and around[-1].last < stretch.first:
+            around.pop()
+        if around and stretch.last > around[-1].last:
+            return True
+        around.append(stretch)
+    return False
+
+
+def _partly(a: Stretch, b: Stretch) -> bool:
+    return a.first < b.first <= a.last < b.last or b.first < a.first <= b.last < a.last
 
 
 def project(session: Session, folds: Sequence[e.Fold]) -> Iterator[tuple[str, Item]]:
