@@ -14,7 +14,17 @@ from refold import entries as e
 from refold import messages as m
 from refold.compaction.breaker import FAILURES, REST
 from refold.compaction.plan import Failed, Plan, Reason
-from refold.errors import EntryNotFound, FoldError, ModelError, Overflow, SessionError, StalePlan, Transient
+from refold.errors import (
+    EntryNotFound,
+    FoldError,
+    ModelError,
+    Overflow,
+    OverflowAgain,
+    SessionError,
+    StalePlan,
+    Transient,
+    UsageError,
+)
 from refold.loop import run
 from refold.models.retry import NEVER
 from refold.models.scripted import Scripted, cut, fail, say, stall
@@ -282,3 +292,47 @@ def test_same_input_same_bytes() -> None:
         return wire(engine, session) + repr(session.annotations(e.Fold))
 
     assert once() == once()
+
+
+def test_B4_a_refused_context_is_folded_and_the_call_tried_once_more_after_a_moment() -> None:
+    session, slept = talk(8), list[float]()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    refusal = "prompt is too long: 30000 tokens > 9000 maximum"
+    chat = Scripted(
+        fail(Overflow(refusal, window=9_000)), say("fine now", usage=m.Usage(input=5_000, output=3))
+    )
+    engine = Engine(presets.get("refold", window=60_000))
+    session.append(m.user("and now?"))
+    reply = run(engine.call(session, chat, system="be brief", sleep=sleep, retries=NEVER))
+    assert reply.text == "fine now"
+    assert slept == [0.1]
+    assert len(session.annotations(e.Fold)) == 1
+    last = session.path[-1]
+    assert isinstance(last, e.MessageEntry)
+    assert last.usage == m.Usage(input=5_000, output=3)
+    sizes = [sum(counter().message(x) for x in request.messages) for request in chat.requests]
+    assert sizes[1] < 9_000 < sizes[0]
+
+
+def test_B4_a_second_refusal_in_a_row_is_a_clear_error() -> None:
+    session = talk(8)
+    session.append(m.user("and now?"))
+    chat = Scripted(
+        then=lambda _: fail(Overflow("prompt is too long: 30000 tokens > 9000 maximum", window=9_000))
+    )
+    with pytest.raises(OverflowAgain):
+        run(Engine(presets.get("refold", window=60_000)).call(session, chat, retries=NEVER))
+    assert len(chat.requests) == 2
+
+
+def test_other_errors_of_the_model_are_raised_and_append_nothing() -> None:
+    session = talk(1)
+    count = len(session)
+    with pytest.raises(ModelError, match="gone"):
+        run(Engine("pi").call(session, Scripted(fail(ModelError("gone"))), retries=NEVER))
+    assert len(session) == count
+    with pytest.raises(UsageError, match="no model"):
+        run(Engine("pi").call(session))

@@ -7,27 +7,24 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from refold import calling, hooked, marks, presets
 from refold import entries as e
-from refold import hooked, presets
 from refold.branches import Branched, branch
 from refold.compaction import breaker
-from refold.compaction.ledger import undone
-from refold.compaction.overflow import in_error
+from refold.compaction.overflow import Sign, in_error
 from refold.compaction.plan import Failed, Plan, Reason
 from refold.compaction.planning import make_plan
 from refold.compaction.preset import Preset
 from refold.compaction.situation import Situation
 from refold.compaction.triggers import overflowed_twice
-from refold.errors import FoldError, OverflowAgain, SessionError
+from refold.errors import Overflow, OverflowAgain, UsageError
 from refold.hooks import Hooks
-from refold.messages import Assistant, content
+from refold.messages import Assistant
 from refold.perform import write_notes
 from refold.protocols import Model, TokenCounter
 from refold.session import Projection, Session, View
 from refold.session.dialects import parse_reply
-from refold.session.find import find
-from refold.session.view import active_folds, said_by
-from refold.summarise import ByDigest, ByModel, Summariser
+from refold.summarise import ByDigest, ByModel, Summariser, writer_of
 from refold.tokens import get as counter_named
 from refold.watch import Watch
 
@@ -58,7 +55,6 @@ class Engine:
         self.auto = auto
         self.clock = clock
         self.watches: WeakKeyDictionary[Session, Watch] = WeakKeyDictionary()
-        self._projections: WeakKeyDictionary[Session, Projection] = WeakKeyDictionary()
 
     @property
     def measure(self) -> TokenCounter:
@@ -81,10 +77,11 @@ class Engine:
 
     def situation(self, session: Session, **given: Any) -> Situation:
         """Everything a decision may look at."""
-        projection = self._projections.get(session)
+        projection: Projection | None = session.followers.get(self)
         if projection is None or projection.accepts is not self.preset.accepts:
-            projection = self._projections[session] = Projection(session, self.preset.accepts)
+            projection = session.followers[self] = Projection(session, self.preset.accepts)
         now = self.clock()
+        given.setdefault("resting", self.summariser.uses_model and breaker.is_open(session, now))
         return Situation(
             session=session,
             projection=projection,
@@ -92,8 +89,7 @@ class Engine:
             measure=self.measure,
             window=self.preset_for(session).window,
             now=now,
-            has_model=self.summariser.uses_model,
-            resting=self.summariser.uses_model and breaker.is_open(session, now),
+            writer=writer_of(self.summariser),
             **given,
         )
 
@@ -123,15 +119,23 @@ class Engine:
         if self.auto:
             given = {"system": system, "tools": tools, **given}
             await self.upkeep(session, **given)
-            plan = self.plan(session, **given)
-            if isinstance(plan, Plan):
-                published = watch.publish(self.preset_for(session).budget) if watch else None
-                if published is None:
-                    await self.apply(session, plan)
-                await hooked.published(self.hooks, session, published)
+            await self._fold_if_due(session, watch, given)
             if watch:
                 watch.consider(**given)
         return await hooked.context(self.hooks, session, self.view(session, system=system, tools=tools))
+
+    async def _fold_if_due(self, session: Session, watch: Watch | None, given: dict[str, Any]) -> None:
+        """What is said while a summary is being written makes it stale, and the view may be too large still.
+        The second attempt counts that in; the third asks nobody, so nothing can come in between."""
+        for asks_nobody in (False, False, True):
+            plan = self.plan(session, **given, **({"resting": True} if asks_nobody else {}))
+            if isinstance(plan, Reason):
+                return
+            if watch and (fold := watch.publish(self.preset_for(session).budget, **given)):
+                return await hooked.published(self.hooks, session, fold)
+            outcome = await self.apply(session, plan)
+            if not isinstance(outcome, Failed) or outcome.code != "stale":
+                return
 
     async def upkeep(self, session: Session, **given: Any) -> None:
         """Only the housekeeping of the design: what it does as turns end, whatever the size of the view."""
@@ -160,15 +164,28 @@ class Engine:
         """Append a reply, its usage included. Takes an SDK object, a dict or a message."""
         message, usage, model = parse_reply(raw)
         session.append(message, usage=usage, model=model)
+        self.arm(session)
+        return message
+
+    def arm(self, session: Session) -> None:
+        """A reply came: the cache timer of a watch starts anew."""
         if session in self.watches:
             self.watches[session].arm()
-        return message
+
+    async def call(self, session: Session, model: Model | None = None, **options: Any) -> Assistant:
+        """Prepare, ask a model of refold (the engine's own unless given), append the reply. Where the
+        context was too long it is folded and the call tried once more. Options: `system`, `tools`,
+        `max_tokens`, `temperature`, `retries`."""
+        chosen = model or self.model
+        if chosen is None:
+            raise UsageError("no model: pass one, or make the engine with Engine(preset, model=…)")
+        return await calling.call(self, session, chosen, **options)
 
     def failed(self, session: Session, error: BaseException | str, *, model: str | None = None) -> bool:
         """Tell the engine that a model call failed. True: the context was too long; call `prepare` again
         and retry once. The true window is learned where the refusal names it."""
         text = str(error) or type(error).__name__
-        found = in_error(text)
+        found = in_error(text) or (Sign("model", error.window) if isinstance(error, Overflow) else None)
         message = Assistant((), stop="error", error=text)
         tokens = self.situation(session).anchored(self.counter) if found else 0
         session.append(message, model=model)
@@ -193,57 +210,16 @@ class Engine:
 
     def undo(self, session: Session, fold_id: str | None = None) -> e.Undo:
         """Take a fold back (the newest active one unless named); the view is as if it had not happened."""
-        active = [fold.id for fold in active_folds(session.path)]
-        chosen = fold_id or (active[-1] if active else None)
-        if chosen is None:
-            raise FoldError("there is no fold to undo on this path")
-        if chosen not in active:
-            _must_be_fold(session, chosen)
-            raise FoldError(f"fold {chosen!r} is not active on this path: nothing to undo")
-        mark = session.make(e.Undo, fold=chosen)
-        session.append(mark)
-        return mark
+        return marks.undo(session, fold_id)
 
     def redo(self, session: Session, fold_id: str | None = None) -> e.Redo:
         """Bring an undone fold back (the one undone last unless named)."""
-        gone = [fold.id for fold in undone(session.path)]
-        chosen = fold_id or (gone[-1] if gone else None)
-        if chosen is None:
-            raise FoldError("there is no undone fold on this path")
-        if chosen not in gone:
-            _must_be_fold(session, chosen)
-            raise FoldError(f"fold {chosen!r} was not undone on this path: nothing to redo")
-        mark = session.make(e.Redo, fold=chosen)
-        session.append(mark)
-        return mark
+        return marks.redo(session, fold_id)
 
     def pin(self, session: Session, id: str) -> e.Pin:
         """Keep an entry verbatim in every later fold; one that is folded already is shown again."""
-        entry = find(session, id)
-        message = said_by(entry)
-        if message is None:
-            raise SessionError(f"{id!r} is nothing the model sees: only messages and notes can be pinned")
-        mark = session.make(e.Pin, target=entry.id)
-        new: list[e.AnyEntry] = [mark]
-        if not self._is_shown(session, entry.id):
-            text = f"[Pinned, from earlier in this conversation (key {e.key(entry.id)}):]\n{message.text}"
-            new.append(session.make(e.Note, content=content(text), kind="pinned"))
-        session.extend(new)
-        return mark
+        return marks.pin(session, id, self.situation(session).projection)
 
     def unpin(self, session: Session, id: str) -> e.Unpin:
-        entry = find(session, id)
-        if entry.id not in session.pins:
-            raise SessionError(f"{id!r} is not pinned")
-        mark = session.make(e.Unpin, target=entry.id)
-        session.append(mark)
-        return mark
-
-    def _is_shown(self, session: Session, id: str) -> bool:
-        items = self.situation(session).items
-        return any(item.fold is None and item.entries[0] == id for item in items)
-
-
-def _must_be_fold(session: Session, id: str) -> None:
-    if not isinstance(session[id], e.Fold):
-        raise FoldError(f"{id!r} is not a fold")
+        """The entry may be folded like any other again."""
+        return marks.unpin(session, id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from refold.errors import EntryNotFound, StorageError
+from refold.errors import StorageError, UnknownName
 from refold.protocols import SessionInfo, Store
 from refold.session import Session
 from refold.session.tree import random_id
@@ -25,8 +25,11 @@ def open(spec: str | os.PathLike[str] = "sqlite:", id: str | None = None) -> Ses
 
     store, named = open_store(spec)
     chosen = id or named
-    if chosen is not None and _has(store, chosen):
-        return stored(store, chosen)
+    if chosen is not None:
+        try:
+            return stored(store, chosen)
+        except UnknownName:
+            pass  # a new one
     info = SessionInfo(id=chosen or random_id(), created=time.time())
     store.create(info)
     return Session(id=info.id, store=store, info=info)
@@ -50,8 +53,6 @@ def session_of(name: str) -> Session:
     chosen = id if spec == path else named
     if chosen is None:
         chosen = _only(store, name)
-    if not _has(store, chosen):
-        raise EntryNotFound(chosen)
     return stored(store, chosen)
 
 
@@ -71,7 +72,3 @@ def _only(store: Store, name: str) -> str:
     raise StorageError(
         f"{name} holds {len(ids)} sessions: name one as {name}#ID (`refold sessions` lists them)"
     )
-
-
-def _has(store: Store, id: str) -> bool:
-    return any(info.id == id for info in store.sessions())
