@@ -128,3 +128,51 @@ def test_merging_what_a_framework_would_send_back_is_idempotent(messages: list[m
     assert len(session) == count
     session.merge(view.messages)
     assert len(session) == count
+
+
+def test_a_framework_may_keep_everything_that_was_said() -> None:
+    """The list never shows our summaries; it is still the same conversation, fold or no fold."""
+    session, kept = Session(), []
+    engine = Engine(presets.get("refold", window=4000))
+    for number in range(30):
+        kept.append({"role": "user", "content": f"question {number} " + "word " * 80})
+        merged = session.merge(kept)
+        assert not merged.branched
+        assert len(merged.appended) == (2 if number else 1)
+        view = run(engine.prepare(session))
+        assert view.tokens <= 4000
+        kept.append({"role": "assistant", "content": f"answer {number} " + "term " * 80})
+    assert len(session.annotations(e.Fold)) > 1
+    assert len(session.path) == 59 + len(session.annotations(e.Fold))
+
+
+def test_a_framework_may_keep_the_view_of_some_folds_ago() -> None:
+    session, engine = folded()
+    kept = engine.view(session).to_openai()
+    for _ in range(2):
+        for number in range(6):
+            kept.append({"role": "user", "content": f"more {number} " + "x" * 4000})
+            assert not session.merge(kept).branched
+        run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
+    kept.append({"role": "user", "content": "go on"})
+    assert [x.message.text for x in session.merge(kept).appended] == ["go on"]
+    assert len(session.annotations(e.Fold)) == 3
+
+
+def test_what_refold_noted_itself_is_not_missed_in_a_list() -> None:
+    session, engine = folded()
+    said = [x.message for x in session.path if isinstance(x, e.MessageEntry)]
+    engine.pin(session, session.path[0].id)
+    assert isinstance(session.path[-1], e.Note)
+    merged = session.merge([*said, m.user("go on")])
+    assert not merged.branched
+    assert len(merged.appended) == 1
+
+
+def test_an_edited_end_of_everything_that_was_said_keeps_the_folds() -> None:
+    session, engine = folded()
+    said = [x.message for x in session.path if isinstance(x, e.MessageEntry)]
+    before = engine.view(session).messages
+    merged = session.merge([*said[:-1], m.assistant("another answer")])
+    assert merged.branched
+    assert engine.view(session).messages == [*before[:-1], m.assistant("another answer")]

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, cast
 
+from refold import messages as m
+from refold.messages import Call, Result
 from refold.protocols import TokenCounter, ToolSpec
 from refold.recall.ask import search, size
 from refold.recall.frame import NOTE, TAG, attribute, frame
 from refold.recall.index import Doc, Index
+from refold.recall.log import index_of
 from refold.recall.said import in_full
+from refold.session.dialects import tools
+from refold.session.tree import Session
 
 NAME = "recall_conversation"
 BUDGET = 4000
@@ -50,6 +55,22 @@ SPEC = ToolSpec(
 )
 """Serves both dialects: as OpenAI's `function` and as Anthropic's `input_schema`."""
 
+
+def for_openai() -> dict[str, Any]:
+    """The definition for the `tools` of chat completions."""
+    return tools.to_openai([SPEC])[0]
+
+
+def for_responses() -> dict[str, Any]:
+    """The definition for the `tools` of OpenAI's responses."""
+    return tools.to_responses([SPEC])[0]
+
+
+def for_anthropic() -> dict[str, Any]:
+    """The definition for the `tools` of Anthropic's messages."""
+    return tools.to_anthropic([SPEC])[0]
+
+
 TEXT_PROTOCOL = (
     f'{NAME}[{{"turn_numbers": [3, 4]}}] or {NAME}[{{"query": "words"}}] or {NAME}[{{"keys": ["abc1234"]}}]: '
     "read earlier parts of this conversation in full."
@@ -58,6 +79,14 @@ TEXT_PROTOCOL = (
 
 HINT = f"Anything left out here can be read in full with {NAME} (turn_numbers, query or keys)."
 """For summaries: tells the model that nothing is lost."""
+
+
+def result(session: Session, call: Call, *, budget: int = BUDGET) -> Result:
+    """The result of a model's call of the tool, ready to be appended. Turn numbers are those of the path."""
+    within = {entry.id for entry in session.path}
+    return m.result(
+        call.id, answer(index_of(session), call.arguments, budget=budget, within=within), name=NAME
+    )
 
 
 def answer(
@@ -195,4 +224,16 @@ def _listed(value: Any) -> list[Any]:
     return [value]
 
 
-__all__ = ["BUDGET", "HINT", "NAME", "SPEC", "TAG", "TEXT_PROTOCOL", "answer"]
+__all__ = [
+    "BUDGET",
+    "HINT",
+    "NAME",
+    "SPEC",
+    "TAG",
+    "TEXT_PROTOCOL",
+    "answer",
+    "for_anthropic",
+    "for_openai",
+    "for_responses",
+    "result",
+]

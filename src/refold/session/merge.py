@@ -1,13 +1,14 @@
 """Taking over a list of messages that some framework hands back.
 
-Frameworks keep the conversation as a list and give us all of it every time: what we showed the model
-(summaries included), and something new at its end. The list is compared with the view piece by piece, so
-that it does not matter how a dialect joined or split messages on the way.
+Frameworks keep the conversation as a list and give us all of it every time, and something new at its end.
+What they kept is what we showed the model (summaries included), now or some folds ago, or everything that
+was said. The list is compared with each of these piece by piece, so that it does not matter how a dialect
+joined or split messages on the way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,6 +18,9 @@ from refold.messages import Assistant, Call, Image, Message, Result, System, Tex
 from refold.session.items import Item
 from refold.session.tree import Session
 from refold.session.view import active_folds, project
+
+OLDER = 16
+"""How many folds back a list may be."""
 
 
 class Piece(NamedTuple):
@@ -34,14 +38,26 @@ class Merged(msgspec.Struct, frozen=True):
     """The list departed from the path, so the new entries are on a branch."""
 
 
+class Reading(NamedTuple):
+    """A list beside one state of the session that it may have grown from."""
+
+    items: Sequence[Item]
+    ours: Sequence[Piece]
+    messages: Sequence[Message]
+    theirs: Sequence[Piece]
+    same: int
+    """How many pieces they begin with in common."""
+
+    @property
+    def is_sure(self) -> bool:
+        """The list is that state, a part of it, or goes on from it."""
+        return self.same == len(self.theirs) or 0 < self.same == len(self.ours)
+
+
 def merge(session: Session, given: Iterable[Message]) -> Merged:
-    """Find the longest common beginning of the list and the view; append the rest, on a branch if the
-    two differ before the view's end."""
-    messages = list(given)
-    items = [item for _, item in project(session, active_folds(session.path))]
-    messages = _without_prompt(messages, items)
-    ours, theirs = pieces([item.message for item in items]), pieces(messages)
-    same = _common(ours, theirs)
+    """Find the longest common beginning of the list and what we know; append the rest, on a branch if the
+    two differ before the end."""
+    items, ours, messages, theirs, same = _read(session, list(given))
     if same == len(theirs):
         return Merged(())  # what we have, or an older state of it
     if same == len(ours):
@@ -50,6 +66,31 @@ def merge(session: Session, given: Iterable[Message]) -> Merged:
     _branch(session, items, ours[same].owner)
     rest = messages[theirs[same].owner :]
     return Merged(tuple(session.append(message) for message in rest), branched=True)
+
+
+def _read(session: Session, messages: list[Message]) -> Reading:
+    """The reading under which most of the list is known; the newest view where that decides nothing."""
+    best: Reading | None = None
+    for items in _states(session):
+        kept = _without_prompt(messages, items)
+        ours, theirs = pieces([item.message for item in items]), pieces(kept)
+        reading = Reading(items, ours, kept, theirs, _common(ours, theirs))
+        if best is None or reading.same > best.same or reading.is_sure > best.is_sure:
+            best = reading
+        if reading.is_sure:
+            break
+    assert best is not None  # the view is always a state
+    return best
+
+
+def _states(session: Session) -> Iterator[list[Item]]:
+    """What a list may have grown from, likeliest first: the view, all that was said, the view as it was
+    before the last folds."""
+    folds = active_folds(session.path)
+    yield [item for _, item in project(session, folds)]
+    yield [Item(entry.message, (entry.id,)) for entry in session.path if isinstance(entry, e.MessageEntry)]
+    for known in range(len(folds) - 1, max(-1, len(folds) - 1 - OLDER), -1):
+        yield [item for _, item in project(session, folds[:known])]
 
 
 def pieces(messages: Sequence[Message]) -> list[Piece]:
@@ -121,14 +162,13 @@ def _holding(message: Message, *parts: Any) -> Any:
 
 
 def _branch(session: Session, items: Sequence[Item], known: int) -> None:
-    """Move the leaf to the end of what is common. Folds that lie wholly before it come along: the list
-    showed their summaries, so they hold on the branch as well."""
+    """Move the leaf to the end of what is common. Folds that lie wholly before it come along, as they hold
+    for the same messages."""
     if known == 0:
         session.move(None)
         return
-    target = items[known - 1].entries[-1]
-    folds = [fold for fold in active_folds(session.path) if any(i.fold == fold.id for i in items[:known])]
-    session.move(target)
+    folds = active_folds(session.path)
+    session.move(items[known - 1].entries[-1])
     for fold in folds:
         inside = all(session.position(edit.last) is not None for edit in fold.edits)
         if session.position(fold.id) is None and inside:

@@ -7,7 +7,8 @@
 
 It serves `POST /v1/chat/completions`, `/v1/responses`, `/v1/messages` and `/v1/messages/count_tokens` on
 127.0.0.1, refuses what the provider would refuse (in the provider's error shape), and answers from a script:
-strings and lines as for the scripted model, `Http` answers, and `Broken` streams.
+strings and lines as for the scripted model, `Http` answers, and `Broken` streams. It streams where it is
+asked to, and answers in one piece otherwise.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import msgspec
 from refold.messages import Assistant
 from refold.models.scripted import Line, say
 from refold.testing import wire_streams as streams
+from refold.testing import wire_whole as whole
 from refold.testing.validators import validate_anthropic, validate_openai, validate_responses
 
 Body: TypeAlias = dict[str, Any]
@@ -175,6 +177,12 @@ _STREAMS = {
     "/v1/messages": streams.messages,
 }
 
+_WHOLE = {
+    "/v1/chat/completions": whole.chat,
+    "/v1/responses": whole.responses,
+    "/v1/messages": whole.messages,
+}
+
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -198,12 +206,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, seen: Seen, answer: Answer) -> None:
         if isinstance(answer, Http):
             return self._plain(answer)
-        if not seen.body.get("stream"):
-            return self._plain(Http.error(400, "this server only streams"))
         broken = answer if isinstance(answer, Broken) else None
         line = broken.said if broken else _line(cast("str | Assistant | Line", answer))
         if broken:
             line = msgspec.structs.replace(line, cut=True)
+        if not seen.body.get("stream"):
+            return self._whole(line, seen)
         self._stream(_STREAMS[seen.path](line, seen.body["model"]))
         if broken:
             self._break(broken, seen.path)
@@ -213,6 +221,11 @@ class _Handler(BaseHTTPRequestHandler):
         if not self.close_connection:
             self.wfile.write(b"0\r\n\r\n")
         return None
+
+    def _whole(self, line: Line, seen: Seen) -> None:
+        if not streams.ends(line):
+            return self._plain(Http.error(400, "this server breaks off only where it streams"))
+        return self._plain(Http(200, _WHOLE[seen.path](line, seen.body["model"])))
 
     def _plain(self, answer: Http) -> None:
         page = isinstance(answer.body, str)

@@ -1,0 +1,82 @@
+"""A line of a script as the providers would answer without streaming: one JSON object.
+
+It is read off the streams, so that both ways of asking say the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from refold.messages import Call, Text, Thinking, arguments_json
+from refold.models.scripted import Line
+from refold.testing import wire_streams as streams
+
+
+def chat(line: Line, model: str) -> dict[str, Any]:
+    *chunks, (_, last), _ = streams.chat(line, model)
+    end = _payload(chunks[-1])
+    text = "".join(part.text for part in line.content if isinstance(part, Text))
+    thought = "".join(part.text for part in line.content if isinstance(part, Thinking))
+    calls = [
+        {
+            "id": part.id,
+            "type": "function",
+            "function": {"name": part.name, "arguments": arguments_json(part)},
+        }
+        for part in line.content
+        if isinstance(part, Call)
+    ]
+    message: dict[str, Any] = {"role": "assistant", "content": text or None, "refusal": None}
+    message |= {"reasoning_content": thought} if thought else {}
+    message |= {"tool_calls": calls} if calls else {}
+    choice = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": end["choices"][0]["finish_reason"],
+    }
+    assert isinstance(last, dict)
+    return {**last, "object": "chat.completion", "choices": [choice]}
+
+
+def _function(call: Call) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": arguments_json(call)}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def responses(line: Line, model: str) -> dict[str, Any]:
+    *_, end = streams.responses(line, model)
+    response = _payload(end)["response"]
+    output = [{**item, "status": "completed"} for item in response["output"]]
+    return {**response, "output": output, "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+
+
+def messages(line: Line, model: str) -> dict[str, Any]:
+    events = [_payload(piece) for piece in streams.messages(line, model)]
+    message, end = events[0]["message"], events[-2]
+    return {
+        **message,
+        "content": [_block(part) for part in line.content],
+        **end["delta"],
+        "usage": {**message["usage"], **end["usage"]},
+    }
+
+
+def _block(part: Any) -> dict[str, Any]:
+    match part:
+        case Text(text):
+            return {"type": "text", "text": text}
+        case Thinking() if part.data:
+            return {"type": "redacted_thinking", "data": part.data}
+        case Thinking():
+            return {"type": "thinking", "thinking": part.text, "signature": part.signature or "sig"}
+        case Call():
+            return {"type": "tool_use", "id": part.id, "name": part.name, "input": part.arguments}
+        case _:
+            raise ValueError(f"the server cannot say {type(part).__name__}")
+
+
+def _payload(piece: streams.Piece) -> dict[str, Any]:
+    _, payload = piece
+    assert isinstance(payload, dict)
+    return payload
