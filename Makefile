@@ -33,6 +33,7 @@ check: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest tests/test_docs.py tests/test_house.py
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
