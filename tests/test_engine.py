@@ -221,7 +221,7 @@ def test_after_an_undo_the_stretch_is_left_alone_until_the_hard_limit() -> None:
 
 def test_undo_redo_pin_say_what_is_wrong() -> None:
     session, engine = talk(2), Engine("pi")
-    with pytest.raises(FoldError, match="no fold"):
+    with pytest.raises(FoldError, match="no active fold"):
         engine.undo(session)
     with pytest.raises(FoldError, match="not a fold"):
         engine.undo(session, session.path[0].id)

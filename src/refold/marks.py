@@ -13,28 +13,29 @@ from refold.session.view import active_folds, said_by
 
 def undo(session: Session, fold_id: str | None) -> e.Undo:
     active = [fold.id for fold in active_folds(session.path)]
-    chosen = fold_id or (active[-1] if active else None)
-    if chosen is None:
-        raise FoldError("there is no fold to undo on this path")
-    if chosen not in active:
-        _must_be_fold(session, chosen)
-        raise FoldError(f"fold {chosen!r} is not active on this path: nothing to undo")
-    mark = session.make(e.Undo, fold=chosen)
+    mark = session.make(e.Undo, fold=_chosen(session, fold_id, active, "active"))
     session.append(mark)
     return mark
 
 
 def redo(session: Session, fold_id: str | None) -> e.Redo:
     gone = [fold.id for fold in undone(session.path)]
-    chosen = fold_id or (gone[-1] if gone else None)
-    if chosen is None:
-        raise FoldError("there is no undone fold on this path")
-    if chosen not in gone:
-        _must_be_fold(session, chosen)
-        raise FoldError(f"fold {chosen!r} was not undone on this path: nothing to redo")
-    mark = session.make(e.Redo, fold=chosen)
+    mark = session.make(e.Redo, fold=_chosen(session, fold_id, gone, "undone"))
     session.append(mark)
     return mark
+
+
+def _chosen(session: Session, fold_id: str | None, folds: list[str], state: str) -> str:
+    """The fold that is named, or the last of those in the state that a mark needs."""
+    if fold_id is None:
+        if not folds:
+            raise FoldError(f"there is no {state} fold on this path")
+        return folds[-1]
+    if fold_id not in folds:
+        if not isinstance(session[fold_id], e.Fold):
+            raise FoldError(f"{fold_id!r} is not a fold")
+        raise FoldError(f"fold {fold_id!r} is not {state} on this path")
+    return fold_id
 
 
 def pin(session: Session, id: str, shown: Projection) -> e.Pin:
@@ -59,8 +60,3 @@ def unpin(session: Session, id: str) -> e.Unpin:
     mark = session.make(e.Unpin, target=entry.id)
     session.append(mark)
     return mark
-
-
-def _must_be_fold(session: Session, id: str) -> None:
-    if not isinstance(session[id], e.Fold):
-        raise FoldError(f"{id!r} is not a fold")
