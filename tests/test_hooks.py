@@ -46,11 +46,11 @@ def words(seed: int) -> str:
     return " ".join(f"word{seed * 1000 + n}" for n in range(500))
 
 
-def tools() -> Session:
+def tools(steps: int = 6) -> Session:
     session = Session()
     session.append(m.user(words(100)))
     session.append(m.assistant(words(101)))
-    for number in range(6):
+    for number in range(steps):
         session.append(m.user(f"step {number} " + words(number)))
         session.append(m.assistant("", m.call(f"c{number}", "read", path=f"{number}.ts")))
         session.append(m.result(f"c{number}", words(number + 50)))
@@ -280,6 +280,21 @@ def test_B17_the_cut_can_be_moved(preset: str) -> None:
         assert fold.first_kept == wanted
         assert any(item.entries == (wanted,) for item in engine.view(copy).items)
         check_wire(engine.view(copy))
+
+
+@pytest.mark.parametrize("preset", presets.NAMES)
+def test_B17_every_design_moves_its_cut_or_says_that_it_does_not(preset: str) -> None:
+    session = tools(14)
+    users = [x.id for x in session.path if isinstance(x, e.MessageEntry) and isinstance(x.message, m.User)]
+    hooks = Hooks()
+    hooks.on("before_compact", lambda _: Change(first_kept=users[3], instructions="the words"))
+    engine = Engine(presets.get(preset, budget=16_000), model=summariser(), hooks=hooks)
+    plan = engine.plan(session, force=True)
+    assert isinstance(plan, Plan), plan
+    fold = run(engine.apply(session, plan))
+    assert isinstance(fold, e.Fold), fold
+    assert (fold.first_kept == users[3]) is not bool(hooks.troubles)
+    check_wire(engine.view(session))
 
 
 def test_B17_an_impossible_cut_is_reported_and_the_fold_happens_where_it_would() -> None:
