@@ -82,7 +82,7 @@ def saw(curve: Sequence[int], none: Sequence[int], threshold: int | None, title:
             el("line", x1=LEFT, x2=W - RIGHT, y1=y(tick), y2=y(tick), cls="grid"),
             el("text", short(tick), x=LEFT - 5, y=y(tick) + 3.5, cls="tick end"),
         )
-        for tick in ticks(top, 3)
+        for tick in ticks(top)
     ]
     inside = [
         grid,

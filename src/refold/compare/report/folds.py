@@ -1,4 +1,4 @@
-"""One fold for a reader: what was there, what stands for it now, what was checked, lost, and how to get it back."""
+"""One fold for a reader: before and after, what was checked, added and lost, and how to get it back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIRST, LAST = 6, 8
 """Entries of the folded stretch that are listed: so many from its start and its end."""
 SHOWN = 3
 """Folds per cell, newest first."""
-LINE = 150
+LINE = 110
 
 
 def cell_folds(cell: Cell, room: int) -> Markup:

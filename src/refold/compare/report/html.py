@@ -20,7 +20,7 @@ class Markup(str):
     __slots__ = ()
 
 
-Child: TypeAlias = "str | int | None | Iterable[Child]"
+Child: TypeAlias = "str | int | Iterable[Child] | None"
 """Strings are text and get escaped; `Markup` stays; None is nothing."""
 
 

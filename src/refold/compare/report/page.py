@@ -208,7 +208,8 @@ def _charts(done: Comparison) -> Markup:
                 el("p", _saw_text(done.transcripts[0], done), cls="quiet"),
                 _saws(done, done.transcripts[0]),
             ),
-            el("div", _retention(done), _money(done), cls="two"),
+            el("div", _retention(done), _reading(), cls="two"),
+            _money(done),
         )
     )
 
@@ -216,8 +217,8 @@ def _charts(done: Comparison) -> Markup:
 def _saw_text(t: Transcript, done: Comparison) -> str:
     which = f"{_name(t.file)}: e" if len(done.transcripts) > 1 else "E"
     return (
-        f"{which}very request of the session replayed on token counts; folded to what the design was measured "
-        "to leave whenever the context passes the dashed threshold. Grey: without folding."
+        f"{which}very request, replayed on token counts: whenever the context passes the dashed threshold "
+        "it is folded to what the design was measured to leave. Grey: without folding."
     )
 
 
@@ -289,28 +290,28 @@ def _legend(names: Iterable[str]) -> Markup:
     return el("ul", [el("li", el("span", cls=f"swatch p-{name}"), name) for name in names], cls="legend")
 
 
-def _money(done: Comparison) -> Markup:
-    none = sum(t.none.dollars for t in done.transcripts)
-    rows: list[tuple[str, str, str, float, float]] = [("no compaction", "", "none", none, 0.0)]
+class Priced(NamedTuple):
+    """What all transcripts cost with one design: at each threshold, in budgets."""
+
+    preset: str
+    asked: str
+    totals: dict[int, float]
+    summaries: float
+
+
+def _priced(done: Comparison) -> list[Priced]:
+    found: list[Priced] = []
     for group in groups(done.cells):
-        priced = {cell.file: cell.paid for cell in group.good if cell.paid}
-        if len(priced) < len(done.transcripts):
+        cells = [cell for cell in group.good if cell.paid]
+        if len(cells) < len(done.transcripts):
             continue
-        for times in sorted(
-            {_times(cell, at) for cell in group.good if cell.paid for at in cell.paid.by_threshold}
-        ):
-            bills = [_bill(cell, times) for cell in group.good]
-            label = f"{group.asked}" + (f" ×{group.passes}" if group.passes > 1 else "")
-            at = f"{label}, at {times}× the budget"
-            total = sum(bill.dollars for bill in bills)
-            rows.append((group.preset, at, f"p-{group.preset}", total, sum(b.summaries for b in bills)))
-    most = max((row[3] for row in rows), default=1) or 1
-    return el(
-        "section",
-        el("h2", "Money"),
-        el("p", _verdict(done, none, rows[1:]), cls="quiet"),
-        el("div", [_money_row(*row, most=most, none=none) for row in rows], cls="money"),
-    )
+        reached = sorted({_times(cell, at) for cell in cells if cell.paid for at in cell.paid.by_threshold})
+        bills = {times: [_bill(cell, times) for cell in cells] for times in reached}
+        asked = group.asked + (f" ×{group.passes}" if group.passes > 1 else "")
+        totals = {times: sum(bill.dollars for bill in listed) for times, listed in bills.items()}
+        most = max((sum(bill.summaries for bill in listed) for listed in bills.values()), default=0.0)
+        found.append(Priced(group.preset, asked, totals, most))
+    return found
 
 
 def _times(cell: Cell, threshold: int) -> int:
@@ -324,41 +325,73 @@ def _bill(cell: Cell, times: int) -> Bill:
     return found.get(times, cell.paid.none)
 
 
-def _money_row(
-    name: str, at: str, cls: str, total: float, summaries: float, *, most: float, none: float
-) -> Markup:
-    change = (total - none) / none if none else 0.0
-    note = (
-        el("small", f"{change:+.0%}", cls="bad" if change > 0 else "good")
-        if at and abs(change) > 0.005
-        else None
+def _money(done: Comparison) -> Markup:
+    none = sum(t.none.dollars for t in done.transcripts)
+    rows = _priced(done)
+    most = max([none, *(total for row in rows for total in row.totals.values())]) or 1
+    several = len({row.asked for row in rows}) > 1
+    return el(
+        "section",
+        el("h2", "Money"),
+        el("p", _verdict(done, none, rows), cls="quiet"),
+        el(
+            "div",
+            el("div", _money_head("no compaction", "", "none"), _money_bar("all", none, none, most, "none")),
+            [_money_rows(row, none, most, several) for row in rows],
+            cls="money",
+        ),
     )
-    extra = f", summaries ${summaries:,.2f}" if summaries else ""
+
+
+def _money_rows(row: Priced, none: float, most: float, several: bool) -> Markup:
+    about = [row.asked if several else "", f"summaries ${row.summaries:,.2f}" if row.summaries else ""]
+    if not row.totals:
+        about.append("never folded")
+    bars = [
+        _money_bar(f"at {times}×", total, none, most, f"p-{row.preset}")
+        for times, total in row.totals.items()
+    ]
+    return el("div", _money_head(row.preset, ", ".join(filter(None, about)), f"p-{row.preset}"), bars)
+
+
+def _money_head(name: str, about: str, cls: str) -> Markup:
+    return el("h4", el("span", el("span", cls=f"swatch {cls}"), name), el("small", about) if about else None)
+
+
+def _money_bar(at: str, total: float, none: float, most: float, cls: str) -> Markup:
+    change = (total - none) / none if none else 0.0
+    note = None
+    if at and abs(change) > 0.005:
+        note = el("small", f"{change:+.0%}", cls="bad" if change > 0 else "good")
     return el(
         "div",
-        el("span", el("span", cls=f"swatch {cls}"), name, el("small", at + extra, cls="quiet"), cls="what"),
+        el("small", at, cls="at"),
         bar(total / most, cls),
-        el("span", f"${total:,.2f} ", note, cls="sum"),
+        el("span", f"${total:,.2f}", cls="sum"),
+        note or el("small"),
         cls="row",
     )
 
 
-def _verdict(done: Comparison, none: float, rows: Sequence[tuple[str, str, str, float, float]]) -> str:
+def _verdict(done: Comparison, none: float, rows: Sequence[Priced]) -> str:
     priced = ", ".join(dict.fromkeys(t.prices.name for t in done.transcripts))
-    lead = f"Prices of {priced}; prompt cache of five minutes, pauses from the transcript. "
-    over = [t for t in done.transcripts if t.prices.window and t.none.peak > t.prices.window]
+    said = [f"Prices of {priced}; prompt cache of five minutes, pauses from the transcript."]
+    said.append("Folded when the context has grown to 2, 4 or 8 times the budget.")
+    over = sum(bool(t.prices.window and t.none.peak > t.prices.window) for t in done.transcripts)
     if over:
-        lead += f"Without folding {len(over)} of {len(done.transcripts)} would not fit the model's window. "
-    losing = [row for row in rows if row[3] > none * 1.005]
-    if not rows:
-        return lead + "No threshold was reached: nothing is folded, nothing is saved."
-    if losing:
-        return (
-            lead
-            + f"Folding loses money in {len(losing)} of {len(rows)} rows: cached tokens are cheap, and each fold starts the cache anew."
-        )
-    best = min(row[3] for row in rows)
-    return lead + f"Folding saves up to {1 - best / none:.0%} here." if none else lead
+        which = "it" if len(done.transcripts) == 1 else f"{over} of {len(done.transcripts)} transcripts"
+        said.append(f"Without folding {which} would not fit the model's window.")
+    totals = [total for row in rows for total in row.totals.values()]
+    losing = [row.preset for row in rows for total in row.totals.values() if total > none * 1.005]
+    if not totals:
+        said.append("No threshold was reached: nothing is folded, nothing is saved.")
+    elif losing:
+        named = ", ".join(dict.fromkeys(losing))
+        said.append(f"Folding loses money with {named} at {len(losing)} of {len(totals)} thresholds:")
+        said.append("cached tokens are cheap, and each fold starts the cache anew.")
+    elif none:
+        said.append(f"Folding saves up to {1 - min(totals) / none:.0%} here.")
+    return " ".join(said)
 
 
 def _each(done: Comparison) -> Markup:
@@ -375,7 +408,7 @@ def _transcript(done: Comparison, t: Transcript, room: int, many: bool) -> Marku
     inside: list[Child] = []
     if many:
         inside += [_table(groups(cells)), _saws(done, t)]
-    inside += [_cell(cell, room) for cell in cells]
+    inside += [_cell(cell, room, opened=not many and number == 0) for number, cell in enumerate(cells)]
     if not many:
         return join(inside)
     about = f"{len(t.steps.sums) - 1:,} messages, {short(t.tokens)} tokens"
@@ -384,7 +417,7 @@ def _transcript(done: Comparison, t: Transcript, room: int, many: bool) -> Marku
     )
 
 
-def _cell(cell: Cell, room: int) -> Markup:
+def _cell(cell: Cell, room: int, *, opened: bool = False) -> Markup:
     about = "failed" if cell.failed else f"{cell.tokens:,} tokens" + ("" if cell.fits else ", does not fit")
     passes = f", {cell.passes} passes" if cell.passes > 1 else ""
     return el(
@@ -398,21 +431,38 @@ def _cell(cell: Cell, room: int) -> Markup:
         ),
         folds.cell_folds(cell, room),
         cls="cell",
+        open=opened,
+    )
+
+
+def _reading() -> Markup:
+    money = (
+        "dollars for every request of the transcript, folded whenever it has grown to four budgets; "
+        "beside it the difference to not folding"
+    )
+    rows = (*((name, about) for _, name, about in SHARES), ("cost", money))
+    return el(
+        "section",
+        el("h2", "What the columns mean"),
+        el("dl", [(el("dt", name), el("dd", about)) for name, about in rows], cls="columns"),
+        el(
+            "p",
+            "Computed by code, without a judge. A design that was made for another window may not fit a small "
+            "budget; that is said, not hidden.",
+            cls="quiet",
+        ),
     )
 
 
 def _footer() -> Markup:
-    rows = [(el("dt", name), el("dd", about)) for _, name, about in SHARES]
     return el(
         "footer",
-        el("h2", "How to read this"),
-        el("dl", rows),
         el(
             "p",
-            "All figures are computed by code, without a judge. “Verified” means that names, paths, numbers, "
-            "commands and quotations of a summary occur in what it summarises; it cannot see that a test "
-            "“passes” which failed. Money is a replay with list prices and a model of the prompt cache, not a "
-            "bill. Nothing is ever deleted: the log keeps every message, and every fold can be undone.",
+            "“Verified” means that names, paths, numbers, commands and quotations of a summary occur in what it "
+            "summarises; it cannot see that a test “passes” which failed. Money is a replay with list prices and "
+            "a model of the prompt cache, not a bill. Nothing is ever deleted: the log keeps every message, and "
+            "every fold can be undone.",
         ),
     )
 

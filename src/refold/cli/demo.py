@@ -1,0 +1,101 @@
+"""`make run`: folds the bundled sample session with the embedded default, and writes the report."""
+
+from __future__ import annotations
+
+import gzip
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from refold.cli.common import console, first_line, guarded
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from refold.compare.run import Cell, Comparison
+
+BUDGET = "20k"
+
+
+@click.command("demo")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False),
+    default="out",
+    show_default=True,
+    help="Folder for the results.",
+)
+def command(out: str) -> None:
+    """Fold a bundled coding session of 100k tokens to 20k, and compare all designs on it."""
+    with guarded():
+        run(Path(out))
+
+
+def run(folder: Path) -> None:
+    from refold import presets
+    from refold.cli.compare import perform, print_tables, write
+    from refold.compare.budgets import parse
+    from refold.compare.run import Plan
+
+    screen = console()
+    session = unpack(folder / "sample.jsonl")
+    screen.print("[bold]refold[/]: long agent conversations, inside the window, with nothing lost.\n")
+    screen.print(f"The sample is a bug hunt in a small web service: {session}")
+    done = perform([str(session)], Plan(presets.NAMES, [parse(BUDGET)]), show=True)
+    kept = next(cell for cell in done.cells if cell.preset == "refold")
+    _tell_kept(screen, kept, done)
+    screen.print("\n[bold]All designs on the same session[/]")
+    print_tables(screen, done)
+    report = folder / "report.html"
+    write(done, str(report))
+    screen.print("\n[bold green]The report[/] (one page, needs no network; open it in a browser):")
+    screen.print(str(report.resolve()), soft_wrap=True, markup=False)
+    screen.print(f"Next: [bold]refold compact YOUR-SESSION.jsonl[/], [bold]refold show {session} --trail[/]")
+
+
+def unpack(path: Path) -> Path:
+    """The sample as a file that can be looked at."""
+    packed = files("refold.data").joinpath("sample.jsonl.gz").read_bytes()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.decompress(packed))
+    return path
+
+
+def _tell_kept(screen: Console, cell: Cell, done: Comparison) -> None:
+    from refold.carry import constraints
+    from refold.compaction.carried import reading
+
+    if cell.done is None:
+        raise click.ClickException(cell.error or "the sample could not be folded")
+    whole = done.transcripts[0].tokens
+    known = reading(cell.done.session)
+    rules, trail = constraints.active(known.constraints), known.trail.files()
+    took = f"in {cell.seconds:.1f} s, without a model"
+    screen.print(f"\n[bold]{whole:,} → {cell.tokens:,} tokens[/] {took}. What is kept:")
+    screen.print(
+        f"\n{len(rules)} rules of the user, verbatim ({_percent(cell.constraints)} of those folded):"
+    )
+    for rule in rules:
+        screen.print(f"  • {first_line(rule.text, 160)}", markup=False)
+    changed = (
+        *(f"created {path}" for path in trail.created),
+        *(f"changed {path}" for path in trail.modified),
+    )
+    screen.print(f"\n{len(changed)} files of the trail ({_percent(cell.artifacts)} named):")
+    for line in changed:
+        screen.print(f"  • {first_line(line, 120)}", markup=False)
+    test = known.trail.tests[-1] if known.trail.tests else None
+    if test:
+        screen.print(
+            f"  last test run: {first_line(test.command, 60)}: {first_line(test.summary, 80)}", markup=False
+        )
+
+
+def _percent(share: float | None) -> str:
+    return "none to keep" if share is None else f"{share:.0%}"
+
+
+if __name__ == "__main__":
+    command(prog_name="python -m refold.cli.demo")
