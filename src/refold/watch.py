@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -28,6 +28,7 @@ from refold.session import Session
 from refold.summarise import Summariser
 
 Sleep = Callable[[float], Awaitable[None]]
+T = TypeVar("T")
 
 
 class Host(Protocol):
@@ -61,6 +62,8 @@ class Watch:
         self._sleep = sleep
         self._preparing: asyncio.Task[None] | None = None
         self._timer: asyncio.Task[None] | None = None
+        self._sent: dict[str, Any] = {}
+        """System prompt and tools of the last call: they take room in the next one too."""
         self.prepared: Prepared | None = None
 
     async def __aenter__(self) -> Self:
@@ -83,11 +86,12 @@ class Watch:
 
     def consider(self, **given: Any) -> None:
         """Begin to prepare a fold if the soft threshold is passed and none is under way or ready."""
+        self._sent = {key: given[key] for key in ("system", "tools") if key in given}
         if self._busy() or self.ready() is not None:
             return
         plan = self._soft_plan(**given)
         if plan is not None:
-            self._preparing = asyncio.ensure_future(self._prepare(plan))
+            self._preparing = asyncio.ensure_future(_quietly(self._prepare, plan))
 
     def ready(self) -> Prepared | None:
         """What was prepared, if it still holds: later messages may have come, but no fold, undo or move."""
@@ -100,13 +104,13 @@ class Watch:
             return None
         return found
 
-    def publish(self, budget: int) -> e.Fold | None:
+    def publish(self, budget: int, **given: Any) -> e.Fold | None:
         """Append what was prepared, if it holds and the view then fits; compare-and-swap as any append."""
         found, self.prepared = self.ready(), None
         if found is None:
             return None
         fold = msgspec.structs.replace(found.fold, parent=self.session.leaf)
-        s = self.engine.situation(self.session)
+        s = self.engine.situation(self.session, **given)
         after = s.projection.after(fold)
         tokens = s.overhead + sum(self.session.cached_count(k, i.message, s.counter) for k, i in after)
         if tokens > budget:
@@ -152,7 +156,7 @@ class Watch:
         replied = self.session.path[-1].time if self.session.path else self.engine.clock()
         delay = self.engine.preset_for(self.session).cache_delay(self.engine.clock() - replied)
         if delay is not None and delay > 0 and self.engine.auto:
-            self._timer = asyncio.ensure_future(self._expire(delay))
+            self._timer = asyncio.ensure_future(_quietly(self._expire, delay))
 
     def disarm(self) -> None:
         """The next request is under way."""
@@ -162,6 +166,15 @@ class Watch:
 
     async def _expire(self, delay: float) -> None:
         await self._sleep(delay)
-        plan = self.engine.plan(self.session, cache_expiring=True)
+        plan = self.engine.plan(self.session, cache_expiring=True, **self._sent)
         if isinstance(plan, Plan) and plan.base == self.session.tip:
             await self.engine.apply(self.session, plan)
+
+
+async def _quietly(work: Callable[[T], Awaitable[None]], about: T) -> None:
+    """Background work that cannot be done (somebody else appended first, it does not fit) is left to the next
+    `prepare`, which says so to somebody who listens."""
+    try:
+        await work(about)
+    except RefoldError:
+        return
