@@ -20,6 +20,7 @@ from refold.loop import run
 from refold.models.scripted import Scripted, fail, stall
 from refold.recall import index_of, tool
 from refold.session import View
+from refold.session.view import said_by
 from refold.tokens import get as counter_named
 from tests.presets.chains import check_wire, orphans, summariser
 
@@ -143,6 +144,14 @@ def test_E3_everything_is_seen_in_full_during_a_turn_and_compressed_after_it() -
     check_wire(view)
 
 
+def test_E3_the_turn_in_progress_is_never_touched() -> None:
+    engine = Engine(layered())
+    session = follow(engine, 1, output=LONG)
+    for message in turn(2, LONG)[:3]:
+        session.append(message)
+    assert [len(x.text) > 1000 for x in results(run(engine.prepare(session)))] == [False, True]
+
+
 def test_E3_a_turn_that_was_interrupted_has_ended_when_the_next_one_begins() -> None:
     engine, session = Engine(layered()), Session()
     for message in (*turn(1, LONG)[:3], m.user("Stop.")):
@@ -218,6 +227,10 @@ def test_E6_only_user_assistant_and_tool_messages_are_compacted() -> None:
     follow(engine, 2, session)
     session.append(m.system("A later order."))
     follow(engine, 2, session)
+    order = next(x.id for x in session.path if said_by(x) == m.system("A later order."))
+    plan = engine.plan(session, force=True)
+    assert isinstance(plan, Plan)
+    assert order not in plan.fold
     fold = archived(engine, session)
     texts = [x.text for x in archives(engine.view(session))]
     assert texts[0] == "The prompt."
@@ -298,8 +311,10 @@ def test_E8_without_usage_the_view_is_estimated() -> None:
         session.append(said)
     assert not engine.plan(session, incoming="x" * 26)
     assert engine.plan(session, incoming="x" * 30)
-    session.append(m.user("x" * 30))
-    assert engine.plan(session)
+    for characters, due in ((26, False), (30, True)):
+        said = Session(session.entries)
+        said.append(m.user("x" * characters))
+        assert bool(engine.plan(said)) is due
 
 
 def test_E8_at_least_three_messages() -> None:
@@ -312,7 +327,9 @@ def test_E8_usage_from_before_an_archive_does_not_fire_again() -> None:
     engine, session = with_usage(190_000)
     run(engine.prepare(session, incoming="x"))
     assert [fold.rung for fold in session.annotations(e.Fold)] == ["archive"]
-    assert not engine.plan(session, incoming="x" * 300)
+    reason = engine.plan(session, incoming="x" * 300)
+    assert isinstance(reason, Reason)
+    assert reason.code == "below_threshold"
 
 
 def test_E9_fixed_sections() -> None:
@@ -395,6 +412,7 @@ def test_E10_after_a_failure_the_next_archive_begins_behind_what_was_dropped() -
     follow(engine, 2, session)
     fold = archived(engine, session)
     assert fold.rung == "archive"
+    assert session.position(fold.edits[0].first) == session.turns[2]
     assert "task 3" in model.requests[-1].messages[0].text
     assert "task 1." not in model.requests[-1].messages[0].text
 

@@ -194,6 +194,15 @@ def test_D3_a_round_ends_before_the_next_user_message_however_long(steps: int) -
     check_wire(view)
 
 
+def test_D3_a_round_is_over_with_its_final_answer_not_with_an_aborted_one() -> None:
+    engine = Engine(rounds())
+    for last, count in ((m.assistant("half of", stop="aborted"), 0), (m.assistant("all of it"), 1)):
+        session = Session()
+        session.append(m.user("go"))
+        session.append(last)
+        assert finished(engine.situation(session)) == count
+
+
 # ── layout ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -238,6 +247,11 @@ def test_D4_appending_a_line_never_changes_the_bytes_before_it(strategy: str) ->
             assert now[: len(before)] == before, number
         before = now
     assert len(before) > 20
+
+
+def test_D4_a_fold_changes_only_the_turn_that_leaves_and_the_place_of_the_workspace() -> None:
+    session = follow(Engine(rounds()), 9)
+    assert [len(fold.edits) for fold in session.annotations(e.Fold)] == [1, 2, 2, 2, 2, 2]
 
 
 def test_D5_a_turn_is_either_verbatim_or_a_line() -> None:
@@ -294,6 +308,13 @@ def test_D7_one_pass_halves_the_oldest_half() -> None:
     assert after[4:] == before[8:]
     old = sum(COUNTER.text(x.text) for x in before[:8])
     assert sum(COUNTER.text(x.text) for x in after[:4]) <= old // 2
+
+
+def test_D7_a_range_never_spans_a_round_that_is_shown_verbatim() -> None:
+    apart = [line for line in made(9, 10) if line.start != 5]
+    merged = merge(apart, 40, size, COUNTER)
+    assert all(x.end < 5 or x.start > 5 for x in merged)
+    assert size(merged) <= 40
 
 
 @settings(max_examples=60)
