@@ -134,7 +134,7 @@ class Engine:
             if watch and (fold := watch.publish(self.preset_for(session).budget, **given)):
                 return await hooked.published(self.hooks, session, fold)
             outcome = await self.apply(session, plan)
-            if not isinstance(outcome, Failed) or outcome.code != "stale":
+            if outcome or session.tip == plan.base:
                 return
 
     async def upkeep(self, session: Session, **given: Any) -> None:
