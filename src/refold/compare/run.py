@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from refold import entries as e
-from refold import presets
+from refold import presets, tokens
 from refold.compaction.money import last_model
 from refold.compaction.plan import Failed
 from refold.compare import measures, money
@@ -21,7 +21,7 @@ from refold.compare.money import Bill, Shape, Steps, Summarising
 from refold.compare.replay import Replayed, checkpoints, replay
 from refold.costs import Known, Prices, known
 from refold.engine import Engine
-from refold.errors import ModelError, RefoldError, SettingError
+from refold.errors import ModelError, RefoldError, SettingError, UsageError
 from refold.protocols import Model
 from refold.session import Session, View
 from refold.session.view import said_by
@@ -31,7 +31,7 @@ PRICED = "claude-sonnet-5"
 TIMES = (2, 4, 8)
 """Thresholds of the money replay, in budgets: a context that has grown to this is folded to one budget."""
 USUAL = 4
-"""The threshold of the column `cost`; where a transcript never reaches it, the largest one that it reaches."""
+"""The threshold of the column `cost`; where a transcript never gets there, the largest that it reaches."""
 
 
 class Paid(msgspec.Struct, frozen=True):
@@ -145,11 +145,11 @@ async def compare(
     unread: list[tuple[str, str]] = []
     for file, session in given:
         progress(len(cells) / total, file)
-        if not isinstance(session, Session):
-            unread.append((file, str(session)))
-            cells += [_blank(file, name, b, p, str(session)) for b, p, name in _rows(plan)]
+        transcript = _prepared(file, session, plan.prices)
+        if isinstance(transcript, str):
+            unread.append((file, transcript))
+            cells += [_blank(file, name, b, p, transcript) for b, p, name in _rows(plan)]
             continue
-        transcript = prepare(file, session, plan.prices)
         transcripts.append(transcript)
         for budget, passes, name in _rows(plan):
             progress(len(cells) / total, f"{name} at {budget.text}, {passes}×")
@@ -163,12 +163,23 @@ def _rows(plan: Plan) -> list[tuple[Budget, int, str]]:
     return list(product(plan.budgets, plan.passes, plan.presets))
 
 
+def _prepared(file: str, session: Session | Exception, prices: str | None) -> Transcript | str:
+    """The transcript, or why there is none."""
+    if isinstance(session, Exception):
+        return str(session)
+    try:
+        return prepare(file, session, prices)
+    except UsageError:
+        raise
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
 def prepare(file: str, session: Session, prices: str | None = None) -> Transcript:
     """Everything about a transcript that all designs share."""
     said = [entry for entry in session.path if said_by(entry) is not None]
     fresh = fed(session, said)
-    counter = Engine("refold").counter
-    steps = money.steps(fresh, counter)
+    steps = money.steps(fresh, tokens.get())
     cut = _cut(said)
     priced = _priced(session, prices)
     return Transcript(

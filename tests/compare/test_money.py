@@ -1,0 +1,110 @@
+"""M6: the replay with prices and a model of the prompt cache."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refold import costs, tokens
+from refold.compare import money
+from refold.compare.money import Shape, Step, Steps, Summarising
+from refold.costs import Block, Prices
+from refold.messages import Usage
+from tests.compare.sessions import agent_session
+
+PRICES = Prices(input=3.0, output=15.0)
+
+
+def conversation(*sizes: int, pause: float = 20.0, fixed: int = 0) -> Steps:
+    """Entries of these sizes; before every second one there is a request."""
+    sums = [0]
+    for size in sizes:
+        sums.append(sums[-1] + size)
+    return Steps(tuple(sums), fixed, tuple(Step(n, pause, sizes[n], 1) for n in range(1, len(sizes), 2)))
+
+
+def reference(steps: Steps, prices: Prices) -> float:
+    """The same without folds, block by block, by the cache model itself."""
+    cached, now, total = costs.COLD, 1_000.0, 0.0
+    for step in steps.steps:
+        now += step.pause
+        blocks: list[Block] = [(str(n), steps.sums[n + 1] - steps.sums[n]) for n in range(step.entries)]
+        usage, cached = costs.send(cached, blocks, now, prices=prices, output=step.output)
+        total += prices.cost(usage)
+    return total
+
+
+@given(
+    st.lists(st.integers(1, 6_000), min_size=2, max_size=24),
+    st.sampled_from((1.0, 299.0, 300.0, 3_000.0)),
+)
+def test_M6_without_folds_the_bill_is_what_the_cache_model_says(sizes: list[int], pause: float) -> None:
+    steps = conversation(*sizes, pause=pause)
+    found = money.bill(steps, PRICES)
+    assert found.dollars == pytest.approx(reference(steps, PRICES))
+    assert found.peak == max(found.curve) and found.folds == 0
+
+
+@given(
+    st.lists(st.integers(1, 3_000), min_size=4, max_size=60),
+    st.integers(500, 30_000),
+    st.integers(1, 3_000),
+    st.integers(0, 3_000),
+)
+def test_M6_folds_keep_the_context_below_the_bill_without_folds(
+    sizes: list[int], threshold: int, record: int, tail: int
+) -> None:
+    steps = conversation(*sizes)
+    none = money.bill(steps, PRICES)
+    folded = money.bill(steps, PRICES, threshold=threshold, shape=Shape(0, record, tail))
+    assert folded.prompt <= none.prompt
+    assert all(a <= b for a, b in zip(folded.curve, none.curve, strict=True))
+    if threshold >= none.peak:
+        assert folded == none
+
+
+def test_M6_a_fold_starts_the_cache_anew_so_folding_can_lose_money() -> None:
+    steps = conversation(*[200] * 400)
+    none = money.bill(steps, PRICES)
+    often = money.bill(steps, PRICES, threshold=70_000, shape=Shape(0, 2_000, 58_000))
+    assert often.folds > 0 and often.dollars > none.dollars
+    rarely = money.bill(steps, PRICES, threshold=20_000, shape=Shape(0, 2_000, 3_000))
+    assert rarely.dollars < none.dollars
+
+
+def test_M6_summaries_are_paid_for() -> None:
+    steps = conversation(*[500] * 200)
+    shape = Shape(0, 1_000, 2_000)
+    free = money.bill(steps, PRICES, threshold=20_000, shape=shape)
+    paid = money.bill(steps, PRICES, threshold=20_000, shape=shape, summarising=Summarising(PRICES, 1_000))
+    assert paid.folds == free.folds > 0 and free.summaries == 0
+    assert paid.dollars == pytest.approx(free.dollars + paid.summaries)
+    least = paid.folds * PRICES.cost(Usage(input=10_000, output=1_000))
+    assert paid.summaries > least
+
+
+def test_M6_what_stays_at_the_beginning_is_still_cached_after_a_fold() -> None:
+    steps = conversation(20_000, *[500] * 101, fixed=1)
+    kept = money.bill(steps, PRICES, threshold=40_000, shape=Shape(20_000, 1_000, 2_000))
+    lost = money.bill(
+        Steps(steps.sums, 0, steps.steps), PRICES, threshold=40_000, shape=Shape(0, 21_000, 2_000)
+    )
+    assert kept.folds == lost.folds > 0
+    assert kept.curve == lost.curve
+    assert kept.dollars < lost.dollars
+
+
+def test_M6_pauses_come_from_the_times_and_are_capped() -> None:
+    assert money._pause(100.0, 160.0) == 60
+    assert money._pause(100.0, 1e9) == money.LONGEST
+    assert money._pause(0.0, 0.0) == money.THINKING
+    assert money._pause(200.0, 100.0) == 0
+
+
+def test_requests_of_a_session_are_its_replies_and_system_prompts_are_fixed() -> None:
+    session = agent_session(4)
+    steps = money.steps(session, tokens.get("o200k"))
+    assert len(steps.steps) == 9 and steps.fixed == 1
+    assert steps.sums[-1] == steps.tokens
+    assert steps.steps[0].entries == 2 and steps.steps[-1].turn == 2

@@ -1,0 +1,144 @@
+"""Transcripts × presets × budgets × passes."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+import refold
+from refold import loop, presets
+from refold.compare import budgets
+from refold.compare.run import Cell, Comparison, Plan, compare, row
+from refold.errors import SettingError, StorageError
+from refold.models.scripted import Scripted
+from refold.session import Session
+from tests.compare.sessions import agent_session
+from tests.data import shared
+
+COLUMNS = {
+    "file", "preset", "budget", "passes", "tokens", "fits", "constraints", "artifacts", "identifiers",
+    "future_references", "cost", "seconds", "requests",
+}  # fmt: skip
+
+
+def run(plan: Plan, *sessions: Session) -> Comparison:
+    return loop.run(compare([(f"{number}.jsonl", one) for number, one in enumerate(sessions)], plan))
+
+
+@pytest.mark.parametrize(
+    ("text", "whole", "tokens"),
+    [
+        ("20k", 5, 20_000),
+        ("8000", 5, 8_000),
+        ("1.5k", 5, 1_500),
+        ("20%", 1_000, 200),
+        ("1m", 5, 1_000_000),
+        ("100%", 7, 7),
+    ],
+)
+def test_budgets_are_tokens_or_shares(text: str, whole: int, tokens: int) -> None:
+    assert budgets.parse(text).of(whole) == tokens
+
+
+@pytest.mark.parametrize("text", ["", "k", "-3", "0", "0%", "101%", "12 tokens", "1e9", "٣k%", "9" * 40])
+def test_other_budgets_are_refused_in_one_sentence(text: str) -> None:
+    with pytest.raises(SettingError):
+        budgets.parse(text)
+
+
+def test_every_cell_is_there_in_order_with_all_columns() -> None:
+    plan = Plan(("refold", "pi"), budgets.parse_list("3k,50%"), (1, 2))
+    done = run(plan, agent_session(), agent_session(6))
+    assert len(done.cells) == 2 * 2 * 2 * 2
+    assert [cell.preset for cell in done.cells[:2]] == ["refold", "pi"]
+    for cell in done.cells:
+        assert row(cell).keys() >= COLUMNS
+        assert not cell.failed, cell.error
+    fitting = [cell for cell in done.cells if cell.preset == "refold"]
+    assert all(cell.fits and cell.tokens is not None and cell.tokens <= cell.budget for cell in fitting)
+    assert all(cell.constraints in (None, 1.0) for cell in fitting)
+
+
+def test_a_cell_that_fails_says_why_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = presets.get
+
+    def broken(name: str, **settings: object) -> object:
+        if name == "pi":
+            raise ZeroDivisionError("oh")
+        if name == "window":
+            raise ModuleNotFoundError("No module", name="refold.presets.window")
+        return real(name, **settings)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(presets, "get", broken)
+    done = run(Plan(("pi", "window", "refold"), budgets.parse_list("3k")), agent_session())
+    pi, window, good = done.cells
+    assert pi.failed and pi.error == "ZeroDivisionError: oh"
+    assert window.failed and window.error == "this design is not installed (refold.presets.window)"
+    assert not good.failed
+    assert row(pi)["tokens"] is None and row(pi)["money"] is None
+
+
+def test_a_file_that_cannot_be_read_has_its_cells_too() -> None:
+    given: list[tuple[str, Session | StorageError]] = [
+        ("bad", StorageError("no such file")),
+        ("good", agent_session()),
+    ]
+    done = loop.run(compare(given, Plan(("refold",), budgets.parse_list("3k"))))
+    assert [cell.error for cell in done.cells] == ["no such file", None]
+    assert done.unread == (("bad", "no such file"),)
+
+
+def test_a_model_is_asked_and_its_requests_and_money_are_counted() -> None:
+    def answer(_: object) -> str:
+        return (
+            "## Goal\nFix the login in src/module_00/handler.py.\n\n## Progress\nhandle_0_request was read."
+        )
+
+    model = Scripted(*[answer] * 8)
+    done = run(Plan(("refold",), budgets.parse_list("2500"), (1,), model), agent_session(20))
+    [cell] = done.cells
+    assert not cell.failed, cell.error
+    assert cell.requests == 1 and len(model.requests) == 2
+    assert cell.paid is not None and cell.paid.usual.summaries > 0
+
+
+def test_sources_are_never_changed_and_runs_are_repeatable() -> None:
+    session = agent_session()
+    before = list(session.entries)
+    plan = Plan(("refold", "augment", "window"), budgets.parse_list("3k"))
+    one, two = run(plan, session), run(plan, session)
+    assert list(session.entries) == before
+
+    def figures(cell: Cell) -> dict[str, object]:
+        return {key: value for key, value in row(cell).items() if key != "seconds"}
+
+    assert [figures(cell) for cell in one.cells] == [figures(cell) for cell in two.cells]
+
+
+@pytest.mark.parametrize("session", [Session(), agent_session(0), agent_session(1)], ids=["empty", "0", "1"])
+def test_conversations_too_small_to_fold_are_no_error(session: Session) -> None:
+    done = run(Plan(presets.NAMES, budgets.parse_list("20k,20%")), session)
+    for cell in done.cells:
+        assert "Error" not in (cell.error or ""), cell
+
+
+def test_unknown_prices_are_refused() -> None:
+    with pytest.raises(SettingError, match="nobody here knows"):
+        run(Plan(("refold",), budgets.parse_list("3k"), prices="no-such-model"), agent_session(1))
+
+
+@pytest.mark.slow
+def test_a_real_session_at_20k_gives_a_full_table_of_six_presets_in_30_seconds() -> None:
+    session = refold.load(shared("pi/before-compaction.jsonl"))
+    began = time.process_time()
+    done = run(Plan(presets.NAMES, budgets.parse_list("20k")), session)
+    assert time.process_time() - began < 30
+    assert [cell.preset for cell in done.cells] == list(presets.NAMES)
+    assert not [cell.error for cell in done.cells if cell.failed]
+    ours = done.cells[0]
+    assert ours.fits and ours.constraints == 1.0
+    for cell in done.cells:
+        for share in (cell.constraints, cell.artifacts, cell.identifiers, cell.future_references):
+            assert share is not None and 0 <= share <= 1
+        assert cell.cost is not None and cell.cost > 0
