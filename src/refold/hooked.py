@@ -13,7 +13,7 @@ from refold.compaction import carried, transcript
 from refold.compaction.plan import Ask, Failed, Finished, Plan, Proposal, Reason, Rung, Source
 from refold.compaction.planning import replan
 from refold.compaction.rungs.budget_summary import FRAME, render_files
-from refold.compaction.situation import Situation
+from refold.compaction.situation import Situation, Writer
 from refold.errors import StalePlan, UsageError
 from refold.hooks import (
     AfterCompact,
@@ -181,12 +181,13 @@ def _check_cut(s: Situation, first_kept: str) -> None:
 
 
 def _changed(hooks: Hooks, plan: Plan, change: Change) -> Plan:
+    s = plan.situation
     s = replace(
-        plan.situation,
+        s,
         first_kept=change.first_kept,
-        instructions=change.instructions or plan.situation.instructions,
-        has_model=plan.situation.has_model or change.model is not None,
-        resting=plan.situation.resting and change.model is None,
+        instructions=change.instructions or s.instructions,
+        writer=Writer(change.model.name, change.model.context_window) if change.model else s.writer,
+        resting=s.resting and change.model is None,
     )
     found = replan(plan, s)
     if isinstance(found, Reason) and change.first_kept:
@@ -230,7 +231,7 @@ def _ask(ask: Ask, text: str) -> Ask:
         said = user("\n\n".join([*blocks, text]))
         return msgspec.structs.replace(ask.render((), None), messages=(said,), tools=(), stable=0)
 
-    return replace(ask, render=render)
+    return replace(ask, render=render, prefix=None)
 
 
 def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:

@@ -11,6 +11,8 @@ import msgspec
 
 from refold.compaction.answer import text_of
 from refold.compaction.plan import Ask, Source
+from refold.compaction.requests import MARGIN, fits
+from refold.compaction.situation import Writer
 from refold.digest import Source as DigestSource
 from refold.digest import digest
 from refold.entries import key
@@ -22,8 +24,6 @@ from refold.protocols import Model, Request, TokenCounter
 
 DEPTH = 6
 """Summaries of summaries of summaries …: more levels than this and nothing gets smaller."""
-MARGIN = 0.95
-"""How much of the summariser's window is used: its own count may differ from ours."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -42,8 +42,19 @@ class Summariser(Protocol):
     async def answer(self, ask: Ask, /) -> Answer: ...
 
 
+def writer_of(summariser: Summariser) -> Writer | None:
+    """What a decision may know of whoever writes summaries; None where it is no model."""
+    if not summariser.uses_model:
+        return None
+    window = summariser.window or summariser.model.context_window if isinstance(summariser, ByModel) else None
+    return Writer(summariser.name, window)
+
+
 async def ask_all(
-    summariser: Summariser, asks: Sequence[Ask], *, timeout: float | None = None  # noqa: ASYNC109
+    summariser: Summariser,
+    asks: Sequence[Ask],
+    *,
+    timeout: float | None = None,  # noqa: ASYNC109
 ) -> list[Answer]:
     """The answers to several questions, asked side by side. The first failure ends the others."""
     async with asyncio.timeout(timeout):
@@ -81,6 +92,17 @@ class ByModel:
 
     async def answer(self, ask: Ask, /) -> Answer:
         window = self.window or self.model.context_window
+        request = ask.prefix() if ask.prefix else None
+        output = request.max_tokens or ask.target_tokens if request else 0
+        if request is None or not fits(self._size(request), output, window):
+            return await self._alone(ask, window)
+        try:
+            return await self._ask(ask, request)
+        except Overflow as overflow:
+            answer = await self._alone(ask, overflow.window or window)
+            return msgspec.structs.replace(answer, requests=answer.requests + 1)
+
+    async def _alone(self, ask: Ask, window: int | None) -> Answer:
         try:
             return await self._within(ask, window, DEPTH)
         except Overflow as overflow:
@@ -154,6 +176,7 @@ class ByModel:
 
     def _size(self, request: Request) -> int:
         system = self.counter.text(request.system) if request.system else 0
+        system += self.counter.tools(request.tools) if request.tools else 0
         return system + sum(self.counter.message(message) for message in request.messages)
 
 

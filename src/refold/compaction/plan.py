@@ -62,6 +62,9 @@ class Ask:
 
     sources: tuple[Source, ...]
     render: Callable[[Sequence[Source], str | None], Request]
+    prefix: Callable[[], Request] | None = None
+    """The same question as a continuation of the chat, for a provider that has the chat in its cache. Asked
+    first where it fits the summariser's window; `render` otherwise."""
     previous: str | None = None
     purpose: str = "summary"
     target_tokens: int = 2_000

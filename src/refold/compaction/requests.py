@@ -8,12 +8,81 @@ that prefix in its cache, so the history costs a tenth of what it costs to send 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal, TypeAlias
 
 import msgspec
 
-from refold.messages import Message, user
+from refold import entries as e
+from refold.compaction.situation import Situation
+from refold.costs import same_model
+from refold.messages import Assistant, Message, user
 from refold.protocols import Request
+from refold.session import Session
 from refold.session.dialects.frames import frame
+from refold.session.dialects.tools import given_tools
+
+Form: TypeAlias = Literal["stand-alone", "cached-prefix"]
+Wanted: TypeAlias = Literal["auto", "stand-alone", "cached-prefix"]
+
+MARGIN = 0.95
+"""How much of the summariser's window is used: its own count may differ from ours."""
+PROMPT = 600
+"""Tokens of a summariser's instruction."""
+
+
+def fits(size: int, output: int, window: int | None) -> bool:
+    """Does a request of this size, with this much to answer, go into a window? Into one nobody knows, yes."""
+    return window is None or size <= int(window * MARGIN) - output
+
+
+def choose(s: Situation, wanted: Wanted, *, ttl: float, redact: bool, output: int) -> Form:
+    """The form in which this summary will be asked for.
+
+    `auto` continues the chat where that reads a cache: the same model writes the summary, its last reply is
+    younger than `ttl` seconds, and system prompt or tools were handed over, so that the prefix is known.
+    Secrets cannot be taken out of a prefix; a model that is known to be another one never gets it while
+    `redact` is on."""
+    if wanted == "stand-alone" or s.writer is None or not _holds(s, output):
+        return "stand-alone"
+    chat = last_model(s.session)
+    same = chat is not None and same_model(chat, s.writer.name)
+    if wanted == "cached-prefix":
+        return "cached-prefix" if same or chat is None or not redact else "stand-alone"
+    known = bool(s.system or s.tools or s.first_item)
+    return "cached-prefix" if same and known and is_warm(s, ttl) else "stand-alone"
+
+
+def _holds(s: Situation, output: int) -> bool:
+    """Does the view, with the instruction and the answer, go into the summariser's window? A rough count says
+    so, unless it is close."""
+    window = s.writer.window if s.writer else None
+    if window is None or s.rough > 2 * window:
+        return window is None
+    return fits(s.tokens + PROMPT, output, window)
+
+
+def is_warm(s: Situation, ttl: float) -> bool:
+    """Does the provider still hold the last request in its cache?"""
+    last = s.last_assistant()
+    return last is not None and 0 <= s.now - last.time < ttl
+
+
+def last_model(session: Session) -> str | None:
+    """The model that talks to the user: the newest one the path names."""
+    for entry in reversed(session.path):
+        if isinstance(entry, (e.MessageEntry, e.ModelChange)) and entry.model:
+            return entry.model
+    return None
+
+
+def continued(s: Situation, instruction: str, *, max_tokens: int | None = None) -> Request:
+    """The view as the next chat request would send it, and the instruction. What the last request sent ends
+    before the newest reply: up to there the provider has it."""
+    messages = tuple(item.message for item in s.items)
+    replies = (at for at in range(len(messages) - 1, -1, -1) if isinstance(messages[at], Assistant))
+    sent = next(replies, len(messages))
+    chat = Request(messages=messages[:sent], system=s.system, tools=given_tools(s.tools))
+    return cached_prefix(chat, instruction, since=messages[sent:], max_tokens=max_tokens)
 
 
 def cached_prefix(

@@ -9,6 +9,8 @@ from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import msgspec
+
 from refold import entries as e
 from refold import tokens
 from refold.compaction.plan import Due, Source
@@ -19,6 +21,13 @@ from refold.session.items import Item
 from refold.session.view import said_by
 
 ROUGH = tokens.get("bytes4")
+
+
+class Writer(msgspec.Struct, frozen=True):
+    """The model that writes summaries."""
+
+    name: str
+    window: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +53,15 @@ class Situation:
     force: bool = False
     cache_expiring: bool = False
     """The provider's cache of this context is about to expire."""
-    has_model: bool = False
-    """Summaries are written by a model (otherwise by the embedded digest)."""
+    writer: Writer | None = None
+    """Who writes summaries; None: the embedded digest."""
     resting: bool = False
     """The summariser failed too often and is left alone for a while."""
+
+    @property
+    def has_model(self) -> bool:
+        """Summaries are written by a model (otherwise by the embedded digest)."""
+        return self.writer is not None
 
     @property
     def items(self) -> Sequence[Item]:
@@ -111,7 +125,7 @@ class Situation:
                 return position
             if isinstance(entry, (e.Note, e.BranchSummary, e.Fold)):
                 return position
-        return 0
+        return len(self.session.path)
 
     @cached_property
     def first_item(self) -> int:
@@ -149,10 +163,9 @@ class Situation:
         return (e.Edit(last.id, last.id, (), "hide"),)
 
     def last_assistant(self) -> e.MessageEntry | None:
-        for entry in reversed(self.session.path):
-            if isinstance(entry, e.MessageEntry) and isinstance(entry.message, Assistant):
-                return entry
-        return None
+        replies = self.session.replies
+        entry = self.session.path[replies[-1]] if replies else None
+        return entry if isinstance(entry, e.MessageEntry) else None
 
     def anchored(
         self, measure: TokenCounter | None = None, *, stale: bool = False, bare: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from refold.costs.break_even import BreakEven, Summary, break_even
 from refold.costs.cache import COLD, Block, Cached, send
-from refold.costs.models import Known, known, known_models, window_of
+from refold.costs.models import Known, known, known_models, same_model, window_of
 from refold.costs.prices import Long, Prices
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "break_even",
     "known",
     "known_models",
+    "same_model",
     "send",
     "window_of",
 ]

@@ -60,6 +60,15 @@ def known_models() -> tuple[Known, ...]:
     return tuple(_table().values())
 
 
+def same_model(one: str, other: str) -> bool:
+    """Do two names mean one model? Providers are left out of logs, and snapshots have dates; where both names
+    say a provider, it has to be the same."""
+    providers = [name.partition(":")[0] for name in (one, other) if ":" in name]
+    if len(providers) == 2 and providers[0] != providers[1]:
+        return False
+    return _spellings(one)[-1] == _spellings(other)[-1]
+
+
 def bare(model: str) -> str:
     """The name without its provider: `anthropic:claude-x` and `anthropic/claude-x` are both `claude-x`."""
     return model.partition(":")[2] or model if "/" not in model else model.rpartition("/")[2]

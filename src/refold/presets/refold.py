@@ -12,6 +12,7 @@ from refold.compaction.plan import Stage
 from refold.compaction.preset import Preset
 from refold.compaction.preset import Settings as Base
 from refold.compaction.record import Budgets
+from refold.compaction.requests import Wanted
 from refold.compaction.rungs.head import DigestHead, Reduce, Shape, SummariseHead
 from refold.compaction.triggers import FillLevel, Never
 from refold.errors import SettingError
@@ -77,6 +78,14 @@ class Settings(Base, frozen=True, kw_only=True):
         Literal["mark", "remove"],
         Meta(description="what to do with unsupported claims", extra={"rule": "R5"}),
     ] = "mark"
+    summary_request: Annotated[
+        Wanted,
+        Meta(
+            description="ask with a transcript (stand-alone) or continue the chat, whose history the "
+            "provider has cached (cached-prefix); auto: the latter where the chat's own model writes the summary",
+            extra={"rule": "R15"},
+        ),
+    ] = "auto"
     redact: Annotated[
         bool, Meta(description="take secrets out of what a summariser gets", extra={"rule": "R17"})
     ] = True
@@ -111,6 +120,8 @@ def build(settings: Settings) -> Preset:
         budgets=Budgets(settings.constraint_tokens, settings.trail_tokens, settings.history_tokens),
         unverified=settings.unverified,
         redact=settings.redact,
+        request=settings.summary_request,
+        cache_ttl=settings.cache_ttl,
     )
     ladder = (
         Reduce(shape),

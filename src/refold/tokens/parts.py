@@ -60,6 +60,9 @@ def tool_text(tool: Any) -> str:
 def _plain(tool: Any) -> Any:
     if isinstance(tool, Mapping):
         return cast("Mapping[str, Any]", tool)
+    wire = getattr(tool, "wire", None)
+    if wire:
+        return wire
     dump = getattr(tool, "model_dump", None)
     return dump() if dump is not None else msgspec.to_builtins(tool)
 

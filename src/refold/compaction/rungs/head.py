@@ -13,11 +13,14 @@ from refold.compaction.plan import Ask, Finished, Proposal, Reason, Source
 from refold.compaction.prompts import prompt
 from refold.compaction.record import Budgets, Composer, Record
 from refold.compaction.reduce import Reduction, mask_results, old_results, shrink_results, squeeze
+from refold.compaction.requests import Form, Wanted, continued
+from refold.compaction.requests import choose as choose_form
 from refold.compaction.situation import ROUGH, Situation
 from refold.compaction.verify import Verified, verify
 from refold.errors import BadAnswer
 from refold.messages import user
 from refold.protocols import Request
+from refold.recall.frame import defuse
 from refold.redact import redact
 from refold.session.invariants import PAIRS, legal
 from refold.shrink import Limits
@@ -47,6 +50,10 @@ class Shape:
     budgets: Budgets = Budgets()
     unverified: str = "mark"
     redact: bool = True
+    request: Wanted = "auto"
+    """How a summary is asked for."""
+    cache_ttl: float = 300.0
+    """Seconds that a provider keeps what it was sent."""
 
 
 @dataclass(frozen=True)
@@ -210,10 +217,14 @@ class SummariseHead:
             return Reason("nothing_new", "nothing new since the last summary")
         room = record_room(s, self.shape, head)
         target = min(int(self.shape.summary * self.factor), max(room // 2, 200))
-        ask = self._ask(sources, previous.summary if previous else None, s.instructions, target)
+        ask = self._ask(s, sources, previous.summary if previous else None, target)
+        if self._form(s, target) == "cached-prefix":
+            ask = replace(ask, prefix=lambda: self._continued(s, head, target))
+        evidence = (*sources, *map(s.source, s.items)) if ask.prefix else sources
 
         def finish(answers: Sequence[str]) -> Finished:
-            checked = verify(answers[0], sources, ask.previous or "", action=self.shape.unverified)
+            known = "\n".join(filter(None, (ask.previous, s.system if ask.prefix else None)))
+            checked = verify(answers[0], evidence, known, action=self.shape.unverified)
             record = Composer(s, head.position, room, self.shape.budgets).with_summary(checked.text)
             if s.counter.message(record.message) > room:
                 raise BadAnswer("too_long", "the summary is longer than the room there is for it")
@@ -221,14 +232,27 @@ class SummariseHead:
 
         return replace(proposal(s, self.shape, head, self.name, finish), asks=(ask,))
 
-    def _ask(self, sources: tuple[Source, ...], previous: str | None, focus: str | None, target: int) -> Ask:
+    def _form(self, s: Situation, target: int) -> Form:
+        # A second attempt is made in the other form: a model that went on working instead of summarising
+        # would do so again.
+        wanted = self.shape.request if self.factor == 1.0 else "stand-alone"
+        ttl, redact = self.shape.cache_ttl, self.shape.redact
+        return choose_form(s, wanted, ttl=ttl, redact=redact, output=target * 2)
+
+    def _continued(self, s: Situation, head: Head, target: int) -> Request:
+        kept = s.items[head.cut].message.text if head.cut < len(s.items) else ""
+        begins = defuse(" ".join(kept.split())[:120])
+        said = f' The messages from the one that begins "{begins}" on stay as they are.' if begins else ""
+        text = prompt("refold_continue", kept=said, notes=_notes(target, s.instructions))
+        return continued(s, text, max_tokens=target * 2)
+
+    def _ask(self, s: Situation, sources: tuple[Source, ...], previous: str | None, target: int) -> Ask:
         def render(sources: Sequence[Source], previous: str | None) -> Request:
             text = prompt(
                 "refold_summary",
                 conversation=self._clean(transcript.render(sources, STYLE)),
                 previous=f"\n<previous-notes>\n{previous}\n</previous-notes>\n" if previous else "",
-                words=str(int(target * 0.6)),
-                focus=f"\nThe user asks to pay special attention to: {focus}" if focus else "",
+                notes=_notes(target, s.instructions),
             )
             return Request(
                 messages=(user(text),),
@@ -243,6 +267,12 @@ class SummariseHead:
 
     def _clean(self, text: str) -> str:
         return redact(text)[0] if self.shape.redact else text
+
+
+def _notes(target: int, focus: str | None) -> str:
+    """What the notes have to be like, in either form of asking."""
+    asked = f"\nThe user asks to pay special attention to: {focus}" if focus else ""
+    return prompt("refold_notes", words=str(int(target * 0.6)), focus=asked)
 
 
 def record_room(s: Situation, shape: Shape, head: Head) -> int:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from refold.protocols import ToolSpec
 from refold.session.dialects.common import Wire, as_dict, fresh, text_field
+
+
+class GivenTool(ToolSpec, frozen=True):
+    """A definition that remembers how it was written. Whoever speaks that shape gets the very same bytes:
+    a prompt cache tells definitions apart that mean the same."""
+
+    wire: Mapping[str, Any] = {}
 
 
 def parse_tool(tool: Any) -> ToolSpec | None:
@@ -28,20 +35,34 @@ def parse_tools(tools: Iterable[Any]) -> tuple[ToolSpec, ...]:
     return tuple(spec for tool in tools if (spec := parse_tool(tool)) is not None)
 
 
+def given_tools(tools: Iterable[Any]) -> tuple[ToolSpec, ...]:
+    """All definitions, to be sent once more as they were; what the provider runs itself included."""
+    return tuple(tool if isinstance(tool, ToolSpec) else _given(as_dict(tool)) for tool in tools)
+
+
+def _given(raw: Wire) -> GivenTool:
+    spec = parse_tool(raw) or ToolSpec(str(raw.get("name") or raw.get("type") or ""))
+    return GivenTool(spec.name, spec.description, spec.parameters, raw)
+
+
 def to_openai(tools: Sequence[Any]) -> list[Wire]:
     """For chat completions. What the provider runs itself goes through as it came."""
-    return [_convert(tool, _chat) for tool in tools]
+    return [_convert(tool, _chat, lambda raw: "function" in raw) for tool in tools]
 
 
 def to_responses(tools: Sequence[Any]) -> list[Wire]:
-    return [_convert(tool, _responses) for tool in tools]
+    return [_convert(tool, _responses, lambda raw: raw.get("type") == "function") for tool in tools]
 
 
 def to_anthropic(tools: Sequence[Any]) -> list[Wire]:
-    return [_convert(tool, _anthropic) for tool in tools]
+    return [_convert(tool, _anthropic, lambda raw: "input_schema" in raw) for tool in tools]
 
 
-def _convert(tool: Any, shape: Callable[[ToolSpec], Wire]) -> Wire:
+def _convert(tool: Any, shape: Callable[[ToolSpec], Wire], own: Callable[[Wire], bool]) -> Wire:
+    if isinstance(tool, GivenTool):
+        raw = dict(tool.wire)
+        if own(raw) or parse_tool(raw) is None:
+            return fresh(raw)
     spec = parse_tool(tool)
     return fresh(as_dict(tool)) if spec is None else shape(spec)
 
