@@ -90,7 +90,18 @@ def node_of(s: Situation, item: Item) -> e.Fold | None:
     return fold if fold.details.get("is_history_summary") else None
 
 
-def sources(s: Situation, exchange: Exchange) -> tuple[Source, ...]:
-    """What was said in an exchange; summary nodes say nothing."""
-    found = (item for item in s.items[exchange.first : exchange.last] if node_of(s, item) is None)
+def sources(s: Situation, last: int) -> tuple[Source, ...]:
+    """What was said before item `last`; summary nodes say nothing."""
+    found = (item for item in s.items[s.first_item : last] if item.fold is None or node_of(s, item) is None)
     return tuple(s.source(item) for item in found)
+
+
+def grouped(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
+    """Sources as exchanges: a new one begins where somebody speaks after the assistant."""
+    found: list[list[Source]] = []
+    for before, source in zip((None, *sources), sources, strict=False):
+        answered = before is not None and isinstance(before.message, Assistant)
+        if not found or (answered and not isinstance(source.message, Assistant)):
+            found.append([])
+        found[-1].append(source)
+    return [tuple(group) for group in found]

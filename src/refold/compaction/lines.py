@@ -87,15 +87,16 @@ def merge(
     each half as long as its two parts."""
     merged = list(lines)
     while size(merged) > budget:
-        smaller = _pass(merged, counter)
+        smaller = _pass(merged, max((len(merged) + 1) // 2, 2), counter)
+        if smaller == merged:  # the old ones say nothing any more: now the others
+            smaller = _pass(merged, len(merged), counter)
         if smaller == merged:
             break
         merged = smaller
     return merged
 
 
-def _pass(lines: list[Line], counter: TokenCounter) -> list[Line]:
-    half = max((len(lines) + 1) // 2, 2)
+def _pass(lines: list[Line], half: int, counter: TokenCounter) -> list[Line]:
     old, found, at = lines[:half], list[Line](), 0
     while at < len(old):
         if at + 1 < len(old) and old[at].end + 1 == old[at + 1].start:

@@ -18,15 +18,15 @@ MARKUP = 400
 """Characters a message needs at least, its JSON included."""
 
 
-def tail_length(newest_first: Iterable[Exchange], *, chars: int, at_least: int) -> int:
-    """How many exchanges stay: while all of them together are smaller than `chars`, and so many anyway."""
-    total = count = 0
-    for exchange in newest_first:
-        if total + exchange.size >= chars and count >= at_least:
-            break
+def last_of_head(newest_first: Iterable[Exchange], *, chars: int, at_least: int) -> Exchange | None:
+    """The newest exchange that does not stay. Exchanges stay while all of them together are smaller than
+    `chars`, and so many anyway."""
+    total = 0
+    for kept, exchange in enumerate(newest_first):
+        if total + exchange.size >= chars and kept >= at_least:
+            return exchange
         total += exchange.size
-        count += 1
-    return count
+    return None
 
 
 def bounded(head: Sequence[tuple[Source, ...]], limit: int = SEGMENT) -> tuple[Source, ...]:
@@ -56,7 +56,7 @@ def first_segment(count: int) -> int:
 
 
 def json_size(exchange: Iterable[Source]) -> int:
-    return sum(len(compact_json(msgspec.to_builtins(source.message))) for source in exchange)
+    return sum(len(compact_json(source.message)) for source in exchange)
 
 
 def cut_exchange(exchange: tuple[Source, ...], limit: int) -> tuple[Source, ...]:

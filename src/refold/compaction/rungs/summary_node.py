@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from refold import entries as e
 from refold.carry import abridged
 from refold.compaction import answer, carried
-from refold.compaction.cuts.tail import SEGMENT, bounded, tail_length
-from refold.compaction.exchanges import Exchange, newest_first, node_of, sources
+from refold.compaction.cuts.tail import SEGMENT, bounded, last_of_head
+from refold.compaction.exchanges import Exchange, grouped, newest_first, node_of, sources
 from refold.compaction.plan import Ask, Finished, Proposal, Reason, Source
 from refold.compaction.requests import cached_prefix
 from refold.compaction.sequence import between
@@ -46,18 +46,16 @@ class SummaryNode:
     def propose(self, s: Situation, /) -> Proposal | Reason:
         if self.off:
             return Reason("off", self.off)
-        exchanges = list(newest_first(s))[::-1]
-        kept = tail_length(reversed(exchanges), chars=self.tail_chars, at_least=self.min_tail)
-        head = [sources(s, exchange) for exchange in exchanges[: len(exchanges) - kept]]
-        head = [exchange for exchange in head if exchange]
-        if not head:
-            return Reason("everything_fits", f"the newest {kept} exchange(s) stay, and there are no others")
-        return self._proposal(s, exchanges[len(exchanges) - kept - 1], head)
+        last = last_of_head(newest_first(s), chars=self.tail_chars, at_least=self.min_tail)
+        head = sources(s, last.last) if last else ()
+        if last is None or not head:
+            return Reason("everything_fits", "there is nothing before the exchanges that stay")
+        return self._proposal(s, last, head)
 
-    def _proposal(self, s: Situation, last: Exchange, head: list[tuple[Source, ...]]) -> Proposal:
+    def _proposal(self, s: Situation, last: Exchange, head: tuple[Source, ...]) -> Proposal:
         path, position = s.session.path, s.position_of(last.last)
         previous = _previous(s) if self.carry_previous else None
-        ask = self._ask(s, bounded(head, self.segment), previous)
+        ask = self._ask(s, head, previous)
         first, end = path[s.floor].id, path[position - 1].id
         response = assistant(self.acknowledgement, *_open_calls(s, last))
         files = carried.reading(s.session).trail.files()
@@ -73,7 +71,7 @@ class SummaryNode:
             finish=finish,
             asks=(ask,),
             stretch=(first, end),
-            fold=tuple(source.id for exchange in head for source in exchange),
+            fold=tuple(source.id for source in head),
             first_kept=path[position].id if position < len(path) else None,
             previous=previous,
             files=files,
@@ -93,8 +91,22 @@ class SummaryNode:
         return _SLOT.sub(lambda slot: values[slot[1]], self.template)
 
     def _bound(self, s: Situation, position: int, response: Message) -> int:
-        node = s.counter.text(self.node_text(s, position, "")) + s.counter.message(response)
-        return s.overhead + s.system_messages + s.tokens_of(position) + node + 2 * self.summary_tokens
+        node = s.counter.text(self.template) + s.counter.message(response) + 2 * self.summary_tokens
+        outline = s.counter.text(self._outline(s, position))
+        return s.overhead + s.system_messages + s.tokens_of(position) + node + outline
+
+    def _outline(self, s: Situation, position: int) -> str:
+        """The abridged history, read from the newest turns back, as far as it will show them."""
+        turns = [turn for turn in s.session.turns if turn < position]
+        count = 32
+        while count < len(turns):
+            groups = abridged.groups(carried.said(s.session, turns[-count], position))
+            text = abridged.xml(groups, self.limits)
+            if text.count("<user>") < len(groups):
+                return text
+            count *= 2
+        groups = abridged.groups(carried.said(s.session, s.floor, position))
+        return abridged.xml(groups, self.limits)
 
     def _ask(self, s: Situation, head: tuple[Source, ...], previous: str | None) -> Ask:
         system, tools = s.system, parse_tools(s.tools)
@@ -102,7 +114,8 @@ class SummaryNode:
 
         def render(sources: Sequence[Source], previous: str | None) -> Request:
             carried = PREVIOUS.format(text=previous) if previous else ""
-            chat = Request(messages=tuple(x.message for x in sources), system=system, tools=tools)
+            sent = bounded(grouped(sources), self.segment)
+            chat = Request(messages=tuple(x.message for x in sent), system=system, tools=tools)
             return cached_prefix(chat, self.prompt + carried + focus, max_tokens=2 * self.summary_tokens)
 
         return Ask(
