@@ -132,7 +132,8 @@ class Engine:
             if isinstance(plan, Reason):
                 return
             if watch and (fold := watch.publish(self.preset_for(session).budget, **given)):
-                return await hooked.published(self.hooks, session, fold)
+                await hooked.published(self.hooks, session, fold)
+                return
             outcome = await self.apply(session, plan)
             if outcome or session.tip == plan.base:
                 return
