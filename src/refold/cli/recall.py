@@ -103,7 +103,7 @@ def _print(hits: list[Hit], index: LogIndex, query: str, full: bool) -> None:
             head.append(f"  {datetime.fromtimestamp(hit.time, UTC):%Y-%m-%d %H:%M}", style="dim")
         head.append(f"  {hit.score:.2f}", style="dim")
         out.print(head)
-        out.print(_marked(_whole(hit, index).text if full else hit.text, query))
+        out.print(marked(_whole(hit, index).text if full else hit.text, query))
         out.print()
 
 
@@ -116,7 +116,7 @@ def _whole(hit: Hit, index: LogIndex) -> Hit:
     return msgspec.structs.replace(hit, text=in_full(doc.message)) if doc else hit
 
 
-def _marked(text: str, query: str) -> Text:
+def marked(text: str, query: str) -> Text:
     """The text with the words of the query in colour, endings aside."""
     from rich.text import Text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -17,10 +17,13 @@ from refold.cli.common import clean, console, emit, first_line, json_option
 
 if TYPE_CHECKING:
     from refold.protocols import SessionInfo, Store
+    from refold.recall import Hit
 
 F = TypeVar("F", bound=Callable[..., Any])
 _UNITS = {"h": 3600, "d": 86400, "w": 7 * 86400}
-_FOUND = 2000
+_HITS = 3
+"""Shown of each session that a search finds."""
+_WIDTH = 240
 
 
 def store_option(function: F) -> F:
@@ -35,7 +38,7 @@ def store_option(function: F) -> F:
 @click.option("--folder", help="Only sessions that worked in this folder or below.")
 @click.option("--since", metavar="DATE", help="Changed since: 2026-05-31, 12h, 7d, 3w.")
 @click.option("--until", metavar="DATE", help="Changed before.")
-@click.option("--search", metavar="TEXT", help="Only sessions in which this was said.")
+@click.option("--search", metavar="TEXT", help="Only sessions in which this was said, best first.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
 @json_option
 @click.pass_context
@@ -61,14 +64,15 @@ def command(
         found = list(store.sessions())
         begin, end = moment(since), moment(until)
         found = [info for info in found if _fits(info, name, folder, begin, end)]
-        hits = said(store, search, found) if search else {}
+        search = search and search.strip()
         if search:
-            found = sorted((info for info in found if info.id in hits), key=lambda info: -hits[info.id][0])
-        rows = [_row(info, hits.get(info.id)) for info in found[:limit]]
-        if as_json:
-            emit({"store": spec or "sqlite:", "total": len(found), "sessions": rows})
+            total, rows = _said(store, search, found, limit)
         else:
-            _print(rows, len(found))
+            total, rows = len(found), [_row(info) for info in found[:limit]]
+        if as_json:
+            emit({"store": spec or "sqlite:", "total": total, "sessions": rows})
+        else:
+            _print(rows, total, search)
 
 
 @command.command("delete")
@@ -210,42 +214,22 @@ def _fits(
     return (begin is None or info.updated >= begin) and (end is None or info.updated < end)
 
 
-def said(store: Store, text: str, found: list[SessionInfo]) -> dict[str, tuple[int, str]]:
-    """Session → (how many entries say it, the best of them as a line)."""
-    from refold.protocols import Searchable
+def _said(
+    store: Store, text: str, infos: Sequence[SessionInfo], limit: int
+) -> tuple[int, list[dict[str, Any]]]:
+    """How many of the sessions say it, and the rows of the best, each with its best hits."""
+    from refold.searching import search
 
-    if isinstance(store, Searchable):
-        counts: Counter[str] = Counter()
-        best: dict[str, str] = {}
-        for hit in store.search(text.split(), limit=_FOUND):
-            counts[hit.session] += 1
-            best.setdefault(hit.session, hit.entry_id)
-        shown = {info.id for info in found} & set(best)
-        return {id: (counts[id], _line(store, id, best[id], text)) for id in shown}
-    return {info.id: hit for info in found if (hit := _scan(store, info.id, text.casefold()))}
-
-
-def _line(store: Store, session: str, entry_id: str, text: str) -> str:
-    for entry in store.load(session).entries:
-        if entry.id == entry_id:
-            return _around(_text_of(entry), text)
-    return ""
-
-
-def _scan(store: Store, session: str, text: str) -> tuple[int, str] | None:
-    lines = [told for entry in store.load(session).entries if text in (told := _text_of(entry)).casefold()]
-    return (len(lines), _around(lines[0], text)) if lines else None
-
-
-def _text_of(entry: Any) -> str:
-    message = getattr(entry, "message", None)
-    return message.text if message is not None else ""
-
-
-def _around(told: str, text: str, width: int = 80) -> str:
-    words = text.casefold().split()
-    at = told.casefold().find(words[0]) if words else 0
-    return first_line(told[max(0, at - width // 4) :][: 4 * width], width)
+    known = {info.id: info for info in infos}
+    result = search(store, text, limit=limit * _HITS, each=_HITS, sessions=known.keys())
+    best: dict[str, list[Hit]] = {}
+    for found in result.found:
+        best.setdefault(found.session, []).append(found.hit)
+    rows = [
+        {**_row(known[id]), "matches": result.matches[id], "text": hits[0].text, "hits": hits}
+        for id, hits in best.items()
+    ]
+    return max(len(rows), len(result.matches)), rows[:limit]
 
 
 def _resolve(id: str, known: dict[str, SessionInfo]) -> str:
@@ -264,8 +248,8 @@ def _resolve(id: str, known: dict[str, SessionInfo]) -> str:
 # ── showing ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _row(info: SessionInfo, hit: tuple[int, str] | None) -> dict[str, Any]:
-    row: dict[str, Any] = {
+def _row(info: SessionInfo) -> dict[str, Any]:
+    return {
         "id": info.id,
         "name": info.name,
         "cwd": info.cwd,
@@ -274,31 +258,56 @@ def _row(info: SessionInfo, hit: tuple[int, str] | None) -> dict[str, Any]:
         "entries": info.entries,
         "bytes": info.bytes,
     }
-    return row if hit is None else {**row, "matches": hit[0], "text": hit[1]}
 
 
-def _print(rows: list[dict[str, Any]], total: int) -> None:
-    from rich.table import Table
+def _print(rows: list[dict[str, Any]], total: int, search: str | None) -> None:
     from rich.text import Text
 
     if not rows:
         click.echo("no sessions")
         return
-    out = console()
+    if search:
+        _print_hits(rows, search)
+    else:
+        _print_table(rows)
+    if total > len(rows):
+        console().print(Text(f"… and {total - len(rows)} more; --limit shows them", style="dim"))
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in ("session", "changed", "entries", "size", "name", "folder"):
         table.add_column(heading, justify="right" if heading in ("entries", "size") else "left")
     for row in rows:
-        changed = datetime.fromtimestamp(row["updated"]).strftime("%Y-%m-%d %H:%M")
-        cells = (row["id"], changed, f"{row['entries']:,}", _size(row["bytes"]), row["name"], row["cwd"])
-        table.add_row(*(Text(first_line(cell or "", 60)) for cell in cells))
-        if "text" in row:
-            table.add_row(
-                "", Text(f"{row['matches']} ×", style="dim"), "", "", Text(row["text"], style="dim")
-            )
-    out.print(table)
-    if total > len(rows):
-        out.print(Text(f"… and {total - len(rows)} more; --limit shows them", style="dim"))
+        cells = (row["id"], _day(row["updated"]), f"{row['entries']:,}", _size(row["bytes"]))
+        table.add_row(*(Text(first_line(cell or "", 60)) for cell in (*cells, row["name"], row["cwd"])))
+    console().print(table)
+
+
+def _print_hits(rows: list[dict[str, Any]], search: str) -> None:
+    from rich.text import Text
+
+    from refold.cli.recall import marked
+
+    out = console()
+    for row in rows:
+        head = Text(clean(row["id"]), style="bold")
+        head.append(f"  {_day(row['updated'])}  {first_line(row['name'] or '', 60)}", style="not bold")
+        head.append(f"  {row['matches']} ×", style="not bold dim")
+        out.print(head)
+        for hit in row["hits"]:
+            line = Text(f"  turn {hit.turn}  {hit.key}  {hit.role}  ", style="dim")
+            if hit.time > 0:
+                line.append(f"{_day(hit.time)}  ")
+            out.print(line.append_text(marked(first_line(hit.text, _WIDTH), search)))
+        out.print()
+
+
+def _day(time: float) -> str:
+    return datetime.fromtimestamp(time).strftime("%Y-%m-%d %H:%M")
 
 
 def _size(count: int) -> str:

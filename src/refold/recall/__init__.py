@@ -10,6 +10,20 @@ from __future__ import annotations
 from refold.recall.ask import Hit, search
 from refold.recall.index import Doc, Index
 from refold.recall.log import LogIndex, index_of, recall, rerank
+from refold.recall.pool import Found, Log, across
 from refold.recall.words import plain
 
-__all__ = ["Doc", "Hit", "Index", "LogIndex", "index_of", "plain", "recall", "rerank", "search"]
+__all__ = [
+    "Doc",
+    "Found",
+    "Hit",
+    "Index",
+    "Log",
+    "LogIndex",
+    "across",
+    "index_of",
+    "plain",
+    "recall",
+    "rerank",
+    "search",
+]

@@ -3,40 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from refold import entries as e
-from refold.messages import Bash
+from refold.messages import Bash, Message
 from refold.recall.ask import LIMIT, Hit, search
 from refold.recall.index import Index
 from refold.session.tree import Session, starts_turn
 from refold.session.view import said_by
 
 
+class Said(NamedTuple):
+    """An entry that says something. `apart`: it does not follow the one before it in the log."""
+
+    entry_id: str
+    message: Message
+    turn: int
+    time: float
+    apart: bool
+
+
+class Reader:
+    """Reads a log in order, all branches, folded or not; folds themselves say nothing new."""
+
+    def __init__(self) -> None:
+        self._turn: dict[str | None, int] = {}
+        self._last: str | None = None
+
+    def said(self, entry: e.AnyEntry) -> Said | None:
+        if not isinstance(entry, e.PathEntry):
+            return None
+        turn = self._turn[entry.id] = self._turn.get(entry.parent, 0) + starts_turn(entry)
+        apart, self._last = entry.parent != self._last, entry.id
+        message = said_by(entry)
+        if message is None or (isinstance(message, Bash) and message.hidden):
+            return None
+        return Said(entry.id, message, turn, entry.time, apart)
+
+
 class LogIndex(Index):
-    """An index that reads a log in order, all branches, folded or not; folds themselves say nothing new."""
+    """The index of a log that grows."""
 
     def __init__(self, entries: Iterable[e.AnyEntry] = ()) -> None:
         super().__init__()
         self.read = 0
         """How many entries of the log were taken in."""
-        self._turn: dict[str | None, int] = {}
-        self._last: str | None = None
+        self._reader = Reader()
         self.extend(entries)
 
     def extend(self, entries: Iterable[e.AnyEntry]) -> None:
         for entry in entries:
             self.read += 1
-            if isinstance(entry, e.PathEntry):
-                self._take(entry)
-
-    def _take(self, entry: e.PathEntry) -> None:
-        turn = self._turn[entry.id] = self._turn.get(entry.parent, 0) + starts_turn(entry)
-        message = said_by(entry)
-        if message is not None and not (isinstance(message, Bash) and message.hidden):
-            self.add(entry.id, message, turn, entry.time, apart=entry.parent != self._last)
-        self._last = entry.id
+            if said := self._reader.said(entry):
+                self.add(said.entry_id, said.message, said.turn, said.time, apart=said.apart)
 
 
 _indexes: WeakKeyDictionary[Session, LogIndex] = WeakKeyDictionary()

@@ -116,7 +116,8 @@ def rank(
 ) -> list[tuple[int, float]]:
     """Positions and scores, best first; of two equals the newer one. `allowed` tells which positions may
     be in the answer; the others still lend their words to their neighbours."""
-    scores = _Scoring(index, question, limit, allowed).run()
+    scoring = Scoring(index, question, limit, allowed)
+    scores = scoring.adjusted(scoring.by_words())
     together = question.weights.repeat < 1 and len(question.terms) > 1
     pool = max(CANDIDATES, 3 * limit) if together else limit
     best = nlargest(pool, scores.items(), key=lambda found: (found[1], found[0]))
@@ -145,7 +146,9 @@ def _covering(
     return (chosen + rest)[:limit]
 
 
-class _Scoring:
+class Scoring:
+    """One question asked of one index: first the words, then everything else."""
+
     def __init__(
         self,
         index: Index,
@@ -161,12 +164,13 @@ class _Scoring:
         self.mean = mean
         self.shares = [(distance, share) for distance, share in enumerate(weights.before, 1) if share]
         self.shares += [(-distance, share) for distance, share in enumerate(weights.after, 1) if share]
+        self.postings = {term: index.positions(term) for term in question.terms}
         self.base = weights.saturation * (1 - weights.length)
         self.slope = weights.saturation * weights.length / mean
 
-    def run(self) -> dict[int, float]:
-        terms = self.question.terms
-        postings = {term: self.index.positions(term) for term in terms}
+    def by_words(self) -> dict[int, float]:
+        """Position → score by its own and its neighbours' words."""
+        terms, postings = self.question.terms, self.postings
         if sum(map(len, postings.values())) <= WHOLE_LIMIT:
             own = {term: self._all(postings[term]) for term in terms}
         else:
@@ -178,7 +182,7 @@ class _Scoring:
             for position, value in self._spread(own[term]).items():
                 gained = weight * value * (1 + spread) / (value + spread)
                 scores[position] = scores.get(position, 0.0) + gained
-        return self._adjusted(self._worth_a_look(scores), postings)
+        return self._worth_a_look(scores)
 
     def _worth_a_look(self, scores: dict[int, float]) -> dict[int, float]:
         """Without those so far behind that what is known besides their words cannot bring them forward."""
@@ -251,10 +255,9 @@ class _Scoring:
 
     # ── everything else ─────────────────────────────────────────────────────────────────────────
 
-    def _adjusted(
-        self, scores: Mapping[int, float], postings: Mapping[str, Sequence[int]]
-    ) -> dict[int, float]:
-        index, question, w = self.index, self.question, self.weights
+    def adjusted(self, scores: Mapping[int, float], weights: Weights | None = None) -> dict[int, float]:
+        """The scores with what is known besides the words: who, when, asking or telling."""
+        index, question, w = self.index, self.question, weights or self.weights
         one_speaker = len(question.speakers) == 1
         total = sum(question.terms.values()) or 1.0
         covered: dict[int, float] = {}
@@ -273,7 +276,7 @@ class _Scoring:
                 score *= 1 + w.time
             if len(index.starts) > 1:
                 if stretch not in covered:
-                    covered[stretch] = self._coverage(stretch, postings) / total
+                    covered[stretch] = self._coverage(stretch) / total
                 score *= 1 + w.stretch * covered[stretch]
                 if question.when != dates.NEVER and question.when.covers(index.dates[stretch]):
                     score += w.date
@@ -281,12 +284,12 @@ class _Scoring:
             adjusted[i] = score
         return adjusted
 
-    def _coverage(self, stretch: int, postings: Mapping[str, Sequence[int]]) -> float:
+    def _coverage(self, stretch: int) -> float:
         """The weight of the question's terms that occur anywhere in the stretch."""
         first, end = self.index.starts[stretch] << 8, self.index.stretch_end(stretch) << 8
         covered = 0.0
         for term, weight in self.question.terms.items():
-            rows = postings[term]
+            rows = self.postings[term]
             at = bisect_left(rows, first)
             if at < len(rows) and rows[at] < end:
                 covered += weight

@@ -1,0 +1,151 @@
+"""Recall in sessions that are not in memory: the store proposes entries, the one ranker decides.
+
+from refold.searching import across
+for found in across(store, "why did we drop the cache?"):
+    print(found.session, found.hit.turn, found.hit.text)
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from refold.errors import UnknownName
+from refold.protocols import Candidate, Searchable, Store
+from refold.recall import Found, Log, plain
+from refold.recall import across as ranked
+from refold.recall.log import Reader
+from refold.recall.said import searchable
+from refold.recall.words import stem, terms
+
+LIMIT = 20
+CANDIDATES = (400, 4000)
+"""How many entries a store is asked for; the second number where the first are all of a few sessions."""
+SESSIONS = 100
+"""Most sessions that are loaded for one question."""
+FEW = 8
+"""Up to this many sessions, each is asked by itself."""
+
+
+class Search(msgspec.Struct, frozen=True):
+    """What a question finds in a store."""
+
+    found: tuple[Found, ...]
+    """Best first."""
+    matches: dict[str, int]
+    """Session → how many of its entries the store proposed."""
+
+
+def across(
+    store: Store,
+    query: str,
+    *,
+    limit: int = LIMIT,
+    each: int | None = None,
+    sessions: Collection[str] | None = None,
+    **conditions: Any,
+) -> list[Found]:
+    """The best hits in all sessions of a store (or in those named), best first; at most `each` per
+    session. `conditions` are those of `recall.search`: `since`, `until`, `tool`, `file`, `budget` …"""
+    return list(search(store, query, limit=limit, each=each, sessions=sessions, **conditions).found)
+
+
+def search(
+    store: Store,
+    query: str,
+    *,
+    limit: int = LIMIT,
+    each: int | None = None,
+    sessions: Collection[str] | None = None,
+    **conditions: Any,
+) -> Search:
+    """Like `across`, and tells which sessions were looked at."""
+    proposed = _proposed(store, query, limit, sessions)
+    matches = Counter(candidate.session for candidate in proposed)
+    wanted: dict[str, set[str]] = {}
+    for candidate in proposed:
+        if candidate.session in wanted or len(wanted) < SESSIONS:
+            wanted.setdefault(candidate.session, set()).add(candidate.entry_id)
+    found = ranked(_logs(store, wanted), query, limit=limit, each=each, **conditions)
+    return Search(tuple(found), dict(matches))
+
+
+def _logs(store: Store, wanted: dict[str, set[str]]) -> Iterator[Log]:
+    for session, candidates in wanted.items():
+        try:
+            yield Log(session, store.load(session).entries, candidates)
+        except UnknownName:
+            continue  # deleted by another process since it was proposed
+
+
+# ── candidates ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _proposed(store: Store, query: str, limit: int, sessions: Collection[str] | None) -> list[Candidate]:
+    if not query.strip():
+        return []
+    if not isinstance(store, Searchable) or not terms(query):
+        return _scanned(store, query, sessions)
+    words = plain(query) or query.split()
+    if sessions is not None and len(sessions) <= FEW:
+        each = [_asked(store, words, session) for session in sessions]
+        return sorted((one for some in each for one in some), key=lambda one: -one.score)
+    found: list[Candidate] = []
+    for most in CANDIDATES:
+        every = store.search(words, limit=most)
+        found = [one for one in every if sessions is None or one.session in sessions]
+        if len(every) < most or len({one.session for one in found}) >= min(limit, SESSIONS):
+            break
+    return found
+
+
+def _asked(store: Searchable, words: Iterable[str], session: str) -> list[Candidate]:
+    try:
+        return store.search(words, session=session, limit=CANDIDATES[0])
+    except UnknownName:
+        return []
+
+
+def _scanned(store: Store, query: str, sessions: Collection[str] | None) -> list[Candidate]:
+    """Candidates of a store that cannot search: every entry is read. Rare words weigh more."""
+    asked = _looked_for(query)
+    seen: list[tuple[str, str, list[str]]] = []
+    for info in store.sessions():
+        if sessions is None or info.id in sessions:
+            seen.extend((info.id, id, having) for id, having in _having(store, info.id, asked))
+    times = Counter(word for _, _, having in seen for word in having)
+    worth = {word: math.log(1 + len(seen) / count) for word, count in times.items()}
+    found = [Candidate(session, id, sum(worth[word] for word in having)) for session, id, having in seen]
+    return sorted(found, key=lambda one: -one.score)[: CANDIDATES[-1]]
+
+
+def _having(store: Store, session: str, asked: Collection[str]) -> Iterator[tuple[str, list[str]]]:
+    reader = Reader()
+    try:
+        entries = store.load(session).entries
+    except UnknownName:
+        return
+    for entry in entries:
+        if said := reader.said(entry):
+            text = _folded(searchable(said.message))
+            if having := [word for word in asked if word in text]:
+                yield said.entry_id, having
+
+
+def _looked_for(query: str) -> list[str]:
+    """Beginnings of words: stems, whose last letter may stand for another one (`agenci` for `agency`)."""
+    stems = [found[:-1] if (found := stem(word)).endswith("i") else found for word in plain(query)]
+    return list(dict.fromkeys(map(_folded, stems or [query.strip()])))
+
+
+def _folded(text: str) -> str:
+    """Without capitals, accents and underscores: `check_password` is also `checkPassword`."""
+    text = text.lower().replace("_", "")
+    if text.isascii():
+        return text
+    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
