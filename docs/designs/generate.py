@@ -20,7 +20,6 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 from refold import presets  # noqa: E402
-from refold.compaction.rungs.archive import NOTICE  # noqa: E402
 from refold.presets.rounds import WHICH_WHEN  # noqa: E402
 
 _TEST = re.compile(r"^\s*(?:async )?def (test_((?:[A-Z]\d+)(?:_(?:to_)?[A-Z]\d+)*)(?:_\w*)?)\(", re.MULTILINE)
@@ -66,6 +65,7 @@ def page(name: str, own: Mapping[str, list[str]], tests: Mapping[str, list[tuple
         parts_table(presets.get(name)),
         "## Settings",
         settings_table(name),
+        *notes(name),
         *EXTRA.get(name, list)(),
         "## Rules",
         "What each rule is about, where it is done (below `src/refold`), and the tests named after it.",
@@ -145,44 +145,13 @@ def rounds_extra() -> list[str]:
     ]
 
 
-def augment_extra() -> list[str]:
-    return [
-        "## Parameters as JSON",
-        'One object of snake_case keys, as a back end ships it: `presets.get("augment", params=text)`, or '
-        "`--params FILE` on the command line. Unknown keys are ignored with a warning; a wrong type or malformed "
-        "JSON is an error that names the key. Assigning another preset to `engine.preset` swaps them at run time.",
-        """```json
-{
-  "trigger_on_history_size_chars": 50000,
-  "trigger_on_history_size_chars_when_cache_expiring": 30000,
-  "history_tail_size_chars_to_exclude": 5000,
-  "cache_ttl_ms": 300000,
-  "buffer_time_before_cache_expiration_ms": 30000,
-  "prompt": "… (see `compaction/prompts/augment_summary.md`)"
-}
-```""",
-        "The same may come inside feature flags: `history_summary_min_version` (empty or absent: off), "
-        "`history_summary_params` (the object above as a string) and `memories_params`. "
-        "`refold presets augment --params FILE --check` says, item by item, what would go wrong.",
-        "The prompt is empty by default, so nothing is folded automatically. A fold that is asked for by hand then "
-        "uses the shipped prompt, and so does a preset that is scaled to a budget.",
-        "A request at the very end that was not answered yet is no exchange: it always stays and is not counted.",
-    ]
+def notes(name: str) -> list[str]:
+    """What only a person can say: `notes/NAME.md`, where there is one."""
+    path = HERE / "notes" / f"{name}.md"
+    return [path.read_text("utf-8").strip()] if path.exists() else []
 
 
-def layered_extra() -> list[str]:
-    return [
-        "## Where settings come from",
-        "Flags (`--set keep_rounds=5`), before variables (`REFOLD_LAYERED_KEEP_ROUNDS=5`), before `[presets.layered]` "
-        "in the configuration file. `limits` is an object: `--set 'limits={\"read_lines\": 200}'`.",
-        "## When an archive cannot be written",
-        f"After `summary_timeout` seconds, or on any other failure, old rounds leave the view without an archive and "
-        f"the fold says: “{NOTICE}” They stay in the log; `refold undo` and recall bring them back.",
-        "Without a model the same sections are filled by code, and the key insights by the digest.",
-    ]
-
-
-EXTRA = {"augment": augment_extra, "rounds": rounds_extra, "layered": layered_extra}
+EXTRA = {"rounds": rounds_extra}
 
 
 def pages() -> dict[Path, str]:
