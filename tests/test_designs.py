@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -22,8 +23,24 @@ def generate() -> ModuleType:
 
 
 def test_pages_are_up_to_date(generate: ModuleType) -> None:
-    stale = [path.name for path, text in generate.pages().items() if path.read_text("utf-8") != text]
+    stale = [path.name for path, text in generate.pages().items() if generate.is_stale(path, text)]
     assert stale == [], "run: python docs/designs/generate.py"
+
+
+def test_a_page_is_stale_where_it_says_what_is_not_so(generate: ModuleType, tmp_path: Path) -> None:
+    path, text = tmp_path / "pi.md", generate.pages()[generate.HERE / "pi.md"]
+    wrong = (
+        text.replace("16384", "9999"),
+        text.replace("`test_B8_", "`test_B8_no_longer_"),
+        text.replace("| B14 | ", "| B99 | "),
+        "",
+    )
+    assert not any(changed == text for changed in wrong)
+    for changed in wrong:
+        path.write_text(changed)
+        assert generate.is_stale(path, text)
+    path.write_text(text)
+    assert not generate.is_stale(path, text)
 
 
 def test_every_preset_has_a_page_and_every_place_exists(generate: ModuleType) -> None:
