@@ -182,7 +182,9 @@ def digest_figures(*, quick: bool = False) -> dict[str, Any]:
     turn, sources = 0, list[Source]()
     for entry in entries:
         turn += entry.message.role == "user"
-        sources.append(Source(message=entry.message, id=entry.id, key=key(entry.id), turn=turn, time=entry.time))
+        sources.append(
+            Source(message=entry.message, id=entry.id, key=key(entry.id), turn=turn, time=entry.time)
+        )
     counter = tokens.get("o200k")
     return milliseconds(lambda: digest(sources, budget=8_000, counter=counter).render(), 1 if quick else 3)
 
@@ -243,7 +245,9 @@ def imports(*, runs: int = 15) -> dict[str, Any]:
             best[name] = min(best[name], 1000 * (time.perf_counter() - began))
     found: dict[str, Any] = {name: round(spent, 1) for name, spent in best.items()}
     found["refold over msgspec"] = round(best["import refold"] - best["import msgspec"], 1)
-    found["engine over msgspec"] = round(best["from refold import Engine, Session"] - best["import msgspec"], 1)
+    found["engine over msgspec"] = round(
+        best["from refold import Engine, Session"] - best["import msgspec"], 1
+    )
     found["version to click"] = round(best["refold --version"] / best["import click"], 2)
     return found
 
@@ -254,7 +258,9 @@ def load(*, quick: bool = False) -> dict[str, Any]:
     made: list[MessageEntry] = []
     for number in range(count):
         text = f"message {number}: " + " ".join(f"word{(number * 7 + i * 13) % 5000}" for i in range(55))
-        made.append(MessageEntry(id=f"{number:012x}", parent=made[-1].id if made else None, message=m.user(text)))
+        made.append(
+            MessageEntry(id=f"{number:012x}", parent=made[-1].id if made else None, message=m.user(text))
+        )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "long.jsonl"
         jsonl.write(path, SessionInfo(id="bench", created=1.0), made)

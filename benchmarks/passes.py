@@ -21,7 +21,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring import COUNTER, DATA, percent
@@ -55,14 +54,23 @@ CONSTRAINTS = (
     "提交信息必须用中文写，并且以模块名开头。",
 )
 AROUND = (
-    ("I have had a first look at it this morning. ", " The staging server is slow today, so be patient with it."),
+    (
+        "I have had a first look at it this morning. ",
+        " The staging server is slow today, so be patient with it.",
+    ),
     ("Thanks, that helps. ", " By the way, lunch is at noon and Petra will join the review."),
     ("我先说一下背景，这个项目已经有三年了。", "其他的你看着办，明天我再看一遍结果。"),
     ("Good. The old code came from the contractor. ", " Otherwise go on with what you were doing."),
     ("顺便提一下，测试环境昨天重启过。", "有问题随时问我。"),
 )
-CREATED = tuple(f"halberd/{name}.py" for name in ("stream_rows", "archive_size", "ledger_cursor", "nightly_job", "utc_stamp", "export_cli"))
-EDITED = tuple(f"halberd/legacy/{name}.py" for name in ("invoice_writer", "ledger_loader", "row_buffer", "settings_old", "mailer", "quota"))
+CREATED = tuple(
+    f"halberd/{name}.py"
+    for name in ("stream_rows", "archive_size", "ledger_cursor", "nightly_job", "utc_stamp", "export_cli")
+)
+EDITED = tuple(
+    f"halberd/legacy/{name}.py"
+    for name in ("invoice_writer", "ledger_loader", "row_buffer", "settings_old", "mailer", "quota")
+)
 WRITERS = {"write", "write_file", "create_file", "create"}
 EDITORS = {"edit", "multiedit", "replace", "edit_file"}
 
@@ -137,8 +145,15 @@ def planted(name: str, said: Sequence[MessageEntry]) -> Case:
     made = tuple(MessageEntry(id=f"p{number}", message=one) for number, one in enumerate(messages))
     files = frozenset(true_files(messages))
     before = "\n".join(map(shown, messages))
-    needed = {name for entry in rest for call in entry.message.calls for name in identifiers(shown(m.assistant("", call)))}
-    return Case(name, made, files, frozenset(n for n in needed if n in before), sum(map(COUNTER.message, messages)))
+    needed = {
+        name
+        for entry in rest
+        for call in entry.message.calls
+        for name in identifiers(shown(m.assistant("", call)))
+    }
+    return Case(
+        name, made, files, frozenset(n for n in needed if n in before), sum(map(COUNTER.message, messages))
+    )
 
 
 def _plants() -> Iterator[list[m.Message]]:
@@ -152,9 +167,17 @@ def _plants() -> Iterator[list[m.Message]]:
 
 
 def _operation(id: str, tool: str, path: str) -> list[m.Message]:
-    arguments = {"path": path, "content": "import sys\n"} if tool == "Write" else {"path": path, "old_string": "a", "new_string": "b"}
+    arguments = (
+        {"path": path, "content": "import sys\n"}
+        if tool == "Write"
+        else {"path": path, "old_string": "a", "new_string": "b"}
+    )
     verb = "created" if tool == "Write" else "updated"
-    return [m.assistant("", m.call(id, tool, arguments)), m.result(id, f"The file {path} has been {verb}."), m.assistant("Done.")]
+    return [
+        m.assistant("", m.call(id, tool, arguments)),
+        m.result(id, f"The file {path} has been {verb}."),
+        m.assistant("Done."),
+    ]
 
 
 def true_files(messages: Sequence[m.Message]) -> Iterator[str]:
@@ -162,7 +185,10 @@ def true_files(messages: Sequence[m.Message]) -> Iterator[str]:
     asked: dict[str, str] = {}
     for message in messages:
         for call in message.calls:
-            path = next((call.arguments[k] for k in ("path", "file_path") if isinstance(call.arguments.get(k), str)), None)
+            path = next(
+                (call.arguments[k] for k in ("path", "file_path") if isinstance(call.arguments.get(k), str)),
+                None,
+            )
             name = call.name.rsplit(".", 1)[-1].lower()
             if path and (name in WRITERS or name in EDITORS):
                 asked[call.id] = path
@@ -171,10 +197,15 @@ def true_files(messages: Sequence[m.Message]) -> Iterator[str]:
 
 
 def _refused(result: m.Result) -> bool:
-    return result.is_error or re.match(r"\s*(?:<tool_use_error>|error|failed|could not|no )", result.text, re.I) is not None
+    return (
+        result.is_error
+        or re.match(r"\s*(?:<tool_use_error>|error|failed|could not|no )", result.text, re.I) is not None
+    )
 
 
-_GROUP = re.compile(r"^.{0,60}\(\d+(?:, below (?P<root>[^)\n]*))?\):$|^- (?:(?P<folder>[^:\n]*)/: )?(?P<names>.+)$")
+_GROUP = re.compile(
+    r"^.{0,60}\(\d+(?:, below (?P<root>[^)\n]*))?\):$|^- (?:(?P<folder>[^:\n]*)/: )?(?P<names>.+)$"
+)
 
 
 def named_files(text: str) -> set[str]:
@@ -232,7 +263,9 @@ def names() -> tuple[list[str], dict[str, str]]:
 
 
 def table(chosen: Sequence[Case], preset: str, budget: int, passes: int) -> dict[str, Any]:
-    rows = {case.name: score(case, preset, budget, passes) for case in chosen if case.tokens > MINIMUM * budget}
+    rows = {
+        case.name: score(case, preset, budget, passes) for case in chosen if case.tokens > MINIMUM * budget
+    }
     listed = list(rows.values())
 
     def mean(key: str) -> float:
@@ -250,7 +283,11 @@ def table(chosen: Sequence[Case], preset: str, budget: int, passes: int) -> dict
         "summariser_calls": mean("calls"),
         "folds": mean("folds"),
         "seconds": mean("seconds"),
-        "short": {n: {k: row[k] for k in ("lost", "missing", "tokens")} for n, row in rows.items() if row["lost"] or row["missing"]},
+        "short": {
+            n: {k: row[k] for k in ("lost", "missing", "tokens")}
+            for n, row in rows.items()
+            if row["lost"] or row["missing"]
+        },
     }
 
 
@@ -264,7 +301,12 @@ def run(*, quick: bool = False) -> dict[str, Any]:
             for passes in PASSES[::2] if quick else PASSES:
                 found[preset][f"{budget}/{passes}"] = table(chosen, preset, budget, passes)
                 print(f"passes: {preset} {budget} {passes}", file=sys.stderr)
-    return {"measure": "M3", "transcripts": [case.name for case in chosen], "presets": dict(found), "not_loaded": bad}
+    return {
+        "measure": "M3",
+        "transcripts": [case.name for case in chosen],
+        "presets": dict(found),
+        "not_loaded": bad,
+    }
 
 
 if __name__ == "__main__":

@@ -14,11 +14,55 @@ SEED = 20_261_115
 Wire = dict[str, Any]
 
 _TOOLS = ("Read", "Grep", "Bash", "Edit", "Write")
-_WORDS = (
-    "value handler error request result context state buffer option query index token module branch limit field record "
-    "worker socket schema login parser cache export retry search billing config upload session return import class "
-    "async await yield lambda assert raise except finally global self cls None True False"
-).split()
+_WORDS = [
+    "value",
+    "handler",
+    "error",
+    "request",
+    "result",
+    "context",
+    "state",
+    "buffer",
+    "option",
+    "query",
+    "index",
+    "token",
+    "module",
+    "branch",
+    "limit",
+    "field",
+    "record",
+    "worker",
+    "socket",
+    "schema",
+    "login",
+    "parser",
+    "cache",
+    "export",
+    "retry",
+    "search",
+    "billing",
+    "config",
+    "upload",
+    "session",
+    "return",
+    "import",
+    "class",
+    "async",
+    "await",
+    "yield",
+    "lambda",
+    "assert",
+    "raise",
+    "except",
+    "finally",
+    "global",
+    "self",
+    "cls",
+    "None",
+    "True",
+    "False",
+]
 _ASKED = (
     "Please fix the {0} {1}; it fails since the last release.",
     "Add a test for the {0} {1} and keep the public interface as it is.",
@@ -49,7 +93,10 @@ def _messages(chance: random.Random, wanted: int) -> Iterator[Wire]:
 def _turn(chance: random.Random, lines: list[str], step: int) -> Iterator[Wire]:
     yield {"role": "user", "content": chance.choice(_ASKED).format(*chance.sample(_WORDS, 2))}
     for number in range(chance.randint(3, 8)):
-        id, path = f"call_{step}_{number}", f"src/{chance.choice(_WORDS)}/{chance.choice(_WORDS)}_{step % 97}.py"
+        id, path = (
+            f"call_{step}_{number}",
+            f"src/{chance.choice(_WORDS)}/{chance.choice(_WORDS)}_{step % 97}.py",
+        )
         yield called([(id, chance.choice(_TOOLS), path)], f"I will look at {path} next.")
         yield answered(id, _text(chance, lines))
     yield {"role": "assistant", "content": f"Done: {' '.join(chance.choices(_WORDS, k=30))}."}

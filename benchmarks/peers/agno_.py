@@ -34,7 +34,9 @@ def peers() -> list[Peer]:
         return [Message(**message) for message in wire]
 
     def fold(messages: Any, keep: int, tokens: int) -> Any:
-        folding = Stub(uncompacted_tokens=tokens, compact_at_tokens=3 * tokens, store_compacted_messages=False)
+        folding = Stub(
+            uncompacted_tokens=tokens, compact_at_tokens=3 * tokens, store_compacted_messages=False
+        )
         record = folding.compact(messages, session_id="bench")
         return messages if record is None else folding.apply_record(messages, record)
 
@@ -44,8 +46,13 @@ def peers() -> list[Peer]:
             for m in messages
         ]
 
-    waiting, planning = Compaction(compact_at_tokens=10**9), Compaction(uncompacted_tokens=20_000, compact_at_tokens=60_000)
-    return [Peer("agno Compaction", load, fold, wire, check=waiting.should_compact, plan=planning.plan, note=note)]
+    waiting, planning = (
+        Compaction(compact_at_tokens=10**9),
+        Compaction(uncompacted_tokens=20_000, compact_at_tokens=60_000),
+    )
+    return [
+        Peer("agno Compaction", load, fold, wire, check=waiting.should_compact, plan=planning.plan, note=note)
+    ]
 
 
 if __name__ == "__main__":

@@ -35,7 +35,9 @@ def peers() -> list[Peer]:
             fold,
             wire,
             check=lambda messages: counter.count(messages=messages),
-            plan=lambda messages: planner._next_summary(messages=messages, target_tokens=20_000, token_counter=counter),
+            plan=lambda messages: planner._next_summary(
+                messages=messages, target_tokens=20_000, token_counter=counter
+            ),
         )
     ]
 

@@ -53,7 +53,9 @@ def peers() -> list[Peer]:
             check=lambda messages: far.before_model({"messages": messages}, None),
             plan=near._determine_cutoff_index,
         ),
-        Peer("LangChain trim_messages", load, trimmed, convert_to_openai_messages, note="as called by default"),
+        Peer(
+            "LangChain trim_messages", load, trimmed, convert_to_openai_messages, note="as called by default"
+        ),
         Peer(
             "LangChain trim_messages, start_on human",
             load,

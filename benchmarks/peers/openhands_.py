@@ -20,7 +20,12 @@ def peers() -> list[Peer]:
     class Stub(LLMSummarizingCondenser):
         def _generate_condensation(self, forgotten_events: Any, summary_offset: int, **more: Any) -> Any:
             ids = {event.id for event in forgotten_events}
-            return Condensation(forgotten_event_ids=ids, summary=SUMMARY, summary_offset=summary_offset, llm_response_id="stub")
+            return Condensation(
+                forgotten_event_ids=ids,
+                summary=SUMMARY,
+                summary_offset=summary_offset,
+                llm_response_id="stub",
+            )
 
     def load(wire: list[Wire]) -> Any:
         events: list[Any] = []
@@ -39,7 +44,9 @@ def peers() -> list[Peer]:
                 continue
             for call in message.get("tool_calls", ()):
                 function = call["function"]
-                made = MessageToolCall(id=call["id"], name=function["name"], arguments=function["arguments"], origin="completion")
+                made = MessageToolCall(
+                    id=call["id"], name=function["name"], arguments=function["arguments"], origin="completion"
+                )
                 actions[call["id"]] = ActionEvent(
                     thought=[TextContent(text=message["content"])] if message["content"] else [],
                     tool_name=function["name"],

@@ -76,7 +76,9 @@ def _interpreter(library: Library) -> tuple[str, Path]:
     if found:
         return found, VENV / "newer"
     wanted = ".".join(map(str, library.python))
-    raise CannotRun(f"needs Python {wanted} or newer, and there is none here (name one in REFOLD_BENCH_PYTHON)")
+    raise CannotRun(
+        f"needs Python {wanted} or newer, and there is none here (name one in REFOLD_BENCH_PYTHON)"
+    )
 
 
 def _do(command: list[str], seconds: int) -> None:

@@ -23,11 +23,19 @@ def load(wire: list[Wire]) -> Any:
 
 def _blocks(message: Wire) -> tuple[str, list[Wire]]:
     if message["role"] == "tool":
-        result = {"toolUseId": message["tool_call_id"], "status": "success", "content": [{"text": message["content"]}]}
+        result = {
+            "toolUseId": message["tool_call_id"],
+            "status": "success",
+            "content": [{"text": message["content"]}],
+        }
         return "user", [{"toolResult": result}]
     blocks = [{"text": message["content"]}] if message.get("content") else []
     for call in message.get("tool_calls", ()):
-        use = {"toolUseId": call["id"], "name": call["function"]["name"], "input": json.loads(call["function"]["arguments"])}
+        use = {
+            "toolUseId": call["id"],
+            "name": call["function"]["name"],
+            "input": json.loads(call["function"]["arguments"]),
+        }
         blocks.append({"toolUse": use})
     return message["role"], blocks or [{"text": "-"}]
 
@@ -41,12 +49,21 @@ def wire(messages: Any) -> list[Wire]:
                 made.append({"role": "tool", "tool_call_id": block["toolResult"]["toolUseId"], "content": ""})
         texts = [b["text"] for b in message["content"] if "text" in b]
         if texts or calls:
-            made.append({"role": message["role"], "content": " ".join(texts), "tool_calls": [{"id": c["toolUseId"]} for c in calls]})
+            made.append(
+                {
+                    "role": message["role"],
+                    "content": " ".join(texts),
+                    "tool_calls": [{"id": c["toolUseId"]} for c in calls],
+                }
+            )
     return made
 
 
 def peers() -> list[Peer]:
-    from strands.agent.conversation_manager import SlidingWindowConversationManager, SummarizingConversationManager
+    from strands.agent.conversation_manager import (
+        SlidingWindowConversationManager,
+        SummarizingConversationManager,
+    )
 
     class Stub(SummarizingConversationManager):
         def _generate_summary(self, messages: Any, agent: Any) -> Any:
@@ -54,7 +71,9 @@ def peers() -> list[Peer]:
 
     def summarising(messages: Any, keep: int, tokens: int) -> Any:
         agent = SimpleNamespace(messages=list(messages))
-        Stub(summary_ratio=0.8, preserve_recent_messages=min(keep, 10)).reduce_context(agent, RuntimeError("overflow"))
+        Stub(summary_ratio=0.8, preserve_recent_messages=min(keep, 10)).reduce_context(
+            agent, RuntimeError("overflow")
+        )
         return agent.messages
 
     def sliding(messages: Any, keep: int, tokens: int) -> Any:
@@ -64,7 +83,13 @@ def peers() -> list[Peer]:
 
     wide = SlidingWindowConversationManager(window_size=10**9)
     return [
-        Peer("strands SummarizingConversationManager", load, summarising, wire, note="folds on overflow; no check of its own"),
+        Peer(
+            "strands SummarizingConversationManager",
+            load,
+            summarising,
+            wire,
+            note="folds on overflow; no check of its own",
+        ),
         Peer(
             "strands SlidingWindowConversationManager",
             load,
