@@ -9,12 +9,14 @@ joined or split messages on the way.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import msgspec
 
 from refold import entries as e
 from refold.messages import Assistant, Call, Image, Message, Result, System, Text, compact_json
+from refold.session.invariants import repair
 from refold.session.items import Item
 from refold.session.tree import Session
 from refold.session.view import active_folds, project
@@ -87,10 +89,20 @@ def _states(session: Session) -> Iterator[list[Item]]:
     """What a list may have grown from, likeliest first: the view, all that was said, the view as it was
     before the last folds."""
     folds = active_folds(session.path)
-    yield [item for _, item in project(session, folds)]
-    yield [Item(entry.message, (entry.id,)) for entry in session.path if isinstance(entry, e.MessageEntry)]
+    yield from _as_sent([item for _, item in project(session, folds)])
+    said = (entry for entry in session.path if isinstance(entry, e.MessageEntry))
+    yield from _as_sent([Item(entry.message, (entry.id,)) for entry in said])
     for known in range(len(folds) - 1, max(-1, len(folds) - 1 - OLDER), -1):
-        yield [item for _, item in project(session, folds[:known])]
+        yield from _as_sent([item for _, item in project(session, folds[:known])])
+
+
+def _as_sent(items: list[Item]) -> Iterator[list[Item]]:
+    """A state as it is and, where that differs, as it was repaired for the wire: stand-ins, notes and ids."""
+    yield items
+    for dialect in ("openai", "responses"):
+        sent = repair(items, dialect)
+        if any(a is not b for a, b in zip_longest(items, sent)):
+            yield sent
 
 
 def pieces(messages: Sequence[Message]) -> list[Piece]:
@@ -164,11 +176,12 @@ def _holding(message: Message, *parts: Any) -> Any:
 def _branch(session: Session, items: Sequence[Item], known: int) -> None:
     """Move the leaf to the end of what is common. Folds that lie wholly before it come along, as they hold
     for the same messages."""
-    if known == 0:
+    target = next((item.entries[-1] for item in reversed(items[:known]) if item.entries), None)
+    if target is None:
         session.move(None)
         return
     folds = active_folds(session.path)
-    session.move(items[known - 1].entries[-1])
+    session.move(target)
     for fold in folds:
         inside = all(session.position(edit.last) is not None for edit in fold.edits)
         if session.position(fold.id) is None and inside:

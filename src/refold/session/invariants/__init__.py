@@ -16,7 +16,18 @@ from typing import Protocol
 from refold.session.invariants import alternation, batches, empty, first_user, pairs, thinking
 from refold.session.items import Item
 
-__all__ = ["PAIRS", "WIRE", "Rule", "alternation", "cuts", "inside_put", "legal", "repair", "settled", "violations"]
+__all__ = [
+    "PAIRS",
+    "WIRE",
+    "Rule",
+    "alternation",
+    "cuts",
+    "inside_put",
+    "legal",
+    "repair",
+    "settled",
+    "violations",
+]
 
 
 class Rule(Protocol):
