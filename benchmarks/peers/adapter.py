@@ -83,7 +83,7 @@ def _engine(peer: Peer, job: dict[str, Any]) -> dict[str, Any]:
             if name in slow:
                 row[name] = {"skipped": "the next smaller size took too long"}
                 continue
-            row[name] = _timed(lambda work=work: work(native), job["runs"])
+            row[name] = _timed(lambda work=work, native=native: work(native), job["runs"])
             if row[name]["best"] * 6 > 1000 * PATIENCE:
                 slow.add(name)
         rows[size] = row

@@ -56,9 +56,8 @@ def peers() -> list[Peer]:
         made: list[Wire] = []
         for message in messages:
             calls = [{"id": p.tool_call_id} for p in message.parts if isinstance(p, ToolCallPart)]
-            for part in message.parts:
-                if isinstance(part, ToolReturnPart):
-                    made.append({"role": "tool", "tool_call_id": part.tool_call_id, "content": ""})
+            returned = [part for part in message.parts if isinstance(part, ToolReturnPart)]
+            made += [{"role": "tool", "tool_call_id": part.tool_call_id, "content": ""} for part in returned]
             if isinstance(message, ModelResponse):
                 made.append({"role": "assistant", "content": "", "tool_calls": calls})
             elif not all(isinstance(p, ToolReturnPart) for p in message.parts):

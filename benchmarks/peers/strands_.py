@@ -44,9 +44,8 @@ def wire(messages: Any) -> list[Wire]:
     made: list[Wire] = []
     for message in messages:
         calls = [b["toolUse"] for b in message["content"] if "toolUse" in b]
-        for block in message["content"]:
-            if "toolResult" in block:
-                made.append({"role": "tool", "tool_call_id": block["toolResult"]["toolUseId"], "content": ""})
+        results = [block["toolResult"] for block in message["content"] if "toolResult" in block]
+        made += [{"role": "tool", "tool_call_id": one["toolUseId"], "content": ""} for one in results]
         texts = [b["text"] for b in message["content"] if "text" in b]
         if texts or calls:
             made.append(

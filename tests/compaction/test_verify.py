@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -110,7 +111,7 @@ def test_small_numbers_and_ordinals_are_counted_not_quoted() -> None:
 def test_claims_do_not_overlap() -> None:
     found = claims('See `src/a_b/c.py` at https://x.org/a_b/c.py, "src/a_b/c.py", and src/a_b/c.py 4711.')
     assert [claim.kind for claim in found] == ["code", "url", "quotation", "path", "number"]
-    assert all(a.end <= b.start for a, b in zip(found, found[1:], strict=False))
+    assert all(a.end <= b.start for a, b in pairwise(found))
 
 
 @given(st.text(alphabet="abcdefghij ,.!?\n的我们是", max_size=300))

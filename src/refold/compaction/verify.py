@@ -93,7 +93,7 @@ class Evidence:
         return wanted in self._text or (" " in wanted and wanted.replace(" ", "") in self._squeezed)
 
     def has_alone(self, text: str, hyphens: bool = False) -> bool:
-        """Does it occur as a whole, not as a part of a longer name? `hyphens`: they are part of names, too."""
+        """Does it occur as a whole, not as a part of a longer name? `hyphens`: part of names."""
         wanted, text = normal(text), self._text
         at = -1
         for _ in range(_PLACES):
