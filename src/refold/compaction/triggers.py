@@ -95,9 +95,9 @@ class FillLevel:
         last = s.last_assistant()
         if last is not None and s.is_fresh(last) and failed_by_overflow(last, s.window):
             return Due("overflow", "the provider refused the context as too long")
-        tokens = s.anchored(ROUGH)
+        tokens = max(s.anchored(ROUGH), s.rough)
         if self.usable / 4 < tokens < self.usable * 4:
-            tokens = s.anchored(s.counter)
+            tokens = s.filled
         if tokens > self.usable:
             return Due("full", f"{tokens} tokens, {self.usable} are usable")
         if s.cache_expiring and self.goal and fold_beats_cold_cache(s, tokens, self.goal):

@@ -17,15 +17,7 @@ def chat(line: Line, model: str) -> dict[str, Any]:
     end = _payload(chunks[-1])
     text = "".join(part.text for part in line.content if isinstance(part, Text))
     thought = "".join(part.text for part in line.content if isinstance(part, Thinking))
-    calls = [
-        {
-            "id": part.id,
-            "type": "function",
-            "function": {"name": part.name, "arguments": arguments_json(part)},
-        }
-        for part in line.content
-        if isinstance(part, Call)
-    ]
+    calls = [_function(part) for part in line.content if isinstance(part, Call)]
     message: dict[str, Any] = {"role": "assistant", "content": text or None, "refusal": None}
     message |= {"reasoning_content": thought} if thought else {}
     message |= {"tool_calls": calls} if calls else {}
