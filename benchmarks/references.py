@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from refold import transcripts
 from refold.digest import Source, digest
 from refold.entries import MessageEntry, key
 from refold.errors import RefoldError
+from refold.recall import LogIndex
 
 SHARES = (0.05, 0.10, 0.20, 0.40)
 TAIL = 0.25
@@ -62,6 +64,8 @@ class Probe:
     name: str
     query: str
     """The call's other arguments: what a recall could ask with."""
+    tool: str = ""
+    """The tool that is called."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,10 @@ class Prefix:
     @property
     def tokens(self) -> int:
         return sum(map(count, self.texts))
+
+    @cached_property
+    def index(self) -> LogIndex:
+        return LogIndex(self.entries)
 
     def sources(self) -> list[Source]:
         turn, found = 0, list[Source]()
@@ -133,7 +141,7 @@ def _probes(entries: Sequence[MessageEntry], texts: Sequence[str], cut: int) -> 
             said = arguments(call)
             for name in sorted(identifiers(said)):
                 if name not in found and name in before and name not in between:
-                    found[name] = Probe(name, said.replace(name, " "))
+                    found[name] = Probe(name, said.replace(name, " "), call.name)
         between = f"{between}\n{text}"
     return tuple(found.values())
 
@@ -158,11 +166,14 @@ PREFIX_VIEWS: dict[str, PrefixView] = {"tail": tail_only, "digest": with_digest}
 
 
 def recalled(prefix: Prefix, probe: Probe) -> str:
-    """What one recall with the call's other arguments brings back."""
+    """What one recall with the call's tool and other arguments brings back: whole entries."""
     from refold import recall
 
-    hits = recall.rerank(prefix.entries, probe.query[:2_000], limit=5)
-    return "\n".join(hit.text for hit in hits)
+    hits = recall.search(prefix.index, f"{probe.tool}\n{probe.query[:2_000]}", limit=5)
+    found = {hit.entry_id for hit in hits}
+    return "\n".join(
+        text for entry, text in zip(prefix.entries, prefix.texts, strict=True) if entry.id in found
+    )
 
 
 def m2(views: dict[str, PrefixView] | None = None, *, quick: bool = False) -> dict[str, Any]:
