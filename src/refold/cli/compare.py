@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +101,7 @@ def write(done: Comparison, path: str) -> None:
 
 
 def print_tables(out: Console, done: Comparison) -> None:
+    """A table for every transcript and, where there are several, one of means."""
     for file, error in done.unread:
         out.print(f"{clean(file)}: {first_line(error, 300)}", markup=False)
     for transcript in done.transcripts:
@@ -118,29 +120,40 @@ def print_tables(out: Console, done: Comparison) -> None:
         for cell in cells:
             if cell.error:
                 out.print(f"{_title(cell)}: {first_line(cell.error, 300)}", style="yellow", markup=False)
+    if len(done.transcripts) > 1:
+        out.print(f"\nmeans over {len(done.transcripts)} transcripts", style="bold")
+        print_table(out, done.cells)
 
 
 def print_table(out: Console, cells: Sequence[Cell]) -> None:
+    """One row per design, budget and number of passes; of several transcripts the means."""
     from rich.table import Table
     from rich.text import Text
+
+    from refold.compare.groups import groups
 
     table = Table(box=None, header_style="dim", pad_edge=False)
     for heading in ("design", "budget", "×", "view", *SHARES.values(), "cost", "s", "calls"):
         table.add_column(heading, justify="left" if heading == "design" else "right", no_wrap=True)
-    for cell in cells:
-        style = "red" if cell.failed else "" if cell.fits else "yellow"
-        shares = [_percent(getattr(cell, name)) for name in SHARES]
+    for group in groups(cells):
+        fits = all(cell.fits for cell in group.cells)
+        style = "" if fits else "yellow" if group.good else "red"
+        tokens = group.mean(lambda cell: cell.tokens)
         table.add_row(
-            Text(cell.preset, style),
-            f"{cell.budget:,}",
-            str(cell.passes),
-            Text("failed" if cell.failed else f"{cell.tokens:,}", style),
-            *shares,
-            "–" if cell.cost is None else f"${cell.cost:,.2f}",
-            "–" if cell.seconds is None else f"{cell.seconds:.1f}",
-            "–" if cell.requests is None else str(cell.requests),
+            Text(group.preset, style),
+            group.asked,
+            str(group.passes),
+            Text("failed" if tokens is None else f"{tokens:,.0f}", style),
+            *(_percent(group.mean(attrgetter(name))) for name in SHARES),
+            _shown(group.mean(lambda cell: cell.cost), "${:,.2f}"),
+            _shown(group.mean(lambda cell: cell.seconds), "{:.1f}"),
+            _shown(group.mean(lambda cell: cell.requests), "{:.0f}"),
         )
     out.print(table)
+
+
+def _shown(value: float | None, form: str) -> str:
+    return "–" if value is None else form.format(value)
 
 
 def money_lines(none: float, cells: Sequence[Cell]) -> Iterator[str]:

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from refold import entries as e
-from refold.carry import constraints, trail
 from refold.carry.identifiers import called_text, identifiers
-from refold.compaction.carried import users_words
+from refold.compaction.carried import reading
 from refold.messages import Message
 from refold.session import Session
 from refold.session.items import Item
@@ -96,8 +95,7 @@ def _called(messages: Iterable[Message]) -> dict[str, None]:
 
 
 def _constraints(session: Session, folded: set[str], text: str) -> float | None:
-    spoken = [(entry.id, m) for entry in session.path if (m := said_by(entry)) is not None]
-    wanted = [c for c in constraints.find(users_words(session, spoken)) if c.active and c.entry_id in folded]
+    wanted = [c for c in reading(session).constraints if c.active and c.entry_id in folded]
     flat = _flat(text)
     return _share(_flat(one.text) in flat for one in wanted)
 
@@ -107,7 +105,7 @@ def _flat(text: str) -> str:
 
 
 def _artifacts(session: Session, text: str) -> float | None:
-    files = trail.of(m for entry in session.path if (m := said_by(entry)) is not None).files()
+    files = reading(session).trail.files()
     everything = [*files.read, *files.modified, *files.created, *files.deleted]
     return _share(named(path, everything, text) for path in (*files.modified, *files.created))
 

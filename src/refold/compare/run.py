@@ -81,13 +81,6 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     def failed(self) -> bool:
         return self.tokens is None
 
-    @property
-    def retention(self) -> float | None:
-        """The mean of the four shares that could be measured."""
-        shares = (self.constraints, self.artifacts, self.identifiers, self.future_references)
-        there = [share for share in shares if share is not None]
-        return sum(there) / len(there) if there else None
-
 
 @dataclass(frozen=True)
 class Transcript:

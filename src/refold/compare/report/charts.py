@@ -168,8 +168,8 @@ def _decades(low: float, high: float) -> list[float]:
 
 
 def _apart(places: Sequence[tuple[float, float, Point]]) -> list[tuple[float, float, Point, bool]]:
-    """Labels beside their dots, moved up or down until no two lie on each other."""
-    taken: list[tuple[float, float, float]] = []
+    """Labels beside their dots, moved down until none lies on another or on a dot."""
+    taken = [(x - 8, x + 8, y + 4) for x, y, _ in places]
     found: list[tuple[float, float, Point, bool]] = []
     for x, y, point in sorted(places, key=lambda place: place[1]):
         width = 7.2 * len(point.label)

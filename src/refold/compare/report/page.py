@@ -7,13 +7,12 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.resources import files
-from statistics import fmean
-from typing import NamedTuple
 
-from refold.compare.report import charts, folds
+from refold.compare.groups import Group, groups
+from refold.compare.report import bills, charts, folds
 from refold.compare.report.charts import Point, bar, short
 from refold.compare.report.html import Child, Markup, el, join
-from refold.compare.run import Bill, Cell, Comparison, Transcript
+from refold.compare.run import Cell, Comparison, Transcript
 
 TEXTS = 1_500_000
 """Characters of records on the whole page; each gets its share, within these limits."""
@@ -28,30 +27,6 @@ SHARES = (
         "identifiers that the last quarter needs from before, in the view of the folded first three quarters",
     ),
 )
-
-
-class Group(NamedTuple):
-    """One design at one budget and number of passes, over all transcripts."""
-
-    preset: str
-    asked: str
-    passes: int
-    cells: tuple[Cell, ...]
-
-    @property
-    def good(self) -> list[Cell]:
-        return [cell for cell in self.cells if not cell.failed]
-
-    def mean(self, value: Callable[[Cell], float | None]) -> float | None:
-        there = [found for cell in self.good if (found := value(cell)) is not None]
-        return fmean(there) if there else None
-
-
-def groups(cells: Iterable[Cell]) -> list[Group]:
-    found: dict[tuple[str, str, int], list[Cell]] = {}
-    for cell in cells:
-        found.setdefault((cell.preset, cell.asked, cell.passes), []).append(cell)
-    return [Group(*key, tuple(listed)) for key, listed in found.items()]
 
 
 @cache
@@ -112,7 +87,7 @@ def _glance(done: Comparison) -> Markup:
     ]
     only = next(iter(kinds), ("", 1))
     lead = "" if len(kinds) > 1 else f"{_budget(*only)}. "
-    many = "Means over all transcripts. " if len(done.transcripts) > 1 else ""
+    many = "Means over all transcripts; cost is the sum. " if len(done.transcripts) > 1 else ""
     return el(
         "section",
         el("h2", "At a glance"),
@@ -200,22 +175,23 @@ def _cost(group: Group) -> Markup:
 def _charts(done: Comparison) -> Markup:
     if not done.transcripts:
         return Markup("")
+    longest = max(done.transcripts, key=lambda t: t.tokens)
     return join(
         (
             el(
                 "section",
                 el("h2", "Size of the context over the session"),
-                el("p", _saw_text(done.transcripts[0], done), cls="quiet"),
-                _saws(done, done.transcripts[0]),
+                el("p", _saw_text(longest, done), cls="quiet"),
+                _saws(done, longest),
             ),
             el("div", _retention(done), _reading(), cls="two"),
-            _money(done),
+            bills.section(done),
         )
     )
 
 
 def _saw_text(t: Transcript, done: Comparison) -> str:
-    which = f"{_name(t.file)}: e" if len(done.transcripts) > 1 else "E"
+    which = f"The longest transcript, {_name(t.file)}: e" if len(done.transcripts) > 1 else "E"
     return (
         f"{which}very request, replayed on token counts: whenever the context passes the dashed threshold "
         "it is folded to what the design was measured to leave. Grey: without folding."
@@ -237,7 +213,7 @@ def _saw(cell: Cell, t: Transcript) -> Markup:
     elif not bill.folds:
         said = "never folded"
     else:
-        said = f"{bill.folds} folds, peak {short(bill.peak)}"
+        said = f"{bill.folds} fold{'s' if bill.folds > 1 else ''}, peak {short(bill.peak)}"
     limit = paid.threshold if paid and paid.by_threshold else None
     return el(
         "figure",
@@ -263,7 +239,7 @@ def _retention(done: Comparison) -> Markup:
     found = groups(done.cells)
     several = len({(group.asked, group.passes) for group in found}) > 1
     for group in found:
-        tokens, kept = group.mean(lambda cell: cell.tokens), group.mean(lambda cell: cell.retention)
+        tokens, kept = group.mean(lambda cell: cell.tokens), group.retention
         if tokens is None or kept is None:
             continue
         label = f"{group.preset} {group.asked}" + (f" ×{group.passes}" if group.passes > 1 else "")
@@ -288,110 +264,6 @@ def _retention(done: Comparison) -> Markup:
 
 def _legend(names: Iterable[str]) -> Markup:
     return el("ul", [el("li", el("span", cls=f"swatch p-{name}"), name) for name in names], cls="legend")
-
-
-class Priced(NamedTuple):
-    """What all transcripts cost with one design: at each threshold, in budgets."""
-
-    preset: str
-    asked: str
-    totals: dict[int, float]
-    summaries: float
-
-
-def _priced(done: Comparison) -> list[Priced]:
-    found: list[Priced] = []
-    for group in groups(done.cells):
-        cells = [cell for cell in group.good if cell.paid]
-        if len(cells) < len(done.transcripts):
-            continue
-        reached = sorted({_times(cell, at) for cell in cells if cell.paid for at in cell.paid.by_threshold})
-        bills = {times: [_bill(cell, times) for cell in cells] for times in reached}
-        asked = group.asked + (f" ×{group.passes}" if group.passes > 1 else "")
-        totals = {times: sum(bill.dollars for bill in listed) for times, listed in bills.items()}
-        most = max((sum(bill.summaries for bill in listed) for listed in bills.values()), default=0.0)
-        found.append(Priced(group.preset, asked, totals, most))
-    return found
-
-
-def _times(cell: Cell, threshold: int) -> int:
-    return round(threshold / max(cell.budget, 1))
-
-
-def _bill(cell: Cell, times: int) -> Bill:
-    """At that many budgets; a transcript that never gets there costs what it costs."""
-    assert cell.paid is not None
-    found = {_times(cell, at): bill for at, bill in cell.paid.by_threshold.items()}
-    return found.get(times, cell.paid.none)
-
-
-def _money(done: Comparison) -> Markup:
-    none = sum(t.none.dollars for t in done.transcripts)
-    rows = _priced(done)
-    most = max([none, *(total for row in rows for total in row.totals.values())]) or 1
-    several = len({row.asked for row in rows}) > 1
-    return el(
-        "section",
-        el("h2", "Money"),
-        el("p", _verdict(done, none, rows), cls="quiet"),
-        el(
-            "div",
-            el("div", _money_head("no compaction", "", "none"), _money_bar("all", none, none, most, "none")),
-            [_money_rows(row, none, most, several) for row in rows],
-            cls="money",
-        ),
-    )
-
-
-def _money_rows(row: Priced, none: float, most: float, several: bool) -> Markup:
-    about = [row.asked if several else "", f"summaries ${row.summaries:,.2f}" if row.summaries else ""]
-    if not row.totals:
-        about.append("never folded")
-    bars = [
-        _money_bar(f"at {times}×", total, none, most, f"p-{row.preset}")
-        for times, total in row.totals.items()
-    ]
-    return el("div", _money_head(row.preset, ", ".join(filter(None, about)), f"p-{row.preset}"), bars)
-
-
-def _money_head(name: str, about: str, cls: str) -> Markup:
-    return el("h4", el("span", el("span", cls=f"swatch {cls}"), name), el("small", about) if about else None)
-
-
-def _money_bar(at: str, total: float, none: float, most: float, cls: str) -> Markup:
-    change = (total - none) / none if none else 0.0
-    note = None
-    if at and abs(change) > 0.005:
-        note = el("small", f"{change:+.0%}", cls="bad" if change > 0 else "good")
-    return el(
-        "div",
-        el("small", at, cls="at"),
-        bar(total / most, cls),
-        el("span", f"${total:,.2f}", cls="sum"),
-        note or el("small"),
-        cls="row",
-    )
-
-
-def _verdict(done: Comparison, none: float, rows: Sequence[Priced]) -> str:
-    priced = ", ".join(dict.fromkeys(t.prices.name for t in done.transcripts))
-    said = [f"Prices of {priced}; prompt cache of five minutes, pauses from the transcript."]
-    said.append("Folded when the context has grown to 2, 4 or 8 times the budget.")
-    over = sum(bool(t.prices.window and t.none.peak > t.prices.window) for t in done.transcripts)
-    if over:
-        which = "it" if len(done.transcripts) == 1 else f"{over} of {len(done.transcripts)} transcripts"
-        said.append(f"Without folding {which} would not fit the model's window.")
-    totals = [total for row in rows for total in row.totals.values()]
-    losing = [row.preset for row in rows for total in row.totals.values() if total > none * 1.005]
-    if not totals:
-        said.append("No threshold was reached: nothing is folded, nothing is saved.")
-    elif losing:
-        named = ", ".join(dict.fromkeys(losing))
-        said.append(f"Folding loses money with {named} at {len(losing)} of {len(totals)} thresholds:")
-        said.append("cached tokens are cheap, and each fold starts the cache anew.")
-    elif none:
-        said.append(f"Folding saves up to {1 - min(totals) / none:.0%} here.")
-    return " ".join(said)
 
 
 def _each(done: Comparison) -> Markup:
@@ -447,8 +319,8 @@ def _reading() -> Markup:
         el("dl", [(el("dt", name), el("dd", about)) for name, about in rows], cls="columns"),
         el(
             "p",
-            "Computed by code, without a judge. A design that was made for another window may not fit a small "
-            "budget; that is said, not hidden.",
+            "Computed by code, without a judge. A design that was made for another window may not fit a "
+            "small budget; that is said, not hidden.",
             cls="quiet",
         ),
     )
@@ -459,10 +331,10 @@ def _footer() -> Markup:
         "footer",
         el(
             "p",
-            "“Verified” means that names, paths, numbers, commands and quotations of a summary occur in what it "
-            "summarises; it cannot see that a test “passes” which failed. Money is a replay with list prices and "
-            "a model of the prompt cache, not a bill. Nothing is ever deleted: the log keeps every message, and "
-            "every fold can be undone.",
+            "“Verified” means that names, paths, numbers, commands and quotations of a summary occur in "
+            "what it summarises; it cannot see that a test “passes” which failed. Money is a replay with "
+            "list prices and a model of the prompt cache, not a bill. Nothing is ever deleted: the log "
+            "keeps every message, and every fold can be undone.",
         ),
     )
 
