@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from refold import Engine, Session, presets
 from refold import entries as e
@@ -20,6 +22,7 @@ from refold.models.scripted import Scripted
 from refold.session import View
 from refold.session.items import Item
 from refold.session.view import said_by
+from refold.testing.strategies import conversations
 from refold.transcripts import read
 from tests.data import DATA, all_transcripts, shared
 from tests.presets.chains import check_wire, orphans, summariser
@@ -199,6 +202,58 @@ def test_chains_without_a_model(preset: str, name: str) -> None:
     chain = Chain(preset, source(shared(name))[:SAMPLE], digest=True)
     assert chain.run(always)
     assert not chain.model.requests
+
+
+TINY: dict[str, dict[str, Any]] = {
+    **PRESETS,
+    "augment": {"prompt": "Write a <summary>.", "min_tail_exchanges": 0},
+    "pi": {"keep_recent_tokens": 20},
+    "window": {"compact_window": 2, "compact_threshold": 12, "max_history": 12},
+    "rounds": {"lines": "rule", "recent_conversation_rounds": 1, "summaries_budget": 40},
+    "layered": {"keep_rounds": 0},
+}
+
+
+DESIGNS = ["augment", "pi", "window", "rounds", "rounds+compressed", "layered"]
+PIECES = st.lists(conversations(most=6), min_size=1, max_size=3)
+
+
+def valid_throughout(preset: str, pieces: list[list[m.Message]]) -> None:
+    """Folds between the pieces, and each undone at the end: what is sent is valid at every step."""
+    session, model = Session(), summariser()
+    session.append(m.user("Hello."))
+    engine = Engine(presets.get(preset.partition("+")[0], **TINY[preset]), model=model)
+    for piece in pieces:
+        for message in (*piece, m.user("And now?")):
+            session.append(message)
+        run(engine.upkeep(session))
+        plan = engine.plan(session, force=True)
+        if isinstance(plan, Plan):
+            run(engine.apply(session, plan))
+        check_wire(engine.view(session))
+    for fold in reversed([x for x in session.path if isinstance(x, e.Fold)]):
+        engine.undo(session, fold.id)
+        check_wire(engine.view(session))
+    assert engine.view(session).messages == [said for x in session.path if (said := said_by(x)) is not None]
+
+
+@pytest.mark.parametrize("preset", DESIGNS)
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(pieces=PIECES)
+def test_random_transcripts_with_folds_in_between_are_valid(
+    preset: str, pieces: list[list[m.Message]]
+) -> None:
+    valid_throughout(preset, pieces)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("preset", DESIGNS)
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(pieces=PIECES)
+def test_many_random_transcripts_with_folds_in_between_are_valid(
+    preset: str, pieces: list[list[m.Message]]
+) -> None:
+    valid_throughout(preset, pieces)
 
 
 @pytest.mark.torture
