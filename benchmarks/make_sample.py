@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks import sample_outputs as outputs
 from benchmarks import sample_repo as repo
-from benchmarks.sample_texts import OVERLAP_TESTS, TRACE
+from benchmarks.sample_texts import DIFF, OVERLAP_TESTS, SYSTEM, TRACE
 from refold import entries as e
 from refold import messages as m
 from refold.protocols import SessionInfo
@@ -25,8 +25,6 @@ TARGET = Path(__file__).resolve().parents[1] / "src" / "refold" / "data" / "samp
 MODEL = "anthropic:claude-sonnet-5"
 START = 1_773_303_000.0
 """A Thursday morning in March 2026."""
-SYSTEM = """You are a coding agent working in /srv/harbour, a Python web service. Read before you edit, keep changes
-small, run the tests after every change, and say plainly what you did and what you did not do."""
 
 
 class Script:
@@ -311,6 +309,9 @@ def tariffs(s: Script) -> None:
         "the truth. Make sure that existing invoices are not recomputed.",
         after=1_500,
     )
+    folders = ("harbour/tariffs/", "harbour/vessels/", "harbour/berths/", "tests/")
+    listed = sorted(path for path in s.files if path.startswith(folders))
+    s.tool("Glob", "\n".join(listed), "Where are prices computed?", pattern="{harbour/*,tests}/*.py")
     for name in ("tariffs", "vessels", "berths"):
         for path in ("model.py", "repository.py", "routes.py"):
             s.read(f"harbour/{name}/{path}")
@@ -346,11 +347,31 @@ def review(s: Script) -> None:
     )
     s.grep("naive(")
     s.grep("ROUND_HALF")
-    for name in ("berths", "bookings", "customers"):
+    for path in ("harbour/bookings/overlap.py", "tests/test_overlap.py", "harbour/reminders/job.py"):
+        s.read(path)
+    s.read("harbour/bookings/repository.py", "Nothing else should compare times:")
+    s.bash(
+        'sqlite3 harbour.db "select id, berth_id, state from bookings where id in (4471, 4472)"',
+        "4471|12|confirmed\n4472|12|confirmed",
+        "The two bookings of the complaint are still there; they do collide (20 minutes apart):",
+    )
+    s.bash(
+        "python -m harbour.invoices.check --number 2026-0198 --dry-run",
+        "2026-0198: stored vat_cents 4663, computed 4662 (issued, not recomputed)",
+    )
+    s.bash(
+        "grep -rn HARBOUR_BUSY_TIMEOUT_MS deploy/",
+        "deploy/harbour.service:14:# HARBOUR_BUSY_TIMEOUT_MS is not set",
+    )
+    s.bash(
+        "git show --stat 7f3c9ae | tail -3",
+        " harbour/bookings/overlap.py | 2 +-\n tests/test_overlap.py       | 5 +++++\n 2 files changed",
+    )
+    for name in ("bookings", "customers"):
         s.read(f"tests/test_{name}.py")
     s.bash(
         "git diff --stat main",
-        " harbour/bookings/overlap.py   |  9 ++-------\n harbour/invoices/rounding.py  |  4 ++--\n harbour/settings.py           |  2 +-\n harbour/reminders/job.py      | 17 +++++++++++++++++\n harbour/tariffs/pricing.py    | 19 +++++++++++++++++++\n tests/test_overlap.py         | 37 +++++++++++++++++++++++++++++++++++\n tests/test_rounding.py        |  9 +++++++++",
+        DIFF,
     )
     s.write(
         "docs/changes.md",

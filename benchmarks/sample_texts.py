@@ -130,3 +130,8 @@ def test_stays_across_the_clock_change_do_not_collide(connection):
     second = make(Booking, berth_id=12, arrives_at=utc("2026-03-29T02:20"), leaves_at=utc("2026-03-30T09:00"))
     assert not overlaps(first, second)
 '''
+
+SYSTEM = """You are a coding agent working in /srv/harbour, a Python web service. Read before you edit, keep changes
+small, run the tests after every change, and say plainly what you did and what you did not do."""
+
+DIFF = " harbour/bookings/overlap.py   |  9 ++-------\n harbour/invoices/rounding.py  |  4 ++--\n harbour/settings.py           |  2 +-\n harbour/reminders/job.py      | 17 +++++++++++++++++\n harbour/tariffs/pricing.py    | 19 +++++++++++++++++++\n tests/test_overlap.py         | 37 +++++++++++++++++++++++++++++++++++\n tests/test_rounding.py        |  9 +++++++++"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from refold.compare.run import Cell, Comparison
 
-BUDGET = "20k"
+BUDGET = "10k"
 
 
 @click.command("demo")
@@ -28,7 +28,7 @@ BUDGET = "20k"
     help="Folder for the results.",
 )
 def command(out: str) -> None:
-    """Fold a bundled coding session of 100k tokens to 20k, and compare all designs on it."""
+    """Fold a bundled coding session of 100k tokens to 10k, and compare all designs on it."""
     with guarded():
         run(Path(out))
 
