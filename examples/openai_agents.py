@@ -24,16 +24,17 @@ from refold.recall import tool as recall_tool
 class Conversation:
     """A conversation with an agent that can go on for ever. It takes the place of the SDK's own sessions."""
 
-    def __init__(self, agent: Agent[Any], engine: Engine, session: Session) -> None:
+    def __init__(self, agent: Agent[Any], engine: Engine, session: Session, *, max_turns: int = 50) -> None:
         self.agent = agent.clone(tools=[*agent.tools, self.recall()])
         self.engine = engine
         self.session = session
+        self.max_turns = max_turns
 
     async def turn(self, text: str, **options: Any) -> Any:
         self.session.append(m.user(text))
         config = RunConfig(call_model_input_filter=self.shown, **options)
         start: Any = self.engine.view(self.session).to_responses()
-        result = await Runner.run(self.agent, start, run_config=config)
+        result = await Runner.run(self.agent, start, run_config=config, max_turns=self.max_turns)
         self.session.merge(result.to_input_list())
         return result.final_output
 
