@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from refold import loop, presets
 from refold.compare import budgets
+from refold.compare.groups import groups
 from refold.compare.report import page
 from refold.compare.report.charts import scatter, short, thinned, ticks
 from refold.compare.report.html import el, plain, text
-from refold.compare.run import Comparison, Plan, compare
+from refold.compare.run import Cell, Comparison, Plan, compare
 from refold.session import Session
 from tests.compare.hostile import attacks, hostile_session
 from tests.compare.sessions import agent_session
@@ -139,6 +140,18 @@ def test_failed_cells_are_shown_with_their_reason(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(presets, "get", broken)
     document = page(made(("a.jsonl", agent_session(2)), names=("refold",)))
     assert "ValueError: &lt;b&gt;because&lt;/b&gt;" in document
+
+
+def test_a_transcript_that_was_not_folded_does_not_speak_for_one_that_was() -> None:
+    folded = Cell(
+        file="a", preset="p", budget=9, passes=1, tokens=9, fits=True, constraints=0.0, artifacts=0.0
+    )
+    whole = Cell(file="b", preset="p", budget=9, passes=1, tokens=9, fits=True, artifacts=1.0)
+    failed = Cell(file="c", preset="p", budget=9, passes=1, error="no")
+    [group] = groups([folded, whole, failed])
+    assert group.retention == 0.25
+    assert group.good == [folded, whole]
+    assert groups([failed])[0].retention is None
 
 
 def test_curves_are_thinned_to_their_extremes() -> None:

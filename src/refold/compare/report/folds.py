@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from shlex import quote
 from typing import Any
 
 from refold import entries as e
@@ -156,7 +157,7 @@ def _recall(cell: Cell, one: e.Fold) -> Child:
     keys = ",".join(row.key for row in largest)
     return (
         "the log keeps everything, e.g. the largest: ",
-        el("code", f"refold recall {cell.file} --keys {keys}"),
+        el("code", f"refold recall {quote(cell.file)} --keys {keys}"),
         "; an agent calls ",
         el("code", f'recall_conversation(keys=["{largest[0].key}"])'),
     )
