@@ -37,7 +37,9 @@ def test_the_state_keeps_everything_and_the_model_sees_what_fits(way: str) -> No
             state = await agent.ainvoke({"messages": [*state["messages"], new]})
             assert state["messages"][-1].content == answer(number)
         new = {"role": "user", "content": "What is the code word?"}
-        return await agent.ainvoke({"messages": [*state["messages"], new]})
+        state = await agent.ainvoke({"messages": [*state["messages"], new]})
+        await model.root_async_client.close()
+        return state
 
     with WireServer(*map(answer, range(TURNS)), say("I will look.", RECALL), "heliotrope") as server:
         state = asyncio.run(talk(server))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from openai import AsyncOpenAI
+
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
@@ -19,16 +21,15 @@ TURNS = 14
 RECALL = m.call("r1", recall_tool.NAME, query="code word of the vault")
 
 
-def agent_for(server: WireServer, session: Session, window: int = WINDOW) -> Any:
+def agent_for(client: AsyncOpenAI, session: Session, window: int = WINDOW) -> Any:
     from pydantic_ai import Agent
     from pydantic_ai.capabilities import ProcessHistory
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
     folding = example("pydantic_ai_agent").Folding(Engine(presets.get("refold", window=window)), session)
-    provider = OpenAIProvider(base_url=server.v1, api_key="any")
     return Agent(
-        OpenAIChatModel("gpt-5.4", provider=provider),
+        OpenAIChatModel("gpt-5.4", provider=OpenAIProvider(openai_client=client)),
         instructions="You are a helpful agent.",
         tools=[folding.recall()],
         capabilities=[ProcessHistory(folding)],
@@ -39,12 +40,13 @@ def test_a_long_conversation_stays_inside_and_is_recorded_once() -> None:
     session = Session()
 
     async def talk(server: WireServer) -> str:
-        agent, history = agent_for(server, session), []
-        for number in range(TURNS):
-            result = await agent.run(question(number), message_history=history)
-            assert result.output == answer(number)
-            history = result.all_messages()
-        return (await agent.run("What is the code word?", message_history=history)).output
+        async with AsyncOpenAI(base_url=server.v1, api_key="any", max_retries=0) as client:
+            agent, history = agent_for(client, session), []
+            for number in range(TURNS):
+                result = await agent.run(question(number), message_history=history)
+                assert result.output == answer(number)
+                history = result.all_messages()
+            return (await agent.run("What is the code word?", message_history=history)).output
 
     with WireServer(*map(answer, range(TURNS)), say("I will look.", RECALL), "heliotrope") as server:
         assert asyncio.run(talk(server)) == "heliotrope"
@@ -62,15 +64,15 @@ def test_failing_tools_and_thinking_pass_through() -> None:
     session = Session()
 
     async def talk(server: WireServer) -> str:
-        agent = agent_for(server, session, 200_000)
-
-        @agent.tool_plain
         def measure(length: int) -> str:
             if length < 1:
                 raise ModelRetry("Only positive lengths.")
             return "42 cm"
 
-        return (await agent.run("Measure it.")).output
+        async with AsyncOpenAI(base_url=server.v1, api_key="any", max_retries=0) as client:
+            agent = agent_for(client, session, 200_000)
+            agent.tool_plain(measure)
+            return (await agent.run("Measure it.")).output
 
     script = [
         say(m.thinking("Zero?"), m.call("c1", "measure", length=0)),
