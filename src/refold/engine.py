@@ -90,6 +90,7 @@ class Engine:
             window=self.preset_for(session).window,
             now=now,
             writer=writer_of(self.summariser),
+            calibrated=self.preset.calibrated,
             **given,
         )
 

@@ -113,7 +113,7 @@ class Watch:
         s = self.engine.situation(self.session, **given)
         after = s.projection.after(fold)
         tokens = s.overhead + sum(self.session.cached_count(k, i.message, s.counter) for k, i in after)
-        if tokens > budget:
+        if s.expected(tokens) > budget:
             return None
         fold = msgspec.structs.replace(fold, tokens_before=s.tokens, tokens_after=tokens)
         self.session.append(fold)

@@ -46,6 +46,8 @@ class Preset:
     """Which folds of the log count for this preset's view."""
     limit: int = 0
     """The view must not pass this many tokens; 0: the window."""
+    calibrated: bool = False
+    """The window is the provider's: where its counts are known from usage, they decide what fits."""
     max_tool_iterations: int | None = None
     notes: Rung | None = None
     """Proposes annotations about what happened (never edits); asked before the housekeeping stages."""

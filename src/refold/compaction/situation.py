@@ -13,12 +13,13 @@ import msgspec
 
 from refold import entries as e
 from refold import tokens
+from refold.compaction import calibration
 from refold.compaction.plan import Due, Source
+from refold.compaction.told import told_by
 from refold.messages import Assistant, Result, System, Usage, compact_json
 from refold.protocols import TokenCounter
 from refold.session import Projection, Session
 from refold.session.items import Item
-from refold.session.view import said_by
 
 ROUGH = tokens.get("bytes4")
 
@@ -55,6 +56,8 @@ class Situation:
     """The provider's cache of this context is about to expire."""
     writer: Writer | None = None
     """Who writes summaries; None: the embedded digest."""
+    calibrated: bool = False
+    """Windows are the provider's: where its own counts are known, they decide, not ours."""
     resting: bool = False
     """The summariser failed too often and is left alone for a while."""
 
@@ -96,7 +99,37 @@ class Situation:
         """The view is too large for the window: something must go."""
         if not self.window / 4 < self.rough < self.window * 4:
             return self.rough > self.window  # so far off that counting exactly would change nothing
-        return self.tokens > self.window
+        return (self.filled if self.calibrated else self.tokens) > self.window
+
+    @cached_property
+    def calibration(self) -> tokens.Calibration:
+        """What the provider counts for what we count; not `known` where nothing was learnt."""
+        return calibration.calibration(self) if self.calibrated else tokens.Calibration()
+
+    @cached_property
+    def filled(self) -> int:
+        """What the provider will count for this view: its own figure for the part it has seen, ours, scaled,
+        for the rest. Never less than what we count ourselves: servers that keep prompts in a cache report
+        only what they read anew, and some report nothing that is true."""
+        if not self.calibration.known:
+            return max(self.anchored(self.counter), self.tokens)
+        anchor = self._anchor()
+        if anchor is None:
+            return self.expected(self.tokens)
+        used, first = anchor
+        return max(self.tokens, used + round(self.calibration.scale * self.estimate(self.counter, first)))
+
+    def expected(self, size: int) -> int:
+        """What the provider will count for a view of `size` tokens, system prompt and tools included."""
+        known = self.calibration.known
+        return max(size, self.calibration.predict(size - self.overhead)) if known else size
+
+    def room(self, limit: int) -> int:
+        """The most a view may count so that the provider counts at most `limit`. At least a quarter of it:
+        no vocabulary is further from ours."""
+        if not self.calibration.known:
+            return limit
+        return min(limit, max(limit // 4, self.calibration.budget(limit) + self.overhead))
 
     def measured(self, stretch: tuple[str, str] | None) -> int:
         """Size, by the design's own measure, of what the view shows for a stretch of the path."""
@@ -175,13 +208,20 @@ class Situation:
         is gone and does not count, unless `stale` asks for it. `bare`: summaries count without the frame
         they are shown in."""
         measure = measure or self.measure
+        anchor = self._anchor(stale=stale)
+        if anchor is not None:
+            return anchor[0] + self.estimate(measure, anchor[1], bare=bare)
+        return self.estimate(measure, bare=bare) + (0 if stale else self._overhead_by(measure))
+
+    def _anchor(self, *, stale: bool = False) -> tuple[int, int] | None:
+        """The newest valid usage, and the index of the first item that it does not cover."""
         for index in reversed(self.projection.replies):
             usage = self.usage_of(self.items[index])
             if usage is not None:
                 if not stale and not self.is_fresh(self.session[self.items[index].entries[-1]]):
                     break
-                return usage.total + self.estimate(measure, index + 1, bare=bare)
-        return self.estimate(measure, bare=bare) + (0 if stale else self._overhead_by(measure))
+                return usage.total, index + 1
+        return None
 
     def estimate(self, measure: TokenCounter, first: int = 0, *, bare: bool = False) -> int:
         """Size of the items from `first` on."""
@@ -302,7 +342,7 @@ def told(session: Session, first: int, last: int) -> tuple[Source, ...]:
     for position, entry in enumerate(session.path[done:], done):
         if turn < len(turns) and turns[turn] == position:
             turn += 1
-        message = said_by(entry)
+        message = told_by(entry)
         if message is not None:
             sources.append(Source(entry.id, message, entry.time, turn))
         known.starts.append(len(sources))

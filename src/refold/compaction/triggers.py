@@ -97,7 +97,7 @@ class FillLevel:
             return Due("overflow", "the provider refused the context as too long")
         tokens = max(s.anchored(ROUGH), s.rough)
         if self.usable / 4 < tokens < self.usable * 4:
-            tokens = max(s.anchored(s.counter), s.tokens)
+            tokens = s.filled
         if tokens > self.usable:
             return Due("full", f"{tokens} tokens, {self.usable} are usable")
         if s.cache_expiring and self.goal and fold_beats_cold_cache(s, tokens, self.goal):

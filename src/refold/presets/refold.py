@@ -26,6 +26,13 @@ class Settings(Base, frozen=True, kw_only=True):
         int | None,
         Meta(description="room for the reply; default 16384 or 20 %, the smaller", extra={"rule": "R12"}),
     ] = None
+    calibrate: Annotated[
+        bool,
+        Meta(
+            description="judge what fits by the provider's counts, where its usage is known",
+            extra={"rule": "R12"},
+        ),
+    ] = True
     auto: Annotated[bool, Meta(description="fold without being asked", extra={"rule": "R14"})] = True
     soft: Annotated[
         float,
@@ -82,7 +89,7 @@ class Settings(Base, frozen=True, kw_only=True):
         Wanted,
         Meta(
             description="ask with a transcript (stand-alone) or continue the chat, whose history the "
-            "provider has cached (cached-prefix); auto: the latter where the chat's own model writes the summary",
+            "provider has cached (cached-prefix); auto: the latter where the chat's own model writes it",
             extra={"rule": "R15"},
         ),
     ] = "auto"
@@ -101,9 +108,14 @@ class Settings(Base, frozen=True, kw_only=True):
 
 
 def fitted(settings: Settings, budget: int) -> Settings:
-    """All of `budget` is for the view; a quarter of it stays verbatim."""
+    """All of `budget`, in exact tokens, is for the view; a quarter of it stays verbatim."""
     return msgspec.structs.replace(
-        settings, window=budget, output_reserve=0, target=1.0, tail_share=min(settings.tail_share, 0.25)
+        settings,
+        window=budget,
+        output_reserve=0,
+        target=1.0,
+        tail_share=min(settings.tail_share, 0.25),
+        calibrate=False,
     )
 
 
@@ -135,6 +147,7 @@ def build(settings: Settings) -> Preset:
         measure="o200k",
         window=settings.window,
         limit=settings.usable,
+        calibrated=settings.calibrate,
         stages=(Stage(FillLevel(settings.usable, goal) if settings.auto else Never(), ladder),),
         cache_delay=lambda age: (
             settings.cache_ttl - settings.cache_buffer - age if settings.cache_ttl else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from refold import entries as e
-from refold.compaction import answer, carried, floor, transcript
+from refold.compaction import answer, calibration, carried, floor, transcript
 from refold.compaction.plan import Ask, Finished, Proposal, Reason, Source
 from refold.compaction.prompts import prompt
 from refold.compaction.record import Budgets, Composer, Record
@@ -55,6 +55,16 @@ class Shape:
     cache_ttl: float = 300.0
     """Seconds that a provider keeps what it was sent."""
 
+    def within(self, s: Situation) -> Shape:
+        """The same in what the provider counts, where that is known to be more than we do; not where nothing
+        could fit then: that is for the provider to say."""
+        goal, budget = s.room(self.goal), s.room(self.budget)
+        if goal == self.goal or sum(floor.parts(s).values()) + floor.FRAME > goal:
+            return self
+        share = goal / self.goal
+        tail, protect = int(self.tail * share), int(self.protect * share)
+        return replace(self, goal=goal, budget=budget, tail=tail, protect=protect)
+
 
 @dataclass(frozen=True)
 class Head:
@@ -78,6 +88,9 @@ class Reduce:
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
         floor.check(s, self.shape.budget)
+        return replace(self, shape=self.shape.within(s))._propose(s)
+
+    def _propose(self, s: Situation) -> Proposal | Reason:
         old = old_results(s, self.shape.shrink_turns)
         if not old:
             return Reason("no_old_results", "there are no old tool results to shrink")
@@ -97,7 +110,9 @@ class Reduce:
         edits = tuple(reduction.edits())
         return Proposal(
             rung=name,
-            finish=lambda _: Finished(edits=edits, files=carried.reading(s.session).trail.files()),
+            finish=lambda _: Finished(
+                edits=edits, files=carried.reading(s.session).trail.files(), details=calibration.note(s)
+            ),
             masked=tuple(dict.fromkeys((*reduction.ids("shrink"), *reduction.ids("mask")))),
             stretch=(edits[0].first, edits[-1].last),
             files=lambda: carried.reading(s.session).trail.files(),
@@ -182,6 +197,9 @@ class DigestHead:
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
         floor.check(s, self.shape.budget)
+        return replace(self, shape=self.shape.within(s))._propose(s)
+
+    def _propose(self, s: Situation) -> Proposal | Reason:
         tail = self.shape.tail if s.uses_tools else int(self.shape.tail * DIALOGUE)
         head = choose(s, self.shape, tail)
         if isinstance(head, Reason):
@@ -206,6 +224,9 @@ class SummariseHead:
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
         floor.check(s, self.shape.budget)
+        return replace(self, shape=self.shape.within(s))._propose(s)
+
+    def _propose(self, s: Situation) -> Proposal | Reason:
         if not s.has_model:
             return Reason("no_model", "no model is configured")
         head = choose(s, self.shape, int(self.shape.tail * self.factor))
@@ -284,7 +305,7 @@ def finished(s: Situation, head: Head, record: Record, check: dict[str, Any]) ->
     edits = list(head.reduction.edits(head.cut))
     if head.cut > s.first_item:
         edits.insert(0, e.Edit(path[s.floor].id, path[head.position - 1].id, (record.message,)))
-    details: dict[str, Any] = {}
+    details = calibration.note(s)
     if record.fell_out:
         details["constraints_left_out"] = [[c.entry_id, c.text] for c in record.fell_out]
     return Finished(
