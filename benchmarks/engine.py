@@ -37,7 +37,7 @@ clock = time.process_time
 """Processor time: on a busy machine the clock on the wall measures the others. Processes of their own (imports)
 are timed on the wall, best of many."""
 SIZES = (1_000, 10_000, 50_000, 100_000)
-QUICK = (1_000, 10_000)
+QUICK = (1_000,)
 SUMMARY = "## Goal\nFix what was asked.\n\n## Progress\n- the files named in the trail were edited\n" * 4
 FIGURES = {
     "check": {"at": 10_000, "limit_ms": 1.0},
@@ -178,7 +178,7 @@ def _wire(entries: list[MessageEntry], runs: int) -> dict[str, Any]:
 
 def digest_figures(*, quick: bool = False) -> dict[str, Any]:
     """The embedded digest of 10 000 messages (18 MB) to 8 000 tokens."""
-    entries = entries_of(agent_transcript(10_000))
+    entries = entries_of(agent_transcript(1_000 if quick else 10_000))
     turn, sources = 0, list[Source]()
     for entry in entries:
         turn += entry.message.role == "user"
@@ -275,8 +275,8 @@ def run(*, quick: bool = False) -> dict[str, Any]:
         "measure": "M5",
         "sizes": {str(size): measure(size, quick=quick) for size in sizes},
         "digest": digest_figures(quick=quick),
-        "imports": imports(runs=5 if quick else 15),
-        "memory": memory(10_000),
+        "imports": imports(runs=2 if quick else 15),
+        "memory": memory(1_000 if quick else 10_000),
         "load": load(quick=quick),
         "figures": FIGURES,
     }

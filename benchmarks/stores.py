@@ -28,11 +28,12 @@ APPENDS = 400
 S = "bench"
 
 
-def run() -> dict[str, Any]:
+def run(*, quick: bool = False) -> dict[str, Any]:
     """Figures of the two stores; ratios compare with the bare way of the same round."""
+    entries, appends = (5_000, 50) if quick else (ENTRIES, APPENDS)
     with tempfile.TemporaryDirectory(dir=os.environ.get("REFOLD_BENCH_DIR")) as name:
         folder = Path(name)
-        return {"open": _open(folder), "append": _append(folder)}
+        return {"open": _open(folder, entries), "append": _append(folder, appends)}
 
 
 def _message(number: int, parent: str | None) -> MessageEntry:
@@ -40,9 +41,9 @@ def _message(number: int, parent: str | None) -> MessageEntry:
     return MessageEntry(id=f"{number:012x}", parent=parent, time=1.8e9 + number, message=m.user(text))
 
 
-def _open(folder: Path) -> dict[str, Any]:
+def _open(folder: Path, count: int) -> dict[str, Any]:
     entries: list[MessageEntry] = []
-    for number in range(ENTRIES):
+    for number in range(count):
         entries.append(_message(number, entries[-1].id if entries else None))
     jsonl.write(folder / "long.jsonl", SessionInfo(id=S, created=1.0), entries)
     store = open_store(f"sqlite:{folder}/long.db").store
@@ -51,7 +52,7 @@ def _open(folder: Path) -> dict[str, Any]:
     store.append(S, entries, after=None)
     filled = time.perf_counter() - began
     store.close()
-    found: dict[str, Any] = {"entries": ENTRIES, "bytes_each": len(encode(entries[ENTRIES // 2]))}
+    found: dict[str, Any] = {"entries": count, "bytes_each": len(encode(entries[count // 2]))}
     for kind, file in (("sqlite", "long.db"), ("jsonl", "long.jsonl")):
         found[kind] = _in_new_process(f"{kind}:{folder}/{file}")
     found["sqlite"]["fill_seconds"] = round(filled, 2)
@@ -85,7 +86,7 @@ def _in_new_process(spec: str) -> dict[str, Any]:
     return min(runs, key=lambda one: one["seconds"])
 
 
-def _append(folder: Path) -> dict[str, Any]:
+def _append(folder: Path, appends: int) -> dict[str, Any]:
     ways: dict[str, Callable[[int], None]] = {
         "bare_sqlite": _bare_sqlite(folder),
         "sqlite": _stored(f"sqlite:{folder}/a.db"),
@@ -93,12 +94,12 @@ def _append(folder: Path) -> dict[str, Any]:
         "jsonl": _stored(f"jsonl:{folder}/a.jsonl"),
     }
     spent = dict.fromkeys(ways, 0.0)
-    for number in range(APPENDS):
+    for number in range(appends):
         for name, append in ways.items():  # by turns, so that a busy disk hurts all alike
             began = time.perf_counter()
             append(number)
             spent[name] += time.perf_counter() - began
-    rates = {name: round(APPENDS / seconds) for name, seconds in spent.items()}
+    rates = {name: round(appends / seconds) for name, seconds in spent.items()}
     return {
         "per_second": rates,
         "sqlite_ratio": round(spent["sqlite"] / spent["bare_sqlite"], 2),

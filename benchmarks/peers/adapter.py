@@ -47,19 +47,24 @@ def main(packages: tuple[str, ...], peers: Callable[[], list[Peer]]) -> None:
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    done: dict[str, Any] = {"versions": {name: _version(name) for name in packages}, "rows": {}}
+    done: dict[str, Any] = {
+        "versions": {name: _version(name) for name in packages},
+        "engine": {},
+        "pairs": {},
+    }
     out, sys.stdout = sys.stdout, sys.stderr  # libraries talk
     try:
         found = peers()
     except Exception as error:
-        done["error"] = f"{type(error).__name__}: {error}"
+        done["error"] = f"{type(error).__name__}: {error}"[:400]
         found = []
     for peer in found:
-        try:
-            done["rows"][peer.name] = _engine(peer, job) if job["mode"] == "engine" else _pairs(peer, job)
-        except Exception as error:
-            traceback.print_exc()
-            done["rows"][peer.name] = {"error": f"{type(error).__name__}: {error}"[:400]}
+        for part, work in (("engine", _engine), ("pairs", _pairs)):
+            try:
+                done[part][peer.name] = work(peer, job)
+            except Exception as error:
+                traceback.print_exc()
+                done[part][peer.name] = {"error": f"{type(error).__name__}: {error}"[:400]}
     json.dump(done, out)
 
 

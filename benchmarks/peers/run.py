@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 VENV = ROOT / ".bench-venv"
 SIZES = (1_000, 10_000, 50_000)
-QUICK = (1_000,)
+QUICK = (500,)
 INSTALL_SECONDS, RUN_SECONDS = 900, 900
 
 
@@ -68,6 +68,8 @@ def environment(library: Library) -> Path:
 def _interpreter(library: Library) -> tuple[str, Path]:
     if sys.version_info[:2] >= library.python:
         return sys.executable, VENV
+    if (VENV / "newer" / "bin" / "python").exists():
+        return "", VENV / "newer"
     for minor in range(library.python[1] + 1, library.python[1] - 1, -1):
         found = shutil.which(f"python3.{minor}")
         if found and subprocess.run([found, "--version"], capture_output=True).returncode == 0:
@@ -109,33 +111,27 @@ def ask(library: Library, job: Path) -> dict[str, Any]:
         return {"error": f"{error}"[:300], "packages": library.packages}
 
 
-def engine_rows(*, quick: bool = False) -> dict[str, Any]:
-    """Check, plan and fold of every peer on the transcripts that ours is timed on."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        paths: dict[str, str] = {}
-        for size in QUICK if quick else SIZES:
-            path = folder / f"{size}.json"
-            path.write_text(json.dumps(agent_transcript(size)), encoding="utf-8")
-            paths[str(size)] = str(path)
-        job = folder / "job.json"
-        job.write_text(json.dumps({"mode": "engine", "runs": 3 if quick else 5, "transcripts": paths}))
-        return {library.adapter.strip("_"): ask(library, job) for library in LIBRARIES}
+def jobs(folder: Path, *, quick: bool) -> Path:
+    """What every library is to do, as a file: the transcripts that ours is timed on, and those to be cut."""
+    paths: dict[str, str] = {}
+    for size in QUICK if quick else SIZES:
+        path = folder / f"{size}.json"
+        path.write_text(json.dumps(agent_transcript(size)), encoding="utf-8")
+        paths[str(size)] = str(path)
+    job = folder / "job.json"
+    runs = 2 if quick else 5
+    job.write_text(
+        json.dumps({"runs": runs, "transcripts": paths, **pair_cases(quick=quick)}), encoding="utf-8"
+    )
+    return job
 
 
-def pair_rows(*, quick: bool = False) -> dict[str, Any]:
-    """Transcripts that end with orphaned calls or results, of 150 valid ones and 150 with late results."""
-    number = 40 if quick else 150
-    chance = random.Random(7)
-    cases = {
+def pair_cases(*, quick: bool = False) -> dict[str, list[dict[str, Any]]]:
+    number, chance = 20 if quick else 150, random.Random(7)
+    return {
         "valid": [case(chance, one) for one in valid_transcripts(number)],
         "late": [case(chance, one) for one in late_transcripts(number)],
     }
-    with tempfile.TemporaryDirectory() as name:
-        job = Path(name) / "job.json"
-        job.write_text(json.dumps({"mode": "pairs", **cases}))
-        found = {library.adapter.strip("_"): ask(library, job) for library in LIBRARIES}
-    return {"refold": {"rows": {f"refold, preset {name}": ours(name, cases) for name in PRESETS}}, **found}
 
 
 PRESETS = ("refold", "pi", "window")
@@ -181,7 +177,21 @@ def _settings(preset: str, one: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(*, quick: bool = False) -> dict[str, Any]:
-    return {"engine": engine_rows(quick=quick), "pairs": pair_rows(quick=quick)}
+    with tempfile.TemporaryDirectory() as name:
+        job = jobs(Path(name), quick=quick)
+        answers = {library.adapter.strip("_"): ask(library, job) for library in LIBRARIES}
+    found: dict[str, Any] = {
+        "versions": {name: answer.get("versions", {}) for name, answer in answers.items()}
+    }
+    for part in ("engine", "pairs"):
+        found[part] = {
+            name: {"error": answer["error"]} if "error" in answer else {"rows": answer[part]}
+            for name, answer in answers.items()
+        }
+    cases = pair_cases(quick=quick)
+    mine = {"refold": {"rows": {f"refold, preset {name}": ours(name, cases) for name in PRESETS}}}
+    found["pairs"] = mine | found["pairs"]
+    return found
 
 
 if __name__ == "__main__":

@@ -1,0 +1,80 @@
+"""`make bench`: measure, write `benchmarks/results/`, rewrite the tables of the README.
+
+    python -m benchmarks [NAME …] [--quick] [--tables]
+
+Without names, all measures. `--quick` runs small versions of them in less than a minute, to see that they work;
+the README stays as it is. `--tables` measures nothing and rewrites the tables from the stored results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from benchmarks import results, tables
+
+MEASURES: dict[str, str] = {
+    "retention": "M1, M2: what a fold keeps that is asked for later",
+    "recall": "M4: what recall finds",
+    "tokens": "M7: predicted and true size of requests",
+    "passes": "M3: what is left after 1, 3, 10 folds",
+    "verification": "M8: fabrications caught, true claims left alone",
+    "rounds": "D8: sizes beside the published ones",
+    "stores": "opening and appending",
+    "engine": "M5: what the engine costs",
+    "peers": "M5 and pair safety of other libraries",
+}
+
+
+def runner(name: str) -> Callable[..., dict[str, Any]]:
+    module = import_module("benchmarks.peers.run" if name == "peers" else f"benchmarks.{name}")
+    return module.run
+
+
+def measure(name: str, *, quick: bool) -> str | None:
+    """Run one measure and store its result; the reason, where there is none."""
+    run = runner(name)
+    takes_quick = (
+        "quick" in run.__code__.co_varnames[: run.__code__.co_argcount + run.__code__.co_kwonlyargcount]
+    )
+    before, began = results.load(), time.perf_counter()
+    try:
+        found = run(quick=quick) if takes_quick else run()
+    except Exception as error:
+        traceback.print_exc()
+        return f"it failed: {type(error).__name__}: {error}"
+    seconds = time.perf_counter() - began
+    if "skipped" in found or not found:
+        return found.get("skipped", "the transcripts are not here: set REFOLD_DATA to their folder")
+    path = results.write(name, found, seconds=seconds, before=before, quick=quick)
+    print(f"{name}: {seconds:.0f} s, {path.relative_to(results.ROOT)}")
+    return None
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Measure, and rewrite the README's tables."
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(MEASURES)}")
+    parser.add_argument("--quick", action="store_true", help="small runs, to see that they work")
+    parser.add_argument("--tables", action="store_true", help="only rewrite the tables from stored results")
+    chosen = parser.parse_args(arguments)
+    unknown = [name for name in chosen.names if name not in MEASURES]
+    if unknown:
+        parser.error(f"no such measure: {', '.join(unknown)}; there are {', '.join(MEASURES)}")
+    wanted = [] if chosen.tables else chosen.names or list(MEASURES)
+    without = {name: reason for name in wanted if (reason := measure(name, quick=chosen.quick))}
+    for name, reason in without.items():
+        print(f"NOT MEASURED  {name} ({MEASURES[name]}): {reason}", file=sys.stderr)
+    if not chosen.quick:
+        tables.rewrite_all()
+    return 1 if any(reason.startswith("it failed") for reason in without.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,311 @@
+"""The tables of README.md and docs/benchmarks.md, made from the stored results.
+
+A table stands between `<!-- bench:NAME -->` and `<!-- /bench -->`; what is between them belongs to this script.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import results
+from benchmarks.results import ROOT
+
+DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "benchmarks.md")
+NOT_YET = "*(not measured yet: `make bench`)*"
+Results = dict[str, dict[str, Any]]
+
+_BLOCK = re.compile(r"(<!-- bench:([\w-]+) -->\n)(.*?)(<!-- /bench -->)", re.S)
+
+
+def rewrite_all() -> None:
+    found = results.read()
+    for path in DOCUMENTS:
+        if path.exists():
+            path.write_text(rewritten(path.read_text(encoding="utf-8"), found), encoding="utf-8")
+
+
+def rewritten(text: str, found: Results) -> str:
+    """The text with every table as the results say."""
+    return _BLOCK.sub(lambda block: f"{block[1]}{table(block[2], found)}\n{block[4]}", text)
+
+
+def table(name: str, found: Results) -> str:
+    if name not in TABLES:
+        raise KeyError(f"there is no table {name!r}; there are {', '.join(TABLES)}")
+    needs, make = TABLES[name]
+    if any(need not in found for need in needs):
+        return NOT_YET
+    return make(*(found[need]["result"] for need in needs))
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+# ── what is kept ────────────────────────────────────────────────────────────────────────────────
+
+
+def retention(found: dict[str, Any]) -> str:
+    from benchmarks.retention import tables
+
+    return tables(found)["M1"]
+
+
+def references(found: dict[str, Any]) -> str:
+    """M2 by source; the whole grid is in the results."""
+    agent = found["m2"]
+    shares = [share for share in ("10%", "20%") if share in next(iter(agent["views"].values()))]
+    head = ["source", "probes", *(f"{view}, {share}" for view in agent["views"] for share in shares)]
+    rows = [
+        [
+            source,
+            str(number),
+            *(_one(view[share][source]) for view in agent["views"].values() for share in shares),
+        ]
+        for source, number in agent["probes"].items()
+    ]
+    total = str(sum(agent["probes"].values()))
+    for name in ("all", "all, one recall"):
+        cells = [_one(view[share].get(name)) for view in agent["views"].values() for share in shares]
+        rows.append([f"**{name}**", total, *cells])
+    return markdown(head, rows)
+
+
+def passes(found: dict[str, Any]) -> str:
+    keys = list(next(iter(found["presets"].values())))
+    head = [
+        "preset",
+        "budget",
+        "constraints 1 / 3 / 10",
+        "goal",
+        "files",
+        "identifiers",
+        "orphans",
+        "over budget",
+    ]
+    rows: list[list[str]] = []
+    for preset, cells in found["presets"].items():
+        for budget in dict.fromkeys(key.split("/")[0] for key in keys):
+            listed = [cells[key] for key in keys if key.startswith(f"{budget}/")]
+            columns = [
+                " / ".join(f"{one[name]:.0f}" for one in listed)
+                for name in ("constraints", "goal", "files", "identifiers")
+            ]
+            last = listed[-1]
+            ends = [
+                " / ".join(str(one["orphans"]) for one in listed),
+                f"{last['over_budget']} of {last['transcripts']}",
+            ]
+            rows.append([f"`{preset}`", f"{int(budget):,}", *columns, *ends])
+    for preset, reason in found["not_loaded"].items():
+        rows.append([f"`{preset}`", "", f"does not load: {reason}", "", "", "", "", ""])
+    return markdown(head, rows)
+
+
+def recall(found: dict[str, Any]) -> str:
+    dialogue, speed = found["dialogue"]["table"], found["speed"]
+    head = ["", *next(iter(dialogue.values()))]
+    quality = markdown(head, ([name, *map(_one, row.values())] for name, row in dialogue.items()))
+    times = [[f"{int(size):,}", *map(str, row.values())] for size, row in speed.items()]
+    return f"{quality}\n\n{markdown(['entries', *next(iter(speed.values()))], times)}"
+
+
+# ── speed ───────────────────────────────────────────────────────────────────────────────────────
+
+SIZES = ("1000", "10000", "50000")
+
+
+def engine(ours: dict[str, Any], peers: dict[str, Any]) -> str:
+    """Milliseconds of processor time, best of several runs."""
+    head = [
+        "milliseconds",
+        *(f"{what}, {int(size) // 1000}k" for what in ("check", "plan", "fold") for size in SIZES),
+    ]
+    rows = [_our_times(ours, preset) for preset in ("refold", "pi")]
+    for library, answer in peers["engine"].items():
+        if "error" in answer:
+            rows.append([library, f"not measured: {_cell(answer['error'])}", *[""] * (len(head) - 2)])
+        for name, row in answer.get("rows", {}).items():
+            if "error" in row:
+                rows.append([name, f"failed: {_cell(row['error'])}", *[""] * (len(head) - 2)])
+                continue
+            times = [_ms(row.get(size, {}).get(what)) for what in ("check", "plan", "fold") for size in SIZES]
+            rows.append([name, *times])
+    return markdown(head, rows)
+
+
+def _our_times(ours: dict[str, Any], preset: str) -> list[str]:
+    sizes = [ours["sizes"].get(size) for size in SIZES]
+    checks = [_ms(one and one["check"]["near"]) for one in sizes]
+    plans = [_ms(one and one[f"plan, {preset}"]["warm"]) for one in sizes]
+    folds = [_ms(one and one[f"fold, {preset}"]) for one in sizes]
+    return [f"**refold**, preset `{preset}`", *checks, *plans, *folds]
+
+
+def figures(ours: dict[str, Any]) -> str:
+    """The figures that the project holds itself to, and what was measured."""
+    ten, most = ours["sizes"]["10000"], ours["sizes"].get("100000")
+    wire, imports, load = ten["wire"], ours["imports"], ours["load"]
+    rows = [
+        ["a turn without a fold, 10 000 messages", "≤ 1 ms", _ms(ten["check"]["near"])],
+        ["the same, 100 000 messages", "± 2×", _ms(most and most["check"]["near"])],
+        ["plan, warm, 10 000 messages", "≤ 10 ms", _ms(ten["plan, refold"]["warm"])],
+        ["plan, cold, 10 000 messages", "≤ 150 ms", _ms(ten["plan, refold"]["cold"])],
+        ["`to_openai()`, per 1 000 messages", "≤ 3 ms", f"{wire['openai']['best_per_1000']:.1f}"],
+        ["`to_anthropic()`, per 1 000 messages", "≤ 3 ms", f"{wire['anthropic']['best_per_1000']:.1f}"],
+        ["digest of 10 000 messages (18 MB)", "≤ 2 000 ms", _ms(ours["digest"])],
+        [f"load {load['entries']:,} entries ({load['megabytes']} MB)", "≤ 2 000 ms", _ms(load["ms"])],
+        ["`import refold` over `import msgspec`", "≤ 25 ms", f"{imports['refold over msgspec']:.0f}"],
+        ["`refold --version` to `import click`", "≤ 3 ×", f"{imports['version to click']:.1f} ×"],
+    ]
+    memory = ours["memory"]
+    if "text_mb" in memory:
+        grown = memory["with_session_plan_and_view_mb"] - memory["messages_mb"]
+        rows.append([f"memory beyond the messages ({memory['text_mb']:.0f} MB of text)", "", f"{grown} MB"])
+    return markdown(["what", "figure", "measured (ms)"], rows)
+
+
+def pairs(peers: dict[str, Any]) -> str:
+    rows: list[list[str]] = []
+    for library, answer in peers["pairs"].items():
+        if "error" in answer:
+            rows.append([library, f"not measured: {_cell(answer['error'])}", ""])
+        for name, row in answer.get("rows", {}).items():
+            if "error" in row:
+                rows.append([name, f"failed: {_cell(row['error'])}", ""])
+            else:
+                rows.append(
+                    [
+                        f"**{name}**" if library == "refold" else name,
+                        _broken(row["valid"]),
+                        _broken(row["late"]),
+                    ]
+                )
+    return markdown(["", "broken, of 150 valid", "broken, of 150 with late results"], rows)
+
+
+def _broken(row: dict[str, Any]) -> str:
+    failed = f" ({row['failed']} more raised an error)" if row["failed"] else ""
+    return f"{row['broken']}{failed}"
+
+
+# ── checks and counts ───────────────────────────────────────────────────────────────────────────
+
+
+def verification(found: dict[str, Any]) -> str:
+    fake, mixed, true, need = (
+        found[key] for key in ("fabrications", "recombined", "true_claims", "required")
+    )
+    kinds = ", ".join(f"{kind} {share:.0f}" for kind, share in fake["by_kind"].items())
+    parts = ", ".join(f"{kind} {share:.0f}" for kind, share in mixed["by_kind"].items())
+    facts = ", ".join(f"{kind} {share:.0f}" for kind, share in need["by_kind"].items())
+    sources = ", ".join(f"{number} {kind}" for kind, number in found["summaries"].items())
+    rows = [
+        ["planted fabrications caught", str(fake["planted"]), f"{fake['caught']} %", kinds],
+        ["the same, put together from true parts", str(mixed["planted"]), f"{mixed['caught']} %", parts],
+        ["true claims wrongly marked", str(true["claims"]), f"{true['percent']} %", f"summaries: {sources}"],
+        ["required facts restored", str(need["facts"]), f"{need['restored']} %", facts],
+    ]
+    return markdown(["check of summaries", "number", "share", ""], rows)
+
+
+def tokens(found: dict[str, Any]) -> str:
+    rows: list[list[str]] = []
+    for source, counters in found["sources"].items():
+        for counter, row in counters.items():
+            shares = [
+                f"{100 * row[kind]['mean']:.1f} %" if row[kind] else "–"
+                for kind in ("before", "after", "anchored")
+            ]
+            rows.append([source, counter, str(row["requests"]), *shares])
+    return markdown(
+        ["error of the predicted size", "counter", "requests", "bare", "calibrated", "anchored on usage"],
+        rows,
+    )
+
+
+def stores(found: dict[str, Any]) -> str:
+    opened, append = found["open"], found["append"]
+    rows = [
+        [
+            kind,
+            f"{opened[kind]['seconds']:.2f} s",
+            f"{opened[kind]['peak_mb']} MB",
+            str(append["per_second"][kind]),
+            f"{append[f'{kind}_ratio']} ×",
+        ]
+        for kind in ("sqlite", "jsonl")
+    ]
+    head = [
+        "store",
+        f"open {opened['entries']:,} entries",
+        "peak memory",
+        "durable appends a second",
+        "time beside the bare way",
+    ]
+    return markdown(head, rows)
+
+
+def rounds(found: dict[str, Any]) -> str:
+    from benchmarks.rounds import table as made
+
+    return made(found)
+
+
+def machine(*_: Any) -> str:
+    """Where and when, one line per measure."""
+    rows = [
+        [
+            name,
+            one["made"]["date"],
+            one["made"]["machine"]["processor"],
+            str(one["made"]["machine"]["cores"]),
+            one["made"]["python"],
+            f"{one['made']['load_before'][:1]}".strip("[]"),
+            f"{one['made']['seconds']:.0f} s",
+        ]
+        for name, one in results.read().items()
+    ]
+    return markdown(["measure", "date", "processor", "cores", "Python", "load before", "took"], rows)
+
+
+def _ms(figure: dict[str, Any] | None) -> str:
+    if not figure:
+        return "–"
+    if "best" not in figure:
+        return "too long"
+    best = figure["best"]
+    return f"{best:.2f}" if best < 1 else f"{best:.1f}" if best < 100 else f"{best:,.0f}"
+
+
+def _one(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"[|\n]", " ", text)[:160]
+
+
+TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
+    "retention": (("retention",), retention),
+    "references": (("retention",), references),
+    "passes": (("passes",), passes),
+    "recall": (("recall",), recall),
+    "engine": (("engine", "peers"), engine),
+    "figures": (("engine",), figures),
+    "pairs": (("peers",), pairs),
+    "verification": (("verification",), verification),
+    "tokens": (("tokens",), tokens),
+    "stores": (("stores",), stores),
+    "rounds": (("rounds",), rounds),
+    "machine": ((), machine),
+}
+"""Name of a table → the results it needs, and how it is made."""
+
+
+def documents() -> list[Path]:
+    return [path for path in DOCUMENTS if path.exists()]

@@ -1,0 +1,90 @@
+"""Figures in the documents are those of the stored results, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from benchmarks import results, tables
+
+
+@pytest.mark.parametrize("path", tables.documents(), ids=lambda path: path.name)
+def test_documents_say_what_the_results_say(path) -> None:
+    text = path.read_text(encoding="utf-8")
+    found = results.read()
+    for name, made in re.findall(r"<!-- bench:([\w-]+) -->\n(.*?)<!-- /bench -->", text, re.S):
+        assert made.strip() == tables.table(name, found).strip(), (
+            f"`make bench` or `python -m benchmarks --tables` ({name})"
+        )
+
+
+def test_every_table_is_shown_somewhere() -> None:
+    shown = {
+        name
+        for path in tables.documents()
+        for name in re.findall(r"<!-- bench:([\w-]+) -->", path.read_text())
+    }
+    assert shown == set(tables.TABLES)
+
+
+def test_a_changed_figure_is_noticed_and_rewriting_repeats_itself() -> None:
+    found = {
+        "rounds": {
+            "result": {
+                "rounds": [10],
+                "everything": [2000],
+                "strategies": {"compressed": {"ours": [1], "published": [2]}},
+            }
+        }
+    }
+    text = "a\n<!-- bench:rounds -->\n| 99 |\n<!-- /bench -->\nb <!-- bench: no table\n"
+    once = tables.rewritten(text, found)
+    assert "| 99 |" not in once
+    assert "2,000" in once
+    assert once.startswith("a\n<!-- bench:rounds -->\n")
+    assert tables.rewritten(once, found) == once
+
+
+def test_a_measure_that_is_missing_says_so() -> None:
+    assert tables.table("pairs", {}) == tables.NOT_YET
+    with pytest.raises(KeyError, match="no table"):
+        tables.table("nonsense", {})
+
+
+def test_a_peer_that_failed_has_a_row() -> None:
+    peers = {
+        "engine": {
+            "gone": {"error": "ERROR: no matching | distribution"},
+            "ill": {"rows": {"Ill": {"error": "KeyError: 'x'"}}},
+        },
+        "pairs": {"gone": {"error": "cannot install"}, "ill": {"rows": {"Ill": {"error": "KeyError"}}}},
+    }
+    ours = {"sizes": {}}
+    assert "gone | not measured: ERROR: no matching   distribution" in tables.engine(ours, peers)
+    assert "Ill | failed: KeyError" in tables.engine(ours, peers)
+    assert "gone | not measured: cannot install" in tables.pairs(peers)
+
+
+def test_results_carry_versions_machine_date_and_load() -> None:
+    for path in sorted(results.FOLDER.glob("*.json")):
+        made = json.loads(path.read_text(encoding="utf-8"))["made"]
+        assert {
+            "date",
+            "commit",
+            "python",
+            "versions",
+            "machine",
+            "load_before",
+            "load_after",
+            "seconds",
+        } <= set(made)
+
+
+def test_a_machine_without_the_transcripts_says_so(capsys, monkeypatch, tmp_path) -> None:
+    from benchmarks import __main__ as bench
+
+    monkeypatch.setattr(bench, "runner", lambda name: lambda: {"skipped": "the transcripts are not here"})
+    monkeypatch.setattr(bench.tables, "rewrite_all", lambda: None)
+    assert bench.main(["tokens"]) == 0
+    assert "NOT MEASURED  tokens" in capsys.readouterr().err
