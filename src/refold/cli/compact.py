@@ -184,7 +184,7 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, why: str 
     if why is not None:
         out.print(why)
     if output:
-        out.print(f"written to {output}; `refold show {output} --view` prints what the model sees")
+        out.print(f"written to {output}; `refold show {output} --full` prints what the model sees")
 
 
 def _model(name: str | None) -> Any:
