@@ -48,6 +48,7 @@ async def replay(
 ) -> Replayed:
     """Feed what was said in `source` to a new session, and fold it explicitly at `passes` growing prefixes."""
     session = Session(id=source.id, info=source.info)
+    session.share_counts(source)
     path = [entry for entry in source.path if said_by(entry) is not None]
     folds: list[e.Fold] = []
     failures: list[Failed] = []

@@ -190,6 +190,7 @@ def prepare(file: str, session: Session, prices: str | None = None) -> Transcrip
 def fed(source: Session, path: Sequence[e.AnyPathEntry]) -> Session:
     """A session of these entries alone, one after the other."""
     session = Session(id=source.id, info=source.info)
+    session.share_counts(source)
     for entry in path:
         session.append(msgspec.structs.replace(entry, parent=session.leaf))
     return session

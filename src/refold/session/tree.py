@@ -175,6 +175,10 @@ class Session:
             found = counts[key] = counter.message(message)
         return found
 
+    def share_counts(self, other: Session) -> None:
+        """Count together with another session of the same entries: each is counted once for both."""
+        self._counts = other._counts
+
     # ── writing ─────────────────────────────────────────────────────────────────────────────────
 
     def append(
