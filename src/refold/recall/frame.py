@@ -9,6 +9,7 @@ only the bracket of a forged tag, the start of a forged role line and invisible 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 TAG = "refold-record"
 NOTE = (
@@ -65,14 +66,28 @@ def visible(text: str) -> str:
     return _surrogate.sub("\ufffd", _invisible.sub("", text))
 
 
-def defuse(text: str) -> str:
+def defuse(text: str, *tags: str) -> str:
     """The text with everything taken out of it that a model or a parser could take for structure:
-    frame and role tags lose their bracket, chat-template tokens likewise, role lines get a quotation mark."""
+    frame and role tags lose their bracket, chat-template tokens likewise, role lines get a quotation mark.
+    `tags`: names of the elements it is about to stand in, which it cannot close either."""
     text = visible(text)
     text = _tag.sub("‹", text)
+    if tags:
+        text = without_tags(text, *tags)
     text = _role_tag.sub(_without_bracket, text)
     text = _template.sub("‹", text)
     return _role_line.sub("› ", text)
+
+
+def without_tags(text: str, *names: str) -> str:
+    """The text with tags of these names, opening or closing, deprived of their bracket."""
+    return _named(names).sub("‹", text)
+
+
+@lru_cache(maxsize=32)
+def _named(names: tuple[str, ...]) -> re.Pattern[str]:
+    spelled = "|".join(map(_spelled, names))
+    return re.compile(f"[<＜﹤](?=[\\s/\u200c\u200d]{{0,8}}(?:{spelled}))", re.IGNORECASE)
 
 
 def _without_bracket(tag: re.Match[str]) -> str:

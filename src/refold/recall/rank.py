@@ -3,8 +3,8 @@
 An entry's score for a question is BM25 over its own words and, at a lower weight, those of its neighbours: in
 a conversation the words that find an answer often stand in the question before it. Then, as factors: who said
 it, whether it tells rather than asks, whether it names a time when a time is asked for, how much of the
-question its stretch of conversation covers. The weights were chosen on dialogues other than those they are
-judged on (`benchmarks/recall.py`).
+question its stretch of conversation covers. What the weights are worth on dialogues they have not seen:
+`benchmarks/recall_folds.py`.
 
 Large logs are not scored whole. The rarest terms choose the candidates, within a fixed number of postings;
 common terms are only looked up for those.
@@ -17,6 +17,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from heapq import nlargest
+from itertools import islice
 from operator import itemgetter
 
 import msgspec
@@ -65,6 +66,8 @@ WORK_SHARE = 0.1
 MANY_TERMS = 12
 TERMS_LIMIT = 80
 POSTINGS_LIMIT = 6000
+LOOKUPS, FEWEST_TERMS = 8000, 16
+"""A long question asks each candidate for so many of its rarest terms that there are no more lookups."""
 LOOK = 80
 WHOLE_LIMIT = 1200
 """Up to this many postings everything is scored."""
@@ -175,7 +178,10 @@ class Scoring:
             own = {term: self._all(postings[term]) for term in terms}
         else:
             wanted = self._around(self._candidates(terms, postings))
-            own = {term: self._some(postings[term], wanted) for term in terms}
+            most = max(FEWEST_TERMS, LOOKUPS // max(1, len(wanted)))
+            terms = dict(islice(terms.items(), most))  # the rarest
+            among = frozenset(wanted)
+            own = {term: self._some(postings[term], wanted, among) for term in terms}
         scores: dict[int, float] = {}
         for term, weight in terms.items():
             spread = self.weights.spread
@@ -200,9 +206,13 @@ class Scoring:
     def _all(self, postings: Iterable[int]) -> dict[int, float]:
         return {p >> 8: self._tf(p >> 8, p & 255) for p in postings}
 
-    def _some(self, postings: Sequence[int], wanted: Sequence[int]) -> dict[int, float]:
-        found: dict[int, float] = {}
+    def _some(
+        self, postings: Sequence[int], wanted: Sequence[int], among: frozenset[int]
+    ) -> dict[int, float]:
         end = len(postings)
+        if end <= len(wanted):
+            return self._all(p for p in postings if p >> 8 in among)
+        found: dict[int, float] = {}
         at = 0
         for i in wanted:  # ascending, and so are the postings
             at = bisect_left(postings, i << 8, at)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
 from functools import lru_cache
 
 PIECE_LIMIT = 64
@@ -38,9 +37,9 @@ def count(text: str) -> dict[str, int]:
     """The terms of a text and how often each occurs."""
     found: dict[str, int] = {}
     get = found.get
-    for compound, times in Counter(_compound.findall(text)).items():
+    for compound in _compound.findall(text):
         for term in terms_of(compound):
-            found[term] = get(term, 0) + times
+            found[term] = get(term, 0) + 1
     return found
 
 
