@@ -237,6 +237,15 @@ def test_a_large_log_gives_what_scoring_everything_gives(monkeypatch: pytest.Mon
     assert [i for i, _ in rank.rank(index, question, limit=3)] == [i for i, _ in pruned]
 
 
+def test_a_long_question_is_answered_by_its_rarest_words() -> None:
+    index = Index()
+    for n in range(6000):
+        index.add(str(n), m.user(f"word{n % 97} item{n % 500}"), n)
+    index.add("rare", m.user("the quokka and the pelican"), 6001)
+    question = " ".join(f"word{n}" for n in range(90)) + " quokka pelican"
+    assert search(index, question, limit=1)[0].entry_id == "rare"
+
+
 def test_a_condition_reaches_every_entry_of_a_large_log() -> None:
     index = Index()
     for n in range(20_000):
