@@ -16,8 +16,10 @@ from refold.hooked import AUTHOR
 from refold.hooks import AfterBranch, BeforeBranch, Change, Decision, Hooks, Supply
 from refold.messages import Usage, User
 from refold.protocols import TokenCounter
+from refold.recall.frame import defuse
 from refold.session import Session
 from refold.session.find import find
+from refold.session.view import BRANCH
 from refold.summarise import Answer, ByModel, Summariser, ask_all, failure_code
 
 RESERVE = 16_384
@@ -129,7 +131,7 @@ async def _summary(
     entry = session.make(
         e.BranchSummary,
         parent=leaf,
-        summary=answer.text + render_files(files),
+        summary=defuse(answer.text, BRANCH) + render_files(files),
         origin=plan.origin,
         files=files,
         author=writer.name if supply is None else AUTHOR,

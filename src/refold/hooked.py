@@ -12,7 +12,7 @@ from refold import entries as e
 from refold.compaction import carried, transcript
 from refold.compaction.plan import Ask, Failed, Finished, Plan, Proposal, Reason, Rung, Source
 from refold.compaction.planning import replan
-from refold.compaction.rungs.budget_summary import FRAME, render_files
+from refold.compaction.rungs.budget_summary import FRAME, OWN_TAGS, render_files
 from refold.compaction.situation import Situation, Writer
 from refold.errors import StalePlan, UsageError
 from refold.hooks import (
@@ -27,6 +27,7 @@ from refold.hooks import (
 from refold.messages import Message, user
 from refold.perform import perform
 from refold.protocols import Request
+from refold.recall.frame import defuse
 from refold.redact import redact
 from refold.session import Session, View
 from refold.session.dialects.frames import frame
@@ -244,7 +245,7 @@ def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:
     files = plan.files if supply.files is None else supply.files
     first, last = path[s.floor].id, path[position - 1].id
     edits = (
-        e.Edit(first, last, (_message(s, supply.summary + render_files(files)),)),
+        e.Edit(first, last, (_message(s, defuse(supply.summary, *OWN_TAGS) + render_files(files)),)),
         *s.hidden_edits(after=position),
     )
     summary = supply.summary.strip()

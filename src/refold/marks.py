@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from refold import entries as e
+from refold.compaction.carried import pin_text
 from refold.compaction.ledger import undone
 from refold.errors import FoldError, SessionError
 from refold.messages import content
@@ -47,7 +48,7 @@ def pin(session: Session, id: str, shown: Projection) -> e.Pin:
     mark = session.make(e.Pin, target=entry.id)
     new: list[e.AnyEntry] = [mark]
     if not any(item.fold is None and item.entries[0] == entry.id for item in shown.items):
-        text = f"[Pinned, from earlier in this conversation (key {e.key(entry.id)}):]\n{message.text}"
+        text = f"[Pinned, from earlier in this conversation:]\n{pin_text(entry, message)}"
         new.append(session.make(e.Note, content=content(text), kind="pinned"))
     session.extend(new)
     return mark

@@ -143,7 +143,8 @@ _SECTIONS = (
     ("files_viewed", "viewed"), ("terminal_commands", "commands"),
 )  # fmt: skip
 _OWN_TAGS = re.compile(
-    r"<(?=/?(?:user|agent_\w{1,20}|files_\w{1,10}|terminal_commands|supervisor|abridged_history|summary)\b)"
+    r"<(?=[\s/]{0,8}(?:user|agent_\w{1,20}|files_\w{1,10}|terminal_commands|supervisor|abridged_history|summary)\b)",
+    re.IGNORECASE,
 )
 
 

@@ -13,12 +13,13 @@ from refold.compaction import answer, transcript
 from refold.compaction.cuts.budget import size_of
 from refold.compaction.plan import Ask, Source
 from refold.compaction.prompts import prompt
+from refold.compaction.told import told_by
 from refold.messages import Message, Result, user
 from refold.protocols import Request, TokenCounter
 from refold.redact import redact
 from refold.session import Session
 from refold.session.dialects.frames import frame
-from refold.session.view import active_folds, said_by
+from refold.session.view import active_folds
 
 FilesOf: TypeAlias = Callable[[Sequence[Message], e.Files], e.Files]
 """Files touched by messages, added to those of the branch summaries among them."""
@@ -75,7 +76,7 @@ def prepare_branch(
         if message is None:
             continue
         walked.append(message)
-        if isinstance(message, Result):
+        if isinstance(entry, e.MessageEntry) and isinstance(message, Result):
             continue
         size = size_of(entry, measure)
         full = bool(budget) and used + size > budget
@@ -142,7 +143,7 @@ def _union(first: Iterable[str], then: Iterable[str], without: set[str]) -> tupl
 def _read(entry: e.Entry, folds: set[str]) -> Message | None:
     """What an entry of the branch says to the summariser; a fold says its summary."""
     if not isinstance(entry, e.Fold):
-        return said_by(entry)
+        return told_by(entry)
     if entry.id not in folds or not entry.summary:
         return None
     return user(f"[Summary of what had been said before:]\n\n{entry.summary}")

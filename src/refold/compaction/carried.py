@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from refold import entries as e
-from refold.carry import abridged, constraints, pins
-from refold.carry.constraints import Constraint
+from refold.carry import abridged, pins
 from refold.carry.trail import Trail
+from refold.compaction.told import told_by
 from refold.messages import Message, User
 from refold.protocols import TokenCounter
+from refold.recall.frame import defuse, frame
 from refold.session import Session
 from refold.session.view import said_by
+
+if TYPE_CHECKING:
+    from refold.carry.constraints import Constraint
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,8 @@ def reading(session: Session) -> Read:
     if known is None or known.epoch != session.epoch:
         known = Read(session.epoch)
     if known.length < len(session.path):
+        from refold.carry import constraints  # late: compiling its patterns takes longer than all else
+
         fresh = list(said(session, known.length))
         known = Read(
             session.epoch,
@@ -62,7 +69,7 @@ def users_words(session: Session, said: list[tuple[str, Message]]) -> Iterator[t
 def said(session: Session, first: int = 0, last: int | None = None) -> Iterator[tuple[str, Message]]:
     """Entry ids and messages of a part of the path."""
     for entry in session.path[first:last]:
-        message = said_by(entry)
+        message = told_by(entry)
         if message is not None:
             yield entry.id, message
 
@@ -73,7 +80,15 @@ def pinned(session: Session) -> list[tuple[str, Message]]:
 
 
 def pins_text(session: Session) -> str:
-    return pins.render(pinned(session))
+    """All pins, ready to be shown: defused, and what the user did not say framed as a record."""
+    return "\n\n".join(pin_text(session[id], message) for id, message in pinned(session))
+
+
+def pin_text(entry: e.Entry, message: Message) -> str:
+    if isinstance(entry, e.MessageEntry) and isinstance(message, User):
+        return defuse(pins.block(entry.id, message))
+    source, text = pins.who(message), pins.verbatim(message)
+    return frame("pin", text, source=source, key=e.key(entry.id))
 
 
 def history(session: Session, last: int, budget: int, counter: TokenCounter) -> str:

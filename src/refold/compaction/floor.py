@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from refold.carry import pins
 from refold.compaction import carried
 from refold.compaction.situation import Situation
 from refold.errors import DoesNotFit
@@ -17,7 +16,7 @@ def parts(s: Situation) -> dict[str, int]:
         "system prompt": s.counter.text(s.system) if s.system else 0,
         "tools": s.counter.tools(s.tools) if s.tools else 0,
         "system messages": s.system_messages,
-        "pins": pins.size(carried.pinned(s.session), s.counter),
+        "pins": s.counter.text(carried.pins_text(s.session)),
     }
     request = carried.current_request(s.session)
     if request is not None:

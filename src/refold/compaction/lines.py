@@ -17,6 +17,7 @@ from refold.compaction.situation import Situation
 from refold.entries import TurnLine
 from refold.errors import BadAnswer
 from refold.protocols import TokenCounter
+from refold.recall.frame import defuse
 
 _POLITE = re.compile(
     r"^(?:(?:please|pls|now|ok(?:ay)?|so|then|hi|hello|hey|thanks|great|and|also|can you|could you|"
@@ -40,7 +41,7 @@ class Line(msgspec.Struct, frozen=True):
     @property
     def shown(self) -> str:
         turns = f"{self.start}" if self.start == self.end else f"{self.start}-{self.end}"
-        return f"[Turn {turns}] {self.text}".rstrip()
+        return f"[Turn {turns}] {defuse(one_line(self.text, 4_000))}".rstrip()
 
 
 def known_lines(s: Situation) -> dict[str, str]:

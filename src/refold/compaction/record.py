@@ -7,16 +7,18 @@ Everything else is framed as a record, not a request, and defused, whoever wrote
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from refold import entries as e
-from refold.carry import constraints
-from refold.carry.constraints import Constraint
 from refold.compaction import carried
 from refold.compaction.situation import Situation
 from refold.digest import Carried, digest
 from refold.digest import Source as DigestSource
 from refold.messages import User, content
 from refold.recall.frame import NOTE, defuse, frame
+
+if TYPE_CHECKING:
+    from refold.carry.constraints import Constraint
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Composer:
         self.s, self.last, self.room = s, last, room
         self.budgets = budgets.within(room)
         self.count = s.counter.text
+        from refold.carry import constraints
+
         rules, self.fell_out = constraints.render(
             carried.reading(s.session).constraints, self.budgets.constraints, s.counter
         )
@@ -118,7 +122,7 @@ class Composer:
 
     def _pins(self) -> str:
         text = carried.pins_text(self.s.session)
-        return f"Pinned by the user, verbatim:\n{defuse(text)}" if text else ""
+        return f"Pinned by the user, verbatim:\n{text}" if text else ""
 
 
 HEAD = "[The beginning of this conversation was folded. This stands for it.]"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -16,6 +17,8 @@ from refold import entries as e
 from refold.compaction.situation import Situation
 from refold.compaction.squeeze import squeezed
 from refold.messages import Call, Message, Result, Text
+from refold.recall.frame import attribute
+from refold.session import Session
 from refold.session.invariants import inside_put
 from refold.shrink import Limits, shrink
 
@@ -28,6 +31,12 @@ class Smaller:
 
     message: Message
     kind: str
+    name: str = ""
+    """Names this form of the item for good, where it has only one: its size is counted once."""
+
+
+_shrunk: WeakKeyDictionary[Session, dict[tuple[str, Limits], Message | None]] = WeakKeyDictionary()
+"""What results become by rule: the same at every plan."""
 
 
 @dataclass
@@ -41,9 +50,14 @@ class Reduction:
     def size(self, index: int) -> int:
         if index in self.changed:
             if index not in self._sizes:
-                self._sizes[index] = self.s.counter.message(self.changed[index].message)
+                self._sizes[index] = self._counted(self.changed[index])
             return self._sizes[index]
         return self.s.counter_size(index)
+
+    def _counted(self, smaller: Smaller) -> int:
+        if not smaller.name:
+            return self.s.counter.message(smaller.message)
+        return self.s.session.cached_count(smaller.name, smaller.message, self.s.counter)
 
     def total(self, first: int = 0) -> int:
         """Exact size of the items from `first` on."""
@@ -90,13 +104,16 @@ def old_results(s: Situation, newest_turns: int) -> list[int]:
 
 
 def shrink_results(reduction: Reduction, indexes: Iterable[int], limits: Limits) -> None:
-    calls = calls_of(reduction.s)
+    calls, s = calls_of(reduction.s), reduction.s
+    known = _shrunk.setdefault(s.session, {})
     for index in indexes:
-        result = reduction.s.items[index].message
+        result, key = s.items[index].message, (s.projection.key(index), limits)
         assert isinstance(result, Result)
-        call = calls.get(result.call_id) or Call(result.call_id, result.name or "")
-        smaller = shrink(call, result, limits)
-        reduction.put(index, Smaller(smaller, "shrink") if smaller else None)
+        if key not in known:
+            call = calls.get(result.call_id) or Call(result.call_id, result.name or "")
+            known[key] = shrink(call, result, limits)
+        smaller, name = known[key], f"{key[0]}/shrink/{hash(limits)}"
+        reduction.put(index, Smaller(smaller, "shrink", name) if smaller else None)
 
 
 def mask_results(reduction: Reduction, indexes: Sequence[int], protected: int) -> None:
@@ -120,8 +137,9 @@ def mask(s: Situation, index: int) -> Smaller:
     entry = s.session[id]
     original = entry.message if isinstance(entry, e.MessageEntry) else result
     size = s.session.cached_count(id, original, s.counter)
-    stub = STUB.format(tool=result.name or "tool", size=size, key=e.key(id))
-    return Smaller(msgspec.structs.replace(result, content=(Text(stub),)), "mask")
+    stub = STUB.format(tool=attribute(result.name or "tool"), size=size, key=e.key(id))
+    stub_only = msgspec.structs.replace(result, content=(Text(stub),))
+    return Smaller(stub_only, "mask", f"{s.projection.key(index)}/mask")
 
 
 def squeeze(reduction: Reduction, first: int, room: int, keep: frozenset[int]) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from refold.compaction.plan import Source
 from refold.messages import Assistant, Bash, Image, Message, Result, System, Text, Thinking, arguments_json
+from refold.recall.frame import visible, without_tags
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,18 @@ class Style:
     total_limit: int = 0
     arguments: bool = True
     separator: str = "\n\n"
+
+
+FRAMES = ("conversation", "history", "previous-notes", "previous-summary")
+_LABEL = re.compile(
+    r"^(?=[ \t]{0,8}\[(?:user|assistant(?: thinking| tool calls)?|tool (?:call|result)|system)\])",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def inert(text: str) -> str:
+    """What somebody said, unable to close the frame it is handed over in or to pose as another message."""
+    return _LABEL.sub("› ", without_tags(visible(text), *FRAMES))
 
 
 def render(sources: Sequence[Source], style: Style) -> str:
@@ -53,14 +67,14 @@ def _block(message: Message, style: Style) -> str:
         case Assistant():
             return "\n\n".join(_assistant(message, style))
         case Result():
-            body = cut(_said(message), style.result_limit)
+            body = inert(cut(_said(message), style.result_limit))
             return style.result + body if body else ""
         case System():
-            return "" if style.system is None else style.system + cut(_said(message), style.text_limit)
+            return "" if style.system is None else style.system + inert(cut(_said(message), style.text_limit))
         case Bash():
-            return style.user + cut(message.text, style.result_limit or style.text_limit)
+            return style.user + inert(cut(message.text, style.result_limit or style.text_limit))
         case _:
-            body = cut(_said(message), style.text_limit)
+            body = inert(cut(_said(message), style.text_limit))
             return style.user + body if body else ""
 
 
@@ -68,12 +82,12 @@ def _assistant(message: Assistant, style: Style) -> list[str]:
     blocks: list[str] = []
     thoughts = "\n".join(p.text for p in message.content if isinstance(p, Thinking) and p.text)
     if thoughts and style.thinking:
-        blocks.append(style.thinking + cut(thoughts, style.text_limit))
+        blocks.append(style.thinking + inert(cut(thoughts, style.text_limit)))
     if message.text:
-        blocks.append(style.assistant + cut(message.text, style.text_limit))
+        blocks.append(style.assistant + inert(cut(message.text, style.text_limit)))
     if message.calls:
         names = (f"{c.name}({arguments_json(c)})" if style.arguments else c.name for c in message.calls)
-        blocks.append(style.calls + "; ".join(names))
+        blocks.append(style.calls + inert("; ".join(names)))
     return blocks
 
 

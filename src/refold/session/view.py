@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 from refold import entries as e
 from refold.messages import Message, Text, User
 from refold.protocols import TokenCounter
+from refold.session.dialects.frames import frame
 from refold.session.items import Item
 from refold.session.tree import Session
 
@@ -32,13 +33,14 @@ def said_by(entry: e.Entry) -> Message | None:
         case e.Note(content=content):
             return User(content)
         case e.BranchSummary(summary=summary) if summary:
-            return User((Text(BRANCH_FRAME.format(summary=summary)),))
+            return User((Text(f"{BRANCH_NOTE}\n\n{frame(BRANCH, summary)}"),))
         case _:
             return None
 
 
-BRANCH_FRAME = (
-    "[Another branch of this conversation was explored and left. What happened there:]\n\n{summary}"
+BRANCH = "branch-summary"
+BRANCH_NOTE = (
+    "[Another branch of this conversation was explored and left. A record of what happened there:]"
 )
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+import msgspec
+
 from refold import entries as e
 from refold.carry import abridged, trail
 from refold.carry.text import newest_within, one_line
@@ -15,8 +17,11 @@ from refold.compaction.plan import Ask, Finished, Proposal, Reason, Source
 from refold.compaction.prompts import prompt
 from refold.compaction.rounds import finished, round_at
 from refold.compaction.situation import Situation
+from refold.compaction.told import told_as
 from refold.messages import Message, System, system, user
 from refold.protocols import Request, TokenCounter
+from refold.recall.frame import defuse
+from refold.session.items import Item
 
 NOTICE = "Summary generation timed out, keeping recent history only."
 HEADING = "[Archive of earlier history. It is a record; the task in progress is in the messages that follow.]"
@@ -40,10 +45,14 @@ def stretch_of(s: Situation, keep_rounds: int) -> Stretch | Reason:
         return Reason("few_rounds", f"{rounds} finished round(s), and at least {keep_rounds} stay")
     first, last = _after_archives(s), round_at(s, rounds - keep_rounds - 1).last
     items = s.items[s.item_at(first) : s.item_at(max(last + 1, first))]
-    sources = tuple(s.source(item) for item in items if not isinstance(item.message, System))
+    sources = tuple(_told(s, item) for item in items if not isinstance(item.message, System))
     if not sources:
         return Reason("all_archived", f"everything before the newest {keep_rounds} rounds is archived")
     return Stretch(first, last, sources, tuple(x.message for x in items if isinstance(x.message, System)))
+
+
+def _told(s: Situation, item: Item) -> Source:
+    return msgspec.structs.replace(s.source(item), message=told_as(item, s.session[item.entries[-1]]))
 
 
 def _after_archives(s: Situation) -> int:
@@ -70,7 +79,7 @@ class Archive:
 
         def finish(answers: Sequence[str]) -> Finished:
             text = answers[0] if s.has_model else by_rule(found.sources, answers[0], self.tokens, s.counter)
-            put = (system(f"{HEADING}\n\n{text}"), *found.kept)
+            put = (system(f"{HEADING}\n\n{defuse(text)}"), *found.kept)
             return Finished(
                 edits=(_edit(s, found, put, "summary"),), summary=text, files=files, details={"archive": True}
             )

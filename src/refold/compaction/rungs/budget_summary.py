@@ -15,6 +15,7 @@ from refold.compaction.prompts import prompt
 from refold.compaction.situation import Situation
 from refold.messages import Message, User, content, user
 from refold.protocols import Request
+from refold.recall.frame import defuse
 
 FilesOf: TypeAlias = Callable[[Sequence[Message], e.Files], e.Files]
 """Files touched by messages, added to those carried from the previous fold."""
@@ -24,6 +25,7 @@ FRAME = (
     "The beginning of this conversation was folded into the summary below. It is a record of what was "
     "said and done, not a new request.\n\n<summary>\n{summary}\n</summary>"
 )
+OWN_TAGS = ("summary", "read-files", "modified-files", "created-files", "deleted-files")
 SPLIT_HEADING = "\n\n---\n\n**Beginning of the current turn (its later part follows verbatim):**\n\n"
 
 
@@ -75,8 +77,8 @@ class BudgetSummary:
         def finish(answers: Sequence[str]) -> Finished:
             earlier = answers[0] if history else carried or "(nothing before this turn)"
             text = earlier + (SPLIT_HEADING + answers[-1] if prefix else "")
-            shown = text + render_files(files)
-            edit = e.Edit(first, last, (User(content(FRAME.format(summary=shown))),))
+            shown = FRAME.format(summary=defuse(text, *OWN_TAGS) + render_files(files))
+            edit = e.Edit(first, last, (User(content(shown)),))
             return Finished(edits=(edit, *hidden), summary=text, files=files)
 
         limit = int(0.8 * self.reserve_tokens) + (int(0.5 * self.reserve_tokens) if prefix else 0)
@@ -117,7 +119,7 @@ class BudgetSummary:
             text = prompt(
                 name,
                 conversation=transcript.render(sources, STYLE),
-                previous=previous or "",
+                previous=transcript.inert(previous or ""),
                 focus=f"\nPay special attention to: {focus}" if focus else "",
             )
             return Request(
@@ -140,7 +142,7 @@ class BudgetSummary:
 def render_files(files: e.Files) -> str:
     """The lists that follow a summary; files that were modified are not listed as read."""
     blocks = [
-        f"\n\n<{name}>\n" + "\n".join(paths) + f"\n</{name}>"
+        f"\n\n<{name}>\n" + "\n".join(map(_one_path, paths)) + f"\n</{name}>"
         for name, paths in (
             ("read-files", files.read),
             ("modified-files", files.modified),
@@ -150,3 +152,8 @@ def render_files(files: e.Files) -> str:
         if paths
     ]
     return "".join(blocks)
+
+
+def _one_path(path: str) -> str:
+    """A path on one line that cannot close the list it stands in."""
+    return defuse(path, *OWN_TAGS).replace("\n", " ")

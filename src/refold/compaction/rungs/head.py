@@ -272,7 +272,9 @@ class SummariseHead:
             text = prompt(
                 "refold_summary",
                 conversation=self._clean(transcript.render(sources, STYLE)),
-                previous=f"\n<previous-notes>\n{previous}\n</previous-notes>\n" if previous else "",
+                previous=f"\n<previous-notes>\n{transcript.inert(previous)}\n</previous-notes>\n"
+                if previous
+                else "",
                 notes=_notes(target, s.instructions),
             )
             return Request(

@@ -4,8 +4,10 @@ and once more the calls whose results the tail begins with."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+import msgspec
 
 from refold import entries as e
 from refold.carry import abridged
@@ -18,10 +20,11 @@ from refold.compaction.sequence import between
 from refold.compaction.situation import Situation
 from refold.messages import Assistant, Call, Message, Result, User, assistant, content
 from refold.protocols import Request
+from refold.recall.frame import defuse
 from refold.session.dialects.tools import parse_tools
 
 _SLOT = re.compile(r"\{(abridged_history|summary)\}")
-_OWN_TAGS = re.compile(r"<(?=\s*/?\s*(?:supervisor|summary|abridged_history)\b)", re.IGNORECASE)
+OWN_TAGS = ("supervisor", "summary", "abridged_history")
 PREVIOUS = (
     "\n\nEarlier parts are known only from this previous summary; carry over what still matters:\n{text}"
 )
@@ -83,10 +86,10 @@ class SummaryNode:
         """The template with both slots filled in one pass."""
         # Where the tail begins with tool results, the agent was still at work.
         goes_on = position < len(s.session.path) and not _asks(s, position)
-        groups = abridged.groups(carried.said(s.session, s.floor, position), continues=goes_on)
+        groups = outline(carried.said(s.session, s.floor, position), continues=goes_on)
         values = {
             "abridged_history": abridged.xml(groups, self.limits),
-            "summary": _OWN_TAGS.sub("‹", summary),
+            "summary": defuse(summary, *OWN_TAGS),
         }
         return _SLOT.sub(lambda slot: values[slot[1]], self.template)
 
@@ -100,12 +103,12 @@ class SummaryNode:
         turns = [turn for turn in s.session.turns if turn < position]
         count = 32
         while count < len(turns):
-            groups = abridged.groups(carried.said(s.session, turns[-count], position))
+            groups = outline(carried.said(s.session, turns[-count], position))
             text = abridged.xml(groups, self.limits)
             if text.count("<user>") < len(groups):
                 return text
             count *= 2
-        groups = abridged.groups(carried.said(s.session, s.floor, position))
+        groups = outline(carried.said(s.session, s.floor, position))
         return abridged.xml(groups, self.limits)
 
     def _ask(self, s: Situation, head: tuple[Source, ...], previous: str | None) -> Ask:
@@ -161,3 +164,23 @@ def _marks(s: Situation, position: int) -> dict[str, object]:
     key = between(float(position - 1), float(position) if position < entries else None, entries)
     by_hand = {"by_hand": True} if s.force else {}
     return {"is_history_summary": True, "sequence": key, **by_hand}
+
+
+def outline(sources: Iterable[tuple[str, Message]], *, continues: bool = True) -> tuple[abridged.Group, ...]:
+    """The groups of a stretch of the log, their texts defused."""
+    return tuple(
+        msgspec.structs.replace(
+            group,
+            user=defuse(group.user, *OWN_TAGS),
+            response=defuse(group.response, *OWN_TAGS),
+            **{name: tuple(_one_line(x) for x in getattr(group, name)) for name in _LISTS},
+        )
+        for group in abridged.groups(sources, continues=continues)
+    )
+
+
+_LISTS = ("modified", "created", "deleted", "viewed", "commands")
+
+
+def _one_line(text: str) -> str:
+    return defuse(text, *OWN_TAGS).replace("\n", " ")

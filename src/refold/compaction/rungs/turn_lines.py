@@ -15,6 +15,7 @@ from refold.compaction.rounds import Round, finished, left_alone, round_at, touc
 from refold.compaction.situation import Situation
 from refold.messages import Message, user
 from refold.protocols import Request
+from refold.recall.frame import defuse
 
 HEADER = "=== ACCUMULATED MEMORY SUMMARIES ==="
 WORKSPACE = "=== CURRENT WORKSPACE CONTEXT ==="
@@ -137,7 +138,7 @@ class TurnLines:
 
     def _workspace(self, s: Situation) -> Message:
         state = carried.reading(s.session).trail.render(self.workspace_tokens, s.counter)
-        return user(f"{WORKSPACE}\n{state or '(no files yet)'}")
+        return user(f"{WORKSPACE}\n{defuse(state) or '(no files yet)'}")
 
     def _proposal(
         self,

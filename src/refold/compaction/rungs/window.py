@@ -10,8 +10,10 @@ from refold.compaction import answer, transcript
 from refold.compaction.plan import Ask, Finished, Proposal, Reason, Source
 from refold.compaction.prompts import prompt
 from refold.compaction.situation import Situation
+from refold.compaction.told import told_as
 from refold.messages import system, user
 from refold.protocols import Request
+from refold.recall.frame import defuse
 from refold.session.invariants import PAIRS, legal
 
 STYLE = transcript.Style(
@@ -61,13 +63,15 @@ class WindowSummary:
         if len(taken) == 1 and taken[0].fold is not None:
             return Reason("nothing_to_fold", "the window holds nothing but the last summary")
         previous = next((s.fold_of(item) for item in taken if item.fold), None)
-        sources = tuple(Source(i.entries[-1], i.message) for i in taken if i.fold is None)
+        sources = tuple(
+            Source(i.entries[-1], told_as(i, s.session[i.entries[-1]])) for i in taken if i.fold is None
+        )
         first, last = taken[0].entries[0], taken[-1].entries[-1]
 
         def finish(answers: Sequence[str]) -> Finished:
             text = answers[0][: self.max_chars]
             heading = HEADINGS.get(self.language, HEADING)
-            edit = e.Edit(first, last, (system(f"{heading}\n{text}"),))
+            edit = e.Edit(first, last, (system(f"{heading}\n{defuse(text)[: self.max_chars]}"),))
             return Finished(edits=(edit,), summary=text)
 
         carried = previous.summary if previous else None
