@@ -8,8 +8,10 @@ guess. Patterns are judged on a sentence in lower case with quotations blanked; 
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TypeAlias
 
+from refold.carry.constraints_small_talk import small_talk
 from refold.carry.constraints_text import Sort, Verdict
 
 _START = (
@@ -115,7 +117,7 @@ _ENGLISH: tuple[Row, ...] = (
     ("prefer", 0.6, "prefer rather insist favo lean ideally", r"\b(?:i|we|my team|our team|the team)(?:'d| would)? (?:strongly |really |generally |usually |much |kinda |also |definitely |still |always |personally |greatly |very much )?(?:prefer|rather|insist|favou?r|lean towards?)\b(?! not to (?:say|answer))|\b(?:my|our) (?:strong |personal |general )?preference\b|\bpreferably\b|\bideally\b(?! (?:it|this) would have)"),
     ("prefer", 0.6, "prefer favo lean try aim strive easy minimi", rf"{_START}(?:please )?(?:prefer|favou?r|lean towards?|try (?:not to|to (?:avoid|keep|use|stick|not|minimi[sz]e|stay|reuse|limit)|and keep)|aim (?:for|to keep|at)|strive|go easy|minimi[sz]e)\b"),
     ("prefer", 0.6, "want like need love appreciate expect", r"\bi(?:'d| would)? (?:really |also |definitely |only |just |actually )?(?:want|like|need|love|appreciate|expect)(?: it if)? (?:you |it |them |everything |all [\w ]{1,30}|the [\w ]{1,40}|every [\w ]{1,30}|only |this )?(?:to |if )?(?:only|always|never|keep|kept|use|stick|avoid|not\b|no\b|be (?:written|kept|in\b|consistent|typed)|stay|remain|in (?:english|chinese)|didn't|don't|untouched|e2e|minimal|as few|as little)\b"),
-    ("prefer", 0.65, "only just expect require insist demand", r"\b(?:i|we)(?:'d| would)? (?:only|just) (?:ever )?(?:want|accept|need|allow|support|use|merge|ship)\b(?! to (?:know|see|ask|understand|check|confirm|test|try|say|add|point))|\bi (?:expect|require|insist|demand)\b(?! (?:that )?(?:it|this) (?:to (?:work|be)|will))"),
+    ("prefer", 0.65, "only just expect require insist demand", r"\b(?:i|we)(?:'d| would)? (?:only|just) (?:ever )?(?:want|accept|need|allow|support|use|merge|ship)\b(?! to (?:know|see|ask|understand|check|confirm|test|try|say|add|point))|\bi (?:must |have to )?(?:expect|require|insist|demand)\b(?! (?:that )?(?:it|this) (?:to (?:work|be)|will))"),
     ("prefer", 0.65, "never always only don't do_not strictly exclusively generally do_n't", rf"\b(?:we|our team|the team|this (?:project|repo|codebase|team|company)|our (?:project|repo|codebase|company)|the (?:project|repo|codebase)|in this (?:project|repo|codebase),? we) (?:never|always|only|don't|do not|strictly|exclusively|generally|do n't)(?: ever)? {_CONVENTION}s?\b(?! (?:it (?:yet|anymore)|to (?:get|see|fail)))"),
     ("prefer", 0.65, "instead rather over not only exclusively resort", rf"{_START}(?:use|write|call|pick|choose|go with|run|import|put|return|throw|raise|make|have|name|store|format|do|build|test|sort|log|handle|implement|say|take|create|add|apply|work|place|indent|speak|commit|install|read|show|send|fetch|type|declare|define|pass)\b(?:(?!\b(?:that|which|who|where|returns?|returning|containing|shows?)\b)[^.?!]){{1,90}}?(?:\binstead of\b|\brather than\b|\binstead\b|\bover\b|,? (?:and )?not\b(?! (?:sure|only|just))|\bonly\b|\bexclusively\b|\bas a last resort\b)"),
     ("prefer", 0.65, "use_", rf"{_START}use\b[^.?!]{{1,70}}\b(?:for (?:all|every|any|each|new|everything|indent\w*|format\w*|nam\w+|commits?|commit messages|messages|logg?\w*|tests?|testing|dates?|times?\w*|dependenc\w+|package\w*|comments?|doc\w*|config\w*|styling|styles|imports?|strings?|money|errors?|ids?|variables?|functions?|classes|constants|the (?:tests?|commits?|docs?|database|api|ui)|anything|math|http|dates|branch\w*|quot\w+|state|secrets|async\w*)|everywhere|throughout|across|wherever|whenever|consistently|in all|in every|at all)\b"),
@@ -161,21 +163,20 @@ _SUBORDINATE = re.compile(
     r"(?<!it )(?<!only )(?<!me )(?<!first )(?<!especially )(?<!even )\b(?:if|because|since|whether|although|though|even though|even if|in case|so that|wondering|when|where|why|how)\b[^,;]{0,160}?(?=,|;|$)"
 )
 _ELLIPTIC = re.compile(r"\b(?:and|but|or)\s*$")
-_TABLE: tuple[tuple[Sort, float, re.Pattern[str], bool], ...] = tuple(
-    (
-        sort,
-        strength,
-        re.compile(pattern),
-        # In a report these are no commands unless they stand after a stop.
-        pattern.startswith((_START + "(?:do not", _START + "(?:absolutely", r"\bwithout\s+")),
-    )
-    for sort, strength, _, pattern in _ENGLISH
-)
 _GATES: dict[str, list[int]] = {}
 for _index, (_, _, _words, _) in enumerate(_ENGLISH):
     for _word in _words.split():
         _GATES.setdefault(_word.replace("_", " "), []).append(_index)
 _GATE_ITEMS = tuple(_GATES.items())
+
+
+@cache
+def _row(index: int) -> tuple[Sort, float, re.Pattern[str], bool]:
+    """A row, compiled when its gate first opens: most conversations open a few. The flag: in a report these
+    are no commands unless they stand after a stop."""
+    sort, strength, _, pattern = _ENGLISH[index]
+    commands = (_START + "(?:do not", _START + "(?:absolutely", r"\bwithout\s+")
+    return sort, strength, re.compile(pattern), pattern.startswith(commands)
 
 
 def english(sentence: str) -> Verdict | None:
@@ -184,12 +185,12 @@ def english(sentence: str) -> Verdict | None:
     asked = "?" in text[-3:] or _QUESTION.match(text) is not None
     if asked and not _POLITE.search(text):
         return _tagged(text)
-    if _BUG.search(text):
+    if _BUG.search(text) or small_talk(text):
         return None
     telling = _TELLING.match(text) is not None
     main = _SUBORDINATE.sub(lambda found: " " * len(found[0]), text)
     for index in sorted({row for word, rows in _GATE_ITEMS if word in main for row in rows}):
-        sort, strength, pattern, command = _TABLE[index]
+        sort, strength, pattern, command = _row(index)
         found = pattern.search(main)
         if found is None or _reported(main, found.start()):
             continue
