@@ -39,7 +39,7 @@ _role_tag = re.compile(
 )
 _template = re.compile(r"\[(?=/?INST\])|<(?=/?s>)", re.IGNORECASE)
 _role_line = re.compile(
-    r"^(?=[ \t#*>]{0,8}(?:\[(?:system|user|assistant|tool|developer)\]"
+    r"^(?=[ \t#*>]{0,8}(?:\[(?i:system|user|human|assistant|tool|developer)[a-z ]{0,12}\]"
     r"|(?:Human|System|User|Assistant|Developer|SYSTEM|USER|ASSISTANT|Action|Thought)\s{0,4}[:：]"
     r"|===\s?[A-Z]))",
     re.MULTILINE,
