@@ -205,14 +205,18 @@ class _Page:
         """The last block that a fold put here."""
 
     def put(self, message: Message, folded: bool) -> None:
-        if isinstance(message, Assistant):
-            self._turn("assistant")
-            for part in message.content:
-                if (block := _reply_block(part)) is not None:
-                    self.blocks.append(block)
-        elif isinstance(message, Result):
-            self._turn("user")
+        if type(message) is Result:
+            if self.role != "user":
+                self._turn("user")
             self.results.append(_result_block(message))
+        elif isinstance(message, Assistant):
+            if self.role != "assistant":
+                self._turn("assistant")
+            blocks = self.blocks
+            for part in message.content:
+                block = _text_block(part.text) if type(part) is Text else _reply_block(part)
+                if block is not None:
+                    blocks.append(block)
         elif isinstance(message, System):
             self._put_system(message)
         elif not (isinstance(message, Bash) and message.hidden):
@@ -264,7 +268,8 @@ def _text(text: str) -> Wire:
 
 
 def _text_block(text: str) -> Wire | None:
-    if not text or text.isspace():
+    # A text seldom begins with a blank; only then it has to be read to see whether it is nothing else.
+    if not text or (text[0].isspace() and text.isspace()):
         return None
     return {"type": "text", "text": text if text.isascii() else clean(text)}
 
@@ -281,8 +286,7 @@ def _said_block(part: AnyPart) -> Wire | None:
 
 
 def _reply_block(part: AnyPart) -> Wire | None:
-    if type(part) is Text:
-        return _text_block(part.text)
+    """Anything an assistant says but text."""
     if type(part) is Call:
         return {
             "type": "tool_use",
@@ -317,7 +321,11 @@ def _image_block(image: Image) -> Wire:
 
 def _result_block(message: Result) -> Wire:
     block: Wire = {"type": "tool_result", "tool_use_id": wire_id(message.call_id)}
-    content = [b for p in message.content if (b := _said_block(p)) is not None]
+    content: list[Wire] = []
+    for part in message.content:
+        said = _text_block(part.text) if type(part) is Text else _said_block(part)
+        if said is not None:
+            content.append(said)
     if message.is_error:
         block["is_error"] = True
         content = content or [_text("(no output)")]  # an error must say something

@@ -137,10 +137,10 @@ def fresh(value: Any) -> Any:
     if isinstance(value, str):
         return value if value.isascii() else clean(value)
     if isinstance(value, dict):
-        inner = cast(Wire, value)
-        if all(type(v) is str and v.isascii() and k.isascii() for k, v in inner.items()):
-            return inner.copy()  # what nearly all arguments are
-        return {clean(str(k)): fresh(v) for k, v in inner.items()}
+        copy: Wire = {}
+        for k, v in cast(Wire, value).items():  # nearly all arguments are plain texts
+            copy[clean(str(k))] = v if type(v) is str and v.isascii() else fresh(v)
+        return copy
     if isinstance(value, (list, tuple)):
         return [fresh(v) for v in cast(Iterable[Any], value)]
     if isinstance(value, float) and not isfinite(value):
