@@ -281,6 +281,7 @@ def table(chosen: Sequence[Case], preset: str, budget: int, passes: int) -> dict
         "orphans": sum(row["orphans"] for row in listed),
         "over_budget": sum(row["over"] > 0 for row in listed),
         "summariser_calls": mean("calls"),
+        "view_tokens": round(mean("tokens")),
         "folds": mean("folds"),
         "seconds": mean("seconds"),
         "short": {

@@ -86,6 +86,7 @@ def passes(found: dict[str, Any]) -> str:
         "identifiers",
         "orphans",
         "over budget",
+        "tokens of the view",
     ]
     rows: list[list[str]] = []
     for preset, cells in found["presets"].items():
@@ -99,10 +100,11 @@ def passes(found: dict[str, Any]) -> str:
             ends = [
                 " / ".join(str(one["orphans"]) for one in listed),
                 f"{last['over_budget']} of {last['transcripts']}",
+                f"{last['view_tokens']:,}" if "view_tokens" in last else "–",
             ]
             rows.append([f"`{preset}`", f"{int(budget):,}", *columns, *ends])
     for preset, reason in found["not_loaded"].items():
-        rows.append([f"`{preset}`", "", f"does not load: {reason}", "", "", "", "", ""])
+        rows.append([f"`{preset}`", "", f"does not load: {reason}", *[""] * 6])
     return markdown(head, rows)
 
 
@@ -162,6 +164,10 @@ def figures(ours: dict[str, Any]) -> str:
         ["`import refold` over `import msgspec`", "≤ 25 ms", f"{imports['refold over msgspec']:.0f}"],
         ["`refold --version` to `import click`", "≤ 3 ×", f"{imports['version to click']:.1f} ×"],
     ]
+    if "yardstick_ms" in ours:
+        rows.append(
+            ["yardstick: a million additions in Python", "≈ 30 ms alone", f"{ours['yardstick_ms']:.0f}"]
+        )
     memory = ours["memory"]
     if "text_mb" in memory:
         grown = memory["with_session_plan_and_view_mb"] - memory["messages_mb"]
@@ -204,10 +210,16 @@ def verification(found: dict[str, Any]) -> str:
     parts = ", ".join(f"{kind} {share:.0f}" for kind, share in mixed["by_kind"].items())
     facts = ", ".join(f"{kind} {share:.0f}" for kind, share in need["by_kind"].items())
     sources = ", ".join(f"{number} {kind}" for kind, number in found["summaries"].items())
+    marked = ", ".join(f"{row['marked']} of {row['claims']} {kind}" for kind, row in true["by_kind"].items())
     rows = [
         ["planted fabrications caught", str(fake["planted"]), f"{fake['caught']} %", kinds],
         ["the same, put together from true parts", str(mixed["planted"]), f"{mixed['caught']} %", parts],
-        ["true claims wrongly marked", str(true["claims"]), f"{true['percent']} %", f"summaries: {sources}"],
+        [
+            "true claims wrongly marked",
+            str(true["claims"]),
+            f"{true['percent']} %",
+            f"summaries: {sources}; marked: {marked}",
+        ],
         ["required facts restored", str(need["facts"]), f"{need['restored']} %", facts],
     ]
     return markdown(["check of summaries", "number", "share", ""], rows)
