@@ -16,7 +16,7 @@ from refold.recall import Index, rank
 
 DEPTHS = (5, 20, 100)
 NEUTRAL = rank.Weights(
-    saturation=1.2, length=0.75, before=(), after=(), answer=0, spread=1e9, speaker=0, name=1, asking=0, asks=0, time=0,
+    saturation=1.2, length=0.75, before=(), after=(), answer=0, spread=1e9, speaker=0, asking=0, time=0,
     stretch=0, date=0, size=0
 )  # fmt: skip
 """Textbook BM25 over an entry's own words."""
@@ -29,16 +29,14 @@ GRID: dict[str, tuple[Any, ...]] = {
     "spread": (1.0, 2.0, 4.0, 1e9),
     "length": (0.25, 0.5, 0.75),
     "saturation": (0.8, 1.2, 1.6),
-    "name": (0.5, 0.75, 1.0),
     "asking": (0, 0.2, 0.4),
-    "asks": (0, 0.1),
     "time": (0, 0.5, 1.0),
     "stretch": (0, 0.25, 0.5),
     "date": (0, 5.0, 10.0),
     "size": (0, 0.1, 0.2),
 }
 ROUNDS = 2
-_BY_WORDS = ("saturation", "length", "before", "after", "answer", "spread", "name")
+_BY_WORDS = ("saturation", "length", "before", "after", "answer", "spread")
 Shares = list[tuple[float, ...]]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -19,7 +18,7 @@ from refold.messages import Assistant, Message, Result
 from refold.recall import dates, words
 from refold.recall.said import searchable, tools_of
 
-ENDS_ASKING, ASKS, TELLS_TIME, IS_TOOL = 1, 2, 4, 8
+ENDS_ASKING, ASKS, TELLS_TIME = 1, 2, 4
 PAUSE = 3 * 3600
 """Seconds of silence after which a new stretch of conversation begins."""
 PROSE_LIMIT = 4000
@@ -113,11 +112,6 @@ class Index:
         found = self._postings.get(term)
         return () if found is None else (found,) if isinstance(found, int) else found
 
-    def times(self, postings: Sequence[int], position: int) -> int:
-        """How often the entry at `position` has the term of these postings."""
-        at = bisect_left(postings, position << 8)
-        return postings[at] & 255 if at < len(postings) and postings[at] >> 8 == position else 0
-
     def stretch_end(self, number: int) -> int:
         return self.starts[number + 1] if number + 1 < len(self.starts) else len(self.docs)
 
@@ -183,7 +177,7 @@ class Index:
 
 def _flags(message: Message, text: str, terms: Mapping[str, int]) -> int:
     if isinstance(message, Result):
-        return IS_TOOL
+        return 0
     calls = isinstance(message, Assistant) and bool(message.calls)
     prose = text if len(text) <= PROSE_LIMIT else text[:PROSE_LIMIT]
     bare = _image.sub("", prose) if "[image: " in prose else prose

@@ -23,42 +23,38 @@ from operator import itemgetter
 import msgspec
 
 from refold.recall import dates, words
-from refold.recall.index import ASKS, ENDS_ASKING, IS_TOOL, TELLS_TIME, Doc, Index
+from refold.recall.index import ASKS, ENDS_ASKING, TELLS_TIME, Doc, Index
 
 
 class Weights(msgspec.Struct, frozen=True):
     saturation: float = 1.2
     length: float = 0.5
-    before: tuple[float, ...] = (0.26, 0.25, 0.12)
+    before: tuple[float, ...] = (0.5, 0.25, 0.1)
     """Share of an entry's words that count for the entries after it, nearest first."""
-    after: tuple[float, ...] = (0.4, 0.32, 0.05)
+    after: tuple[float, ...] = (0.5, 0.25)
     """… and for the entries before it."""
-    answer: float = 0.64
+    answer: float = 0.5
     """Added to the first of `before` where the entry asks (a question, a tool call)."""
     spread: float = 2.0
     """A term's own and neighbouring counts together saturate once more."""
-    speaker: float = 0.8
+    speaker: float = 1.0
     """For entries of the one speaker the question names."""
-    name: float = 0.7
-    """Weight of that name as a word."""
     asking: float = 0.2
     """Off for entries that end with a question."""
-    asks: float = 0.06
-    """Off for other entries with a question in them."""
-    time: float = 0.8
+    time: float = 0.5
     """For entries that tell a time when one is asked for."""
-    stretch: float = 0.2
+    stretch: float = 0.25
     """For the share of the question that occurs in the same stretch of conversation."""
     date: float = 10.0
     """For stretches of the day, month or year that the question names."""
-    size: float = 0.08
+    size: float = 0.1
     """For entries that say more."""
     repeat: float = 1.0
     """What a term is still worth for the next hit once a hit has it. 1: hits are ranked one by one."""
 
 
 DIALOGUE = Weights()
-WORK = Weights(length=0.0, before=(0.0,), after=(), answer=0.3, spread=0.7, repeat=0.5)
+WORK = Weights(length=0.0, before=(0.0,), after=(), answer=0.3, spread=0.7, repeat=0.4)
 """For identifiers in a log with tool calls: the words of neighbours mislead, a result answers its call, and
 several hits should cover the question together (a call names many things, held by different entries)."""
 
@@ -66,7 +62,7 @@ WORK_SHARE = 0.1
 MANY_TERMS = 12
 TERMS_LIMIT = 80
 POSTINGS_LIMIT = 6000
-LOOKUPS, FEWEST_TERMS = 8000, 16
+LOOKUPS, FEWEST_TERMS = 7000, 16
 """A long question asks each candidate for so many of its rarest terms that there are no more lookups."""
 LOOK = 80
 WHOLE_LIMIT = 1200
@@ -94,12 +90,8 @@ def read(index: Index, text: str, weights: Weights | None = None) -> Question:
     asked = words.terms(text)
     weights = weights or (WORK if _is_work(index, text, asked) else DIALOGUE)
     speakers = _speakers(index, text)
-    names = {term for name in speakers for term in words.terms(name)}
     known = sorted((having, term) for term in asked if (having := len(index.positions(term))))
-    terms = {
-        term: idf(len(index), having) * (weights.name if term in names else 1.0)
-        for having, term in known[:TERMS_LIMIT]
-    }
+    terms = {term: idf(len(index), having) for having, term in known[:TERMS_LIMIT]}
     return Question(text, terms, weights, speakers, dates.asked(text), dates.asks_when(text))
 
 
@@ -124,15 +116,15 @@ def rank(
     together = question.weights.repeat < 1 and len(question.terms) > 1
     pool = max(CANDIDATES, 3 * limit) if together else limit
     best = nlargest(pool, scores.items(), key=lambda found: (found[1], found[0]))
-    return _covering(index, question, best, limit) if together else best
+    return _covering(scoring.own, question, best, limit) if together else best
 
 
 def _covering(
-    index: Index, question: Question, best: Sequence[tuple[int, float]], limit: int
+    own: Mapping[str, Container[int]], question: Question, best: Sequence[tuple[int, float]], limit: int
 ) -> list[tuple[int, float]]:
-    """Hits chosen one after the other, each for what those before it do not have."""
-    postings = {term: index.positions(term) for term in question.terms}
-    has = {i: [t for t, rows in postings.items() if index.times(rows, i)] for i, _ in best}
+    """Hits chosen one after the other, each for what those before it do not have. `own` tells which entries
+    have a term."""
+    has = {i: [term for term, having in own.items() if i in having] for i, _ in best}
     worth = dict(question.terms)
     full = {i: sum(worth[t] for t in terms) for i, terms in has.items()}
     left = {i: score for i, score in best if full[i]}
@@ -167,6 +159,8 @@ class Scoring:
         self.mean = mean
         self.shares = [(distance, share) for distance, share in enumerate(weights.before, 1) if share]
         self.shares += [(-distance, share) for distance, share in enumerate(weights.after, 1) if share]
+        self.own: dict[str, dict[int, float]] = {}
+        """Term → entry → how much of it the entry has, for the entries that were looked at."""
         self.postings = {term: index.positions(term) for term in question.terms}
         self.base = weights.saturation * (1 - weights.length)
         self.slope = weights.saturation * weights.length / mean
@@ -175,17 +169,17 @@ class Scoring:
         """Position → score by its own and its neighbours' words."""
         terms, postings = self.question.terms, self.postings
         if sum(map(len, postings.values())) <= WHOLE_LIMIT:
-            own = {term: self._all(postings[term]) for term in terms}
+            self.own = {term: self._all(postings[term]) for term in terms}
         else:
             wanted = self._around(self._candidates(terms, postings))
             most = max(FEWEST_TERMS, LOOKUPS // max(1, len(wanted)))
             terms = dict(islice(terms.items(), most))  # the rarest
             among = frozenset(wanted)
-            own = {term: self._some(postings[term], wanted, among) for term in terms}
+            self.own = {term: self._some(postings[term], wanted, among) for term in terms}
         scores: dict[int, float] = {}
         for term, weight in terms.items():
             spread = self.weights.spread
-            for position, value in self._spread(own[term]).items():
+            for position, value in self._spread(self.own[term]).items():
                 gained = weight * value * (1 + spread) / (value + spread)
                 scores[position] = scores.get(position, 0.0) + gained
         return self._worth_a_look(scores)
@@ -280,8 +274,6 @@ class Scoring:
                 score *= 1 + w.speaker
             if flags & ENDS_ASKING:
                 score *= 1 - w.asking
-            elif flags & ASKS and not flags & IS_TOOL:
-                score *= 1 - w.asks
             if question.asks_when and flags & TELLS_TIME:
                 score *= 1 + w.time
             if len(index.starts) > 1:
