@@ -32,7 +32,8 @@ def tables(result: dict[str, Any]) -> dict[str, str]:
     first = [["view", *(f"{int(size):,}" for size in sizes), "chance", "evidence"]]
     for name, row in dialogue["views"].items():
         ends = [row[sizes[-1]]["chance"], row[sizes[-1]]["evidence"]]
-        first.append([name, *(str(row[size]["score"]) for size in sizes), *map(str, ends)])
+        scores = (f"{row[size]['score']}{_over(row[size]['over_budget'])}" for size in sizes)
+        first.append([name, *scores, *map(str, ends)])
     ceiling = dialogue["ceiling"]
     first.append(
         ["full text", *[str(ceiling["score"])] * len(sizes), str(ceiling["chance"]), str(ceiling["evidence"])]
@@ -40,9 +41,18 @@ def tables(result: dict[str, Any]) -> dict[str, str]:
     shares = list(next(iter(agent["views"].values())))
     second = [["source", "probes", *(f"{name} {share}" for name in agent["views"] for share in shares)]]
     for source in (*agent["probes"], "all"):
-        cells = [str(row[share][source]) for row in agent["views"].values() for share in shares]
+        cells = [
+            f"{row[share][source]}{_over(row[share]['over budget']) if source == 'all' else ''}"
+            for row in agent["views"].values()
+            for share in shares
+        ]
         second.append([source, str(agent["probes"].get(source, sum(agent["probes"].values()))), *cells])
     return {"M1": _markdown(first), "M2": _markdown(second)}
+
+
+def _over(times: float) -> str:
+    """Said of a view that passes its budget: its figure is not comparable."""
+    return f" (over budget {int(times)}×)" if times else ""
 
 
 def _markdown(rows: list[list[str]]) -> str:

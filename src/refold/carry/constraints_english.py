@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from refold.carry.constraints_small_talk import small_talk
 from refold.carry.constraints_text import Sort, Verdict
+from refold.carry.lazy import lazy
 
 _START = (
     r"(?:^|[,;:(—–…!]\s*|\s-+\s|\.\.\s?|\b(?:and|but|so|then|also|please|pls|plz|just|or|again|ok|okay|btw|however"
@@ -73,7 +74,7 @@ _ENGLISH: tuple[Row, ...] = (
     ("forbid", 0.8, "without", rf"{_START}(?:please )?(?:make|do|build|write|implement|run|solve|fix|get|try|finish)\b[^.?!]{{1,60}}\bwithout (?!success|errors?\b|problems?|issues?|looking|thinking|knowing)\w+"),
     ("forbid", 0.8, "as_long provided", r"\b(?:as long as|provided(?: that)?)\b[^.?!]{0,60}\b(?:not|don't|doesn't|aren't|isn't|stays?|remains?|never|no|unchanged|untouched)\b"),
     ("forbid", 0.85, "without", r"\bwithout (?:my|explicit|prior|first|getting my|any new|any extra|any additional)\b|\bi (?:need|want)\b[^.?!]{0,80}\bwithout\b"),
-    ("forbid", 0.8, "no_", r"(?:^|[,;:(.!—–]\s*|\s-+\s|\b(?:and|but|please|also|absolutely|again|seriously|so|plus|omfg|really|ok|okay|btw|allow|with absolutely)\s+)no\s+(?:(?:new|more|extra|other|additional|external|third[- ]party|further|fucking|unnecessary|custom|global|inline|magic|hidden|hard-?coded|unrelated|breaking|raw|direct|fancy|such|any)\s+)*(?!one\b|idea|problem|worries|need|way\b|matter|longer|luck|doubt|wonder|clue|thanks|thank|rush|hurry|it\b|that|this|i\b|i'|we\b|you|he\b|she\b|they|the\b|there|but\b|and\b|not\b|sorry|wait|can\b|is\b|was\b|do\b|don|never|just\b|please|of\b|if\b|so\b|because|what|why|how\b|sure|big deal|harm|my\b|its?\b|in\b|on\b|for\b|let|use\b|good|offen[cs]e|surprise|pressure|joke|comment\b|difference|success|response|result|effect|change\b)[\w/.+#'-]+(?:\s+(?!is\b|are\b|was\b|were\b|works?\b|happens?\b|found\b|shows?\b|exists?\b|came\b|got\b|seems?\b|appears?\b|returned\b|matche?s?\b|has\b|have\b|had\b|did\b|does\b|could\b|can\b|yet\b|so far\b)[\w/.+#'-]+){0,14}\s*(?:[.!,;:)—–]|$)"),
+    ("forbid", 0.8, "no_", r"(?:^|[,;:(.!—–]\s*|\s-+\s|\b(?:and|but|please|also|absolutely|again|seriously|so|plus|omfg|really|ok|okay|btw|allow|with absolutely)\s+)no\s+(?:(?:new|more|extra|other|additional|external|third[- ]party|further|fucking|unnecessary|custom|global|inline|magic|hidden|hard-?coded|unrelated|breaking|raw|direct|fancy|such|any)\s+)*(?!one\b|idea|prob\b|problem|worries|need|way\b|matter|longer|luck|doubt|wonder|clue|thanks|thank|rush|hurry|it\b|that|this|i\b|i'|we\b|you|he\b|she\b|they|the\b|there|but\b|and\b|not\b|sorry|wait|can\b|is\b|was\b|do\b|don|never|just\b|please|of\b|if\b|so\b|because|what|why|how\b|sure|big deal|harm|my\b|its?\b|in\b|on\b|for\b|let|use\b|good|offen[cs]e|surprise|pressure|joke|comment\b|difference|success|response|result|effect|change\b)[\w/.+#'-]+(?:\s+(?!is\b|are\b|was\b|were\b|works?\b|happens?\b|found\b|shows?\b|exists?\b|came\b|got\b|seems?\b|appears?\b|returned\b|matche?s?\b|has\b|have\b|had\b|did\b|does\b|could\b|can\b|yet\b|so far\b)[\w/.+#'-]+){0,14}\s*(?:[.!,;:)—–]|$)"),
     ("forbid", 0.8, "no zero single even_one", r"\b(?:there )?(?:must|should|shall|can|may) be (?:absolutely )?(?:no|zero)\b|\bzero (?:new )?(?:dependencies|warnings|tolerance|downtime)\b(?! (?:is|was))|\bnot (?:a single|even one)\b"),
     ("forbid", 0.75, "not_ let would_you could_you", rf"{_START}(?:let'?s|lets) (?:not|never|avoid|skip)\b|\b(?:would|could) you (?:please )?(?:not|stop|avoid)\b|{_START}not (?:the|in|on|under|with|to|for) \w+[^?]{{0,40}}!$|{_START}not to \w+"),
     ("forbid", 0.85, "no_", rf"{_START}(?:please )?(?:make|use|add|introduce|take|accept|allow|create|write|include|send|show|install|leave|have)\s+no\s+(?!more sense|sense|difference)[\w-]+"),
@@ -98,7 +99,7 @@ _ENGLISH: tuple[Row, ...] = (
     ("require", 0.85, "stick adhere comply conform abide respect honor honour limit restrict confine cap preserve maintain retain stay default reserve target mirror match", rf"{_START}(?:please\s+)?(?:just\s+)?(?:stick (?:to|with)|adhere to|comply with|conform to|abide by|respect|honou?r|limit|restrict|confine|cap|preserve|maintain|retain|stay (?:within|under|on|in|with|away|out|consistent|below|at|inside|compatible|close|as)|default to|reserve|target|mirror|match)\s+\S"),
     ("require", 0.85, "keep", rf"{_START}(?:let'?s |lets |please |you )?keep\s+(?!\w+ing\b(?! (?:style|convention|order|conventions))|up\b|at it|me\b|in touch|it up|calm|on\b|an eye|this in mind|track)"),
     ("require", 0.85, "leave", rf"{_START}(?:let'?s |please |just )?leave\s+[^.?!]{{1,80}}?\b(?:alone|as[- ]is|as it is|as they are|as it was|untouched|unchanged|out\b|in place|intact|be$|be\b(?=[.!,])|for (?:later|me|now)|how it is|the way)"),
-    ("require", 0.8, "stay remain kept left continue preserved", r"\b(?:must|should|needs? to|ha(?:s|ve) to|(?:i|we) (?:want|need) [^.?!]{1,60} to|let|to)\s+(?:stay|remain|be kept|be left|continue to be|be preserved)\b"),
+    ("require", 0.8, "stay remain kept left continue preserved", r"\b(?:must|should|needs? to|ha(?:s|ve) to|(?:i|we) (?:want|need) [^.?!]{1,60} to|let|(?:is|are|ought|supposed|expected) to)\s+(?:stay|remain|be kept|be left|continue to be|be preserved)\b"),
     ("require", 0.8, "follow", rf"{_START}follow\s+[^.?!]{{0,60}}\b(?:styles?|conventions?|guidelines?|guides?|patterns?|rules?|standards?|spec\w*|pep|formats?|practices?|structure|naming|commits|layout|tdd|principles?|semver)\b"),
     ("require", 0.85, "must mandatory obligatory compulsory required essential imperative vital crucial critical paramount important necessary", r"(?<!may )(?<!might )\b(?:is|are|it'?s|be)\s+(?:a must|mandatory|obligatory|compulsory|required|(?:absolutely |very |really |super |extremely )?(?:essential|imperative|vital|crucial|critical|paramount|important|necessary) (?:that|to|you|we))\b(?! (?:know|understand|note))"),
     ("require", 0.8, "you", r"\byou(?:'ll)? (?:really |also |absolutely )?(?:need to|have to|are to|'re to|are required to|are expected to|are supposed to|ought to|shall|had better|better)\b(?! (?:be kidding|see (?:this|it)|understand|know|admit|excuse|be able|and\b|or\b))|\byou'd better\b"),
@@ -130,39 +131,39 @@ _ENGLISH: tuple[Row, ...] = (
     ("require", 0.7, "budget limit deadline maximum cap ceiling nothing nobody no_one any allowed permitted i_want i_need i_expect", r"\b(?:the (?:budget|limit|deadline|maximum|cap|ceiling)|(?:budget|limit|maximum|cap)) (?:is|of|:)\s*(?:\$|€|£)?\d|\bdeadline is\b|\bnothing\b[^.?!]{0,40}\b(?:may|should|must|can|shall|needs to)\b(?! (?:have|see|explain))|\b(?:nobody|no one)\b[^.?!]{0,40}\b(?:may|should|must|is allowed)\b(?! have)|\b(?:use|take|pick|change|edit|touch|do|choose)\b any\w*[^.?!]{0,40}\b(?:except|but not|other than)\b|\b(?:we're|we are|you're) not (?:allowed|permitted) to\b|\bi (?:want|need|expect) (?:everything|all [\w-]+|every [\w-]+) (?:to be )?(?!to\b)\w+(?:ed|en)\b"),
 )  # fmt: skip
 
-_QUESTION = re.compile(
+_QUESTION = lazy(
     r"^(?:(?:so+|and|but|ok|okay|hmm+|wait|well|btw|also|hey|hi|then|or|now|sorry|actually|quick question)[,:]?\s+){0,3}"
     r"(?:(?:why|what|what's|how|where|who|which|whose)\b|when (?:will|do|does|did|is|are|should|can)\b|any (?:idea|chance|reason)\b"
     r"|do (?:i|we|you|u|they|people|users|these|those)\b|(?:is|are|am|was|were|does|did|don't|doesn't|didn't|isn't|aren't|wasn't|should|shouldn't|must|may|can|can't|could|couldn't"
     r"|have|haven't|has|had|will|won't|would|wouldn't) (?:i|we|you|u|it|he|she|they|the|this|that|these|those|there|an?|my|our|your"
     r"|anyone|someone|any|both|people|users)\b)"
 )
-_POLITE = re.compile(
+_POLITE = lazy(
     r"\b(?:can|could|would|will) (?:you|we|u)\b(?: guys)?(?: please| kindly| maybe)?(?: (?:also|just|try to|mind))?[^?]{0,120}?"
     r"\b(?:not\b|never|only\b|always|avoid|make sure|ensure|keep\b(?! \w+ing)|stick to|refrain|leave\b[^?]{1,60}(?:alone|as is|untouched|unchanged)"
     r"|stop \w+ing|prefer|without \w+ing|instead of|rather than)\b"
 )
-_REPORTED = re.compile(
+_REPORTED = lazy(
     r"\b(?:says?|said|complain\w*|claim\w*|told me|tells me|mention\w*|states?|stated|warns?|warned|reads|insists|suggest\w*|recommend\w*"
     r"|according to|wondering|wonder|asks?|asked|heard|thought|assumed|guess|suppose|was (?:told|supposed)|were (?:told|supposed)"
     r"|used to|documented|apparently|supposedly|think|looks like|seems?|turns out|(?:checks|validates|verifies|tests|ensures|explains|describes|says) (?:that|whether|if|why|how))\b"
 )
-_FIRST_PERSON = re.compile(
+_FIRST_PERSON = lazy(
     r"\b(?:i|we)(?:'ve| have| already| just)?\s+(?:said|told you|asked you|mentioned|repeat|say|ask|insist|warned)|\bas i\b|\bi'?m telling|\bwhatever\b|\bno matter\b"
 )
-_TELLING = re.compile(
+_TELLING = lazy(
     r"^(?:(?:so|and|but|ok|okay|hmm+|well|btw|also|yesterday|today|last (?:week|time|night|month)|earlier|previously|originally"
     r"|interesting\w*|strange\w*|weird\w*|unfortunately|apparently|for some reason|somehow|in my case|currently|honestly)[,:]?\s+){0,3}"
     r"(?:i|it|it's|he|she|they|there|that|this|that's|the|these|those|my|our|we|some|someone|nobody|somebody|users?|people"
     r"|customers?|both|sometimes|tests?|most|several|many|one of|looks like|seems|turns out|yesterday|last|when i|when we)\b"
 )
-_BUG = re.compile(
+_BUG = lazy(
     r"\bshould\b[^.?!]{1,80}(?:\b(?:but|yet|instead)\b|, however\b)[^.?!]{0,20}\b(?:it|is|are|it's|does|doesn't|do|don't|returns?|gives?|shows?|got|gets?|see|currently|now|they|i|throws?|fails?|crash\w*|prints?|nothing|no|none|never|was|were|did|didn't)\b|\bshould\b[^.?!]{0,60}\bnow[.!]?$"
 )
-_SUBORDINATE = re.compile(
+_SUBORDINATE = lazy(
     r"(?<!it )(?<!only )(?<!me )(?<!first )(?<!especially )(?<!even )\b(?:if|because|since|whether|although|though|even though|even if|in case|so that|wondering|when|where|why|how)\b[^,;]{0,160}?(?=,|;|$)"
 )
-_ELLIPTIC = re.compile(r"\b(?:and|but|or)\s*$")
+_ELLIPTIC = lazy(r"\b(?:and|but|or)\s*$")
 _GATES: dict[str, list[int]] = {}
 for _index, (_, _, _words, _) in enumerate(_ENGLISH):
     for _word in _words.split():

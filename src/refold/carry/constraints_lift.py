@@ -10,6 +10,7 @@ from itertools import pairwise
 import msgspec
 
 from refold.carry.constraints_text import Sort
+from refold.carry.lazy import lazy
 
 _LIFTS = tuple(
     re.compile(pattern)
@@ -47,13 +48,13 @@ _LIFTS_ZH = tuple(
         r"(?:随便|随意|尽管|放心)(?P<topic>[^，。？！吗]{1,40}?)(?:吧|了|好了)[。！!\s]*$",
     )
 )
-_NOT_LIFTED = re.compile(
+_NOT_LIFTED = lazy(
     r"\b(?:can|may|could|are|is|allowed)(?:\s?not|n't)\b|\bonly\b|\bwithout\b|\b(?:can|may|could) (?:now |also |already )?(?:see|find|look|view|check|inspect|tell|notice|imagine|assume|guess|expect|read)\b|\bunless\b|\bas long as\b|\?\s*$"
 )
-_ALL = re.compile(
+_ALL = lazy(
     r"\b(?:all|every(?:thing)?|any)\b[^.]{0,40}\b(?:rules?|constraints?|restrictions?|i (?:said|told)|requirements?|limits?|limitations?)\b|(?:所有|全部|一切|之前的|前面的)(?:的)?(?:限制|要求|规则|约束|规定)"
 )
-_ADDS = re.compile(
+_ADDS = lazy(
     r"\b(?:but|except|however|just|though)\b.{0,80}\b(?:don't|do not|never|must|only|keep|avoid|not|make sure|no)\b|\bfrom now on\b|\binstead\b|\balways\b|但.{0,20}(?:不|别|必须|只|要)"
 )
 
@@ -256,7 +257,7 @@ _WEAK_ZH = frozenset(
     ]
 )
 _PARTICLES_ZH = frozenset("的了我你您是在就都也把再请吧呢啊吗和与或不要用改写加跑说")
-_WORD = re.compile(r"[A-Za-z_][\w./+#-]*|\d+(?:\.\d+)*|[\u3400-\u9fff]+")
+_WORD = lazy(r"[A-Za-z_][\w./+#-]*|\d+(?:\.\d+)*|[\u3400-\u9fff]+")
 
 
 class Topic(msgspec.Struct, frozen=True):

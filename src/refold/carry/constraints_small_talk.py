@@ -29,6 +29,7 @@ _KINDS = (
     # A guess about a person or an experience, not a demand on a thing.
     rf"\b(?:{_PERSON}|it|that|this) must(?:'ve| have) (?:been|felt|had|loved|missed|\w+ed)\b",
     rf"\b(?:{_PERSON}|it|that|this) must be (?:{_VERY} )?{_FEELING}\b|\b{_PERSON} must be (?:{_VERY} \w+|\w+ing (?:so|up|very|like))\b",
+    rf"^must(?:'ve| have| feel)\b|^must be (?:{_VERY} )?(?:{_FEELING}\b|\w+(?:ing|ful|ous)\b)|\bmust be {_VERY} \w+(?:ing|ful)\b",
     r"\b\w+ must (?:feel|smell|taste|hurt|suck|miss|love)\b",
     rf"\bi (?:must|have to|gotta) (?:say|admit|confess|tell you)\b(?! (?:that )?(?:you|no)\b)|\b{_PERSON} should be (?:{_VERY} )?{_FEELING}\b",
     # Encouragement: the object is the person.
@@ -42,7 +43,14 @@ _KINDS = (
     rf"\b{_ADVISED} {_PLEASURE}\b|\b(?:make sure|be sure|remember|don't forget)(?: you| to)? {_PLEASURE}",
     rf"\b{_ADVISED} (?:try|see|watch|taste|hear|meet|check (?:it|them|that|this) out)\b[^.?]{{0,80}}(?:!|\b(?:so good|delicious|amazing|unreal|to die for|love (?:it|them))\b)",
     r"\b(?:meet up|hang out|catch up|get together|grab (?:a )?(?:coffee|lunch|drinks?)|lose touch|in touch)\b",
+    # What somebody holds dear.
+    r"\bimportant to (?:me|us|him|her|them)\b(?! that (?:you|the|all|no|it|your)\b)|\bimportant (?:to|that we|we) (?:teach|value|support|care|listen|love|appreciate|cherish|embrace|help (?:each|one|others|people))\b",
+    # Offers and consolation.
+    r"\b(?:any ?time|whenever) you need\b|\bdon't hesitate\b|^(?:\w+: )?always (?:here|there|happy|glad)\b|\b(?:i'm|we're|it's|i'll|we'll|we can|keeps? (?:me|us))\b[^.]{0,80}\bno matter what\b",
+    r"\bdon't (?:ever )?forget (?:that )?(?:you|they|we|i)\b(?![^.]{0,80}\b(?:must|can't|cannot|not allowed|only|should)\b)|\blet's keep (?:each other|going|moving|dreaming|pushing|at it)\b",
+    r"\bi (?:really |just )?want to keep \w+ing\b|\bi don't want to (?:let|miss|lose) \w+",
     # Habits of people.
+    r"^(?:\w+: )?(?:he|she|he's|she's|they're)\b(?![^.]{0,120}\b(?:must|should|may|can't|cannot|wants?|needs?|insists?|says?|said)\b)",
     r"\bwe (?:always|never|only) (?:go|do|run|work) (?:to (?:the|our|my|his|her)\b|out\b|there\b|on (?:a|our)\b|for (?:a|walks?)\b|camping|hiking|swimming|fishing|skiing|\w+ing together)",
     # Set phrases.
     r"\bnever say never\b|\bget me started\b|\bcan(?:'t|not) (?:go wrong|beat|wait|complain)\b|^stop it,? (?:you|i)\b|\bno pain,? no gain\b|\bno guts,? no glory\b|\bdon't (?:mention it|sweat it|beat yourself)\b|\btake it one\b",

@@ -13,6 +13,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from refold.carry.lazy import lazy
+
 Sort: TypeAlias = Literal["forbid", "require", "prefer"]
 
 LIMIT = 200_000
@@ -54,17 +56,17 @@ _OWN_WORDS = (
     "query",
     "question",
 )
-_FRAME = re.compile(r"<([A-Za-z][\w:-]{1,60})(?:\s[^<>\n]{0,300})?>")
-_FENCE = re.compile(r"^[ \t]*(```+|~~~+)", re.M)
-_IDE = re.compile(
+_FRAME = lazy(r"<([A-Za-z][\w:-]{1,60})(?:\s[^<>\n]{0,300})?>")
+_FENCE = lazy(r"^[ \t]*(```+|~~~+)", re.M)
+_IDE = lazy(
     r"^# Context from my IDE setup:\n(?s:.*?)(?=^## My request for \w+:?|\Z)|^## My request for \w+:?", re.M
 )
-_CAVEAT = re.compile(
+_CAVEAT = lazy(
     r"^(?:Caveat: The messages below were generated|\[Request interrupted by user|This session is being continued from"
     r"|\[Image: |\[Pasted text|Contents of /).*$",
     re.M,
 )
-_PASTED = re.compile(
+_PASTED = lazy(
     r"""^(?:
       [ \t]{0,40}>.*                                             # quotation
     | [ \t]{0,40}(?:\$|➜|❯|%|\#!|>>>|\.\.\.)[ ].*                 # a prompt and its command
@@ -89,18 +91,18 @@ _PASTED = re.compile(
     )$""",
     re.M | re.X,
 )
-_QUOTED = re.compile(
+_QUOTED = lazy(
     r"`[^`\n]{1,300}`|\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|「[^」\n]{1,300}」|『[^』\n]{1,300}』|(?<![\w])'[^'\n]{2,200}'(?!\w)|‘[^’\n]{2,200}’(?!\w)"
 )
-_END = re.compile(r"[.!?…](?=[\s\"'”’)\]]|$)[\"'”’)\]]*|[。！？]+[”」』]?|\n+|(?<=[\u4e00-\u9fff])[!?](?=\S)")
-_ABBREVIATION = re.compile(
+_END = lazy(r"[.!?…](?=[\s\"'”’)\]]|$)[\"'”’)\]]*|[。！？]+[”」』]?|\n+|(?<=[\u4e00-\u9fff])[!?](?=\S)")
+_ABBREVIATION = lazy(
     r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|incl|resp|Mr|Mrs|Dr|St|no|nr|fig|ca|a\.k\.a|w\.r\.t)|(?<=\s)[A-HJ-Z])\.$",
     re.I,
 )
-_BULLET = re.compile(
+_BULLET = lazy(
     r"[ \t]*(?:[-*•·–]|\d{1,2}[.)、]|[(（]?[a-z\d][)）]|[一二三四五六七八九十]+、|[①-⑩])[ \t]*(?:\[[ xX]\][ \t]*)?"
 )
-_RULES = re.compile(
+_RULES = lazy(
     r"\b(?:rules?|constraints?|requirements?|guidelines?|conventions?|restrictions?|don'?ts?|do not|must(?: not)?|never|always"
     r"|preferences?|ground rules|limits?|hard limits|things to avoid|keep in mind|important|please note|notes?)\b[^:\n]{0,40}:\s*$"
     r"|(?:要求|规则|约束|限制|规范|注意事项|注意|原则|禁止|必须|条件|约定|偏好)[^：:\n]{0,20}[：:]\s*$",

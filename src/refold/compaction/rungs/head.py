@@ -26,8 +26,10 @@ from refold.session.invariants import PAIRS, legal
 from refold.shrink import Limits
 
 STYLE = transcript.Style(result_limit=2_000)
-DIALOGUE = 0.4
-"""Share of the usual tail that a conversation without tools keeps: there the digest holds more per token."""
+DIALOGUE = 0.1
+"""Share of the usual tail that a conversation without tools keeps: there the digest holds more per token. It
+also gets the room of the abridged turns, which repeat what such a conversation says anyway, and half of that
+of the constraints: among people that talk, most that sounds like one is none."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +213,10 @@ class DigestHead:
         return replace(proposal(s, self.shape, head, self.name, finish), author="digest")
 
     def _composer(self, s: Situation, head: Head) -> Composer:
-        return Composer(s, head.position, record_room(s, self.shape, head), self.shape.budgets)
+        room, budgets = record_room(s, self.shape, head), self.shape.budgets
+        if not s.uses_tools:
+            budgets = replace(budgets, history=0, constraints=min(budgets.constraints, max(room, 0) // 6))
+        return Composer(s, head.position, room, budgets)
 
 
 @dataclass(frozen=True)
