@@ -134,6 +134,37 @@ def test_R3_a_clock_that_was_set_back_does_not_keep_the_breaker_open() -> None:
     assert not breaker.is_open(session, session.clock() - 86_400)
 
 
+def by_small_model(model: Scripted) -> Engine:
+    preset = presets.get("pi", window=50_000, reserve_tokens=2_000, keep_recent_tokens=50)
+    return Engine(preset, summariser=ByModel(model, counter(), retries=NEVER))
+
+
+def test_B13_what_calls_say_is_read_in_pieces_too() -> None:
+    """A head of large Write calls, ten times the summariser's window: the texts are in the arguments."""
+    session = Session()
+    for number in range(5):
+        written = m.call(f"c{number}", "Write", path=f"f{number}.py", content=f"word_{number} = 1\n" * 3_000)
+        session.append(m.user(f"write file {number}"))
+        session.append(m.assistant("", written))
+        session.append(m.result(f"c{number}", "ok"))
+    session.append(m.user("go on"))
+    model = Scripted(then="## Goal\nWrite files.", context_window=9_000)
+    assert fold(by_small_model(model), session)
+    asked = [request.messages[-1].text for request in model.requests]
+    assert all(any(f"word_{number}" in text for text in asked) for number in range(4))
+    assert not any("[User]: [assistant, continued" in text for text in asked)
+
+
+def test_one_engine_serves_one_loop_after_another() -> None:
+    session = sample(40, 250)
+    engine = by_small_model(Scripted(then=say("## Goal\nTalk.", delay=0.001), context_window=9_000))
+    for _ in range(2):
+        twin = Session(session.entries)
+        plan = engine.plan(twin, force=True)
+        assert isinstance(plan, Plan)
+        assert isinstance(asyncio.run(engine.apply(twin, plan)), e.Fold)
+
+
 # ── windows and settings ────────────────────────────────────────────────────────────────────────
 
 

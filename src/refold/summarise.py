@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
+from weakref import WeakKeyDictionary
 
 import msgspec
 
+from refold.carry.pins import verbatim
 from refold.compaction.answer import text_of
 from refold.compaction.plan import Ask, Source
 from refold.compaction.requests import MARGIN, fits
@@ -17,7 +19,7 @@ from refold.digest import Source as DigestSource
 from refold.digest import digest
 from refold.entries import key
 from refold.errors import BadAnswer, ModelError, Overflow
-from refold.messages import Text, Usage, User, user
+from refold.messages import Assistant, Message, Text, Thinking, Usage, User, user
 from refold.models.reply import Reply, complete
 from refold.models.retry import Retry
 from refold.protocols import Model, Request, TokenCounter
@@ -80,7 +82,8 @@ class ByModel:
     retries: Retry = Retry()
 
     def __post_init__(self) -> None:
-        self._gate = asyncio.Semaphore(self.parallel)
+        # A semaphore belongs to the loop it was first waited for in, an engine may be used in several.
+        self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
     @property
     def name(self) -> str:
@@ -161,16 +164,18 @@ class ByModel:
         if whole <= share:
             yield source
             return
-        text, parts = source.message.text, whole // share + 1
+        text, parts = _all_text(source.message), whole // share + 1
         step = max(len(text) // parts, 1)
+        speaker = User if isinstance(source.message, User) else Assistant
         for start in range(0, len(text), step):
             said = f"[{source.message.role}, continued in pieces]\n{text[start : start + step]}"
-            yield Source(source.id, User((Text(said),)))
+            yield Source(source.id, speaker((Text(said),)))
 
     async def _ask(self, ask: Ask, request: Request) -> Answer:
         if self.temperature is not None:
             request = msgspec.structs.replace(request, temperature=self.temperature)
-        async with self._gate:
+        gate = self._gates.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self.parallel))
+        async with gate:
             reply: Reply = await complete(self.model, request, retries=self.retries)
         return Answer(ask.accept(text_of(reply.message)), 1, reply.usage or Usage())
 
@@ -178,6 +183,12 @@ class ByModel:
         system = self.counter.text(request.system) if request.system else 0
         system += self.counter.tools(request.tools) if request.tools else 0
         return system + sum(self.counter.message(message) for message in request.messages)
+
+
+def _all_text(message: Message) -> str:
+    """Everything of a message that a summariser can read: what is called with is said too."""
+    thoughts = [part.text for part in message.parts if isinstance(part, Thinking) and part.text]
+    return "\n".join((*thoughts, verbatim(message)))
 
 
 @dataclass
