@@ -61,7 +61,7 @@ several hits should cover the question together (a call names many things, held 
 WORK_SHARE = 0.1
 MANY_TERMS = 12
 TERMS_LIMIT = 80
-POSTINGS_LIMIT = 6000
+POSTINGS_LIMIT = 4000
 LOOKUPS, FEWEST_TERMS = 7000, 16
 """A long question asks each candidate for so many of its rarest terms that there are no more lookups."""
 LOOK = 80
