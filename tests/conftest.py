@@ -22,5 +22,11 @@ def _nobodys_machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.Te
     home.mkdir(exist_ok=True)
     for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
         patch.setenv(name, str(home))
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "REFOLD_DATABASE"):
+    for name in (
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_BASE_URL",
+        "REFOLD_DATABASE",
+    ):
         patch.delenv(name, raising=False)

@@ -53,7 +53,7 @@ def test_B15_branch_moves_and_summarises(file: str) -> None:
 
 def test_B15_branch_with_a_model(file: str, tmp_path: Path) -> None:
     script = tmp_path / "script.txt"
-    script.write_text('@for branch\nA MODEL WROTE THIS\n')
+    script.write_text("@for branch\nA MODEL WROTE THIS\n")
     done = refold(file, ids(file)[1], "--summarize", "--model", f"scripted:{script}", "--focus", "cookies")
     assert done.exit_code == 0, done.output
     assert "A MODEL WROTE THIS" in done.output
@@ -62,7 +62,7 @@ def test_B15_branch_with_a_model(file: str, tmp_path: Path) -> None:
 
 def test_B15_a_failing_model_leaves_everything_as_it_was(file: str, tmp_path: Path) -> None:
     script = tmp_path / "script.txt"
-    script.write_text('cut\n@stop length\n')
+    script.write_text("cut\n@stop length\n")
     before = Path(file).read_bytes()
     done = refold(file, ids(file)[1], "--summarize", "--model", f"scripted:{script}", "--json")
     assert done.exit_code == 1

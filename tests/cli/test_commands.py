@@ -92,7 +92,9 @@ def test_compact_json(preset: str, own: str, tmp_path: Path) -> None:
     assert set(done) >= {"view", "fits", "folds", "passes"}
     assert done["passes"] == 2
     assert done["fits"] == (done["view"]["tokens"] <= 6000)
-    assert all(set(f) >= {"rung", "tokens_before", "tokens_after", "verified", "requests"} for f in done["folds"])
+    assert all(
+        set(f) >= {"rung", "tokens_before", "tokens_after", "verified", "requests"} for f in done["folds"]
+    )
     assert set(done["view"]["messages"][0]) >= {"role", "content", "entries"}
     if not done["fits"]:
         assert done["why"]
@@ -189,7 +191,16 @@ def wrong_files(folder: Path) -> dict[str, Path]:
 
 @pytest.mark.parametrize(
     "kind",
-    ["directory", "missing", "empty", "binary", "not a transcript", "truncated", "wrong json", "no permission"],
+    [
+        "directory",
+        "missing",
+        "empty",
+        "binary",
+        "not a transcript",
+        "truncated",
+        "wrong json",
+        "no permission",
+    ],
 )
 @pytest.mark.parametrize("command", ["show", "plan", "compact", "stats", "undo"])
 def test_wrong_input_is_one_clear_sentence_and_an_exit_code(command: str, kind: str, tmp_path: Path) -> None:
@@ -230,6 +241,11 @@ def test_wrong_usage_is_exit_code_2_and_says_what_to_do(arguments: tuple[str, ..
 def test_control_characters_never_reach_the_terminal(tmp_path: Path) -> None:
     path = tmp_path / "evil.json"
     path.write_text(json.dumps([{"role": "user", "content": "\x1b[2Jboo\u202e\x07\x9b31m"}]))
-    for arguments in (("show", str(path)), ("show", str(path), "--tree"), ("plan", str(path)), ("stats", str(path))):
+    for arguments in (
+        ("show", str(path)),
+        ("show", str(path), "--tree"),
+        ("plan", str(path)),
+        ("stats", str(path)),
+    ):
         output = refold(*arguments).output
         assert not any(c in output for c in "\x1b\u202e\x07\x9b"), arguments

@@ -17,7 +17,9 @@ from refold.testing.validators import validate_anthropic, validate_openai
 def summariser(text: str = "SUMMARY") -> Scripted:
     """A model whose n-th summary says so."""
     count = iter(range(1, 10_000))
-    return Scripted(then=lambda request: f"{text} {next(count)} ({request.purpose})", context_window=10_000_000)
+    return Scripted(
+        then=lambda request: f"{text} {next(count)} ({request.purpose})", context_window=10_000_000
+    )
 
 
 def orphans(items: Sequence[Item]) -> list[str]:

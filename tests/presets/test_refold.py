@@ -488,7 +488,7 @@ def test_R12_a_summary_is_prepared_in_the_background_and_nobody_waits() -> None:
                     asked.append("prepared")
         return session, model, asked
 
-    session, model, asked = run(story())
+    session, _, asked = run(story())
     assert session.annotations(e.Fold)
     assert "prepared" in asked
     assert "waited" not in asked

@@ -31,10 +31,10 @@ COMMANDS = {
 class Commands(click.Group):
     """A group that knows its commands by name and imports them late."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return sorted(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
         return import_module(f"refold.cli.{COMMANDS[cmd_name][0]}").command

@@ -62,8 +62,8 @@ def command(
 
 def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Reason) -> dict[str, Any]:
     """The documented JSON of a plan; the same keys whether or not there is something to do."""
-    from refold.compaction.plan import Plan
     from refold.compaction.money import Money, cost
+    from refold.compaction.plan import Plan
 
     tokens = engine.view(session).tokens
     if not isinstance(plan, Plan):
@@ -125,7 +125,7 @@ def _print(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Rea
     if not isinstance(plan, Plan):
         out.print(f"nothing to fold: {plan.text} [dim]({plan.code})[/]")
         return
-    out.print(_bar(session, plan, min(out.width, 100) - 2))
+    out.print(_bar(plan, min(out.width, 100) - 2))
     out.print(
         f"{plan.tokens_before:,} → at most {plan.tokens_after:,} tokens of {plan.window:,}; "
         f"rung [bold]{plan.rung}[/], {plan.requests} request(s)"
@@ -170,7 +170,7 @@ def _money(plan: Plan) -> str:
     return f"money ({money.model}): ${money.now:.4f} now, ${money.per_turn:.4f} saved per turn; {pays}"
 
 
-def _bar(session: Session, plan: Plan, width: int) -> Any:
+def _bar(plan: Plan, width: int) -> Any:
     """The context as a bar: what is folded, what is masked, what stays."""
     from rich.text import Text
 

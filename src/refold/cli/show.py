@@ -140,7 +140,7 @@ def _about(entry: Any) -> str:
             return ""
 
 
-def _ledger(engine: Engine, session: Session) -> dict[str, Any]:
+def _ledger(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
     from refold.session.view import active_folds
 
     active = {fold.id for fold in active_folds(session.path)}

@@ -23,7 +23,7 @@ MORE = 64
 class Replayed(msgspec.Struct, frozen=True):
     session: Session
     folds: tuple[e.Fold, ...]
-    """What happened at the passes, in order; folds between passes (upkeep of the design) are not among them."""
+    """What happened at the passes, in order; the design's upkeep between passes is not among them."""
     failures: tuple[Failed, ...] = ()
 
 
@@ -46,7 +46,7 @@ async def replay(
     progress: Callable[[float], None] = lambda _: None,
     **given: Any,
 ) -> Replayed:
-    """Feed what was said in `source` to a new session, and fold it explicitly at `passes` growing prefixes."""
+    """Feed what was said in `source` to a new session and fold it, by request, at growing prefixes."""
     session = Session(id=source.id, info=source.info)
     session.share_counts(source)
     path = [entry for entry in source.path if said_by(entry) is not None]

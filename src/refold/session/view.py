@@ -39,9 +39,7 @@ def said_by(entry: e.Entry) -> Message | None:
 
 
 BRANCH = "branch-summary"
-BRANCH_NOTE = (
-    "[Another branch of this conversation was explored and left. A record of what happened there:]"
-)
+BRANCH_NOTE = "[Another branch of this conversation was explored and left. A record of what happened there:]"
 
 
 class Stretch(NamedTuple):
