@@ -215,7 +215,7 @@ class DigestHead:
     def _composer(self, s: Situation, head: Head) -> Composer:
         room, budgets = record_room(s, self.shape, head), self.shape.budgets
         if not s.uses_tools:
-            budgets = replace(budgets, history=0, constraints=min(budgets.constraints, max(room, 0) // 6))
+            budgets = replace(budgets, history=0, constraints=min(budgets.constraints, max(room, 0) // 8))
         return Composer(s, head.position, room, budgets)
 
 
