@@ -76,7 +76,7 @@ def entries_of(wire: Sequence[Wire]) -> list[MessageEntry]:
 def measure(size: int, *, quick: bool = False) -> dict[str, Any]:
     """All figures of one size."""
     entries = entries_of(agent_transcript(size))
-    runs = 3 if quick or size > 10_000 else 5
+    runs = 3 if quick else 2 if size > 10_000 else 5
     total = sum(tokens.get("bytes4").message(entry.message) for entry in entries)
     found: dict[str, Any] = {"messages": size, "megabytes": round(4 * total / 1e6, 1)}
     found["check"] = _checks(entries, total)
@@ -147,7 +147,7 @@ def _folds(entries: list[MessageEntry], name: str, runs: int) -> dict[str, Any]:
     """`apply` with a summariser that answers at once, on a session that was planned before."""
     preset = presets.get(name, window=200_000)
     stub: list[float] = []
-    for _ in range(min(runs, 3)):
+    for _ in range(1 if len(entries) > 10_000 else min(runs, 3)):
         session, engine = Session(entries), Engine(preset, summariser=Stub())
         plan = engine.plan(session, force=True)
         assert isinstance(plan, Plan)

@@ -15,6 +15,7 @@ from benchmarks.results import ROOT
 
 DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "benchmarks.md")
 NOT_YET = "*(not measured yet: `make bench`)*"
+OUTDATED = "*(the stored result is of an older form of this measure: `make bench`)*"
 Results = dict[str, dict[str, Any]]
 
 _BLOCK = re.compile(r"(<!-- bench:([\w-]+) -->\n)(.*?)(<!-- /bench -->)", re.S)
@@ -38,7 +39,10 @@ def table(name: str, found: Results) -> str:
     needs, make = TABLES[name]
     if any(need not in found for need in needs):
         return NOT_YET
-    return make(*(found[need]["result"] for need in needs))
+    try:
+        return make(*(found[need]["result"] for need in needs))
+    except (KeyError, TypeError):
+        return OUTDATED
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
