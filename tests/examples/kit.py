@@ -58,4 +58,4 @@ def check(server: WireServer, *, least: int) -> None:
     assert server.problems == []
     assert len(server.bodies) >= least
     assert max(size(body) for body in server.bodies) < WINDOW * 1.25  # JSON around the texts included
-    assert "was folded" in str(server.bodies[-1])
+    assert "conversation, folded:" in str(server.bodies[-1])
