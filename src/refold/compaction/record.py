@@ -107,9 +107,7 @@ class Composer:
 
     def _rules(self, rules: str) -> str:
         return (
-            f"Standing instructions of the user, verbatim, still in force:\n{defuse(rules)}"
-            if rules
-            else ""
+            f"Standing instructions of the user, verbatim, still in force:\n{defuse(rules)}" if rules else ""
         )
 
     def _request(self) -> str:
