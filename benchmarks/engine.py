@@ -83,7 +83,7 @@ def measure(size: int, *, quick: bool = False) -> dict[str, Any]:
     for name in ("refold", "pi"):
         found[f"plan, {name}"] = _plans(entries, name, runs)
         found[f"fold, {name}"] = _folds(entries, name, runs)
-    found["wire"] = _wire(entries, runs)
+    found["wire"] = _wire(entries, 15 if size <= 10_000 else runs)
     return found
 
 
