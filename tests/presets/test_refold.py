@@ -809,3 +809,16 @@ def test_chains_on_real_transcripts(name: str, budget: int, tmp_path: Path) -> N
         assert view.tokens <= budget
         assert orphans(view.items) == []
         check_wire(view)
+
+
+def test_a_history_ten_times_the_summarisers_window_folds() -> None:
+    session = work(110, 1500)
+    size = Engine("refold").view(session).tokens
+    model = Scripted(then="## Goal\nNotes on a part of the work.", context_window=4_000)
+    engine = refold(model, window=size - 1_000, output_reserve=0, target=0.2, summary_tokens=600)
+    run(engine.prepare(session))
+    [fold] = session.annotations(e.Fold)
+    assert size > 10 * 4_000
+    assert fold.rung == "summary"
+    assert fold.requests == len(model.requests) > 10
+    assert all(sum(COUNTER.message(x) for x in r.messages) < 4_000 for r in model.requests)
