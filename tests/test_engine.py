@@ -336,3 +336,16 @@ def test_other_errors_of_the_model_are_raised_and_append_nothing() -> None:
     assert len(session) == count
     with pytest.raises(UsageError, match="no model"):
         run(Engine("pi").call(session))
+
+
+def test_a_model_that_takes_no_tools_says_so_before_anything_is_sent() -> None:
+    class Plain(Scripted):
+        native_tools = False
+
+    model = Plain("hello", "hello")
+    tools = [{"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}]
+    with pytest.raises(UsageError, match="takes no tools"):
+        run(Engine("pi").call(talk(1), model, tools=tools))
+    assert model.requests == []
+    assert run(Engine("pi").call(talk(1), model)).text == "hello"
+    assert run(Engine("pi").call(talk(1), Scripted("with tools"), tools=tools)).text == "with tools"

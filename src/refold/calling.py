@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from refold.compaction.overflow import in_error
-from refold.errors import ModelError, Overflow, OverflowAgain
+from refold.errors import ModelError, Overflow, OverflowAgain, UsageError
 from refold.messages import Assistant
 from refold.models.reply import complete
 from refold.models.retry import Retry
-from refold.protocols import Model, Request
+from refold.protocols import Model, NativeTools, Request
 from refold.session import Session, View
 from refold.session.dialects.tools import parse_tools
 from refold.session.invariants import repair
@@ -44,6 +44,8 @@ async def call(
 ) -> Assistant:
     """The model's reply, appended. Overflow: fold and try once more after a moment; a second refusal in a
     row is `OverflowAgain`. Other errors of the model are raised, with the session as it was."""
+    if tools and isinstance(model, NativeTools) and not model.native_tools:
+        raise UsageError(f"{model.name} takes no tools: leave them out, or take another model")
     for attempt in range(2):
         view = await engine.prepare(session, system=system, tools=tools)
         try:

@@ -96,6 +96,14 @@ class Caches(Protocol):
         ...
 
 
+@runtime_checkable
+class NativeTools(Protocol):
+    """Optional power: the model says whether it takes tool definitions. One that does not say takes them."""
+
+    @property
+    def native_tools(self) -> bool: ...
+
+
 # ── stores ──────────────────────────────────────────────────────────────────────────────────────
 
 
