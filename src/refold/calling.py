@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from inspect import isawaitable
 from typing import Any, Protocol
 
 from refold.compaction.overflow import in_error
 from refold.errors import ModelError, Overflow, OverflowAgain, UsageError
-from refold.messages import Assistant
+from refold.messages import Assistant, Call, Result, result
 from refold.models.reply import complete
 from refold.models.retry import Retry
 from refold.protocols import Model, NativeTools, Request
@@ -62,6 +63,29 @@ async def call(
             engine.arm(session)
             return reply.message
     raise AssertionError("unreachable")
+
+
+async def turn(
+    engine: Host,
+    session: Session,
+    model: Model,
+    run_tool: Callable[[Call], Any],
+    *,
+    most: int,
+    tools: Sequence[Any] = (),
+    **options: Any,
+) -> Assistant:
+    """Calls and their tools until the model answers without calling. After `most` calls it is asked once more
+    without tools, so that a turn always ends. `run_tool` gives a text or a `Result`, at once or awaited."""
+    for _ in range(most):
+        reply = await call(engine, session, model, tools=tools, **options)
+        if not reply.calls:
+            return reply
+        for each in reply.calls:
+            said = run_tool(each)
+            said = await said if isawaitable(said) else said
+            session.append(said if isinstance(said, Result) else result(each.id, str(said), name=each.name))
+    return await call(engine, session, model, **options)
 
 
 def request_of(view: View, tools: Sequence[Any], **limits: Any) -> Request:

@@ -19,7 +19,7 @@ from refold.compaction.situation import Situation
 from refold.compaction.triggers import overflowed_twice
 from refold.errors import Overflow, OverflowAgain, UsageError
 from refold.hooks import Hooks
-from refold.messages import Assistant
+from refold.messages import Assistant, Call
 from refold.perform import write_notes
 from refold.protocols import Model, TokenCounter
 from refold.session import Projection, Session, View
@@ -30,6 +30,9 @@ from refold.watch import Watch
 
 if TYPE_CHECKING:
     from refold.recall import Hit
+
+
+TOOL_ITERATIONS = 50
 
 
 class Engine:
@@ -178,10 +181,21 @@ class Engine:
         """Prepare, ask a model of refold (the engine's own unless given), append the reply. Where the
         context was too long it is folded and the call tried once more. Options: `system`, `tools`,
         `max_tokens`, `temperature`, `retries`."""
+        return await calling.call(self, session, self._chat_model(model), **options)
+
+    async def turn(
+        self, session: Session, run_tool: Callable[[Call], Any], model: Model | None = None, **options: Any
+    ) -> Assistant:
+        """`call` again and again, running the tools the model calls, until it answers; at most as often as
+        the preset says (`max_tool_iterations`, 50 where it does not), then once more without tools."""
+        options.setdefault("most", self.preset.max_tool_iterations or TOOL_ITERATIONS)
+        return await calling.turn(self, session, self._chat_model(model), run_tool, **options)
+
+    def _chat_model(self, model: Model | None) -> Model:
         chosen = model or self.model
         if chosen is None:
             raise UsageError("no model: pass one, or make the engine with Engine(preset, model=…)")
-        return await calling.call(self, session, chosen, **options)
+        return chosen
 
     def failed(self, session: Session, error: BaseException | str, *, model: str | None = None) -> bool:
         """Tell the engine that a model call failed. True: the context was too long; call `prepare` again

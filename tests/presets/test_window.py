@@ -14,7 +14,7 @@ from refold.compaction.rungs.window import STYLE, safe_end
 from refold.compaction.transcript import render
 from refold.errors import ModelError, SettingError
 from refold.loop import run
-from refold.models.scripted import Scripted, fail
+from refold.models.scripted import Scripted, fail, say
 from refold.transcripts import read
 from tests.data import shared
 from tests.presets.chains import check_wire, orphans, prompts, summariser
@@ -204,9 +204,35 @@ def test_C8_forty_chats_become_eleven_and_the_last_ten_are_byte_identical() -> N
     assert view.to_openai()[-10:] == before
 
 
-def test_C9_tool_loop_bound() -> None:
-    assert window().max_tool_iterations == 10
-    assert window(max_tool_iterations=3).max_tool_iterations == 3
+@pytest.mark.parametrize(("settings", "bound"), [({}, 10), ({"max_tool_iterations": 3}, 3)])
+def test_C9_the_tool_loop_is_bounded_and_the_turn_still_ends(settings: dict[str, int], bound: int) -> None:
+    session = Session()
+    session.append(m.user("look everywhere"))
+    numbers = iter(range(1_000))
+    chat = Scripted(
+        then=lambda r: say(m.call(f"c{next(numbers)}", "ls")) if r.tools else "That is all I found."
+    )
+    tools = [{"type": "function", "function": {"name": "ls", "parameters": {"type": "object"}}}]
+    reply = run(Engine(window(**settings)).turn(session, lambda call: f"ran {call.name}", chat, tools=tools))
+    assert reply.text == "That is all I found."
+    assert len(chat.requests) == bound + 1
+    results = [x for x in session.path if isinstance(x, e.MessageEntry) and isinstance(x.message, m.Result)]
+    assert len(results) == bound
+
+
+def test_C9_a_turn_ends_as_soon_as_the_model_answers() -> None:
+    session = Session()
+    session.append(m.user("look"))
+
+    async def tool(call: m.Call) -> m.Result:
+        return m.result(call.id, "a.py")
+
+    chat = Scripted(say(m.call("c1", "ls"), m.call("c2", "ls")), "Found a.py.")
+    assert (
+        run(Engine(window()).turn(session, tool, chat, tools=[{"name": "ls", "input_schema": {}}])).text
+        == "Found a.py."
+    )
+    assert [x.message.role for x in session.path] == ["user", "assistant", "tool", "tool", "assistant"]  # type: ignore[union-attr]
 
 
 def test_a_system_prompt_in_the_log_is_never_folded() -> None:
