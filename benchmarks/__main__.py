@@ -2,7 +2,7 @@
 
     python -m benchmarks [NAME …] [--quick] [--tables]
 
-Without names, all measures. `--quick` runs small versions of them in less than a minute, to see that they work;
+Without names, all measures. `--quick` runs small versions of them in about two minutes, to see that they work;
 the README stays as it is. `--tables` measures nothing and rewrites the tables from the stored results.
 """
 

@@ -275,8 +275,7 @@ def run(*, quick: bool = False) -> dict[str, Any]:
 
 
 def yardstick() -> float:
-    """A million additions in plain Python, best of nine: about 30 ms on a core that nobody else uses. Where it is
-    more, the other times are longer in proportion."""
+    """A million additions in plain Python, best of nine: to see how disturbed a run was, beside other runs."""
 
     def add() -> None:
         total = 0
