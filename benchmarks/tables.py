@@ -169,9 +169,7 @@ def figures(ours: dict[str, Any]) -> str:
         ["`refold --version` to `import click`", "≤ 3 ×", f"{imports['version to click']:.1f} ×"],
     ]
     if "yardstick_ms" in ours:
-        rows.append(
-            ["yardstick: a million additions in Python", "", f"{ours['yardstick_ms']:.0f}"]
-        )
+        rows.append(["yardstick: a million additions in Python", "", f"{ours['yardstick_ms']:.0f}"])
     memory = ours["memory"]
     if "text_mb" in memory:
         grown = memory["with_session_plan_and_view_mb"] - memory["messages_mb"]
