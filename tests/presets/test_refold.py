@@ -17,7 +17,7 @@ from refold import messages as m
 from refold.compaction import carried
 from refold.compaction.freshness import reinjection
 from refold.compaction.money import cost
-from refold.compaction.plan import Failed, Plan, Reason, Source
+from refold.compaction.plan import Plan, Source
 from refold.compaction.verify import MARK, verify
 from refold.errors import DoesNotFit, ModelError, OverflowAgain
 from refold.loop import run
@@ -190,17 +190,22 @@ def test_R2_at_most_two_summariser_attempts_a_turn_then_the_digest() -> None:
 
 
 def test_R2_a_pass_that_frees_less_than_a_tenth_is_not_committed() -> None:
-    session = Session()
-    session.append(m.user("start " * 50))
-    session.append(m.assistant("done"))
-    session.append(m.user("a long request that stays: " + "word " * 3_000))
-    session.append(m.assistant("fine"))
-    engine = refold(window=100_000, tail_tokens=3_100)
-    outcome = engine.plan(session, force=True)
-    if isinstance(outcome, Plan):
-        outcome = run(engine.apply(session, outcome))
-    assert isinstance(outcome, (Failed, Reason))
-    assert not session.annotations(e.Fold)
+    def folded(min_gain: float) -> Session:
+        session = Session()
+        session.append(m.user("Please look at the login. " * 70))
+        session.append(m.assistant("done"))
+        session.append(m.user("a long request that stays: " + "word " * 6_000))
+        session.append(m.assistant("fine"))
+        engine = refold(Scripted(then=NOTES), window=100_000, tail_tokens=6_100, min_gain=min_gain)
+        plan = engine.plan(session, force=True)
+        assert isinstance(plan, Plan), plan
+        run(engine.apply(session, plan))
+        return session
+
+    refused = folded(0.1)
+    assert not refused.annotations(e.Fold)
+    assert refused.annotations(e.Failure)[0].code == "no_gain"
+    assert folded(0.0).annotations(e.Fold)
 
 
 BAD: dict[str, Any] = {
@@ -402,14 +407,13 @@ def test_R10_trail_of_modified_files_is_complete_and_computed() -> None:
 def test_R11_abridged_turns_carry_recall_keys() -> None:
     session, engine = work(24), refold(Scripted(then=NOTES), window=16_000)
     run(engine.prepare(session))
-    text = engine.view(session).items[0].message.text
-    turn = next(
-        x
-        for x in reversed(session.path)
-        if "bug number 1 " in getattr(getattr(x, "message", None), "text", "")
-    )
-    assert "Earlier turns" in text
-    assert any(e.key(x.id) in text for x in session.path if isinstance(x, e.MessageEntry)), turn
+    [fold] = session.annotations(e.Fold)
+    turns = engine.view(session).items[0].message.text.split("## Earlier turns")[1]
+    kept = session.position(fold.first_kept or "") or 0
+    folded = [session.path[at].id for at in session.turns if at < kept]
+    assert len(folded) > 3
+    assert e.key(folded[-1]) in turns
+    assert e.key(folded[-2]) in turns
 
 
 # ── ladder ──────────────────────────────────────────────────────────────────────────────────────

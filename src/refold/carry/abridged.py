@@ -21,8 +21,6 @@ from refold.messages import Assistant, Bash, Call, Message, Result, User
 from refold.protocols import TokenCounter
 from refold.session.toolnames import command_line, kind
 
-DEFAULT_BUDGET = 2000
-
 
 class Limits(msgspec.Struct, frozen=True):
     """The `abridged_history_params` of A2, by their own names."""

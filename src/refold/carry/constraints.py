@@ -21,7 +21,6 @@ from refold.entries import key
 from refold.messages import Message, User
 from refold.protocols import TokenCounter
 
-DEFAULT_BUDGET = 1000
 _COMPARED = 300
 
 

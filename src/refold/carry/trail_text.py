@@ -9,8 +9,6 @@ from refold.carry.text import head
 from refold.carry.trail import Command, Test, Todo, Trail
 from refold.protocols import TokenCounter
 
-DEFAULT_BUDGET = 1500
-
 
 def render(trail: Trail, budget: int, counter: TokenCounter) -> str:
     """Created and modified files before everything else: in full, or grouped by folder where that is too

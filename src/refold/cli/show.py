@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from refold.engine import Engine
     from refold.session import Session, View
 
-LOOKS = ("view", "tree", "ledger", "abridged", "trail")
-
 
 def _look(name: str, text: str) -> Any:
     return click.option(f"--{name}", "look", flag_value=name, help=text)

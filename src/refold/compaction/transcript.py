@@ -58,10 +58,6 @@ def cut(text: str, limit: int) -> str:
     return f"{text[:limit]}\n[… {len(text) - limit} more characters cut]"
 
 
-def cut_line(text: str, limit: int) -> str:
-    return text if not limit or len(text) <= limit else text[:limit] + "…"
-
-
 def _block(message: Message, style: Style) -> str:
     match message:
         case Assistant():
