@@ -27,11 +27,11 @@ from refold import Engine, Session, presets, tokens
 from refold import messages as m
 from refold.compaction.plan import Ask, Plan
 from refold.digest import Source, digest
+from refold.engine.summarise import Answer
 from refold.entries import Fold, MessageEntry, key
 from refold.protocols import SessionInfo
 from refold.session.dialects import parse_list
 from refold.stores import jsonl, open_store
-from refold.summarise import Answer
 
 clock = time.process_time
 """Processor time: on a busy machine the clock on the wall measures the others. Processes of their own (imports)

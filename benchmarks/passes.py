@@ -30,9 +30,9 @@ from refold import Engine, Session, presets, transcripts
 from refold import messages as m
 from refold.compaction.plan import Ask
 from refold.compare.replay import checkpoints, replay
+from refold.engine.summarise import Answer, ByDigest
 from refold.entries import MessageEntry
 from refold.errors import RefoldError
-from refold.summarise import Answer, ByDigest
 
 BUDGETS = (8_000, 20_000)
 PASSES = (1, 3, 10)

@@ -32,10 +32,10 @@ from refold.compaction.plan import Ask, Plan, Source
 from refold.compaction.verify import MARK, Verified, texts, verify
 from refold.digest import Source as DigestSource
 from refold.digest import digest
+from refold.engine.summarise import Answer
 from refold.entries import Fold, MessageEntry, key
 from refold.errors import RefoldError
 from refold.session.view import said_by
-from refold.summarise import Answer
 
 HERE = Path(__file__).resolve().parent
 SEED = 20_261_116

@@ -14,6 +14,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.compaction.breaker import FAILURES, REST
 from refold.compaction.plan import Failed, Plan, Reason
+from refold.engine.summarise import ByModel
 from refold.errors import (
     EntryNotFound,
     FoldError,
@@ -28,7 +29,6 @@ from refold.errors import (
 from refold.loop import run
 from refold.models.retry import NEVER
 from refold.models.scripted import Scripted, cut, fail, say, stall
-from refold.summarise import ByModel
 from refold.tokens import get as counter
 
 

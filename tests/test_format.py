@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from refold import entries as e
 from refold import format as fmt
-from refold import hostile
 from refold import messages as m
 from refold.errors import FormatError, NewerFormat, NotJson
 from refold.stores import open_store
 from refold.stores.sqlite import SqliteStore
 from refold.testing.store_contract import HUGE, hostile_entries, nested
+from refold.text import lenient_json as hostile
 
 GOLDEN = Path(__file__).parent / "golden"
 texts = st.text(st.characters(codec=None, exclude_categories=()), max_size=20)

@@ -20,13 +20,13 @@ from refold import messages as m
 from refold.compaction import carried, transcript
 from refold.compaction.freshness import reinjection
 from refold.compaction.plan import Plan, Source
+from refold.engine.summarise import ByModel
 from refold.loop import run
 from refold.models.retry import NEVER
 from refold.models.scripted import Scripted
 from refold.protocols import Request
-from refold.recall.frame import visible
 from refold.recall.tool import result as recalled
-from refold.summarise import ByModel
+from refold.text.frames import visible
 from refold.tokens import get as counter
 
 CANARY = "ZQXOBEY"

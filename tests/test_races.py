@@ -16,16 +16,16 @@ import pytest
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
+from refold.engine.summarise import ByModel
 from refold.errors import Conflict, FoldError, ModelError
 from refold.models.retry import NEVER
 from refold.models.scripted import Scripted, fail, say
-from refold.opening import stored
 from refold.protocols import Request, SessionInfo, Store
+from refold.registry.sessions import stored
 from refold.session.invariants import settled
 from refold.session.items import Item
 from refold.stores.jsonl import JsonlStore
 from refold.stores.sqlite import SqliteStore
-from refold.summarise import ByModel
 from refold.testing.validators import validate_anthropic, validate_openai, validate_responses
 from refold.tokens import get as counter
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.redact import FORMATS, KINDS, redact
+from refold.text.redact import FORMATS, KINDS, redact
 
 ALNUM = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"

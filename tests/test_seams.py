@@ -20,17 +20,17 @@ from refold import messages as m
 from refold.compaction import breaker
 from refold.compaction.plan import Plan, Reason
 from refold.compaction.triggers import FillLevel
+from refold.engine.summarise import ByModel
 from refold.errors import DoesNotFit
 from refold.loop import run
 from refold.models.retry import NEVER
 from refold.models.scripted import Scripted, say
-from refold.opening import stored
 from refold.protocols import Request, SessionInfo
+from refold.registry.sessions import stored
 from refold.session import Projection
 from refold.session.invariants import settled
 from refold.session.view import outermost
 from refold.stores.memory import MemoryStore
-from refold.summarise import ByModel
 from refold.testing.validators import validate_anthropic, validate_openai, validate_responses
 from refold.tokens import get as counter
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from refold.engine import Engine
     from refold.entries import Fold
     from refold.loop import run
-    from refold.opening import load, open  # noqa: A004
-    from refold.registry import model
+    from refold.registry.models import model
+    from refold.registry.sessions import load, open  # noqa: A004
     from refold.session import Session, View
 
 __version__ = "0.1.0"
@@ -48,9 +48,9 @@ _HOMES = {
     "Reason": "refold.compaction.plan",
     "Session": "refold.session",
     "View": "refold.session",
-    "load": "refold.opening",
-    "model": "refold.registry",
-    "open": "refold.opening",
+    "load": "refold.registry.sessions",
+    "model": "refold.registry.models",
+    "open": "refold.registry.sessions",
     "run": "refold.loop",
 }
 

@@ -14,7 +14,7 @@ import msgspec
 
 from refold.entries import AnyEntry, Entry, Unknown
 from refold.errors import FormatError, NewerFormat
-from refold.hostile import dump_hostile, load_hostile
+from refold.text.lenient_json import dump_hostile, load_hostile
 
 VERSION = 1
 

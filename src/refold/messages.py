@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
-from refold.hostile import dump_hostile
+from refold.text.lenient_json import dump_hostile
 
 Stop = Literal["end", "tool_use", "length", "refusal", "error", "aborted", "other"]
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from refold import Session
 from refold import messages as m
 from refold.cli import main
-from refold.opening import save, session_of
+from refold.registry.sessions import save, session_of
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 from refold import Session
 from refold import messages as m
 from refold.cli import COMMANDS, main
-from refold.opening import load, save
 from refold.presets import NAMES
+from refold.registry.sessions import load, save
 from tests.data import shared
 
 

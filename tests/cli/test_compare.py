@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import refold
 from refold import presets
 from refold.cli import demo, main
-from refold.opening import save
+from refold.registry.sessions import save
 from tests.compare.hostile import hostile_session
 from tests.compare.sessions import agent_session
 

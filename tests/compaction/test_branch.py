@@ -12,16 +12,16 @@ import pytest
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
-from refold.branches import Branched
 from refold.compaction.branch import BranchPlan, branch_ask, every_file, prepare_branch
 from refold.compaction.plan import Failed
+from refold.engine.branch import Branched
 from refold.errors import EntryNotFound, ModelError, SessionError
 from refold.hooks import Cancel, Change, Hooks, Supply
 from refold.loop import run
 from refold.models.scripted import Scripted, fail, say, stall
-from refold.opening import open as refold_open
-from refold.opening import save
 from refold.protocols import Request
+from refold.registry.sessions import open as refold_open
+from refold.registry.sessions import save
 from refold.transcripts import read
 from tests.presets.chains import summariser
 from tests.presets.test_pi import marked, names, oracle, session_of

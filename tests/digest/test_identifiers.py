@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refold import messages as m
-from refold.carry import identifiers as ids
-from refold.carry.importance import decides, importance, references
+from refold.preserve import identifiers as ids
+from refold.preserve.importance import decides, importance, references
 
 
 def found(text: str) -> dict[str, str]:

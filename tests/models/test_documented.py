@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from refold import configuration
 from refold.costs import Prices
 from refold.models.chaos import FAULTS
 from refold.models.script import _Reply
-from refold.registry import FACTORIES
+from refold.registry import configuration
+from refold.registry.models import FACTORIES
 from tests.data import ROOT
 
 MODELS = (ROOT / "docs" / "models.md").read_text("utf-8")

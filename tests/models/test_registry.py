@@ -6,14 +6,15 @@ import importlib.metadata
 
 import pytest
 
-from refold import configuration, registry
-from refold.configuration import Configuration, Provider
+from refold import registry
 from refold.errors import ModelUnavailable, SettingError, UnknownName, UsageError
 from refold.models import Scripted
 from refold.models.anthropic import Anthropic
 from refold.models.chaos import Chaos
 from refold.models.openai import OpenAIChat, OpenAIResponses
 from refold.protocols import Caches, Counts, Model
+from refold.registry import configuration
+from refold.registry.configuration import Configuration, Provider
 
 KEY = "sk-canary-0123456789abcdef"
 
@@ -200,8 +201,11 @@ def test_where_the_file_is(tmp_path, monkeypatch) -> None:
 
 
 def test_plug_ins(monkeypatch) -> None:
-    point = importlib.metadata.EntryPoint("mine", "tests.models.test_registry:factory", registry.GROUP)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == registry.GROUP else [])
+    group = registry.models.GROUP
+    point = importlib.metadata.EntryPoint("mine", "tests.models.test_registry:factory", group)
+    monkeypatch.setattr(
+        registry.models, "entry_points", lambda group: [point] if group == point.group else []
+    )
     model = registry.model("mine:great", context_window=5)
     assert (model.name, model.context_window) == ("mine:great", 5)
     assert "mine" in registry.model_names()

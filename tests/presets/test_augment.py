@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
-from refold.carry import abridged
 from refold.compaction import checks, prompts
 from refold.compaction.cuts.tail import SEGMENT, bounded, cut_exchange, first_segment, json_size, segments
 from refold.compaction.exchanges import history_size, newest_first
@@ -25,6 +24,7 @@ from refold.compaction.triggers_history import arm_delay
 from refold.errors import SettingError
 from refold.loop import run
 from refold.models.scripted import Scripted, stall
+from refold.preserve import abridged
 from refold.presets import augment as module
 from tests.presets.chains import check_wire, orphans, summariser
 

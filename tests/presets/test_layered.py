@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from refold import Engine, Session, configuration, presets, registry
+from refold import Engine, Session, presets, registry
 from refold import entries as e
 from refold import messages as m
 from refold.compaction.layers import layers, rules_file
@@ -19,6 +19,7 @@ from refold.errors import ModelError, SettingError
 from refold.loop import run
 from refold.models.scripted import Scripted, fail, stall
 from refold.recall import index_of, tool
+from refold.registry import configuration
 from refold.session import View
 from refold.session.view import said_by
 from refold.tokens import get as counter_named

@@ -19,12 +19,12 @@ from refold.compaction.freshness import reinjection
 from refold.compaction.money import cost
 from refold.compaction.plan import Plan, Source
 from refold.compaction.verify import MARK, verify
+from refold.engine.summarise import ByModel
 from refold.errors import DoesNotFit, ModelError, OverflowAgain
 from refold.loop import run
 from refold.models.retry import NEVER
 from refold.models.scripted import Scripted, fail, say
 from refold.session.invariants import settled
-from refold.summarise import ByModel
 from refold.testing import strategies as made
 from refold.testing.validators import validate_anthropic, validate_openai
 from refold.transcripts import read

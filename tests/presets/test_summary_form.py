@@ -14,12 +14,12 @@ from refold import messages as m
 from refold.compaction.money import cost
 from refold.compaction.plan import Plan
 from refold.costs import same_model
+from refold.engine.summarise import ByModel
 from refold.errors import Overflow
 from refold.models.anthropic import Anthropic
 from refold.models.openai import OpenAIChat, OpenAIResponses
 from refold.models.retry import NEVER
 from refold.models.scripted import Scripted, fail, say
-from refold.summarise import ByModel
 from refold.testing.wire import WireServer
 
 SYSTEM = "You are a careful agent."

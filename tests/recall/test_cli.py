@@ -9,7 +9,7 @@ from msgspec import json
 from refold import messages as m
 from refold.entries import key
 from refold.format import encode
-from refold.opening import open as open_session
+from refold.registry.sessions import open as open_session
 from refold.session import Session
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.recall.frame import TAG, defuse, frame, visible
+from refold.text.frames import TAG, defuse, frame, visible
 
 CLOSE = f"</{TAG}>"
 

@@ -15,7 +15,7 @@ from refold import messages as m
 from refold.protocols import SessionInfo, Store
 from refold.recall import Log, recall
 from refold.recall import across as ranked
-from refold.searching import across, search
+from refold.registry.search import across, search
 from refold.session import Session
 from refold.stores.jsonl import JsonlStore
 from refold.stores.memory import MemoryStore

@@ -13,9 +13,9 @@ from refold import entries as e
 from refold import messages as m
 from refold import tokens
 from refold.recall import index_of
-from refold.recall.frame import TAG
 from refold.recall.tool import NAME, SPEC, TEXT_PROTOCOL, answer
 from refold.session import Session
+from refold.text.frames import TAG
 
 LONG = "\n".join(f"line {n} of the log" for n in range(3000))
 

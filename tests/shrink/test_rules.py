@@ -15,8 +15,8 @@ from refold import messages as m
 from refold.messages import Call, Result
 from refold.shrink import RULES, Limits, shrink
 from refold.shrink.base import Data
-from tests.carry import readers
 from tests.data import all_transcripts
+from tests.preserve import readers
 
 
 def call(tool: str, **arguments: Any) -> Call:

@@ -61,6 +61,10 @@ def test_a_calibrated_counter_scales_and_has_a_name_of_its_own() -> None:
     assert scaled.name != counter.name
 
 
+def test_counts_too_close_for_a_slope_give_none() -> None:
+    assert Calibration.fit([(5e-324, 1.0), *[(0.0, 1.0)] * 4]).scale >= 0.5
+
+
 @settings(max_examples=200)
 @given(
     st.lists(st.tuples(st.floats(0, 1e6, allow_nan=False), st.floats(0, 1e6, allow_nan=False)), max_size=40),

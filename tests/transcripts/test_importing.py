@@ -16,8 +16,8 @@ from refold import messages as m
 from refold import transcripts as t
 from refold.cli import main
 from refold.entries import AnyEntry
-from refold.opening import session_of
 from refold.protocols import Store
+from refold.registry.sessions import session_of
 from refold.session import Projection, Session
 from refold.stores.memory import MemoryStore
 from refold.transcripts.importing import Importer, Outcome, find

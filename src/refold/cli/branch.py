@@ -10,8 +10,8 @@ import click
 from refold.cli.common import clean, emit, file_argument, first_line, json_option, own_session
 
 if TYPE_CHECKING:
-    from refold.branches import Branched
     from refold.compaction.plan import Failed
+    from refold.engine.branch import Branched
 
 
 @click.command("branch")
@@ -81,6 +81,6 @@ def _print(done: Branched, tokens: int) -> None:
 def _model(name: str | None) -> Any:
     if name is None:
         return None
-    from refold.registry import model
+    from refold.registry.models import model
 
     return model(name)

@@ -116,7 +116,7 @@ def _pair(text: str) -> tuple[str, Any]:
 
 def open_session(file: str) -> Session:
     """A session from any supported file or store. Refold's own are opened for writing."""
-    from refold import opening
+    from refold.registry import sessions as opening
 
     return opening.session_of(file)
 

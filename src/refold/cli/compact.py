@@ -190,12 +190,12 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, why: str 
 def _model(name: str | None) -> Any:
     if name is None:
         return None
-    from refold.registry import model
+    from refold.registry.models import model
 
     return model(name)
 
 
 def _save(session: Session, output: str) -> None:
-    from refold.opening import save
+    from refold.registry.sessions import save
 
     save(session, output)

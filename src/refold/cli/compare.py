@@ -215,6 +215,6 @@ def _opened(files: Sequence[str]) -> Iterator[tuple[str, Session | RefoldError |
 def _model(name: str | None) -> Any:
     if name is None:
         return None
-    from refold.registry import model
+    from refold.registry.models import model
 
     return model(name)

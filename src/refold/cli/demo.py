@@ -64,8 +64,8 @@ def unpack(path: Path) -> Path:
 
 
 def _tell_kept(screen: Console, cell: Cell, done: Comparison) -> None:
-    from refold.carry import constraints
     from refold.compaction.carried import reading
+    from refold.preserve import constraints
 
     if cell.done is None:
         raise click.ClickException(cell.error or "the sample could not be folded")

@@ -154,7 +154,7 @@ def _asker(name: str) -> Callable[[Request], Awaitable[str]]:
     async def ask(request: Request) -> str:
         from refold.errors import BadAnswer
         from refold.models.reply import complete
-        from refold.registry import model
+        from refold.registry.models import model
 
         reply = await complete(model(name), request, timeout=120)
         if reply.message.stop in ("length", "refusal", "error", "aborted") or reply.message.calls:

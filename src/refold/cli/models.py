@@ -18,7 +18,7 @@ def command(name: str | None, everything: bool, as_json: bool) -> None:
 
     Keys come from OPENAI_API_KEY and ANTHROPIC_API_KEY or the configuration file; they are never printed.
     """
-    from refold import configuration
+    from refold.registry import configuration
 
     config = configuration.load()
     providers = _providers(config)
@@ -34,7 +34,7 @@ def command(name: str | None, everything: bool, as_json: bool) -> None:
 
 
 def _providers(config: Any) -> list[dict[str, Any]]:
-    from refold.registry import model_names
+    from refold.registry.models import model_names
 
     rows: list[dict[str, Any]] = []
     for name in model_names():

@@ -218,7 +218,7 @@ def _said(
     store: Store, text: str, infos: Sequence[SessionInfo], limit: int
 ) -> tuple[int, list[dict[str, Any]]]:
     """How many of the sessions say it, and the rows of the best, each with its best hits."""
-    from refold.searching import search
+    from refold.registry.search import search
 
     known = {info.id: info for info in infos}
     result = search(store, text, limit=limit * _HITS, each=_HITS, sessions=known.keys())

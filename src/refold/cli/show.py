@@ -167,8 +167,8 @@ def _fold_type() -> Any:
 
 
 def _abridged(engine: Engine, session: Session) -> dict[str, Any]:
-    from refold.carry.abridged import compact, groups
     from refold.compaction.carried import said
+    from refold.preserve.abridged import compact, groups
 
     found = groups(said(session))
     return {"turns": found, "text": compact(found, 1_000_000, engine.counter)}

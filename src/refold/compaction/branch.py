@@ -8,18 +8,18 @@ from typing import TypeAlias
 
 from refold import entries as e
 from refold import tokens
-from refold.carry import trail
 from refold.compaction import answer, transcript
 from refold.compaction.cuts.budget import size_of
 from refold.compaction.plan import Ask, Source
 from refold.compaction.prompts import prompt
 from refold.compaction.told import told_by
 from refold.messages import Message, Result, user
+from refold.preserve import trail
 from refold.protocols import Request, TokenCounter
-from refold.redact import redact
 from refold.session import Session
 from refold.session.dialects.frames import frame
 from refold.session.view import active_folds
+from refold.text.redact import redact
 
 FilesOf: TypeAlias = Callable[[Sequence[Message], e.Files], e.Files]
 """Files touched by messages, added to those of the branch summaries among them."""

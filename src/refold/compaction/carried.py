@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from refold import entries as e
-from refold.carry import abridged, pins
-from refold.carry.trail import Trail
 from refold.compaction.told import told_by
 from refold.messages import Message, User
+from refold.preserve import abridged, pins
+from refold.preserve.trail import Trail
 from refold.protocols import TokenCounter
-from refold.recall.frame import defuse, frame
 from refold.session import Session
 from refold.session.view import said_by
+from refold.text.frames import defuse, frame
 
 if TYPE_CHECKING:
-    from refold.carry.constraints import Constraint
+    from refold.preserve.constraints import Constraint
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def reading(session: Session) -> Read:
     if known is None or known.epoch != session.epoch:
         known = Read(session.epoch)
     if known.length < len(session.path):
-        from refold.carry import constraints  # late: compiling its patterns takes longer than all else
+        from refold.preserve import constraints  # late: compiling its patterns takes longer than all else
 
         fresh = list(said(session, known.length))
         known = Read(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from refold import entries as e
-from refold.carry.text import fit
-from refold.carry.tools import actions
 from refold.messages import Call, Result, content
+from refold.preserve.fitting import fit
+from refold.preserve.tools import actions
 from refold.protocols import TokenCounter
-from refold.recall.frame import NOTE, frame
 from refold.session import Session
 from refold.session.items import Item
+from refold.text.frames import NOTE, frame
 
 FILES = 5
 TOKENS = 5_000

@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from refold.carry import abridged
-from refold.carry.constraints_text import own_words
-from refold.carry.text import fit, head, one_line
 from refold.compaction import carried
 from refold.compaction.rounds import Round
 from refold.compaction.situation import Situation
 from refold.entries import TurnLine
 from refold.errors import BadAnswer
+from refold.preserve import abridged
+from refold.preserve.constraints_text import own_words
+from refold.preserve.fitting import fit, head, one_line
 from refold.protocols import TokenCounter
-from refold.recall.frame import defuse
+from refold.text.frames import defuse
 
 _POLITE = re.compile(
     r"^(?:(?:please|pls|now|ok(?:ay)?|so|then|hi|hello|hey|thanks|great|and|also|can you|could you|"

@@ -15,10 +15,10 @@ from refold.compaction.situation import Situation
 from refold.digest import Carried, digest
 from refold.digest import Source as DigestSource
 from refold.messages import User, content
-from refold.recall.frame import defuse, frame
+from refold.text.frames import defuse, frame
 
 if TYPE_CHECKING:
-    from refold.carry.constraints import Constraint
+    from refold.preserve.constraints import Constraint
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Composer:
         self.s, self.last, self.room = s, last, room
         self.budgets = budgets.within(room)
         self.count = s.counter.text
-        from refold.carry import constraints
+        from refold.preserve import constraints
 
         rules, self.fell_out = constraints.render(
             carried.reading(s.session).constraints, self.budgets.constraints, s.counter

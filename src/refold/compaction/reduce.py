@@ -17,10 +17,10 @@ from refold import entries as e
 from refold.compaction.situation import Situation
 from refold.compaction.squeeze import squeezed
 from refold.messages import Call, Message, Result, Text
-from refold.recall.frame import attribute
 from refold.session import Session
 from refold.session.invariants import inside_put
 from refold.shrink import Limits, shrink
+from refold.text.frames import attribute
 
 STUB = '[{tool} result folded: {size} tokens. recall_conversation(keys=["{key}"]) brings it back.]'
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from refold.compaction.plan import Source
 from refold.messages import Assistant, Bash, Image, Message, Result, System, Text, Thinking, arguments_json
-from refold.recall.frame import visible, without_tags
+from refold.text.frames import visible, without_tags
 
 
 @dataclass(frozen=True)

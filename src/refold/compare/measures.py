@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from refold import entries as e
-from refold.carry.identifiers import called_text, identifiers
 from refold.compaction.carried import reading
 from refold.messages import Message
+from refold.preserve.identifiers import called_text, identifiers
 from refold.session import Session
 from refold.session.items import Item
 from refold.session.view import said_by

@@ -11,8 +11,8 @@ import msgspec
 
 from refold import entries as e
 from refold import messages as m
-from refold.carry.tools import actions
 from refold.compare.suggestions import Suggestion, suggest
+from refold.preserve.tools import actions
 from refold.protocols import TokenCounter
 from refold.session import Projection, Session
 from refold.session.toolnames import canonical, command_line, kind

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
-from refold.carry import identifiers
-from refold.carry.importance import decides
 from refold.digest.facts import Fact, dense_text, facts
 from refold.digest.lines import fitted, lines
 from refold.digest.sections import SHARES, TITLES, Carried, Form, Name, Section, cut_lines, cut_words, parse
 from refold.digest.select import best, ranked, weigh
 from refold.digest.source import Source
 from refold.digest.words import words
+from refold.preserve import identifiers
+from refold.preserve.importance import decides
 from refold.protocols import TokenCounter
 
 CANDIDATES = 1_500

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from refold.digest import dates
 from refold.digest.dense import dense
 from refold.digest.places import ROLES, Place, earlier, placed
-from refold.digest.sentences import sentences
 from refold.digest.source import Source
 from refold.digest.words import COMMON, FUNCTION, words
+from refold.text.sentences import sentences
 
 _PICTURE = re.compile(
     r"\[image: (?:an? )?(?:close[- ]?up )?(?:photo|photography|picture|image|screenshot) of ", re.I

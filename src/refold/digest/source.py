@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from refold.carry.constraints_text import own_words
 from refold.messages import Assistant, Bash, Message, Result, System, User
+from refold.preserve.constraints_text import own_words
 
 READ = 600_000
 """Characters of a conversation that are looked at for facts. Beyond it the longest are cut."""

@@ -13,7 +13,7 @@ from refold.memory.params import MemoryParams
 from refold.messages import user
 from refold.protocols import Request
 from refold.recall import words
-from refold.recall.frame import defuse, frame
+from refold.text.frames import defuse, frame
 
 GROUNDED = 0.6
 """Share of a line's words that must occur in the notes it was made from."""

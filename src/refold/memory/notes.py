@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from refold.recall.frame import NOTE, defuse, frame
+from refold.text.frames import NOTE, defuse, frame
 
 USER = "user"
 NOTE_LIMIT = 2000
@@ -89,6 +89,6 @@ def in_context(text: str) -> str:
 
 def redacted(text: str) -> str:
     """The text without secrets: a memory outlives the session, so none may reach it."""
-    from refold.redact import redact
+    from refold.text.redact import redact
 
     return redact(text)[0]

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from refold.carry.abridged import Limits
 from refold.compaction import checks, parameters, prompts
 from refold.compaction.cuts.tail import SEGMENT
 from refold.compaction.plan import Stage
@@ -20,6 +19,7 @@ from refold.compaction.rungs.summary_node import SummaryNode, newest_node
 from refold.compaction.triggers_history import HistorySize, arm_delay
 from refold.errors import SettingError
 from refold.memory import MemoryParams
+from refold.preserve.abridged import Limits
 
 PROMPT = prompts.load("augment_summary")
 NODE = prompts.load("augment_node")

@@ -10,13 +10,13 @@ import msgspec
 from msgspec import Meta
 
 from refold import entries as e
-from refold.carry.trail import pi_files
 from refold.compaction.plan import Stage
 from refold.compaction.preset import Preset
 from refold.compaction.preset import Settings as Base
 from refold.compaction.rungs.budget_summary import BudgetSummary
 from refold.compaction.triggers import Never, UsageThreshold
 from refold.errors import SettingError
+from refold.preserve.trail import pi_files
 
 
 class Settings(Base, frozen=True, kw_only=True):

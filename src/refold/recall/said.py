@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from refold.messages import AnyPart, Bash, Call, Image, Message, Opaque, Result, Text, Thinking, compact_json
-from refold.recall.frame import without_escapes
+from refold.text.frames import without_escapes
 
 DEPTH = 12
 

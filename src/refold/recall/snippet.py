@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from refold.recall.frame import visible
+from refold.text.frames import visible
 
 SNIPPET = 320
 SCAN = 200_000

@@ -9,12 +9,12 @@ from refold import messages as m
 from refold.messages import Call, Result
 from refold.protocols import TokenCounter, ToolSpec
 from refold.recall.ask import search, size
-from refold.recall.frame import NOTE, TAG, attribute, frame
 from refold.recall.index import Doc, Index
 from refold.recall.log import index_of
 from refold.recall.said import in_full
 from refold.session.dialects import tools
 from refold.session.tree import Session
+from refold.text.frames import NOTE, TAG, attribute, frame
 
 NAME = "recall_conversation"
 BUDGET = 4000

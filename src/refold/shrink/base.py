@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias, cast
 import msgspec
 
 from refold.messages import Call
-from refold.session.cut import middle
+from refold.text.truncate import middle
 
 
 class Limits(msgspec.Struct, frozen=True):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from refold.messages import Call, compact_json
-from refold.session.cut import middle
 from refold.shrink.base import Data, Limits
+from refold.text.truncate import middle
 
 
 def data(call: Call, data: Data, limits: Limits) -> Data:  # noqa: ARG001 (one signature for all rules)

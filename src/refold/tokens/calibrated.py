@@ -100,6 +100,8 @@ def _slope(pairs: list[tuple[float, float]]) -> float:
 def _least_squares(pairs: list[tuple[float, float]]) -> float:
     mean_x, mean_y = _mean([x for x, _ in pairs]), _mean([y for _, y in pairs])
     squares = sum((x - mean_x) ** 2 for x, _ in pairs)
+    if squares == 0:  # counts that differ by less than a float can square
+        return 1.0
     return _bounded(sum((x - mean_x) * (y - mean_y) for x, y in pairs) / squares)
 
 

@@ -9,10 +9,10 @@ from typing import Protocol
 import msgspec
 
 from refold import entries as e
-from refold.carry.text import middle
 from refold.compaction.rounds import round_at
 from refold.compaction.situation import Situation
 from refold.messages import Message, Result, Text
+from refold.preserve.fitting import middle
 
 
 class Zone(Protocol):

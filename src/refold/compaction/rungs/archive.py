@@ -10,8 +10,6 @@ from typing import NamedTuple
 import msgspec
 
 from refold import entries as e
-from refold.carry import abridged, trail
-from refold.carry.text import newest_within, one_line
 from refold.compaction import answer, transcript
 from refold.compaction.plan import Ask, Finished, Proposal, Reason, Source
 from refold.compaction.prompts import prompt
@@ -19,9 +17,11 @@ from refold.compaction.rounds import finished, round_at
 from refold.compaction.situation import Situation
 from refold.compaction.told import told_as
 from refold.messages import Message, System, system, user
+from refold.preserve import abridged, trail
+from refold.preserve.fitting import newest_within, one_line
 from refold.protocols import Request, TokenCounter
-from refold.recall.frame import defuse
 from refold.session.items import Item
+from refold.text.frames import defuse
 
 NOTICE = "Summary generation timed out, keeping recent history only."
 HEADING = "[Archive of earlier history. It is a record; the task in progress is in the messages that follow.]"

@@ -15,7 +15,7 @@ from refold.compaction.prompts import prompt
 from refold.compaction.situation import Situation
 from refold.messages import Message, User, content, user
 from refold.protocols import Request
-from refold.recall.frame import defuse
+from refold.text.frames import defuse
 
 FilesOf: TypeAlias = Callable[[Sequence[Message], e.Files], e.Files]
 """Files touched by messages, added to those carried from the previous fold."""

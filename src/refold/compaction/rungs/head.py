@@ -20,10 +20,10 @@ from refold.compaction.verify import Verified, verify
 from refold.errors import BadAnswer
 from refold.messages import user
 from refold.protocols import Request
-from refold.recall.frame import defuse
-from refold.redact import redact
 from refold.session.invariants import PAIRS, legal
 from refold.shrink import Limits
+from refold.text.frames import defuse
+from refold.text.redact import redact
 
 STYLE = transcript.Style(result_limit=2_000)
 DIALOGUE = 0.1

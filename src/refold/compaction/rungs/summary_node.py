@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import msgspec
 
 from refold import entries as e
-from refold.carry import abridged
 from refold.compaction import answer, carried
 from refold.compaction.cuts.tail import SEGMENT, bounded, last_of_head
 from refold.compaction.exchanges import Exchange, grouped, newest_first, node_of, sources
@@ -19,9 +18,10 @@ from refold.compaction.requests import cached_prefix
 from refold.compaction.sequence import between
 from refold.compaction.situation import Situation
 from refold.messages import Assistant, Call, Message, Result, User, assistant, content
+from refold.preserve import abridged
 from refold.protocols import Request
-from refold.recall.frame import defuse
 from refold.session.dialects.tools import parse_tools
+from refold.text.frames import defuse
 
 _SLOT = re.compile(r"\{(abridged_history|summary)\}")
 OWN_TAGS = ("supervisor", "summary", "abridged_history")

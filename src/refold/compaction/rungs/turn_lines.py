@@ -15,7 +15,7 @@ from refold.compaction.rounds import Round, finished, left_alone, round_at, touc
 from refold.compaction.situation import Situation
 from refold.messages import Message, user
 from refold.protocols import Request
-from refold.recall.frame import defuse
+from refold.text.frames import defuse
 
 HEADER = "=== ACCUMULATED MEMORY SUMMARIES ==="
 WORKSPACE = "=== CURRENT WORKSPACE CONTEXT ==="

@@ -13,8 +13,8 @@ from refold.compaction.situation import Situation
 from refold.compaction.told import told_as
 from refold.messages import system, user
 from refold.protocols import Request
-from refold.recall.frame import defuse
 from refold.session.invariants import PAIRS, legal
+from refold.text.frames import defuse
 
 STYLE = transcript.Style(
     user="[user] ",

@@ -13,8 +13,8 @@ from refold.compare.report.charts import short
 from refold.compare.report.html import Child, Markup, el, join
 from refold.compare.run import Cell, all_folds
 from refold.session import Session
-from refold.session.cut import head, middle
 from refold.session.view import said_by
+from refold.text.truncate import head, middle
 
 FIRST, LAST = 6, 8
 """Entries of the folded stretch that are listed: so many from its start and its end."""

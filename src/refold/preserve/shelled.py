@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from refold.carry.shell import LIMIT, Simple, parse
+from refold.preserve.shell import LIMIT, Simple, parse
 from refold.session.toolnames import SHELLS
 
 Verb: TypeAlias = Literal["view", "modify", "create", "write", "delete"]

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from refold import messages as m
 from refold import tokens
-from refold.carry import abridged, pins
-from refold.carry.abridged import Limits, groups
-from refold.carry.text import fit, head, middle, tail
 from refold.entries import key
 from refold.messages import Message
-from tests.carry import readers
+from refold.preserve import abridged, pins
+from refold.preserve.abridged import Limits, groups
+from refold.preserve.fitting import fit, head, middle, tail
 from tests.data import all_transcripts
+from tests.preserve import readers
 
 COUNTER = tokens.get("o200k")
 

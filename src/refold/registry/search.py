@@ -1,6 +1,6 @@
 """Recall in sessions that are not in memory: the store proposes entries, the one ranker decides.
 
-from refold.searching import across
+from refold.registry.search import across
 for found in across(store, "why did we drop the cache?"):
     print(found.session, found.hit.turn, found.hit.text)
 """

@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import msgspec
 
-from refold.carry.constraints_text import Sort
-from refold.carry.lazy import lazy
+from refold.preserve.constraints_text import Sort
+from refold.preserve.lazy import lazy
 
 _LIFTS = tuple(
     re.compile(pattern)

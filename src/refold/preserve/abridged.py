@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from refold.carry.constraints_text import own_words
-from refold.carry.outcome import outcome
-from refold.carry.text import fit, middle, newest_within, one_line
-from refold.carry.tools import Names, actions
-from refold.carry.trail import shown_command
 from refold.entries import key
 from refold.messages import Assistant, Bash, Call, Message, Result, User
+from refold.preserve.constraints_text import own_words
+from refold.preserve.fitting import fit, middle, newest_within, one_line
+from refold.preserve.outcome import outcome
+from refold.preserve.tools import Names, actions
+from refold.preserve.trail import shown_command
 from refold.protocols import TokenCounter
 from refold.session.toolnames import command_line, kind
 

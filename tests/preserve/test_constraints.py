@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from refold import messages as m
 from refold import tokens
-from refold.carry import constraints
-from refold.carry.constraints import find
-from refold.carry.constraints_text import own_words
 from refold.entries import key
 from refold.messages import Message
+from refold.preserve import constraints
+from refold.preserve.constraints import find
+from refold.preserve.constraints_text import own_words
 
 LABELLED = [
     json.loads(line) for line in (Path(__file__).parent / "constraints.jsonl").read_text().splitlines()

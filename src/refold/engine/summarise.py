@@ -10,7 +10,6 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from refold.carry.pins import verbatim
 from refold.compaction.answer import text_of
 from refold.compaction.plan import Ask, Source
 from refold.compaction.requests import MARGIN, fits
@@ -22,6 +21,7 @@ from refold.errors import BadAnswer, ModelError, Overflow
 from refold.messages import Assistant, Message, Text, Thinking, Usage, User, user
 from refold.models.reply import Reply, complete
 from refold.models.retry import Retry
+from refold.preserve.pins import verbatim
 from refold.protocols import Model, Request, TokenCounter
 
 DEPTH = 6

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 
-from refold.carry.constraints_text import Sort, Verdict
-from refold.carry.lazy import lazy
+from refold.preserve.constraints_text import Sort, Verdict
+from refold.preserve.lazy import lazy
 
 HAN = lazy(r"[\u3400-\u9fff]")
 

@@ -1,11 +1,11 @@
-"""Fitting text into budgets: characters (by the cutters of `refold.session.cut`) and tokens."""
+"""Fitting text into budgets: characters (by the cutters of `refold.text.truncate`) and tokens."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from refold.protocols import TokenCounter
-from refold.session.cut import boundary, head, middle, one_line, tail
+from refold.text.truncate import boundary, head, middle, one_line, tail
 
 __all__ = ["boundary", "fit", "head", "middle", "newest_within", "one_line", "tail"]
 

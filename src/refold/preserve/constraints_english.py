@@ -11,9 +11,9 @@ import re
 from functools import cache
 from typing import TypeAlias
 
-from refold.carry.constraints_small_talk import small_talk
-from refold.carry.constraints_text import Sort, Verdict
-from refold.carry.lazy import lazy
+from refold.preserve.constraints_small_talk import small_talk
+from refold.preserve.constraints_text import Sort, Verdict
+from refold.preserve.lazy import lazy
 
 _START = (
     r"(?:^|[,;:(—–…!]\s*|\s-+\s|\.\.\s?|\b(?:and|but|so|then|also|please|pls|plz|just|or|again|ok|okay|btw|however"

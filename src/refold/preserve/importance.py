@@ -6,8 +6,8 @@ import math
 import re
 from collections.abc import Sequence
 
-from refold.carry.identifiers import called_text, identifiers
 from refold.messages import Assistant, Bash, Message, Result, System, User
+from refold.preserve.identifiers import called_text, identifiers
 
 _DECISION = re.compile(
     r"\b(?:decid|agreed?\b|settled on"

@@ -7,15 +7,13 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from refold import configuration, presets
+from refold import presets
 from refold.compaction.preset import Preset
-from refold.configuration import ENVIRONMENT, Configuration, Provider
 from refold.costs import Known, known, window_of
 from refold.errors import SettingError, UnknownName, UsageError
-from refold.opening import load, open  # noqa: A004
 from refold.protocols import Model
-
-__all__ = ["load", "model", "model_names", "open", "preset", "summariser", "window"]
+from refold.registry import configuration
+from refold.registry.configuration import ENVIRONMENT, Configuration, Provider
 
 GROUP = "refold.models"
 """Entry points: `name = "package.module:factory"`, called as `factory(model, **options)` for `name:model`."""

@@ -12,9 +12,9 @@ from refold.compaction.ledger import ledger
 from refold.compaction.plan import Failed, Finished, Plan, Proposal, Reason
 from refold.compaction.preset import Preset
 from refold.compaction.situation import Situation
+from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
 from refold.errors import StalePlan
 from refold.session import Session
-from refold.summarise import Answer, Summariser, ask_all, failure_code, total
 
 NOTES_TIMEOUT = 60.0
 """Seconds that writing annotations may hold up a conversation."""

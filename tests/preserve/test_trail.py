@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from refold import messages as m
 from refold import tokens
-from refold.carry import trail
-from refold.carry.shell import parse
-from refold.carry.shelled import shell_actions
-from refold.carry.trail import Trail, pi_files
 from refold.messages import Message
-from tests.carry import readers
+from refold.preserve import trail
+from refold.preserve.shell import parse
+from refold.preserve.shelled import shell_actions
+from refold.preserve.trail import Trail, pi_files
 from tests.data import all_transcripts, shared
+from tests.preserve import readers
 
 COUNTER = tokens.get("o200k")
 

@@ -12,12 +12,12 @@ from typing import Any, Literal, TypeAlias, cast
 import msgspec
 
 from refold import tokens
-from refold.carry.outcome import Outcome, outcome, test_command, verdict
-from refold.carry.shelled import Action
-from refold.carry.text import one_line
-from refold.carry.tools import Names, actions
 from refold.entries import Files
 from refold.messages import Assistant, Bash, Call, Message, Result
+from refold.preserve.fitting import one_line
+from refold.preserve.outcome import Outcome, outcome, test_command, verdict
+from refold.preserve.shelled import Action
+from refold.preserve.tools import Names, actions
 from refold.protocols import TokenCounter
 from refold.session.toolnames import canonical, command_line, kind
 
@@ -116,7 +116,7 @@ class Trail(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def render(self, budget: int = 1500, counter: TokenCounter | None = None) -> str:
         """As text within `budget` tokens (o200k unless another counter is given), changed files first."""
-        from refold.carry.trail_text import render
+        from refold.preserve.trail_text import render
 
         return render(self, budget, counter or tokens.get())
 

@@ -14,6 +14,8 @@ from refold.compaction.plan import Ask, Failed, Finished, Plan, Proposal, Reason
 from refold.compaction.planning import replan
 from refold.compaction.rungs.budget_summary import FRAME, OWN_TAGS, render_files
 from refold.compaction.situation import Situation, Writer
+from refold.engine.fold import perform
+from refold.engine.summarise import ByModel, Summariser, failure_code
 from refold.errors import StalePlan, UsageError
 from refold.hooks import (
     AfterCompact,
@@ -25,16 +27,14 @@ from refold.hooks import (
     Supply,
 )
 from refold.messages import Message, user
-from refold.perform import perform
 from refold.protocols import Request
-from refold.recall.frame import defuse
-from refold.redact import redact
 from refold.session import Session, View
 from refold.session.dialects.frames import frame
 from refold.session.invariants import PAIRS, legal
 from refold.session.items import Item
 from refold.session.view import said_by
-from refold.summarise import ByModel, Summariser, failure_code
+from refold.text.frames import defuse
+from refold.text.redact import redact
 
 AUTHOR = "hook"
 """Who is named as the author of what a hook supplied."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, cast
 
-from refold.carry.shelled import Action, Verb, patch_actions, shell_actions, tidy
 from refold.messages import Call
+from refold.preserve.shelled import Action, Verb, patch_actions, shell_actions, tidy
 from refold.session.toolnames import (
     MANY_PATHS,
     PATCHES,

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from refold.carry.constraints_chinese import HAN, chinese
-from refold.carry.constraints_english import english
-from refold.carry.constraints_lift import contradicts, lifts, normal
-from refold.carry.constraints_text import LONGEST, Sentence, Sort, Verdict, sentences
-from refold.carry.text import boundary
 from refold.entries import key
 from refold.messages import Message, User
+from refold.preserve.constraints_chinese import HAN, chinese
+from refold.preserve.constraints_english import english
+from refold.preserve.constraints_lift import contradicts, lifts, normal
+from refold.preserve.constraints_text import LONGEST, Sentence, Sort, Verdict, sentences
+from refold.preserve.fitting import boundary
 from refold.protocols import TokenCounter
 
 _COMPARED = 300

@@ -5,8 +5,8 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Sequence
 
-from refold.carry.text import head
-from refold.carry.trail import Command, Test, Todo, Trail
+from refold.preserve.fitting import head
+from refold.preserve.trail import Command, Test, Todo, Trail
 from refold.protocols import TokenCounter
 
 

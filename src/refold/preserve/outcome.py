@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import msgspec
 
-from refold.carry.shelled import simple_commands
-from refold.carry.text import one_line
 from refold.messages import Result
+from refold.preserve.fitting import one_line
+from refold.preserve.shelled import simple_commands
 
 _EDGE = 6_000
 """Characters looked at from each end of a result: agents put the status there."""

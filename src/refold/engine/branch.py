@@ -11,16 +11,16 @@ from refold.compaction.branch import BranchPlan, branch_ask, every_file, prepare
 from refold.compaction.plan import Failed
 from refold.compaction.preset import Preset
 from refold.compaction.rungs.budget_summary import render_files
+from refold.engine.hooks import AUTHOR
+from refold.engine.summarise import Answer, ByModel, Summariser, ask_all, failure_code
 from refold.errors import UsageError
-from refold.hooked import AUTHOR
 from refold.hooks import AfterBranch, BeforeBranch, Change, Decision, Hooks, Supply
 from refold.messages import Usage, User
 from refold.protocols import TokenCounter
-from refold.recall.frame import defuse
 from refold.session import Session
 from refold.session.find import find
 from refold.session.view import BRANCH
-from refold.summarise import Answer, ByModel, Summariser, ask_all, failure_code
+from refold.text.frames import defuse
 
 RESERVE = 16_384
 """Tokens left free for the answer where the design does not say how many."""

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from refold.carry.lazy import lazy
+from refold.preserve.lazy import lazy
 
 Sort: TypeAlias = Literal["forbid", "require", "prefer"]
 

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from refold import calling, hooked, marks, presets
 from refold import entries as e
-from refold.branches import Branched, branch
+from refold import presets
 from refold.compaction import breaker
 from refold.compaction.overflow import Sign, in_error
 from refold.compaction.plan import Failed, Plan, Reason
@@ -17,16 +16,20 @@ from refold.compaction.planning import make_plan
 from refold.compaction.preset import Preset
 from refold.compaction.situation import Situation
 from refold.compaction.triggers import overflowed_twice
+from refold.engine import call as calling
+from refold.engine import hooks as hooked
+from refold.engine import undo as marks
+from refold.engine.background import Watch
+from refold.engine.branch import Branched, branch
+from refold.engine.fold import write_notes
+from refold.engine.summarise import ByDigest, ByModel, Summariser, writer_of
 from refold.errors import Overflow, OverflowAgain, UsageError
 from refold.hooks import Hooks
 from refold.messages import Assistant, Call
-from refold.perform import write_notes
 from refold.protocols import Model, TokenCounter
 from refold.session import Projection, Session, View
 from refold.session.dialects import parse_reply
-from refold.summarise import ByDigest, ByModel, Summariser, writer_of
 from refold.tokens import get as counter_named
-from refold.watch import Watch
 
 if TYPE_CHECKING:
     from refold.recall import Hit

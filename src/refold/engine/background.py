@@ -16,16 +16,16 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from refold import entries as e
-from refold import hooked
 from refold.compaction.plan import Due, Failed, Plan, Reason
 from refold.compaction.planning import climb
 from refold.compaction.preset import Preset
 from refold.compaction.situation import Situation
+from refold.engine import hooks as hooked
+from refold.engine.fold import make_fold, record_failure
+from refold.engine.summarise import Summariser
 from refold.errors import RefoldError
 from refold.hooks import Hooks
-from refold.perform import make_fold, record_failure
 from refold.session import Session
-from refold.summarise import Summariser
 
 Sleep = Callable[[float], Awaitable[None]]
 T = TypeVar("T")
