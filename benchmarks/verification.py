@@ -35,7 +35,7 @@ from refold.digest import digest
 from refold.engine.summarise import Answer
 from refold.entries import Fold, MessageEntry, key
 from refold.errors import RefoldError
-from refold.session.view import said_by
+from refold.session.edits import said_by
 
 HERE = Path(__file__).resolve().parent
 SEED = 20_261_116

@@ -28,8 +28,8 @@ from refold.models.scripted import Scripted, say
 from refold.protocols import Request, SessionInfo
 from refold.registry.sessions import stored
 from refold.session import Projection
+from refold.session.edits import outermost
 from refold.session.invariants import settled
-from refold.session.view import outermost
 from refold.stores.memory import MemoryStore
 from refold.testing.validators import validate_anthropic, validate_openai, validate_responses
 from refold.tokens import get as counter
@@ -234,12 +234,15 @@ def test_of_folds_that_overlap_the_newer_shows_and_what_the_older_had_hidden() -
     inner = folded(e.Edit(ids[2], ids[3], (m.user("inner"),)))
     outer = folded(e.Edit(ids[0], ids[6], (m.user("outer"),)))
     newest = folded(e.Edit(ids[4], ids[9], (m.user("newest"),)))
-    assert [s.fold.id for s in outermost(session, [inner, outer])] == [outer.id]
-    assert [s.fold.id for s in outermost(session, [inner, outer, newest])] == [inner.id, newest.id]
+    assert [s.fold.id for s in outermost([inner, outer], session.position)] == [outer.id]
+    assert [s.fold.id for s in outermost([inner, outer, newest], session.position)] == [inner.id, newest.id]
     last = folded(
         e.Edit(ids[8], ids[12], (m.user("last"),))
     )  # beats the newest, so the outer one holds again
-    assert [s.fold.id for s in outermost(session, [inner, outer, newest, last])] == [outer.id, last.id]
+    assert [s.fold.id for s in outermost([inner, outer, newest, last], session.position)] == [
+        outer.id,
+        last.id,
+    ]
 
 
 def test_a_projection_follows_entries_with_parents_of_their_own() -> None:

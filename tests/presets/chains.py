@@ -10,7 +10,7 @@ from refold.models.scripted import Scripted
 from refold.protocols import Request
 from refold.session.invariants import settled
 from refold.session.items import Item
-from refold.session.snapshot import View
+from refold.session.view import View
 from refold.testing.validators import validate_anthropic, validate_openai
 
 

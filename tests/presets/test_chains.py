@@ -20,8 +20,8 @@ from refold.compaction.rungs.turn_lines import WORKSPACE
 from refold.loop import run
 from refold.models.scripted import Scripted
 from refold.session import View
+from refold.session.edits import said_by
 from refold.session.items import Item
-from refold.session.view import said_by
 from refold.testing.strategies import conversations
 from refold.transcripts import read
 from tests.data import DATA, all_transcripts, shared

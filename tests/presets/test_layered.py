@@ -21,7 +21,7 @@ from refold.models.scripted import Scripted, fail, stall
 from refold.recall import index_of, tool
 from refold.registry import configuration
 from refold.session import View
-from refold.session.view import said_by
+from refold.session.edits import said_by
 from refold.tokens import get as counter_named
 from tests.presets.chains import check_wire, orphans, summariser
 

@@ -11,9 +11,6 @@ def test_a_stand_in_comes_after_the_system_messages() -> None:
     system, reply = m.system("rules"), m.assistant("hello")
     repaired = repair(items([system, reply]))
     assert [x.message for x in repaired] == [system, first_user.STAND_IN, reply]
-    assert first_user.violations(items([system, reply])) == [
-        "items[1]: the conversation starts with role assistant"
-    ]
 
 
 def test_users_commands_and_notes_are_from_the_user() -> None:

@@ -11,7 +11,7 @@ from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
 from refold.session.invariants import settled
-from refold.session.view import Projection
+from refold.session.projection import Projection
 from refold.testing import strategies as made
 from refold.testing.validators import validate_anthropic, validate_openai, validate_responses
 

@@ -118,7 +118,7 @@ def context(session: Session, raws: dict[str, Raw]) -> list[str]:
 
 
 def said(one: e.AnyEntry) -> m.Message | None:
-    from refold.session.view import said_by
+    from refold.session.edits import said_by
 
     return said_by(one)
 

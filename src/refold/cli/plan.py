@@ -146,7 +146,7 @@ def _print(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Rea
         out.print("\n[dim]begins with[/]")
     from rich.text import Text
 
-    from refold.session.view import said_by
+    from refold.session.edits import said_by
 
     for id in (*plan.fold, *plan.turn_prefix)[:5]:
         message = said_by(session[id])

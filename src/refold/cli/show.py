@@ -91,7 +91,7 @@ def _view(engine: Engine, session: Session) -> dict[str, Any]:
 
 def _tree(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
     from refold.entries import PathEntry
-    from refold.session.view import said_by
+    from refold.session.edits import said_by
 
     labels, pins, active = session.labels, set(session.pins), {entry.id for entry in session.path}
     rows: list[dict[str, Any]] = []
@@ -139,7 +139,7 @@ def _about(entry: Any) -> str:
 
 
 def _ledger(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
-    from refold.session.view import active_folds
+    from refold.session.edits import active_folds
 
     active = {fold.id for fold in active_folds(session.path)}
     return {

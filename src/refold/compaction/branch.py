@@ -18,7 +18,7 @@ from refold.preserve import trail
 from refold.protocols import Request, TokenCounter
 from refold.session import Session
 from refold.session.dialects.frames import frame
-from refold.session.view import active_folds
+from refold.session.edits import active_folds
 from refold.text.redact import redact
 
 FilesOf: TypeAlias = Callable[[Sequence[Message], e.Files], e.Files]

@@ -18,7 +18,7 @@ from refold.preserve import abridged, pins
 from refold.preserve.trail import Trail
 from refold.protocols import TokenCounter
 from refold.session import Session
-from refold.session.view import said_by
+from refold.session.edits import said_by
 from refold.text.frames import defuse, frame
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import msgspec
 
 from refold.compaction.plan import Reason, Rung, Stage, Trigger
 from refold.compaction.situation import Situation
-from refold.session.view import Accepts, accept_all
+from refold.session.projection import Accepts, accept_all
 
 
 class Setting(msgspec.Struct, frozen=True):

@@ -8,8 +8,8 @@ from refold.compaction.ledger import stretches, undone
 from refold.compaction.situation import Situation
 from refold.entries import Undo
 from refold.messages import Assistant
+from refold.session.edits import said_by
 from refold.session.items import Item
-from refold.session.view import said_by
 
 BROKEN = ("error", "aborted")
 

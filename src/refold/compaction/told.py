@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from refold import entries as e
 from refold.messages import Assistant, Message, Result, Text, User
+from refold.session.edits import BRANCH_NOTE, said_by
 from refold.session.items import Item
-from refold.session.view import BRANCH_NOTE, said_by
 
 NOTE = "note"
 

@@ -16,8 +16,8 @@ from refold.compaction.carried import reading
 from refold.messages import Message
 from refold.preserve.identifiers import called_text, identifiers
 from refold.session import Session
+from refold.session.edits import said_by
 from refold.session.items import Item
-from refold.session.view import said_by
 
 CUT = 0.75
 """Where a transcript is cut for future references: the part of its messages that is folded."""

@@ -21,8 +21,8 @@ from refold.costs.prices import Ttl
 from refold.messages import Assistant, System, Usage
 from refold.protocols import TokenCounter
 from refold.session import Session
+from refold.session.edits import said_by
 from refold.session.items import Item
-from refold.session.view import said_by
 
 THINKING = 20.0
 """Seconds between two requests where the transcript has no times."""

@@ -12,9 +12,9 @@ from refold.compaction.plan import Failed, Plan
 from refold.engine import Engine
 from refold.errors import DoesNotFit
 from refold.session import Session
+from refold.session.edits import said_by
 from refold.session.invariants import legal
 from refold.session.items import Item
-from refold.session.view import said_by
 
 MORE = 64
 """Folds that one pass may take until the design itself is satisfied."""

@@ -24,7 +24,7 @@ from refold.engine import Engine
 from refold.errors import ModelError, RefoldError, SettingError, UsageError
 from refold.protocols import Model
 from refold.session import Session, View
-from refold.session.view import said_by
+from refold.session.edits import said_by
 
 PRICED = "claude-sonnet-5"
 """Whose prices count where neither the caller nor the transcript names a model that is known."""

@@ -15,8 +15,8 @@ from refold.compare.suggestions import Suggestion, suggest
 from refold.preserve.tools import actions
 from refold.protocols import TokenCounter
 from refold.session import Projection, Session
+from refold.session.edits import said_by
 from refold.session.toolnames import canonical, command_line, kind
-from refold.session.view import said_by
 
 TOP = 10
 

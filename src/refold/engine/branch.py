@@ -18,8 +18,8 @@ from refold.hooks import AfterBranch, BeforeBranch, Change, Decision, Hooks, Sup
 from refold.messages import Usage, User
 from refold.protocols import TokenCounter
 from refold.session import Session
+from refold.session.edits import BRANCH
 from refold.session.find import find
-from refold.session.view import BRANCH
 from refold.text.frames import defuse
 
 RESERVE = 16_384

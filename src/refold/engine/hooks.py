@@ -30,9 +30,9 @@ from refold.messages import Message, user
 from refold.protocols import Request
 from refold.session import Session, View
 from refold.session.dialects.frames import frame
+from refold.session.edits import said_by
 from refold.session.invariants import PAIRS, legal
 from refold.session.items import Item
-from refold.session.view import said_by
 from refold.text.frames import defuse
 from refold.text.redact import redact
 

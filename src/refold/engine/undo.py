@@ -8,8 +8,8 @@ from refold.compaction.ledger import undone
 from refold.errors import FoldError, SessionError
 from refold.messages import content
 from refold.session import Projection, Session
+from refold.session.edits import active_folds, said_by
 from refold.session.find import find
-from refold.session.view import active_folds, said_by
 
 
 def undo(session: Session, fold_id: str | None) -> e.Undo:

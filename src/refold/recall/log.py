@@ -10,8 +10,8 @@ from refold import entries as e
 from refold.messages import Bash, Message
 from refold.recall.ask import LIMIT, Hit, search
 from refold.recall.index import Index
+from refold.session.edits import said_by
 from refold.session.tree import Session, starts_turn
-from refold.session.view import said_by
 
 
 class Said(NamedTuple):

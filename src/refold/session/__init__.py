@@ -1,8 +1,8 @@
 """The log as a tree, and the view of it."""
 
 from refold.session.items import Item
-from refold.session.snapshot import View
+from refold.session.projection import Projection
 from refold.session.tree import Session, copy_of
-from refold.session.view import Projection
+from refold.session.view import View
 
 __all__ = ["Item", "Projection", "Session", "View", "copy_of"]

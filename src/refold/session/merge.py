@@ -8,7 +8,7 @@ joined or split messages on the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -16,10 +16,9 @@ import msgspec
 
 from refold import entries as e
 from refold.messages import Assistant, Call, Image, Message, Result, System, Text, compact_json
+from refold.session.edits import Path, Position, active_folds, project
 from refold.session.invariants import repair
 from refold.session.items import Item
-from refold.session.tree import Session
-from refold.session.view import active_folds, project
 
 OLDER = 16
 """How many folds back a list may be."""
@@ -34,10 +33,25 @@ class Piece(NamedTuple):
 
 
 class Merged(msgspec.Struct, frozen=True):
+    """What came of a list."""
+
     appended: tuple[e.AnyEntry, ...]
     """Message entries that are new."""
     branched: bool = False
     """The list departed from the path, so the new entries are on a branch."""
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """What a list holds beyond a path."""
+
+    messages: Sequence[Message] = ()
+    """What is new, to be appended."""
+    branches: bool = False
+    """The list departs from the path before its end."""
+    target: str | None = None
+    """Where it departs: the last entry they have in common."""
+    folds: Sequence[e.Fold] = ()
+    """Folds behind that entry which hold for what is common, too."""
 
 
 class Reading(NamedTuple):
@@ -56,24 +70,25 @@ class Reading(NamedTuple):
         return self.same == len(self.theirs) or 0 < self.same == len(self.ours)
 
 
-def merge(session: Session, given: Iterable[Message]) -> Merged:
-    """Find the longest common beginning of the list and what we know; append the rest, on a branch if the
-    two differ before the end."""
-    items, ours, messages, theirs, same = _read(session, list(given))
+def difference(path: Path, position: Position, given: list[Message]) -> Difference:
+    """What comes behind the longest common beginning of the list and what we know; on a branch if the two
+    differ before the end."""
+    items, ours, messages, theirs, same = _read(path, position, given)
     if same == len(theirs):
-        return Merged(())  # what we have, or an older state of it
+        return Difference()  # what we have, or an older state of it
     if same == len(ours):
-        return Merged(tuple(session.append(message) for message in _unseen(messages, theirs, same)))
+        return Difference(_unseen(messages, theirs, same))
     same = _back_to_message(ours, theirs, same)
-    _branch(session, items, ours[same].owner)
-    rest = messages[theirs[same].owner :]
-    return Merged(tuple(session.append(message) for message in rest), branched=True)
+    before = reversed(items[: ours[same].owner])
+    target = next((item.entries[-1] for item in before if item.entries), None)
+    folds = _folds_within(path, position, target) if target else ()
+    return Difference(messages[theirs[same].owner :], True, target, folds)
 
 
-def _read(session: Session, messages: list[Message]) -> Reading:
+def _read(path: Path, position: Position, messages: list[Message]) -> Reading:
     """The reading under which most of the list is known; the newest view where that decides nothing."""
     best: Reading | None = None
-    for items in _states(session):
+    for items in _states(path, position):
         kept = _without_prompt(messages, items)
         ours, theirs = pieces([item.message for item in items]), pieces(kept)
         reading = Reading(items, ours, kept, theirs, _common(ours, theirs))
@@ -85,15 +100,15 @@ def _read(session: Session, messages: list[Message]) -> Reading:
     return best
 
 
-def _states(session: Session) -> Iterator[list[Item]]:
+def _states(path: Path, position: Position) -> Iterator[list[Item]]:
     """What a list may have grown from, likeliest first: the view, all that was said, the view as it was
     before the last folds."""
-    folds = active_folds(session.path)
-    yield from _as_sent([item for _, item in project(session, folds)])
-    said = (entry for entry in session.path if isinstance(entry, e.MessageEntry))
+    folds = active_folds(path)
+    yield from _as_sent([item for _, item in project(path, position, folds)])
+    said = (entry for entry in path if isinstance(entry, e.MessageEntry))
     yield from _as_sent([Item(entry.message, (entry.id,)) for entry in said])
     for known in range(len(folds) - 1, max(-1, len(folds) - 1 - OLDER), -1):
-        yield from _as_sent([item for _, item in project(session, folds[:known])])
+        yield from _as_sent([item for _, item in project(path, position, folds[:known])])
 
 
 def _as_sent(items: list[Item]) -> Iterator[list[Item]]:
@@ -173,19 +188,13 @@ def _holding(message: Message, *parts: Any) -> Any:
     return msgspec.structs.replace(message, content=parts)
 
 
-def _branch(session: Session, items: Sequence[Item], known: int) -> None:
-    """Move the leaf to the end of what is common. Folds that lie wholly before it come along, as they hold
-    for the same messages."""
-    target = next((item.entries[-1] for item in reversed(items[:known]) if item.entries), None)
-    if target is None:
-        session.move(None)
-        return
-    folds = active_folds(session.path)
-    session.move(target)
-    for fold in folds:
-        inside = all(session.position(edit.last) is not None for edit in fold.edits)
-        if session.position(fold.id) is None and inside:
-            copied = msgspec.structs.replace(
-                fold, id=session.new_id(), parent=session.leaf, time=session.clock(), usage=None, requests=0
-            )
-            session.append(copied)
+def _folds_within(path: Path, position: Position, target: str) -> list[e.Fold]:
+    """Folds that were made behind `target` and lie wholly before it."""
+    end = position(target) or 0
+
+    def within(id: str) -> bool:
+        at = position(id)
+        return at is not None and at <= end
+
+    folds = (fold for fold in active_folds(path) if not within(fold.id))
+    return [fold for fold in folds if all(within(edit.last) for edit in fold.edits)]

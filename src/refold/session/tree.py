@@ -18,6 +18,8 @@ from refold import entries as e
 from refold.errors import EntryNotFound, FoldError, TreeError
 from refold.messages import Assistant, Base, Message, Usage, User
 from refold.protocols import Loaded, Problem, SessionInfo, Store, TokenCounter
+from refold.session.dialects import parse_list
+from refold.session.merge import Merged, difference
 
 E = TypeVar("E", bound=e.Entry)
 
@@ -102,6 +104,11 @@ class Session:
     def replies(self) -> Sequence[int]:
         """Positions on the path of the assistant messages."""
         return self._replies
+
+    @property
+    def last_reply(self) -> e.MessageEntry | None:
+        """The newest assistant message on the path."""
+        return cast("e.MessageEntry", self._path[self._replies[-1]]) if self._replies else None
 
     @property
     def name(self) -> str | None:
@@ -221,15 +228,18 @@ class Session:
     def label(self, id: str, text: str) -> None:
         self.extend((self.make(e.Label, target=self[id].id, text=text),))
 
-    def merge(self, messages: Iterable[Any]) -> Any:
+    def merge(self, messages: Iterable[Any]) -> Merged:
         """Take over a list that a framework hands back (messages, or dicts of any dialect): what is known is
         recognised, our own summaries included; the rest is appended, on a branch where the list departs."""
-        from refold.session.dialects import parse_list
-        from refold.session.merge import merge
-
         given = list(messages)
         known = all(isinstance(message, Base) for message in given)
-        return merge(self, given if known else parse_list(given))
+        news = difference(self._path, self.position, given if known else parse_list(given))
+        if news.branches:
+            self.move(news.target)
+            for fold in news.folds:
+                fresh = {"id": self.new_id(), "parent": self._leaf, "time": self.clock()}
+                self.append(msgspec.structs.replace(fold, **fresh, usage=None, requests=0))
+        return Merged(tuple(self.append(message) for message in news.messages), news.branches)
 
     def refresh(self) -> int:
         """Take over what another writer appended to the store meanwhile; returns how many entries."""

@@ -19,7 +19,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.errors import UnknownName
 from refold.session import Item, Projection, Session
-from refold.session.view import said_by
+from refold.session.edits import said_by
 
 TARGETS = ("openai", "openai-responses", "anthropic", "pi", "markdown", "jsonl")
 

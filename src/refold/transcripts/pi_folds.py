@@ -10,7 +10,7 @@ import msgspec
 
 from refold import entries as e
 from refold import messages as m
-from refold.session.view import said_by
+from refold.session.edits import said_by
 from refold.transcripts import patch, pi_write
 
 FRAME = "[The conversation up to here was compacted. Summary:]\n\n<summary>\n{summary}\n</summary>"

@@ -13,7 +13,7 @@ from refold.compare.report.charts import short
 from refold.compare.report.html import Child, Markup, el, join
 from refold.compare.run import Cell, all_folds
 from refold.session import Session
-from refold.session.view import said_by
+from refold.session.edits import said_by
 from refold.text.truncate import head, middle
 
 FIRST, LAST = 6, 8

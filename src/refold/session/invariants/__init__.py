@@ -1,8 +1,8 @@
 """The rules of the wire, one per file.
 
-Each rule says where a cut is `legal` (directly before `items[index]`, everything before it going away),
-how to `repair` a list that breaks it, and which `violations` there are. Cuts that a planner may make are
-the intersection. Rules judge what they are given: with a fold's replacement in place they judge that.
+Each rule says where a cut is `legal` (directly before `items[index]`, everything before it going away) and
+how to `repair` a list that breaks it. Cuts that a planner may make are the intersection. Rules judge what
+they are given: with a fold's replacement in place they judge that.
 
 Repairing keeps objects that are right as they are, makes nothing up at random and reads left to right, so
 the repaired form of a settled prefix is a prefix of the repaired whole.
@@ -16,18 +16,7 @@ from typing import Protocol
 from refold.session.invariants import alternation, batches, empty, first_user, pairs, thinking
 from refold.session.items import Item
 
-__all__ = [
-    "PAIRS",
-    "WIRE",
-    "Rule",
-    "alternation",
-    "cuts",
-    "inside_put",
-    "legal",
-    "repair",
-    "settled",
-    "violations",
-]
+__all__ = ["PAIRS", "WIRE", "Rule", "alternation", "inside_put", "legal", "repair", "settled"]
 
 
 class Rule(Protocol):
@@ -35,7 +24,6 @@ class Rule(Protocol):
 
     def legal(self, items: Sequence[Item], index: int) -> bool: ...
     def repair(self, items: list[Item]) -> list[Item]: ...
-    def violations(self, items: Sequence[Item]) -> list[str]: ...
 
 
 WIRE: tuple[Rule, ...] = (empty, batches, pairs, thinking, first_user)
@@ -56,16 +44,6 @@ def inside_put(items: Sequence[Item], index: int) -> bool:
     return items[index - 1].fold == fold and items[index - 1].entries == items[index].entries
 
 
-def cuts(items: Sequence[Item]) -> list[int]:
-    """Every position where a cut is legal, `0` and `len(items)` included where they are: one pass over the
-    items, where asking `legal` for each would read long tool loops again and again."""
-    free = [not inside_put(items, index) for index in range(len(items) + 1)]
-    for rule in (batches, pairs, thinking):
-        for span in rule.blocked(items):
-            free[span.start : span.stop] = [False] * len(span)
-    return [i for i, legal_here in enumerate(free) if legal_here]
-
-
 def repair(items: Sequence[Item], dialect: str | None = None) -> list[Item]:
     """The items as a provider takes them; objects that are right stay the same. `dialect`: `openai`,
     `responses` or `anthropic`; without one, everything but alternation, in its strictest form."""
@@ -75,11 +53,6 @@ def repair(items: Sequence[Item], dialect: str | None = None) -> list[Item]:
         repaired = pairs.repair(batches.repair(repaired), unique=unique)
     repaired = first_user.repair(thinking.repair(repaired))
     return alternation.repair(repaired) if dialect == "anthropic" else repaired
-
-
-def violations(items: Sequence[Item], rules: Sequence[Rule] = WIRE) -> list[str]:
-    """What is wrong, one sentence each. A batch that is open at the very end is not wrong."""
-    return [text for rule in rules for text in rule.violations(items)]
 
 
 def settled(items: Sequence[Item]) -> bool:

@@ -7,6 +7,7 @@ here two replies in a row become one. Not part of `WIRE`: it is a matter of the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from refold.messages import Assistant
 from refold.session.invariants.batches import joined
@@ -19,7 +20,8 @@ def legal(items: Sequence[Item], index: int) -> bool:
 
 
 def repair(items: list[Item]) -> list[Item]:
-    if not _pairs(items):
+    replies = [isinstance(item.message, Assistant) for item in items]
+    if not any(a and b for a, b in pairwise(replies)):
         return items
     repaired: list[Item] = []
     run: list[Item] = []
@@ -31,15 +33,6 @@ def repair(items: list[Item]) -> list[Item]:
         run = []
         repaired.append(item)
     return repaired + _flush(run)
-
-
-def violations(items: Sequence[Item]) -> list[str]:
-    return [f"items[{i}]: two assistant messages in a row" for i in _pairs(items)]
-
-
-def _pairs(items: Sequence[Item]) -> list[int]:
-    replies = [isinstance(item.message, Assistant) for item in items]
-    return [i for i in range(1, len(items)) if replies[i] and replies[i - 1]]
 
 
 def _flush(run: list[Item]) -> list[Item]:

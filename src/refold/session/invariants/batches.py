@@ -6,7 +6,7 @@ reached us in pieces (one call per message) is put together again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -85,14 +85,6 @@ def legal(items: Sequence[Item], index: int) -> bool:
     return index > max([*batch.heads, *batch.results]) and not batch.open(items)
 
 
-def blocked(items: Sequence[Item]) -> Iterator[range]:
-    """All positions that are not legal, in one pass."""
-    for batch in each(items):
-        if len(batch.calls) > 1:
-            last = len(items) if batch.open(items) else max([*batch.heads, *batch.results])
-            yield range(batch.heads[0] + 1, last + 1)
-
-
 def repair(items: list[Item]) -> list[Item]:
     repaired: list[Item] = []
     changed = False
@@ -112,18 +104,6 @@ def repair(items: list[Item]) -> list[Item]:
     return repaired if changed else items
 
 
-def violations(items: Sequence[Item]) -> list[str]:
-    found: list[str] = []
-    for batch in each(items):
-        at = f"items[{batch.heads[0]}]"
-        if len(batch.heads) > 1:
-            found.append(f"{at}: the calls of one reply are spread over {len(batch.heads)} messages")
-        order = batch.results
-        if order != sorted(order) or any(e < g for e in batch.extras for g in order[-1:]):
-            found.append(f"{at}: the results are not directly behind their calls, in the order of the calls")
-    return found
-
-
 def joined(pieces: Sequence[Item]) -> Item:
     """Several assistant items as one."""
     content = tuple(p for piece in pieces for p in piece.message.parts)
@@ -131,18 +111,6 @@ def joined(pieces: Sequence[Item]) -> Item:
     stop = last.stop if isinstance(last, Assistant) else None
     fold = next((p.fold for p in pieces if p.fold is not None), None)
     return Item(Assistant(content, stop), tuple(e for p in pieces for e in p.entries), fold)
-
-
-def each(items: Sequence[Item]) -> Iterator[Batch]:
-    """All batches, in order."""
-    i = 0
-    while i < len(items):
-        if calls_of(items[i].message):
-            batch = read(items, i)
-            yield batch
-            i = batch.end
-        else:
-            i += 1
 
 
 def _stands_alone(items: Sequence[Item], index: int) -> bool:

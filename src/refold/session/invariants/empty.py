@@ -53,14 +53,6 @@ def repair(items: list[Item]) -> list[Item]:
     return kept
 
 
-def violations(items: Sequence[Item]) -> list[str]:
-    return [
-        f"items[{i}]: nothing to show (role {x.message.role})"
-        for i, x in enumerate(items)
-        if blank(x.message)
-    ]
-
-
 def _thinks(message: Assistant) -> bool:
     return message.stop not in BROKEN and any(isinstance(p, Thinking) for p in message.content)
 

@@ -21,11 +21,6 @@ def repair(items: list[Item]) -> list[Item]:
     return items if at is None else [*items[:at], Item(STAND_IN), *items[at:]]
 
 
-def violations(items: Sequence[Item]) -> list[str]:
-    at = _wrong(items)
-    return [] if at is None else [f"items[{at}]: the conversation starts with role {items[at].message.role}"]
-
-
 def _wrong(items: Sequence[Item]) -> int | None:
     for i, item in enumerate(items):
         message = item.message

@@ -8,13 +8,13 @@ Everything is derived from what came before, so a settled prefix is repaired the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from refold.messages import Assistant, Call, Result, Text, Thinking, User
 from refold.session.dialects.frames import frame
-from refold.session.invariants.batches import Batch, around, calls_of, each, read
+from refold.session.invariants.batches import Batch, around, calls_of, read
 from refold.session.items import Item
 
 MISSING = "(no result was recorded for this call)"
@@ -33,25 +33,12 @@ def note(result: Result) -> User:
     return User((Text(text), *others))
 
 
-def is_stand_in(item: Item) -> bool:
-    """This item was made up for a call without a result."""
-    message = item.message
-    return isinstance(message, Result) and not item.entries and message.text == MISSING
-
-
 def legal(items: Sequence[Item], index: int) -> bool:
     """Not between a call and its result, and not behind a call whose result may still come."""
     batch = around(items, index)
     if batch is None:
         return True
     return not batch.open(items) and all(g is None or g < index for g in batch.given)
-
-
-def blocked(items: Sequence[Item]) -> Iterator[range]:
-    """All positions that are not legal, in one pass."""
-    for batch in each(items):
-        last = len(items) if batch.open(items) else max(batch.results, default=0)
-        yield range(batch.heads[0] + 1, last + 1)
 
 
 def orderly(items: Sequence[Item], *, unique: bool = True) -> bool:
@@ -81,25 +68,16 @@ def repair(items: list[Item], *, unique: bool = True) -> list[Item]:
     """`unique`: ids must differ over the whole conversation, not only inside a batch."""
     if orderly(items, unique=unique):
         return items
-    walk = _Walk(items, unique)
-    repaired = walk.run()
-    return repaired if walk.problems else items
-
-
-def violations(items: Sequence[Item], *, unique: bool = True) -> list[str]:
-    walk = _Walk(list(items), unique)
-    walk.run()
-    return walk.problems
+    return _Walk(items, unique).run()
 
 
 class _Walk:
-    """One pass over the items. Every change is a problem with a sentence."""
+    """One pass over the items."""
 
     def __init__(self, items: list[Item], unique: bool) -> None:
         self.items = items
         self.unique = unique
         self.repaired: list[Item] = []
-        self.problems: list[str] = []
         self.used: set[str] = set()
         self.counts: dict[str, int] = {}
 
@@ -129,7 +107,6 @@ class _Walk:
             if given is not None:
                 self._answer(call, given)
             elif closed:
-                self.problems.append(f"items[{batch.heads[0]}]: no result for the call {call.id!r}")
                 self.repaired.append(Item(stand_in(call)))
         for i in extras:
             message = self.items[i].message
@@ -140,14 +117,14 @@ class _Walk:
     def _head(self, position: int) -> list[Call]:
         """Puts an assistant message with ids nobody used before; gives its calls."""
         item = self.items[position]
-        parts = tuple(self._fresh(p, position) if type(p) is Call else p for p in item.message.parts)
+        parts = tuple(self._fresh(p) if type(p) is Call else p for p in item.message.parts)
         message = item.message
         if isinstance(message, Assistant) and parts != message.content:
             item = Item(msgspec.structs.replace(message, content=parts), item.entries, item.fold)
         self.repaired.append(item)
         return calls_of(item.message)
 
-    def _fresh(self, call: Call, position: int) -> Call:
+    def _fresh(self, call: Call) -> Call:
         id = call.id or "call"
         if id in self.used:
             number = self.counts.get(id, 1) + 1
@@ -156,10 +133,7 @@ class _Walk:
             self.counts[id] = number
             id = f"{id}_{number}"
         self.used.add(id)
-        if id == call.id:
-            return call
-        self.problems.append(f"items[{position}]: the call id {call.id!r} was used before")
-        return msgspec.structs.replace(call, id=id)
+        return call if id == call.id else msgspec.structs.replace(call, id=id)
 
     def _answer(self, call: Call, position: int) -> None:
         item = self.items[position]
@@ -171,12 +145,8 @@ class _Walk:
     def _repeated(self, position: int, batch: Batch) -> bool:
         """The same result again, word for word, of a call of this batch: said once is enough."""
         message = self.items[position].message
-        same = any(g is not None and self.items[g].message == message for g in batch.given)
-        if same:
-            self.problems.append(f"items[{position}]: the same result twice")
-        return same
+        return any(g is not None and self.items[g].message == message for g in batch.given)
 
     def _note(self, position: int, message: Result) -> None:
-        self.problems.append(f"items[{position}]: no open call for the result {message.call_id!r}")
         item = self.items[position]
         self.repaired.append(Item(note(message), item.entries, item.fold))

@@ -7,7 +7,7 @@ Thinking is dropped only where it cannot be valid: at the very end of a message,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -46,23 +46,6 @@ def legal(items: Sequence[Item], index: int) -> bool:
     return True
 
 
-def blocked(items: Sequence[Item]) -> Iterator[range]:
-    """All positions that are not legal, in one pass."""
-    thought: int | None = None  # where the loop at hand last showed signed thinking
-    start = 0
-    for i, item in enumerate(items):
-        message = item.message
-        if not blank(message):
-            loop = isinstance(message, (Assistant, Result))
-            if not loop:
-                thought = None
-            elif thought is not None and not starts_signed(message):
-                yield range(max(start, thought + 1), i + 1)
-            start = i + 1
-        if isinstance(message, Assistant) and any(signed(p) for p in message.content):
-            thought = i
-
-
 def repair(items: list[Item]) -> list[Item]:
     changed = [
         (i, item.message)
@@ -76,14 +59,6 @@ def repair(items: list[Item]) -> list[Item]:
         content = message.content[: _led_to(message)]
         repaired[i] = Item(msgspec.structs.replace(message, content=content), items[i].entries, items[i].fold)
     return repaired
-
-
-def violations(items: Sequence[Item]) -> list[str]:
-    return [
-        f"items[{i}]: thinking at the end of a reply"
-        for i, item in enumerate(items)
-        if isinstance(item.message, Assistant) and _trails(item.message)
-    ]
 
 
 def _trails(message: Assistant) -> bool:

@@ -1,0 +1,141 @@
+"""Edits: what a path shows under the folds that count. Pure; knows nothing but entries.
+
+An edit replaces a stretch of the path by stored messages; among active edits the outermost wins, and of two
+that cover the same stretch the newer one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from refold import entries as e
+from refold.messages import Message, Text, User
+from refold.session.dialects.frames import frame
+from refold.session.items import Item
+
+Path: TypeAlias = Sequence[e.AnyPathEntry]
+Position: TypeAlias = Callable[[str], int | None]
+"""Where an entry is on the path; None if it is elsewhere."""
+
+
+def said_by(entry: e.Entry) -> Message | None:
+    """The message an entry shows by itself; None for entries the model never sees."""
+    match entry:
+        case e.MessageEntry(message=message):
+            return message
+        case e.Note(content=content):
+            return User(content)
+        case e.BranchSummary(summary=summary) if summary:
+            return User((Text(f"{BRANCH_NOTE}\n\n{frame(BRANCH, summary)}"),))
+        case _:
+            return None
+
+
+BRANCH = "branch-summary"
+BRANCH_NOTE = "[Another branch of this conversation was explored and left. A record of what happened there:]"
+
+
+def active_folds(path: Iterable[e.Entry]) -> list[e.Fold]:
+    """The folds of a path that no later mark has undone, oldest first."""
+    folds, gone = _marked(path)
+    return [fold for fold in folds.values() if fold.id not in gone]
+
+
+def undone_folds(path: Iterable[e.Entry]) -> list[e.Fold]:
+    """The folds of a path that are undone, in the order in which that happened."""
+    folds, gone = _marked(path)
+    return [folds[id] for id in gone if id in folds]
+
+
+def _marked(path: Iterable[e.Entry]) -> tuple[dict[str, e.Fold], dict[str, None]]:
+    """All folds, and the ids of those that are undone."""
+    folds: dict[str, e.Fold] = {}
+    gone: dict[str, None] = {}
+    for entry in path:
+        if isinstance(entry, e.Fold):
+            folds[entry.id] = entry
+        elif isinstance(entry, e.Undo):
+            gone[entry.fold] = None
+        elif isinstance(entry, e.Redo):
+            gone.pop(entry.fold, None)
+    return folds, gone
+
+
+class Stretch(NamedTuple):
+    """An edit in positions of the path, both inside; `age` is the index of its fold."""
+
+    first: int
+    last: int
+    age: int
+    fold: e.Fold
+    edit: e.Edit
+
+
+def stretches(folds: Iterable[e.Fold], position: Position) -> list[Stretch]:
+    """The edits of folds that lie on the path."""
+    placed: list[Stretch] = []
+    for age, fold in enumerate(folds):
+        for edit in fold.edits:
+            first, last = position(edit.first), position(edit.last)
+            if first is not None and last is not None and first <= last:
+                placed.append(Stretch(first, last, age, fold, edit))
+    return placed
+
+
+def outermost(folds: Iterable[e.Fold], position: Position) -> list[Stretch]:
+    """The edits that show, in the order of the path. Of two that overlap without nesting (folds of
+    designs with different boundaries) the newer one shows."""
+    placed = sorted(stretches(folds, position), key=lambda s: (s.first, -s.last, -s.age))
+    shown: list[Stretch] = []
+    for stretch in _without_beaten(placed):
+        if not shown or stretch.first > shown[-1].last:
+            shown.append(stretch)
+    return shown
+
+
+def _without_beaten(placed: list[Stretch]) -> list[Stretch]:
+    """Without those that a newer one overlaps in part. What such a one had hidden then shows again."""
+    if not _some_overlap(placed):
+        return placed
+    winners: list[Stretch] = []
+    for new in sorted((s for s in placed if s.first < s.last), key=lambda s: -s.age):
+        if not any(_partly(new, other) for other in winners):
+            winners.append(new)
+    winning = {id(stretch) for stretch in winners}
+    return [s for s in placed if s.first == s.last or id(s) in winning]
+
+
+def _some_overlap(placed: list[Stretch]) -> bool:
+    around: list[Stretch] = []
+    for stretch in placed:
+        while around and around[-1].last < stretch.first:
+            around.pop()
+        if around and stretch.last > around[-1].last:
+            return True
+        around.append(stretch)
+    return False
+
+
+def _partly(a: Stretch, b: Stretch) -> bool:
+    return a.first < b.first <= a.last < b.last or b.first < a.first <= b.last < a.last
+
+
+def project(path: Path, position: Position, folds: Iterable[e.Fold]) -> Iterator[tuple[str, Item]]:
+    """The items of a path under these folds, each with a key that names it for good."""
+    at = 0
+    for stretch in outermost(folds, position):
+        yield from plain(path[at : stretch.first])
+        ids = tuple(entry.id for entry in path[stretch.first : stretch.last + 1])
+        for number, message in enumerate(stretch.edit.put):
+            yield f"{stretch.fold.id}/{stretch.edit.first}/{number}", Item(message, ids, stretch.fold.id)
+        at = stretch.last + 1
+    yield from plain(path[at:])
+
+
+def plain(entries: Iterable[e.Entry]) -> Iterator[tuple[str, Item]]:
+    """The items of entries that no edit covers."""
+    for entry in entries:
+        message = said_by(entry)
+        if message is not None:
+            yield entry.id, Item(message, (entry.id,))

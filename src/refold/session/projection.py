@@ -1,0 +1,199 @@
+"""The projection: what the model sees of a session, kept up to date.
+
+Appending a message extends it; a fold, an undo or a moved leaf builds it anew from cached counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from refold import entries as e
+from refold.messages import System
+from refold.protocols import TokenCounter
+from refold.session.edits import active_folds, plain, project
+from refold.session.items import Item
+from refold.session.tree import Session
+
+Accepts: TypeAlias = Callable[[Sequence[e.Fold]], Sequence[e.Fold]]
+"""Which of the active folds (oldest first) count."""
+
+
+def accept_all(folds: Sequence[e.Fold]) -> Sequence[e.Fold]:
+    return folds
+
+
+class Projection:
+    """The items of a session's path under one rule of which folds count; follows the session."""
+
+    def __init__(self, session: Session, accepts: Accepts = accept_all) -> None:
+        self.session = session
+        self.accepts = accepts
+        self._items: list[Item] = []
+        self._keys: list[str] = []
+        self._folds: Sequence[e.Fold] = ()
+        self._sums: dict[str, list[int]] = {}
+        self._replies: list[int] = []
+        self._framed: list[int] = []
+        self._floor = 0
+        self._epoch = -1
+        self._seen = 0
+
+    # ── what is shown ───────────────────────────────────────────────────────────────────────────
+
+    @property
+    def items(self) -> Sequence[Item]:
+        """Not to be changed; grows in place between folds."""
+        self._follow()
+        return self._items
+
+    @property
+    def folds(self) -> Sequence[e.Fold]:
+        """Active folds that this projection accepts, oldest first."""
+        self._follow()
+        return self._folds
+
+    @property
+    def newest_fold(self) -> e.Fold | None:
+        folds = self.folds
+        return folds[-1] if folds else None
+
+    @property
+    def newest_summary(self) -> e.Fold | None:
+        """The newest fold that carries a summary text."""
+        return next((fold for fold in reversed(self.folds) if fold.summary), None)
+
+    def fold_of(self, item: Item) -> e.Fold:
+        """The fold that put an item there."""
+        fold = self.session[item.fold or ""]
+        assert isinstance(fold, e.Fold)
+        return fold
+
+    @property
+    def replies(self) -> Sequence[int]:
+        """Indexes of the items that are replies with a usage."""
+        self._follow()
+        return self._replies
+
+    @property
+    def framed(self) -> Sequence[int]:
+        """Indexes of the items whose text is framed: what folds put there, and branch summaries."""
+        self._follow()
+        return self._framed
+
+    def after(self, fold: e.Fold) -> list[tuple[str, Item]]:
+        """The items, with their keys, as they would be with one more fold."""
+        return list(project(self.session.path, self.session.position, [*self.folds, fold]))
+
+    # ── places: indexes of items, positions on the path ─────────────────────────────────────────
+
+    @property
+    def floor(self) -> int:
+        """First path position that may be folded: a system prompt at the beginning of the log stays."""
+        self._follow()
+        return self._floor
+
+    @property
+    def first(self) -> int:
+        """Index of the first item that may be folded."""
+        return self.item_at(self.floor)
+
+    def item_at(self, position: int) -> int:
+        """Index of the first item that stands for something at or after a path position."""
+        items, place = self.items, self.session.position
+        low, high = 0, len(items)
+        while low < high:
+            middle = (low + high) // 2
+            at = place(items[middle].entries[-1])
+            if at is not None and at < position:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def position_of(self, index: int) -> int:
+        """Path position at which the item begins; the end of the path for the index behind the last."""
+        if index >= len(self.items):
+            return len(self.session.path)
+        return self.session.position(self._items[index].entries[0]) or 0
+
+    # ── sizes ───────────────────────────────────────────────────────────────────────────────────
+
+    def key(self, index: int) -> str:
+        """The key under which an item's counts are cached."""
+        self._follow()
+        return self._keys[index]
+
+    def count(self, index: int, counter: TokenCounter) -> int:
+        """Size of one item; counts no other."""
+        return self.session.cached_count(self.key(index), self._items[index].message, counter)
+
+    def sums(self, counter: TokenCounter) -> Sequence[int]:
+        """Running totals: `sums[i]` is the size of the first `i` items. Costs only what is new."""
+        self._follow()
+        sums = self._sums.setdefault(counter.name, [0])
+        if len(sums) <= len(self._items):
+            count, total = self.session.cached_count, sums[-1]
+            for key, item in zip(self._keys[len(sums) - 1 :], self._items[len(sums) - 1 :], strict=True):
+                total += count(key, item.message, counter)
+                sums.append(total)
+        return sums
+
+    def size(self, counter: TokenCounter, first: int = 0, last: int | None = None) -> int:
+        """Size of the items from `first` up to, not including, `last`."""
+        sums = self.sums(counter)
+        return sums[len(self._items) if last is None else last] - sums[first]
+
+    def size_up_to(self, length: int, counter: TokenCounter) -> Callable[[], int]:
+        """A function that counts the first `length` items as they are now, when it is called."""
+        items, keys, sums = self._items, self._keys, self._sums
+
+        def count() -> int:
+            self._follow()
+            if sums is self._sums:  # nothing was built anew since
+                return self.sums(counter)[length]
+            known = self.session.cached_count
+            return sum(
+                known(k, i.message, counter) for k, i in zip(keys[:length], items[:length], strict=True)
+            )
+
+        return count
+
+    # ── following ───────────────────────────────────────────────────────────────────────────────
+
+    def _follow(self) -> None:
+        path = self.session.path
+        if self._epoch == self.session.epoch:
+            if self._seen == len(path):
+                return
+            fresh = path[self._seen :]
+            if not any(isinstance(entry, (e.Fold, e.Undo, e.Redo)) for entry in fresh):
+                self._add(plain(fresh))
+                return
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        self._items, self._keys, self._sums, self._replies, self._framed = [], [], {}, [], []
+        self._floor, self._epoch = 0, self.session.epoch
+        self._folds = self.accepts(active_folds(self.session.path))
+        self._add(project(self.session.path, self.session.position, self._folds))
+
+    def _add(self, keyed: Iterable[tuple[str, Item]]) -> None:
+        for key, item in keyed:
+            entry = None if item.fold else self.session[item.entries[0]]
+            if entry is None or isinstance(entry, e.BranchSummary):
+                self._framed.append(len(self._items))
+            elif isinstance(entry, e.MessageEntry) and entry.usage is not None:
+                self._replies.append(len(self._items))
+            self._keys.append(key)
+            self._items.append(item)
+        path = self.session.path
+        self._seen = len(path)
+        while self._floor < len(path) and not _may_go(path[self._floor]):
+            self._floor += 1
+
+
+def _may_go(entry: e.Entry) -> bool:
+    if isinstance(entry, e.MessageEntry):
+        return not isinstance(entry.message, System)
+    return isinstance(entry, (e.Note, e.BranchSummary, e.Fold))
