@@ -20,6 +20,7 @@ from refold.preserve import trail
 from refold.preserve.shell import parse
 from refold.preserve.shelled import shell_actions
 from refold.preserve.trail import Trail, pi_files
+from refold.preserve.trail_text import render
 from tests.data import all_transcripts, shared
 from tests.preserve import readers
 
@@ -71,7 +72,7 @@ def test_R10_every_changed_file_of_the_real_transcripts(path: Path) -> None:
         known = {*files.modified, *files.created, *files.deleted}
         assert truth(conversation) <= known
         total += len(known)
-        shown = made.render(1500, COUNTER)
+        shown = render(made, 1500, COUNTER)
         assert COUNTER.text(shown) <= 1500
         assert all(Path(file).name in shown for file in (*files.modified, *files.created))
     assert total or path.parent.name in ("tau-bench", "codex", "claude-code", "swe-agent"), (
@@ -281,7 +282,7 @@ def test_R10_last_known_state() -> None:
     )
     files = made.files()
     assert (files.modified, files.created, files.deleted) == (("old.py",), ("new.py",), ("gone.py",))
-    assert "Tried to change, without success (1):\n- no.py" in made.render()
+    assert "Tried to change, without success (1):\n- no.py" in render(made, 1500, COUNTER)
 
 
 def test_R10_an_unanswered_call_counts_as_done() -> None:
@@ -357,7 +358,7 @@ def test_R10_todos_and_last_error() -> None:
 
 def test_R10_a_hundred_changed_files_fit() -> None:
     made = done(*(("Edit", {"file_path": f"/home/someone/project/packages/core/src/module_{i % 7}/file_{i}.py"}, "ok") for i in range(100)))  # fmt: skip
-    shown = made.render(1500, COUNTER)
+    shown = render(made, 1500, COUNTER)
     assert COUNTER.text(shown) <= 1500
     assert all(f"file_{i}.py" in shown for i in range(100))
 
@@ -365,7 +366,7 @@ def test_R10_a_hundred_changed_files_fit() -> None:
 @given(st.lists(st.text(min_size=1, max_size=40), max_size=30), st.integers(0, 300))
 def test_R10_rendering_never_passes_its_budget(names: list[str], budget: int) -> None:
     made = done(*(("Write", {"file_path": name}, "ok") for name in names))
-    assert COUNTER.text(made.render(budget, COUNTER)) <= budget
+    assert COUNTER.text(render(made, budget, COUNTER)) <= budget
 
 
 @given(st.text(alphabet="ab '\"\\$()`|&;<>\n#={}-EOF", max_size=200))

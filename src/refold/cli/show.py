@@ -176,9 +176,10 @@ def _abridged(engine: Engine, session: Session) -> dict[str, Any]:
 
 def _trail(engine: Engine, session: Session) -> dict[str, Any]:
     from refold.compaction.carried import reading
+    from refold.preserve.trail_text import render
 
     trail = reading(session).trail.settled()
-    return {"files": trail.files(), "trail": trail, "text": trail.render(1_000_000, engine.counter)}
+    return {"files": trail.files(), "trail": trail, "text": render(trail, 1_000_000, engine.counter)}
 
 
 def _print_view(out: Any, value: dict[str, Any], full: bool) -> None:

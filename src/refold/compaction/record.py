@@ -15,6 +15,7 @@ from refold.compaction.situation import Situation
 from refold.digest import Carried, digest
 from refold.digest import Source as DigestSource
 from refold.messages import User, content
+from refold.preserve import trail_text
 from refold.text.frames import defuse, frame
 
 if TYPE_CHECKING:
@@ -64,8 +65,8 @@ class Composer:
     def with_summary(self, text: str) -> Record:
         """The record around a summary that somebody wrote."""
         reading = carried.reading(self.s.session)
-        sections = [("Summary", text)]
-        sections.append(("Files, commands, tests", reading.trail.render(self.budgets.trail, self.s.counter)))
+        state = trail_text.render(reading.trail, self.budgets.trail, self.s.counter)
+        sections = [("Summary", text), ("Files, commands, tests", state)]
         used = self.count(self._whole(sections))
         budget = min(self.budgets.history, self.room - used - 40)
         if budget > 100:
@@ -79,7 +80,8 @@ class Composer:
         room = self.room - self.count(self._whole([("", "x")])) - 8
         past = carried.history(s.session, self.last, min(self.budgets.history, room // 4), s.counter)
         parts = Carried(
-            trail=reading.trail.render(min(self.budgets.trail, room // 3), s.counter), history=past
+            trail=trail_text.render(reading.trail, min(self.budgets.trail, room // 3), s.counter),
+            history=past,
         )
         sources, kept = self._sources(s.floor, self.last), self._sources(self.last, len(s.session.path))
         made = digest(sources, budget=max(room, 0), counter=s.counter, carried=parts, kept=kept)

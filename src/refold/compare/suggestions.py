@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-import msgspec
-
-if TYPE_CHECKING:
-    from refold.compare.stats import Stats
+from refold.compare.figures import Stats, Suggestion
 
 WORTH = 0.03
 """Share of all tokens below which nothing is suggested."""
 
 
-class Suggestion(msgspec.Struct, frozen=True):
-    code: str
-    text: str
-    tokens: int
-    """Upper bound of what following it would save."""
-
-
-Rule: TypeAlias = Callable[["Stats"], Iterator[Suggestion]]
+Rule: TypeAlias = Callable[[Stats], Iterator[Suggestion]]
 
 
 def suggest(stats: Stats) -> tuple[Suggestion, ...]:
     """Suggestions that are worth it, the most valuable first."""
-    found = [one for rule in RULES for one in rule(stats)]
-    worth = [one for one in found if one.tokens >= WORTH * max(stats.tokens, 1)]
-    return tuple(sorted(worth, key=lambda one: -one.tokens))
+    every = (suggestion for rule in RULES for suggestion in rule(stats))
+    worth = (x for x in every if x.tokens >= WORTH * max(stats.tokens, 1))
+    return tuple(sorted(worth, key=lambda x: -x.tokens))
 
 
 def _percent(part: int, whole: int) -> str:

@@ -11,14 +11,12 @@ from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
-from refold import tokens
 from refold.entries import Files
 from refold.messages import Assistant, Bash, Call, Message, Result
 from refold.preserve.fitting import one_line
 from refold.preserve.outcome import Outcome, outcome, test_command, verdict
 from refold.preserve.shelled import Action
 from refold.preserve.tools import Names, actions
-from refold.protocols import TokenCounter
 from refold.session.toolnames import canonical, command_line, kind
 
 State: TypeAlias = Literal["read", "modified", "created", "deleted", "failed"]
@@ -113,12 +111,6 @@ class Trail(msgspec.Struct, frozen=True, omit_defaults=True):
             lists[known.state].append(path)
         lists.pop("failed")
         return Files(**{state: tuple(paths) for state, paths in lists.items()})
-
-    def render(self, budget: int = 1500, counter: TokenCounter | None = None) -> str:
-        """As text within `budget` tokens (o200k unless another counter is given), changed files first."""
-        from refold.preserve.trail_text import render
-
-        return render(self, budget, counter or tokens.get())
 
     @property
     def open_todos(self) -> tuple[Todo, ...]:

@@ -14,6 +14,7 @@ from refold.compaction.prompts import prompt
 from refold.compaction.rounds import Round, finished, left_alone, round_at, touches, verbatim
 from refold.compaction.situation import Situation
 from refold.messages import Message, user
+from refold.preserve import trail_text
 from refold.protocols import Request
 from refold.text.frames import defuse
 
@@ -137,7 +138,7 @@ class TurnLines:
         return edits
 
     def _workspace(self, s: Situation) -> Message:
-        state = carried.reading(s.session).trail.render(self.workspace_tokens, s.counter)
+        state = trail_text.render(carried.reading(s.session).trail, self.workspace_tokens, s.counter)
         return user(f"{WORKSPACE}\n{defuse(state) or '(no files yet)'}")
 
     def _proposal(
