@@ -12,7 +12,7 @@ import pytest
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.breaker import FAILURES, REST
+from refold.compaction.answer import FAILURES, REST
 from refold.compaction.plan import Failed, Plan, Reason
 from refold.engine.summarise import ByModel
 from refold.errors import (

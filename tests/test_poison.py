@@ -18,7 +18,7 @@ from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
 from refold.compaction import carried, transcript
-from refold.compaction.freshness import reinjection
+from refold.compaction.ledger import reinjection
 from refold.compaction.plan import Plan, Source
 from refold.engine.summarise import ByModel
 from refold.loop import run

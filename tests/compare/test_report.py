@@ -113,7 +113,7 @@ def test_the_page_shows_what_was_checked_lost_and_how_to_recall_it() -> None:
     ):
         assert part in document
     assert re.search(r"refold recall work/a\.jsonl --keys [a-z2-7]{7}", document)
-    for fact in ("Verified", "Added", "Lost", "Recall"):
+    for fact in ("Verified", "Lost", "Recall"):
         assert f"<dt>{fact}</dt>" in document
     assert "Never touch the files in migrations/." in document
 

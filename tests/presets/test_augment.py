@@ -14,13 +14,23 @@ from hypothesis import strategies as st
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
-from refold.compaction import checks, prompts
-from refold.compaction.cuts.tail import SEGMENT, bounded, cut_exchange, first_segment, json_size, segments
-from refold.compaction.exchanges import history_size, newest_first
-from refold.compaction.parameters import UnknownParameter
+from refold.compaction import prompts
+from refold.compaction.exchanges import (
+    SEGMENT,
+    between,
+    bounded,
+    cut_exchange,
+    first_segment,
+    history_size,
+    json_size,
+    keys,
+    newest_first,
+    segments,
+    sequence_numbers,
+)
+from refold.compaction.parameters import Flaw, UnknownParameter
 from refold.compaction.plan import Failed, Plan, Reason, Source
-from refold.compaction.sequence import between, keys, sequence_numbers
-from refold.compaction.triggers_history import arm_delay
+from refold.compaction.triggers import arm_delay
 from refold.errors import SettingError
 from refold.loop import run
 from refold.models.scripted import Scripted, stall
@@ -685,7 +695,7 @@ def test_A18_the_shipped_prompt() -> None:
 # ── checked before use ──────────────────────────────────────────────────────────────────────────
 
 
-def items(**settings: Any) -> list[checks.Item]:
+def items(**settings: Any) -> list[Flaw]:
     return module.check_configuration(augment(**settings).settings)
 
 

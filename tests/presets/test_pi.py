@@ -12,8 +12,8 @@ import pytest
 from refold import Engine, Session, presets, tokens
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.cuts.budget import cut_by_budget, size_of
 from refold.compaction.plan import Failed, Plan
+from refold.compaction.rungs.budget_summary import cut_by_budget, size_of
 from refold.errors import OverflowAgain, SettingError
 from refold.loop import run
 from refold.models.scripted import Scripted, say
@@ -60,7 +60,7 @@ def test_B8_B10_B12_values_of_the_sample_sessions(
     s = engine.situation(session)
     assert len(s.items) == messages
     assert sum(size_of(x, MEASURE) for x in session.path if isinstance(x, e.MessageEntry)) == estimates
-    assert s.anchored(stale=True, bare=True) == anchored
+    assert s.sizes.anchored(stale=True, bare=True) == anchored
     plan = engine.plan(session, force=True)
     assert isinstance(plan, Plan)
     assert plan.first_kept is not None
@@ -146,7 +146,7 @@ def check_case(case: dict[str, Any], session: Session) -> None:
     engine = Engine(pi(keep_recent_tokens=case["keepRecentTokens"]))
     s = engine.situation(session)
     check_context(session, s.items, out["context"]["messages"])
-    assert s.anchored(stale=True, bare=True) == out["estimate"]["tokens"]
+    assert s.sizes.anchored(stale=True, bare=True) == out["estimate"]["tokens"]
     keep = case["keepRecentTokens"]
     cut = cut_by_budget(session.path, start=0, keep=keep, size=lambda x: size_of(x, MEASURE))
     assert cut.position == out["cut"]["firstKeptEntryIndex"]
@@ -262,7 +262,7 @@ def test_B4_overflow_after_a_good_reply_folds_again() -> None:
 def test_B7_last_usage_plus_estimate_of_what_follows() -> None:
     session = with_usage(5_000)
     session.append(m.user("x" * 400))
-    assert Engine(pi()).situation(session).anchored() == 5_000 + 100
+    assert Engine(pi()).situation(session).sizes.anchored() == 5_000 + 100
 
 
 def test_B9_everything_fits_no_model_call() -> None:

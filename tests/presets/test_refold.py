@@ -15,9 +15,9 @@ from refold import Engine, Session, presets, tokens
 from refold import entries as e
 from refold import messages as m
 from refold.compaction import carried
-from refold.compaction.freshness import reinjection
-from refold.compaction.money import cost
+from refold.compaction.ledger import reinjection
 from refold.compaction.plan import Plan, Source
+from refold.compaction.planning import cost
 from refold.compaction.verify import MARK, verify
 from refold.engine.summarise import ByModel
 from refold.errors import DoesNotFit, ModelError, OverflowAgain

@@ -12,10 +12,17 @@ from hypothesis import strategies as st
 from refold import Engine, Session, presets, tokens
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.lines import Line, merge
+from refold.compaction.details import Line
 from refold.compaction.plan import Plan
 from refold.compaction.rounds import finished, round_at
-from refold.compaction.rungs.turn_lines import HEADER, WORKSPACE, block_size, shown_lines
+from refold.compaction.rungs.turn_lines import (
+    HEADER,
+    WORKSPACE,
+    block_size,
+    line_text,
+    merge,
+    shown_lines,
+)
 from refold.errors import ModelError, SettingError
 from refold.loop import run
 from refold.models.scripted import Scripted, fail
@@ -292,7 +299,7 @@ def made(count: int, words: int) -> list[Line]:
 
 
 def size(lines: Any) -> int:
-    return sum(COUNTER.text(line.shown) + 1 for line in lines)
+    return sum(COUNTER.text(line_text(line)) + 1 for line in lines)
 
 
 def test_D7_one_pass_halves_the_oldest_half() -> None:

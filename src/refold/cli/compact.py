@@ -119,6 +119,8 @@ def _why_not(engine: Engine, done: Replayed, view: View, limit: int) -> str | No
 
 
 def as_dict(done: Replayed, view: View, limit: int, passes: int, why: str | None) -> dict[str, Any]:
+    from refold.compaction.details import Check, Layered
+
     return {
         "view": view_dict(view),
         "fits": why is None,
@@ -132,11 +134,11 @@ def as_dict(done: Replayed, view: View, limit: int, passes: int, why: str | None
                 "reason": fold.reason,
                 "tokens_before": fold.tokens_before,
                 "tokens_after": fold.tokens_after,
-                "verified": fold.check.get("verified"),
+                "verified": report.verified if (report := Check.of(fold)) else None,
                 "check": fold.check,
                 "requests": fold.requests,
                 "author": fold.author,
-                "notice": fold.details.get("notice"),
+                "notice": Layered.of(fold).notice or None,
             }
             for fold in done.folds
         ],
@@ -177,7 +179,9 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, why: str 
         out.print(table)
     for failed in done.failures:
         out.print(f"[yellow]failed[/] at rung {failed.rung}: {failed.text}")
-    for notice in [fold.details["notice"] for fold in done.folds if fold.details.get("notice")]:
+    from refold.compaction.details import Layered
+
+    for notice in filter(None, (Layered.of(fold).notice for fold in done.folds)):
         out.print(f"[yellow]{notice}[/]")
     fits = "[green]fits[/]" if why is None else "[red]does not fit[/]"
     out.print(f"view: {len(view)} messages, {view.tokens:,} tokens of {limit:,}: {fits}")

@@ -19,7 +19,8 @@ from refold.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from refold.compaction.plan import Due, Plan, Reason
+    from refold.compaction.plan import Plan, Reason
+    from refold.compaction.situation import Due
     from refold.engine import Engine
     from refold.session import Session
 
@@ -62,8 +63,8 @@ def command(
 
 def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Reason) -> dict[str, Any]:
     """The documented JSON of a plan; the same keys whether or not there is something to do."""
-    from refold.compaction.money import Money, cost
     from refold.compaction.plan import Plan
+    from refold.compaction.planning import Money, cost
 
     tokens = engine.view(session).tokens
     if not isinstance(plan, Plan):
@@ -157,7 +158,7 @@ def _print(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Rea
 
 
 def _money(plan: Plan) -> str:
-    from refold.compaction.money import cost
+    from refold.compaction.planning import cost
 
     money = cost(plan)
     if money.now is None or money.per_turn is None:

@@ -1,11 +1,14 @@
-"""Answers of a summariser: what counts as a summary, and what is refused."""
+"""Answers of a summariser: what counts as a summary, what is refused, and when it is no longer asked."""
 
 from __future__ import annotations
 
 import re
+from itertools import islice
 
+from refold import entries as e
 from refold.errors import BadAnswer
 from refold.messages import Assistant
+from refold.session import Session
 
 _EMPTY = {"", "null", "none", "undefined", "n/a", "{}", "[]", '""', "''"}
 _REFUSALS = re.compile(
@@ -57,3 +60,21 @@ def _between(text: str, start: str, end: str) -> str | None:
     if first == -1:
         return None
     return text[first + len(start) : last if last > first else len(text)]
+
+
+FAILURES = 3
+REST = 300.0
+"""Seconds of rest before the model is tried again."""
+NOT_ITS_FAULT = ("stale", "cancelled", "aborted")
+"""Codes of attempts that came to nothing whatever the model answered."""
+
+
+def rests(session: Session, now: float) -> bool:
+    """The breaker, read off the log: after three failures in a row, the newest of them a short while ago, a
+    model is left alone."""
+    failures = (f for f in reversed(session.annotations(e.Failure)) if f.code not in NOT_ITS_FAULT)
+    recent = list(islice(failures, FAILURES))[::-1]
+    if len(recent) < FAILURES or not 0 <= now - recent[-1].time < REST:
+        return False  # a clock that was set back does not prolong the rest
+    successes = [fold for fold in session.annotations(e.Fold) if fold.requests]
+    return not successes or successes[-1].time < recent[0].time

@@ -9,10 +9,10 @@ from typing import TypeAlias
 from refold import entries as e
 from refold import tokens
 from refold.compaction import answer, transcript
-from refold.compaction.cuts.budget import size_of
-from refold.compaction.plan import Ask, Source
+from refold.compaction.plan import Ask
 from refold.compaction.prompts import prompt
-from refold.compaction.told import told_by
+from refold.compaction.rungs.budget_summary import size_of
+from refold.compaction.transcript import Source, message_of
 from refold.messages import Message, Result, user
 from refold.preserve import trail
 from refold.protocols import Request, TokenCounter
@@ -143,7 +143,7 @@ def _union(first: Iterable[str], then: Iterable[str], without: set[str]) -> tupl
 def _read(entry: e.Entry, folds: set[str]) -> Message | None:
     """What an entry of the branch says to the summariser; a fold says its summary."""
     if not isinstance(entry, e.Fold):
-        return told_by(entry)
+        return message_of(entry)
     if entry.id not in folds or not entry.summary:
         return None
     return user(f"[Summary of what had been said before:]\n\n{entry.summary}")

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from refold import entries as e
-from refold.compaction.told import told_by
+from refold.compaction.situation import Situation
+from refold.compaction.transcript import message_of
+from refold.errors import DoesNotFit
 from refold.messages import Message, User
 from refold.preserve import abridged, pins
 from refold.preserve.trail import Trail
@@ -69,7 +71,7 @@ def users_words(session: Session, said: list[tuple[str, Message]]) -> Iterator[t
 def said(session: Session, first: int = 0, last: int | None = None) -> Iterator[tuple[str, Message]]:
     """Entry ids and messages of a part of the path."""
     for entry in session.path[first:last]:
-        message = told_by(entry)
+        message = message_of(entry)
         if message is not None:
             yield entry.id, message
 
@@ -104,3 +106,28 @@ def current_request(session: Session) -> tuple[int, e.MessageEntry] | None:
     position = session.turns[-1]
     entry = session.path[position]
     return (position, entry) if isinstance(entry, e.MessageEntry) else None
+
+
+FRAME = 160
+"""Tokens for the words around a folded record."""
+
+
+def floor(s: Situation) -> dict[str, int]:
+    """What no fold can make smaller (R2): its parts and their exact sizes."""
+    parts = {
+        "system prompt": s.counter.text(s.system) if s.system else 0,
+        "tools": s.counter.tools(s.tools) if s.tools else 0,
+        "system messages": s.sizes.system_messages,
+        "pins": s.counter.text(pins_text(s.session)),
+    }
+    request = current_request(s.session)
+    if request is not None:
+        parts["newest user message"] = s.session.count(request[1], s.counter)
+    return {name: size for name, size in parts.items() if size}
+
+
+def check_floor(s: Situation, budget: int) -> None:
+    """Raise `DoesNotFit`, naming the parts, where the floor alone passes the budget."""
+    parts = floor(s)
+    if sum(parts.values()) + FRAME > budget:
+        raise DoesNotFit(budget, {**parts, "frame of a fold": FRAME})

@@ -6,14 +6,18 @@ model call is one exchange. A request at the very end that nobody answered yet i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from refold import entries as e
-from refold.compaction.plan import Source
+from refold.compaction.details import Augment
 from refold.compaction.situation import Situation
-from refold.messages import Assistant, Bash, Call, Message, Text, arguments_json
-from refold.session.items import Item
+from refold.compaction.squeeze import squeezed
+from refold.compaction.transcript import Source, source_of
+from refold.messages import Assistant, Bash, Call, Message, Text, arguments_json, compact_json
+from refold.session import Item, Session
 
 
 class Exchange(NamedTuple):
@@ -24,7 +28,7 @@ class Exchange(NamedTuple):
     size: int
 
 
-class Said:
+class Characters:
     """Size in characters: texts, names of tools, their arguments as compact JSON. Thoughts are not said."""
 
     name = "said"
@@ -52,7 +56,7 @@ def _length(part: object) -> int:
             return 0
 
 
-SAID = Said()
+CHARACTERS = Characters()
 
 
 def answered(items: Sequence[Item], first: int = 0) -> int:
@@ -65,7 +69,7 @@ def answered(items: Sequence[Item], first: int = 0) -> int:
 
 def newest_first(s: Situation) -> Iterator[Exchange]:
     """The exchanges of the view, from the last one back. Costs what is taken."""
-    items, first = s.items, s.first_item
+    items, first = s.items, s.projection.first
     end = answered(items, first)
     while end > first:
         start = end
@@ -73,35 +77,155 @@ def newest_first(s: Situation) -> Iterator[Exchange]:
             start -= 1
         while start > first and not isinstance(items[start - 1].message, Assistant):
             start -= 1
-        yield Exchange(start, end, s.projection.size(SAID, start, end))
+        yield Exchange(start, end, s.projection.size(CHARACTERS, start, end))
         end = start
 
 
 def history_size(s: Situation) -> int:
     """Characters of all exchanges."""
-    return s.projection.size(SAID, s.first_item, answered(s.items, s.first_item))
+    first = s.projection.first
+    return s.projection.size(CHARACTERS, first, answered(s.items, first))
+
+
+# ── head and tail (A7, A8) ──────────────────────────────────────────────────────────────────────
+
+SEGMENT = 266_666
+"""Characters of JSON in a segment: a third of 800 000."""
+MARKUP = 400
+"""Characters a message needs at least, its JSON included."""
+
+
+def last_of_head(newest_first: Iterable[Exchange], *, chars: int, at_least: int) -> Exchange | None:
+    """The newest exchange that does not stay. Exchanges stay while all of them together are smaller than
+    `chars`, and so many anyway."""
+    total = 0
+    for kept, exchange in enumerate(newest_first):
+        if total + exchange.size >= chars and kept >= at_least:
+            return exchange
+        total += exchange.size
+    return None
+
+
+def head_sources(s: Situation, last: int) -> tuple[Source, ...]:
+    """What was said before item `last`; summary nodes say nothing."""
+    head = s.items[s.projection.first : last]
+    return tuple(source_of(s.session, x) for x in head if x.fold is None or node_of(s, x) is None)
 
 
 def node_of(s: Situation, item: Item) -> e.Fold | None:
     """The fold whose summary node this item is a part of."""
     if item.fold is None:
         return None
-    fold = s.fold_of(item)
-    return fold if fold.details.get("is_history_summary") else None
-
-
-def sources(s: Situation, last: int) -> tuple[Source, ...]:
-    """What was said before item `last`; summary nodes say nothing."""
-    found = (item for item in s.items[s.first_item : last] if item.fold is None or node_of(s, item) is None)
-    return tuple(s.source(item) for item in found)
+    fold = s.projection.fold_of(item)
+    return fold if Augment.of(fold).is_history_summary else None
 
 
 def grouped(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
     """Sources as exchanges: a new one begins where somebody speaks after the assistant."""
-    found: list[list[Source]] = []
+    groups: list[list[Source]] = []
     for before, source in zip((None, *sources), sources, strict=False):
         answered = before is not None and isinstance(before.message, Assistant)
-        if not found or (answered and not isinstance(source.message, Assistant)):
-            found.append([])
-        found[-1].append(source)
-    return [tuple(group) for group in found]
+        if not groups or (answered and not isinstance(source.message, Assistant)):
+            groups.append([])
+        groups[-1].append(source)
+    return [tuple(group) for group in groups]
+
+
+def bounded(head: Sequence[tuple[Source, ...]], limit: int = SEGMENT) -> tuple[Source, ...]:
+    """The part of the head that is sent: all of it where it has fewer than four segments, otherwise its
+    later ones. An exchange larger than a segment is cut in the middle."""
+    fitted = [cut_exchange(exchange, limit) for exchange in head]
+    parts = segments([json_size(exchange) for exchange in fitted], limit)
+    chosen = parts[first_segment(len(parts)) :]
+    return tuple(source for part in chosen for index in part for source in fitted[index])
+
+
+def segments(sizes: Sequence[int], limit: int) -> list[list[int]]:
+    """Indexes of consecutive exchanges that stay within the limit together; none is empty."""
+    parts: list[list[int]] = []
+    used = 0
+    for index, size in enumerate(sizes):
+        if not parts or used + size > limit:
+            parts.append([])
+            used = 0
+        parts[-1].append(index)
+        used += size
+    return parts
+
+
+def first_segment(count: int) -> int:
+    return 0 if count < 4 else 2 * ((count - 2) // 2)
+
+
+def json_size(exchange: Iterable[Source]) -> int:
+    return sum(len(compact_json(source.message)) for source in exchange)
+
+
+def cut_exchange(exchange: tuple[Source, ...], limit: int) -> tuple[Source, ...]:
+    """The exchange with its longest messages cut in the middle until it fits."""
+    sources = list(exchange)
+    sizes = [json_size([source]) for source in sources]
+    for factor in (0.9, 0.5, 0.1):  # text that is full of escapes is longer as JSON than it looks
+        for index in sorted(range(len(sources)), key=lambda i: -sizes[i]):
+            over = sum(sizes) - limit
+            if over <= 0:
+                return tuple(sources)
+            room = int(max(sizes[index] - over, MARKUP) * factor)
+            message = squeezed(sources[index].message, room, e.key(sources[index].id))
+            smaller = msgspec.structs.replace(sources[index], message=message)
+            if (size := json_size([smaller])) < sizes[index]:
+                sources[index], sizes[index] = smaller, size
+    return tuple(sources)
+
+
+# ── sequence numbers (A9) ───────────────────────────────────────────────────────────────────────
+#
+# Sort keys that give a summary a place between two entries without renumbering any. Entries are numbered by
+# their place on the path; a summary gets the mean of its neighbours. Running out of digits costs nothing but
+# new keys.
+
+DIGITS = 6
+
+
+def between(left: float | None, right: float | None, count: int) -> float | None:
+    """The key of something put between two neighbours among `count` entries; None where rounding would make
+    it equal to one of them."""
+    if left is None:
+        key = 0.0
+    elif right is None:
+        key = float(count)
+    else:
+        key = round((left + right) / 2, DIGITS)
+    return None if key in (left, right) else key
+
+
+def keys(entries: Sequence[str], summaries: Iterable[tuple[str, str | None]]) -> dict[str, float]:
+    """Sort keys of entries and of summaries, each given with the entry it stands directly behind (None: at
+    the front), oldest first. The result is in order."""
+    order = list(entries)
+    numbers = {id: float(index) for index, id in enumerate(order)}
+    for id, after in summaries:
+        at = order.index(after) + 1 if after is not None else 0
+        left = numbers[order[at - 1]] if at else None
+        right = numbers[order[at]] if at < len(order) else None
+        order.insert(at, id)
+        key = between(left, right, len(entries))
+        if key is None:
+            numbers = {each: float(index) for index, each in enumerate(order)}
+        else:
+            numbers[id] = key
+    return {id: numbers[id] for id in order}
+
+
+def sequence_numbers(session: Session) -> dict[str, float]:
+    """Keys of what was said on the path and of the summary nodes in it."""
+    folds = (entry for entry in session.path if isinstance(entry, e.Fold) and entry.edits)
+    nodes = [fold for fold in folds if Augment.of(fold).is_history_summary]
+    entries = [entry.id for entry in session.path if not isinstance(entry, (e.Fold, e.Undo, e.Redo))]
+    known = set(entries)
+
+    def last_entry(id: str) -> str | None:
+        """The entry itself, or the last one before it that is no fold."""
+        return next((entry.id for entry in session.ancestors(id) if entry.id in known), None)
+
+    return keys(entries, [(node.id, last_entry(node.edits[0].last)) for node in nodes])

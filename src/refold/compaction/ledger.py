@@ -1,17 +1,20 @@
-"""The loss ledger: what a fold takes out of the view, and how to get it back."""
+"""The loss ledger: what a fold takes out of the view, messages and files, and how to get it back."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from refold import entries as e
-from refold.messages import compact_json
+from refold.compaction.details import Common
+from refold.messages import Call, Result, compact_json, content
+from refold.preserve.fitting import fit
+from refold.preserve.tools import actions
 from refold.protocols import TokenCounter
-from refold.session import Session
-from refold.session.items import Item
+from refold.session import Item, Session
+from refold.text.frames import NOTE, frame
 
 
 def verbatim(items: Iterable[Item]) -> set[str]:
@@ -41,26 +44,64 @@ def _row(session: Session, item: Item, counter: TokenCounter) -> e.Lost:
     )
 
 
-def stretches(session: Session, folds: Iterable[e.Fold]) -> list[tuple[int, int]]:
-    """Where folds lie on the path."""
-    found: list[tuple[int, int]] = []
-    for fold in folds:
-        for edit in fold.edits:
-            first, last = session.position(edit.first), session.position(edit.last)
-            if first is not None and last is not None:
-                found.append((first, last))
-    return found
+# ── freshness (R18): nobody may go on as if the model still saw a file ──────────────────────────
+
+FILES = 5
+TOKENS = 5_000
 
 
-def undone(path: Iterable[e.Entry]) -> list[e.Fold]:
-    """Folds of the path that are undone, in the order in which that happened."""
-    folds: dict[str, e.Fold] = {}
-    gone: dict[str, None] = {}
-    for entry in path:
-        if isinstance(entry, e.Fold):
-            folds[entry.id] = entry
-        elif isinstance(entry, e.Undo):
-            gone[entry.fold] = None
-        elif isinstance(entry, e.Redo):
-            gone.pop(entry.fold, None)
-    return [folds[id] for id in gone if id in folds]
+def reads_left(before: Sequence[Item], after: Sequence[Item]) -> tuple[str, ...]:
+    """Files whose text was in the view and is not any more, the most recently read last. A tool that
+    answers "unchanged since you read it" must forget about these."""
+    gone = _reads(before)
+    for path in _reads(after):
+        gone.pop(path, None)
+    return tuple(gone)
+
+
+def _reads(items: Sequence[Item]) -> dict[str, None]:
+    """Files read in these items, by calls whose results are shown whole and were no failure."""
+    calls: dict[str, Call] = {}
+    paths: dict[str, None] = {}
+    for item in items:
+        calls.update((call.id, call) for call in item.message.calls)
+        result = item.message
+        if not isinstance(result, Result) or item.fold is not None or not is_readable(result):
+            continue
+        call = calls.get(result.call_id)
+        for action in actions(call) if call else ():
+            if action.verb == "view":
+                paths.pop(action.path, None)
+                paths[action.path] = None
+    return paths
+
+
+def is_readable(result: Result) -> bool:
+    """A read that failed, was denied, or gave no text is nothing to bring back."""
+    return not result.is_error and bool(result.text.strip()) and "\x00" not in result.text
+
+
+def reinjection(
+    session: Session,
+    fold: e.Fold,
+    read: Callable[[str], str | None],
+    counter: TokenCounter,
+    *,
+    files: int = FILES,
+    tokens: int = TOKENS,
+) -> e.Note | None:
+    """A note with the newest versions of the files whose text a fold took out of the view, at most `files`
+    of them and `tokens` each, most recently read first in choice. `read` gives a file's text as it is now,
+    or None (gone, denied, binary): such a file is left out."""
+    blocks: list[str] = []
+    for path in reversed(Common.of(fold).reads_left):
+        if len(blocks) == files:
+            break
+        text = read(path)
+        if text is None or not text.strip() or "\x00" in text:
+            continue
+        blocks.append(frame("file", fit(text, tokens, counter), source=path))
+    if not blocks:
+        return None
+    note = "\n\n".join((NOTE, "Files in play, as they are now:", *reversed(blocks)))
+    return session.make(e.Note, content=content(note), kind="files")

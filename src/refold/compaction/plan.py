@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
-from refold.entries import AnyAnnotation, Edit, Files, Fold
-from refold.messages import Message
+from refold.compaction.situation import Due, Situation
+from refold.compaction.transcript import Source
+from refold.entries import AnyAnnotation, Edit, Files
 from refold.protocols import Request
-
-if TYPE_CHECKING:
-    from refold.compaction.situation import Situation
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -26,13 +24,6 @@ class Reason(msgspec.Struct, frozen=True):
         return False
 
 
-class Due(msgspec.Struct, frozen=True):
-    """Why a fold is due."""
-
-    code: str
-    text: str
-
-
 class Failed(msgspec.Struct, frozen=True):
     """A fold that did not come about; the path is as it was. Falsy."""
 
@@ -43,16 +34,6 @@ class Failed(msgspec.Struct, frozen=True):
 
     def __bool__(self) -> bool:
         return False
-
-
-class Source(msgspec.Struct, frozen=True):
-    """A message to be summarised, and the entry that holds it."""
-
-    id: str
-    message: Message
-    time: float = 0.0
-    turn: int = 0
-    """Number of the turn on the path, from 1; 0 before the first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +61,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     summary: str = ""
     files: Files = Files()
     check: dict[str, Any] = {}
+    """As stored; see `refold.compaction.details`."""
     details: dict[str, Any] = {}
     annotations: tuple[AnyAnnotation, ...] = ()
     """What a design writes down beside the path; ids and times are given on the way into the log."""
@@ -162,7 +144,7 @@ class Plan:
 
     @property
     def tokens_before(self) -> int:
-        return self.situation.tokens
+        return self.situation.sizes.tokens
 
     def proposals(self) -> Iterator[Proposal | Reason]:
         """This plan's own proposal, then what the remaining rungs would do instead."""
@@ -215,6 +197,3 @@ class Plan:
     def requests(self) -> int:
         """Model requests it will take at least (a head larger than the summariser's window takes more)."""
         return len(self.proposal.asks)
-
-
-Outcome = Fold | Failed

@@ -1,15 +1,20 @@
-"""From a situation to a plan, or to the reason why there is none."""
+"""From a situation to a plan, or to the reason why there is none; and what a plan costs (R15)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+import msgspec
+
 from refold import entries as e
-from refold.compaction.ledger import stretches, undone
-from refold.compaction.plan import Due, Plan, Proposal, Reason, Rung, Stage
+from refold.compaction.plan import Plan, Proposal, Reason, Rung, Stage
 from refold.compaction.preset import Preset
-from refold.compaction.situation import Situation
+from refold.compaction.requests import PROMPT, last_model
+from refold.compaction.situation import Due, Situation
+from refold.costs import Summary, break_even, known, same_model
+from refold.session import Session
+from refold.session.edits import stretches, undone_folds
 
 
 def make_plan(preset: Preset, s: Situation, *, upkeep_only: bool = False) -> Plan | Reason:
@@ -22,39 +27,53 @@ def make_plan(preset: Preset, s: Situation, *, upkeep_only: bool = False) -> Pla
         if upkeep_only and not stage.upkeep:
             continue
         due = stage.trigger.due(s)
-        found = climb(preset, s, stage, due) if isinstance(due, Due) else due
-        if isinstance(found, Plan):
-            return found
-        reason = found
+        outcome = climb(preset, s, stage, due) if isinstance(due, Due) else due
+        if isinstance(outcome, Plan):
+            return outcome
+        reason = outcome
     return reason
 
 
 def climb(preset: Preset, s: Situation, stage: Stage, due: Due) -> Plan | Reason:
     """The first rung that proposes something that may be done."""
     s = replace(s, due=due)
-    found = _first(s, stage.rungs)
-    return found if isinstance(found, Reason) else _plan(preset, s, due, stage.rungs, *found)
+    choice = _first(s, stage.rungs)
+    if isinstance(choice, Reason):
+        return choice
+    proposal, remaining = choice
+    return Plan(
+        base=s.session.tip,
+        preset=preset.name,
+        version=preset.version,
+        measure=preset.measure,
+        reason=due,
+        proposal=proposal,
+        situation=s,
+        remaining=tuple(remaining),
+        ladder=tuple(stage.rungs),
+        window=s.window,
+    )
 
 
 def replan(plan: Plan, s: Situation) -> Plan | Reason:
     """The same plan for a situation that differs in what somebody wishes: focus, cut, writer."""
-    found = _first(s, plan.ladder)
-    if isinstance(found, Reason):
-        return found
-    return replace(plan, situation=s, proposal=found[0], remaining=tuple(found[1]))
+    choice = _first(s, plan.ladder)
+    if isinstance(choice, Reason):
+        return choice
+    return replace(plan, situation=s, proposal=choice[0], remaining=tuple(choice[1]))
 
 
 def _first(s: Situation, rungs: Sequence[Rung]) -> tuple[Proposal, Sequence[Rung]] | Reason:
     """The first proposal that may be followed, and the rungs after it."""
     reason = Reason("nothing_to_fold", "no rung has anything to fold")
     for number, rung in enumerate(rungs):
-        found = rung.propose(s)
-        if isinstance(found, Proposal):
-            against = refused(s, found)
-            if against is None:
-                return found, rungs[number + 1 :]
-            found = against
-        reason = found
+        offer = rung.propose(s)
+        if isinstance(offer, Proposal):
+            refusal = refused(s, offer)
+            if refusal is None:
+                return offer, rungs[number + 1 :]
+            offer = refusal
+        reason = offer
     return reason
 
 
@@ -66,7 +85,7 @@ def refused(s: Situation, proposal: Proposal) -> Reason | None:
         return None
     if proposal.asks and s.resting:
         return Reason("breaker", "the summariser failed three times in a row and rests for five minutes")
-    if not s.hard and _was_undone(s, proposal):
+    if not s.sizes.too_large and _was_undone(s, proposal):
         return Reason("undone", "this stretch was unfolded by hand; it is left alone until it must go")
     return None
 
@@ -75,26 +94,60 @@ def _was_undone(s: Situation, proposal: Proposal) -> bool:
     if proposal.stretch is None or not s.session.annotations(e.Undo):
         return False
     first, last = (s.session.position(id) or 0 for id in proposal.stretch)
-    return any(a <= last and first <= b for a, b in stretches(s.session, undone(s.session.path)))
+    undone = stretches(undone_folds(s.session.path), s.session.position)
+    return any(stretch.first <= last and first <= stretch.last for stretch in undone)
 
 
-def _plan(
-    preset: Preset,
-    s: Situation,
-    due: Due,
-    ladder: Sequence[Rung],
-    proposal: Proposal,
-    remaining: Sequence[Rung],
-) -> Plan:
-    return Plan(
-        base=s.session.tip,
-        preset=preset.name,
-        version=preset.version,
-        measure=preset.measure,
-        reason=due,
-        proposal=proposal,
-        situation=s,
-        remaining=tuple(remaining),
-        ladder=tuple(ladder),
-        window=s.window,
+# ── money ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Money(msgspec.Struct, frozen=True):
+    """Dollars. All None where nobody knows the model's prices."""
+
+    now: float | None = None
+    per_turn: float | None = None
+    break_even_turns: int | None = None
+    model: str | None = None
+
+
+def cost(plan: Plan, model: str | None = None, *, warm: bool = True) -> Money:
+    """For the model that talks to the user: the one given, or the one the log names."""
+    name = model or last_model(plan.situation.session)
+    about = known(name) if name else None
+    if about is None or about.prices is None:
+        return Money(model=name)
+    after = min(plan.tokens_after, plan.tokens_before)
+    balance = break_even(
+        plan.tokens_before,
+        after,
+        about.prices,
+        shared=plan.situation.sizes.overhead,
+        summary=_summary(plan, name or ""),
+        warm=warm,
+        requests_per_turn=requests_per_turn(plan.situation.session),
     )
+    return Money(round(balance.now, 6), round(balance.per_turn, 6), balance.turns, name)
+
+
+def _summary(plan: Plan, chat: str) -> Summary:
+    """What asking will cost, in the form in which it will be asked."""
+    asks, writer = plan.proposal.asks, plan.situation.writer
+    if not asks or writer is None:
+        return Summary()
+    prompt = PROMPT * len(asks)
+    if not all(ask.prefix for ask in asks):
+        counter = plan.situation.counter
+        prompt += sum(counter.message(x.message) for ask in asks for x in ask.sources)
+    about = None if same_model(chat, writer.name) else known(writer.name)
+    return Summary(
+        form="cached-prefix" if all(ask.prefix for ask in asks) else "stand-alone",
+        prompt=prompt,
+        output=sum(ask.target_tokens for ask in asks),
+        prices=about.prices if about else None,
+    )
+
+
+def requests_per_turn(session: Session) -> float:
+    """Model calls per user message so far: each of them sends the context again."""
+    replies = sum(1 for x in session.path if isinstance(x, e.MessageEntry) and x.message.role == "assistant")
+    return max(replies / len(session.turns), 1.0) if session.turns else 1.0

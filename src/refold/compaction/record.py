@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from refold import entries as e
 from refold.compaction import carried
 from refold.compaction.situation import Situation
+from refold.compaction.transcript import sources
 from refold.digest import Carried, digest
 from refold.digest import Source as DigestSource
 from refold.messages import User, content
@@ -43,8 +44,6 @@ class Record:
     """The bare text: what the next summary starts from."""
     fell_out: tuple[Constraint, ...] = ()
     """Constraints that found no room."""
-    missing: tuple[str, ...] = ()
-    """Required facts that the summary itself did not hold and that were added."""
 
 
 class Composer:
@@ -83,8 +82,9 @@ class Composer:
             trail=trail_text.render(reading.trail, min(self.budgets.trail, room // 3), s.counter),
             history=past,
         )
-        sources, kept = self._sources(s.floor, self.last), self._sources(self.last, len(s.session.path))
-        made = digest(sources, budget=max(room, 0), counter=s.counter, carried=parts, kept=kept)
+        head = self._sources(s.projection.floor, self.last)
+        kept = self._sources(self.last, len(s.session.path))
+        made = digest(head, budget=max(room, 0), counter=s.counter, carried=parts, kept=kept)
         while True:
             record = self._record(self._whole([("", made.render())]), made.render())
             over = s.counter.message(record.message) - self.room
@@ -96,7 +96,7 @@ class Composer:
     def _sources(self, first: int, last: int) -> list[DigestSource]:
         return [
             DigestSource(message=x.message, id=x.id, key=e.key(x.id), turn=x.turn, time=x.time or None)
-            for x in self.s.sources(first, last)
+            for x in sources(self.s.session, first, last)
         ]
 
     def _record(self, text: str, summary: str) -> Record:

@@ -52,7 +52,7 @@ class Reduction:
             if index not in self._sizes:
                 self._sizes[index] = self._counted(self.changed[index])
             return self._sizes[index]
-        return self.s.counter_size(index)
+        return self.s.sizes.item(index)
 
     def _counted(self, smaller: Smaller) -> int:
         if not smaller.name:
@@ -99,8 +99,9 @@ def old_results(s: Situation, newest_turns: int) -> list[int]:
     turns = s.session.turns
     if len(turns) < newest_turns:
         return []
-    end = s.item_at(turns[-newest_turns]) if newest_turns else len(s.items)
-    return [i for i in _single_results(s, end) if i >= s.first_item]
+    end = s.projection.item_at(turns[-newest_turns]) if newest_turns else len(s.items)
+    first = s.projection.first
+    return [i for i in _single_results(s, end) if i >= first]
 
 
 def shrink_results(reduction: Reduction, indexes: Iterable[int], limits: Limits) -> None:

@@ -1,4 +1,4 @@
-"""Two ways to ask for a summary, as requests.
+"""Requests: two ways to ask for a summary, and the system prompt in front of a conversation.
 
 *Cached prefix*: the last chat request once more, byte for byte, followed by one instruction. The provider has
 that prefix in its cache, so the history costs a tenth of what it costs to send it as a transcript.
@@ -7,7 +7,7 @@ that prefix in its cache, so the history costs a tenth of what it costs to send 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -48,7 +48,7 @@ def choose(s: Situation, wanted: Wanted, *, ttl: float, redact: bool, output: in
     same = chat is not None and same_model(chat, s.writer.name)
     if wanted == "cached-prefix":
         return "cached-prefix" if same or chat is None or not redact else "stand-alone"
-    known = bool(s.system or s.tools or s.first_item)
+    known = bool(s.system or s.tools or s.projection.first)
     return "cached-prefix" if same and known and is_warm(s, ttl) else "stand-alone"
 
 
@@ -56,14 +56,14 @@ def _holds(s: Situation, output: int) -> bool:
     """Does the view, with the instruction and the answer, go into the summariser's window? A rough count says
     so, unless it is close."""
     window = s.writer.window if s.writer else None
-    if window is None or s.rough > 2 * window:
+    if window is None or s.sizes.rough > 2 * window:
         return window is None
-    return fits(s.tokens + PROMPT, output, window)
+    return fits(s.sizes.tokens + PROMPT, output, window)
 
 
 def is_warm(s: Situation, ttl: float) -> bool:
     """Does the provider still hold the last request in its cache?"""
-    last = s.last_assistant()
+    last = s.session.last_reply
     return last is not None and 0 <= s.now - last.time < ttl
 
 
@@ -109,22 +109,23 @@ def cached_prefix(
     )
 
 
-def stand_alone(
-    transcript: str,
-    prompt: str,
-    *,
-    system: str | None = None,
-    max_tokens: int | None = None,
-    temperature: float | None = None,
-    timeout: float | None = None,
-    purpose: str = "summary",
-) -> Request:
-    """A transcript, framed as record so that nothing inside it can end the frame, and what to do with it."""
-    return Request(
-        messages=(user(f"{frame('transcript', transcript)}\n\n{prompt}"),),
-        system=system,
-        max_tokens=max_tokens,
-        temperature=temperature,
-        timeout=timeout,
-        purpose=purpose,
-    )
+# ── layers in front of a conversation ───────────────────────────────────────────────────────────
+
+RULES_FILE = "CODE_LAW.md"
+INTRODUCTION = "Rules of this project. They hold for everything you do here."
+
+
+def layers(system: str, tool_prompts: Sequence[str] = (), rules: str | None = None) -> str:
+    """The system prompt of a request: L1 (system prompt and tool prompts, a stable prefix), then L2 (the
+    project's rules, read anew for every request). Neither is ever part of the history."""
+    stable = "\n\n".join(text.strip() for text in (system, *tool_prompts) if text.strip())
+    if rules is None or not rules.strip():
+        return stable
+    law = f"{INTRODUCTION}\n{frame('project_rules', rules.strip(), source=RULES_FILE)}"
+    return f"{stable}\n\n{law}" if stable else law
+
+
+def rules_file(names: Iterable[str]) -> str | None:
+    """Which of the files at the project root holds the rules: `CODE_LAW.md`, whatever its case."""
+    spellings = sorted(name for name in names if name.casefold() == RULES_FILE.casefold())
+    return RULES_FILE if RULES_FILE in spellings else next(iter(spellings), None)

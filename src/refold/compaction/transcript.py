@@ -1,14 +1,110 @@
-"""A conversation as text for a summariser. Everything in it is data: labelled, bounded, cut by character."""
+"""What a summariser reads (R17): which messages, as whose words, and all of them as text.
+
+Notes of programs and summaries of branches are shown to the model in the user's role, but nobody may take
+them for the user's words: a file that was read again would become a request. As text, everything is data:
+labelled, bounded, cut by character.
+"""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
-from refold.compaction.plan import Source
-from refold.messages import Assistant, Bash, Image, Message, Result, System, Text, Thinking, arguments_json
+import msgspec
+
+from refold import entries as e
+from refold.messages import (
+    Assistant,
+    Bash,
+    Image,
+    Message,
+    Result,
+    System,
+    Text,
+    Thinking,
+    User,
+    arguments_json,
+)
+from refold.session import Item, Session
+from refold.session.edits import BRANCH_NOTE, said_by
 from refold.text.frames import visible, without_tags
+
+NOTE = "note"
+
+
+class Source(msgspec.Struct, frozen=True):
+    """A message to be summarised, and the entry that holds it."""
+
+    id: str
+    message: Message
+    time: float = 0.0
+    turn: int = 0
+    """Number of the turn on the path, from 1; 0 before the first."""
+
+
+def message_of(entry: e.Entry) -> Message | None:
+    """What an entry says, as who says it: a note counts as output of a program, a branch summary as the
+    agent's own words."""
+    match entry:
+        case e.Note(content=content, kind=kind):
+            return Result("", content, kind or NOTE)
+        case e.BranchSummary(summary=summary) if summary:
+            return Assistant((Text(f"{BRANCH_NOTE}\n\n{summary}"),))
+        case _:
+            return said_by(entry)
+
+
+def message_of_item(session: Session, item: Item) -> Message:
+    """The same for an item of the view: what a fold put there are the agent's own words."""
+    if item.fold is not None:
+        return Assistant(item.message.parts) if isinstance(item.message, User) else item.message
+    return message_of(session[item.entries[-1]]) or item.message
+
+
+def source_of(session: Session, item: Item) -> Source:
+    """What an item of the view says, with its place in the conversation."""
+    id = item.entries[-1]
+    position = session.position(id)
+    turn = bisect_right(session.turns, position) if position is not None else 0
+    return Source(id, item.message, session[id].time, turn)
+
+
+@dataclass
+class _Reading:
+    """What the entries of a path say, read once; grows with the path."""
+
+    epoch: int
+    starts: list[int] = field(default_factory=lambda: [0])
+    """For each position of the path, and the one behind it: how many sources come before."""
+    sources: list[Source] = field(default_factory=list[Source])
+
+    def follow(self, session: Session) -> None:
+        done, turns = len(self.starts) - 1, session.turns
+        turn = bisect_left(turns, done)
+        for position, entry in enumerate(session.path[done:], done):
+            if turn < len(turns) and turns[turn] == position:
+                turn += 1
+            message = message_of(entry)
+            if message is not None:
+                self.sources.append(Source(entry.id, message, entry.time, turn))
+            self.starts.append(len(self.sources))
+
+
+_readings: WeakKeyDictionary[Session, _Reading] = WeakKeyDictionary()
+
+
+def sources(session: Session, first: int, last: int) -> tuple[Source, ...]:
+    """What a session's path says from position `first` up to, not including, `last`. Costs what is new since
+    the last call."""
+    reading = _readings.get(session)
+    if reading is None or reading.epoch != session.epoch:
+        reading = _readings[session] = _Reading(session.epoch)
+    reading.follow(session)
+    starts, end = reading.starts, len(reading.starts) - 1
+    return tuple(reading.sources[starts[min(first, end)] : starts[min(last, end)]])
 
 
 @dataclass(frozen=True)
@@ -63,14 +159,14 @@ def _block(message: Message, style: Style) -> str:
         case Assistant():
             return "\n\n".join(_assistant(message, style))
         case Result():
-            body = inert(cut(_said(message), style.result_limit))
+            body = inert(cut(_text(message), style.result_limit))
             return style.result + body if body else ""
         case System():
-            return "" if style.system is None else style.system + inert(cut(_said(message), style.text_limit))
+            return "" if style.system is None else style.system + inert(cut(_text(message), style.text_limit))
         case Bash():
             return style.user + inert(cut(message.text, style.result_limit or style.text_limit))
         case _:
-            body = inert(cut(_said(message), style.text_limit))
+            body = inert(cut(_text(message), style.text_limit))
             return style.user + body if body else ""
 
 
@@ -87,7 +183,7 @@ def _assistant(message: Assistant, style: Style) -> list[str]:
     return blocks
 
 
-def _said(message: Message) -> str:
+def _text(message: Message) -> str:
     parts = [
         p.text if isinstance(p, Text) else "[image]"
         for p in message.parts

@@ -5,13 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from refold import entries as e
-from refold.compaction.money import last_model
+from refold.compaction.details import Layered
+from refold.compaction.exchanges import history_size
 from refold.compaction.overflow import is_overflow
-from refold.compaction.plan import Due, Reason
-from refold.compaction.situation import ROUGH, Situation
+from refold.compaction.plan import Reason
+from refold.compaction.requests import last_model
+from refold.compaction.rounds import finished
+from refold.compaction.situation import Due, Situation
+from refold.compaction.sizes import ROUGH
 from refold.costs import Prices, known
 from refold.messages import Assistant, Usage, User
 from refold.session import Session
+
+CHARS = 3
+"""Characters of new input that make a token."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +29,9 @@ class Never:
         return Reason("disabled", "automatic folding is switched off")
 
 
+# ── by tokens ───────────────────────────────────────────────────────────────────────────────────
+
+
 @dataclass(frozen=True)
 class UsageThreshold:
     """Tokens, anchored on the provider's own count, pass the window less a reserve."""
@@ -29,20 +39,104 @@ class UsageThreshold:
     reserve: int
 
     def due(self, s: Situation, /) -> Due | Reason:
-        last = s.last_assistant()
+        last = s.session.last_reply
         if last is not None and isinstance(last.message, Assistant):
             if last.message.stop == "aborted":
                 return Reason("aborted", "the last reply was aborted by the user")
-            if not s.is_fresh(last):
+            if not s.sizes.is_fresh(last):
                 return Reason(
                     "stale", "no reply since the last fold: its usage describes a view that is gone"
                 )
             if failed_by_overflow(last, s.window):
                 return Due("overflow", "the provider refused the context as too long")
-        tokens, limit = s.anchored(bare=True), s.window - self.reserve
+        tokens, limit = s.sizes.anchored(bare=True), s.window - self.reserve
         if tokens > limit:
             return Due("threshold", f"{tokens} tokens of {limit} ({s.window} less {self.reserve} reserved)")
         return Reason("below_threshold", f"{tokens} tokens of {limit}")
+
+
+@dataclass(frozen=True)
+class FillLevel:
+    """The view, anchored on the provider's own count where there is one, passes what the window can take.
+    Counts exactly only where a rough count cannot tell. With the provider's cache about to expire it fires
+    early, where folding now costs less than sending the whole context to a cold cache."""
+
+    usable: int
+    goal: int = 0
+    """What a fold makes of it; 0: never early."""
+
+    def due(self, s: Situation, /) -> Due | Reason:
+        last = s.session.last_reply
+        if last is not None and s.sizes.is_fresh(last) and failed_by_overflow(last, s.window):
+            return Due("overflow", "the provider refused the context as too long")
+        tokens = max(s.sizes.anchored(ROUGH), s.sizes.rough)
+        if self.usable / 4 < tokens < self.usable * 4:
+            tokens = s.sizes.provider
+        if tokens > self.usable:
+            return Due("full", f"{tokens} tokens, {self.usable} are usable")
+        if s.cache_expiring and self.goal and fold_beats_cold_cache(s, tokens, self.goal):
+            return Due("cache_expiring", "folding now costs less than sending all of it to a cold cache")
+        return Reason("below_threshold", f"{tokens} tokens of {self.usable}")
+
+
+def fold_beats_cold_cache(s: Situation, before: int, after: int) -> bool:
+    """With the cache gone at the next request: is a summary from the warm cache plus the folded context
+    cheaper than the whole context? Prices of the log's model; ratios are much the same everywhere."""
+    name = last_model(s.session)
+    about = known(name) if name else None
+    prices = about.prices if about and about.prices else Prices(input=1.0, output=5.0)
+    output = 1_000 if s.has_model else 0
+    asked = prices.cost(Usage(cache_read=before if s.has_model else 0, output=output))
+    cold = prices.cost(prices.prompt(0, before))
+    return after < before and asked + prices.cost(prices.prompt(0, after)) < cold
+
+
+@dataclass(frozen=True)
+class NewInput:
+    """Checked when the user speaks: tokens of the last call plus a third of the characters of the input reach
+    a share of the window."""
+
+    threshold: float = 0.8
+    min_messages: int = 3
+
+    def due(self, s: Situation, /) -> Due | Reason:
+        text, before = _input(s)
+        if text is None:
+            return Reason("in_turn", "checked when new user input arrives")
+        if len(s.items) < self.min_messages:
+            return Reason("few_messages", f"{len(s.items)} messages, at least {self.min_messages} are needed")
+        used = _last_usage(s.session)
+        if used is None:
+            used = s.sizes.overhead + s.projection.size(s.measure, 0, before)
+        tokens, limit = used + len(text) // CHARS, s.window * self.threshold
+        if tokens < limit:
+            return Reason("below_threshold", f"{tokens} tokens of {limit:.0f}")
+        return Due("threshold", f"{tokens} tokens, {self.threshold:.0%} of {s.window} are {limit:.0f}")
+
+
+def _input(s: Situation) -> tuple[str | None, int]:
+    """The new input, and how many items came before it."""
+    if s.incoming is not None:
+        return s.incoming, len(s.items)
+    if s.items and s.items[-1].fold is None and isinstance(s.items[-1].message, User):
+        return s.items[-1].message.text, len(s.items) - 1
+    return None, len(s.items)
+
+
+def _last_usage(session: Session) -> int | None:
+    """Everything the last call took, as the provider counted it. What was counted before an archive was made
+    describes a view that is gone."""
+    for entry in reversed(session.path):
+        if isinstance(entry, e.Fold) and Layered.of(entry).archive:
+            return None
+        if not isinstance(entry, e.MessageEntry) or not isinstance(entry.message, Assistant):
+            continue
+        if entry.usage is not None and entry.usage.total and entry.message.stop not in ("error", "aborted"):
+            return entry.usage.total
+    return None
+
+
+# ── by messages, characters, rounds ─────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)
@@ -61,16 +155,51 @@ class MessageCount:
         return Due(self.code, f"{count} messages, the threshold is {self.threshold}")
 
 
-def fold_beats_cold_cache(s: Situation, before: int, after: int) -> bool:
-    """With the cache gone at the next request: is a summary from the warm cache plus the folded context
-    cheaper than the whole context? Prices of the log's model; ratios are much the same everywhere."""
-    name = last_model(s.session)
-    about = known(name) if name else None
-    prices = about.prices if about and about.prices else Prices(input=1.0, output=5.0)
-    output = 1_000 if s.has_model else 0
-    asked = prices.cost(Usage(cache_read=before if s.has_model else 0, output=output))
-    cold = prices.cost(prices.prompt(0, before))
-    return after < before and asked + prices.cost(prices.prompt(0, after)) < cold
+@dataclass(frozen=True)
+class HistorySize:
+    """The history has so many characters; fewer are enough while the provider's cache is about to expire."""
+
+    threshold: int
+    when_expiring: int = 0
+    off: str = ""
+    """Why nothing is folded at all; empty: it is not switched off."""
+
+    def due(self, s: Situation, /) -> Due | Reason:
+        if self.off:
+            return Reason("off", self.off)
+        threshold = self.when_expiring if s.cache_expiring else self.threshold
+        if threshold <= 0:
+            which = "_when_cache_expiring" if s.cache_expiring else ""
+            return Reason("off", f"trigger_on_history_size_chars{which} is {threshold}: this trigger is off")
+        size = history_size(s)
+        if size < threshold:
+            return Reason("below_threshold", f"{size} characters of {threshold}")
+        code = "cache_expiring" if s.cache_expiring else "size"
+        return Due(code, f"the history has {size} characters, the threshold is {threshold}")
+
+
+def arm_delay(*, ttl_ms: int, buffer_ms: int, age_ms: float = 0) -> float | None:
+    """Seconds after which to look again, ahead of the expiry of a cache entry that is `age_ms` old; None:
+    there is no time for that, the timer is not armed."""
+    delay = ttl_ms - age_ms - buffer_ms
+    return delay / 1000 if delay > 0 else None
+
+
+@dataclass(frozen=True)
+class RoundEnded:
+    """Housekeeping, whatever the size of the view: there are finished rounds. Whether one of them has to
+    change is for the rung to say."""
+
+    text: str
+    least: int = 1
+
+    def due(self, s: Situation, /) -> Due | Reason:
+        if finished(s) < self.least:
+            return Reason("no_round", "no round is finished yet")
+        return Due("round_ended", self.text)
+
+
+# ── overflow ────────────────────────────────────────────────────────────────────────────────────
 
 
 def failed_by_overflow(entry: e.MessageEntry, window: int) -> bool:
@@ -79,30 +208,6 @@ def failed_by_overflow(entry: e.MessageEntry, window: int) -> bool:
     return isinstance(message, Assistant) and is_overflow(
         error=message.error, stop=message.stop, usage=entry.usage, window=window
     )
-
-
-@dataclass(frozen=True)
-class FillLevel:
-    """The view, anchored on the provider's own count where there is one, passes what the window can take.
-    Counts exactly only where a rough count cannot tell. With the provider's cache about to expire it fires
-    early, where folding now costs less than sending the whole context to a cold cache."""
-
-    usable: int
-    goal: int = 0
-    """What a fold makes of it; 0: never early."""
-
-    def due(self, s: Situation, /) -> Due | Reason:
-        last = s.last_assistant()
-        if last is not None and s.is_fresh(last) and failed_by_overflow(last, s.window):
-            return Due("overflow", "the provider refused the context as too long")
-        tokens = max(s.anchored(ROUGH), s.rough)
-        if self.usable / 4 < tokens < self.usable * 4:
-            tokens = s.filled
-        if tokens > self.usable:
-            return Due("full", f"{tokens} tokens, {self.usable} are usable")
-        if s.cache_expiring and self.goal and fold_beats_cold_cache(s, tokens, self.goal):
-            return Due("cache_expiring", "folding now costs less than sending all of it to a cold cache")
-        return Reason("below_threshold", f"{tokens} tokens of {self.usable}")
 
 
 def overflowed_twice(session: Session, window: int) -> bool:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from refold import entries as e
-from refold.compaction.money import PROMPT
+from refold.compaction.requests import PROMPT
 from refold.costs import Prices
 from refold.costs.cache import SECONDS
 from refold.costs.prices import Ttl

@@ -12,8 +12,8 @@ import msgspec
 
 from refold import entries as e
 from refold import presets, tokens
-from refold.compaction.money import last_model
 from refold.compaction.plan import Failed
+from refold.compaction.requests import last_model
 from refold.compare import measures, money
 from refold.compare.budgets import Budget
 from refold.compare.measures import Probes

@@ -16,10 +16,10 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from refold import entries as e
-from refold.compaction.plan import Due, Failed, Plan, Reason
+from refold.compaction.plan import Failed, Plan, Reason
 from refold.compaction.planning import climb
 from refold.compaction.preset import Preset
-from refold.compaction.situation import Situation
+from refold.compaction.situation import Due, Situation
 from refold.engine import hooks as hooked
 from refold.engine.fold import make_fold, record_failure
 from refold.engine.summarise import Summariser
@@ -112,10 +112,10 @@ class Watch:
         fold = msgspec.structs.replace(found.fold, parent=self.session.leaf)
         s = self.engine.situation(self.session, **given)
         after = s.projection.after(fold)
-        tokens = s.overhead + sum(self.session.cached_count(k, i.message, s.counter) for k, i in after)
-        if s.expected(tokens) > budget:
+        tokens = s.sizes.overhead + sum(self.session.cached_count(k, i.message, s.counter) for k, i in after)
+        if s.sizes.expected(tokens) > budget:
             return None
-        fold = msgspec.structs.replace(fold, tokens_before=s.tokens, tokens_after=tokens)
+        fold = msgspec.structs.replace(fold, tokens_before=s.sizes.tokens, tokens_after=tokens)
         self.session.append(fold)
         return fold
 

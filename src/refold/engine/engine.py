@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from refold import entries as e
 from refold import presets
-from refold.compaction import breaker
+from refold.compaction.answer import rests
 from refold.compaction.overflow import Sign, in_error
 from refold.compaction.plan import Failed, Plan, Reason
 from refold.compaction.planning import make_plan
@@ -76,7 +76,7 @@ class Engine:
         return View(
             s.items,
             counter=self.counter,
-            count=lambda: s.overhead + count(),
+            count=lambda: s.sizes.overhead + count(),
             system=system,
             tools=tools,
         )
@@ -87,7 +87,7 @@ class Engine:
         if projection is None or projection.accepts is not self.preset.accepts:
             projection = session.followers[self] = Projection(session, self.preset.accepts)
         now = self.clock()
-        given.setdefault("resting", self.summariser.uses_model and breaker.is_open(session, now))
+        given.setdefault("resting", self.summariser.uses_model and rests(session, now))
         return Situation(
             session=session,
             projection=projection,
@@ -206,7 +206,7 @@ class Engine:
         text = str(error) or type(error).__name__
         found = in_error(text) or (Sign("model", error.window) if isinstance(error, Overflow) else None)
         message = Assistant((), stop="error", error=text)
-        tokens = self.situation(session).anchored(self.counter) if found else 0
+        tokens = self.situation(session).sizes.anchored(self.counter) if found else 0
         session.append(message, model=model)
         if found:
             learned = found.window or int(0.9 * tokens)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from refold import entries as e
-from refold.compaction.freshness import reads_left
-from refold.compaction.ledger import ledger
+from refold.compaction.details import Common
+from refold.compaction.ledger import ledger, reads_left
 from refold.compaction.plan import Failed, Finished, Plan, Proposal, Reason
 from refold.compaction.preset import Preset
 from refold.compaction.situation import Situation
@@ -88,7 +88,7 @@ def _judge(
 ) -> e.Fold | Failed:
     """The fold, if it makes the view smaller."""
     s, requests = plan.situation, sum(answer.requests for answer in answers)
-    replaced = s.measured(proposal.stretch)
+    replaced = s.sizes.stretch(proposal.stretch)
     if (
         proposal.shorter
         and proposal.asks
@@ -114,19 +114,19 @@ def _judge(
         details=finished.details,
     )
     after = s.projection.after(fold)
-    tokens = s.overhead + sum(session.cached_count(key, item.message, s.counter) for key, item in after)
+    tokens = s.sizes.overhead + sum(session.cached_count(key, item.message, s.counter) for key, item in after)
     if proposal.smaller and tokens >= before:
         return Failed("inflated", "the view would not become smaller", proposal.rung, requests)
-    if proposal.min_gain and tokens > (1 - proposal.min_gain) * before and not s.hard:
+    if proposal.min_gain and tokens > (1 - proposal.min_gain) * before and not s.sizes.too_large:
         text = f"less than {proposal.min_gain:.0%} of the view would be freed"
         return Failed("no_gain", text, proposal.rung, requests)
     items = [item for _, item in after]
-    stale = reads_left(s.items, items)
+    noted = Common(reads_left=list(reads_left(s.items, items))).stored()
     return msgspec.structs.replace(
         fold,
         tokens_after=tokens,
         ledger=ledger(session, s.items, items, s.counter),
-        details={**fold.details, "reads_left": list(stale)} if stale else fold.details,
+        details={**fold.details, **noted},
     )
 
 

@@ -10,10 +10,11 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction import carried, transcript
-from refold.compaction.plan import Ask, Failed, Finished, Plan, Proposal, Reason, Rung, Source
+from refold.compaction.plan import Ask, Failed, Finished, Plan, Proposal, Reason, Rung
 from refold.compaction.planning import replan
 from refold.compaction.rungs.budget_summary import FRAME, OWN_TAGS, render_files
 from refold.compaction.situation import Situation, Writer
+from refold.compaction.transcript import Source
 from refold.engine.fold import perform
 from refold.engine.summarise import ByModel, Summariser, failure_code
 from refold.errors import StalePlan, UsageError
@@ -168,11 +169,11 @@ def _checked(plan: Plan) -> Callable[[Supply | Change], None]:
 
 def _check_cut(s: Situation, first_kept: str) -> None:
     at = s.session.position(first_kept)
-    index = None if at is None else s.item_at(at)
+    index = None if at is None else s.projection.item_at(at)
     item = None if index is None or index >= len(s.items) else s.items[index]
     if index is None or item is None or item.fold is not None or item.entries[0] != first_kept:
         raise UsageError(f"{first_kept!r} is not shown as it was said: nothing can be cut there")
-    if index <= s.first_item:
+    if index <= s.projection.first:
         raise UsageError(f"there is nothing before {first_kept!r} to fold")
     if not legal(s.items, index, PAIRS):
         raise UsageError(f"a cut at {first_kept!r} would part a tool call from its result")
@@ -243,7 +244,7 @@ def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:
     position = s.session.position(kept or "")
     assert position is not None  # checked when it was answered, or planned
     files = plan.files if supply.files is None else supply.files
-    first, last = path[s.floor].id, path[position - 1].id
+    first, last = path[s.projection.floor].id, path[position - 1].id
     edits = (
         e.Edit(first, last, (_message(s, defuse(supply.summary, *OWN_TAGS) + render_files(files)),)),
         *s.hidden_edits(after=position),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from refold import entries as e
 from refold.compaction.carried import pin_text
-from refold.compaction.ledger import undone
 from refold.errors import FoldError, SessionError
 from refold.messages import content
 from refold.session import Projection, Session
-from refold.session.edits import active_folds, said_by
+from refold.session.edits import active_folds, said_by, undone_folds
 from refold.session.find import find
 
 
@@ -20,7 +19,7 @@ def undo(session: Session, fold_id: str | None) -> e.Undo:
 
 
 def redo(session: Session, fold_id: str | None) -> e.Redo:
-    gone = [fold.id for fold in undone(session.path)]
+    gone = [fold.id for fold in undone_folds(session.path)]
     mark = session.make(e.Redo, fold=_chosen(session, fold_id, gone, "undone"))
     session.append(mark)
     return mark

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from refold.compaction import checks, parameters, prompts
-from refold.compaction.cuts.tail import SEGMENT
+from refold.compaction import parameters, prompts
+from refold.compaction.exchanges import SEGMENT
 from refold.compaction.plan import Stage
 from refold.compaction.preset import Preset
 from refold.compaction.preset import Settings as Base
 from refold.compaction.rungs.summary_node import SummaryNode, newest_node
-from refold.compaction.triggers_history import HistorySize, arm_delay
+from refold.compaction.triggers import HistorySize, arm_delay
 from refold.errors import SettingError
 from refold.memory import MemoryParams
 from refold.preserve.abridged import Limits
@@ -137,22 +137,22 @@ def _timer(ttl_ms: int, buffer_ms: int, age: float) -> float | None:
     return arm_delay(ttl_ms=ttl_ms, buffer_ms=buffer_ms, age_ms=age * 1000)
 
 
-def check_configuration(settings: Settings) -> list[checks.Item]:
+def check_configuration(settings: Settings) -> list[parameters.Flaw]:
     """What would go wrong with these settings, item by item (A23)."""
     s = resolved(settings)
     try:
         memory = MemoryParams(**parameters.convert(s.memories_params, MemoryParams, "memories_params."))
     except SettingError as error:
-        return [checks.Item(error.key, str(error))]
+        return [parameters.Flaw(error.key, str(error))]
     return [
-        *([checks.Item("history_summary_min_version", s.off)] if s.off else []),
-        *checks.check_prompt(s.prompt),
-        *checks.check_sizes(
+        *([parameters.Flaw("history_summary_min_version", s.off)] if s.off else []),
+        *parameters.check_prompt(s.prompt),
+        *parameters.check_sizes(
             trigger=s.trigger_on_history_size_chars,
             expiring=s.trigger_on_history_size_chars_when_cache_expiring,
             tail=s.history_tail_size_chars_to_exclude,
             ttl=s.cache_ttl_ms,
             buffer=s.buffer_time_before_cache_expiration_ms,
         ),
-        *(checks.check_memory(memory) if s.memories_params else ()),
+        *(parameters.check_memory(memory) if s.memories_params else ()),
     ]

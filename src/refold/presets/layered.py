@@ -11,10 +11,8 @@ from msgspec import Meta
 from refold.compaction.plan import Stage
 from refold.compaction.preset import Preset
 from refold.compaction.preset import Settings as Base
-from refold.compaction.rungs.archive import Archive, KeepRecent, archives_fit
-from refold.compaction.rungs.round_results import ShrinkRounds
-from refold.compaction.triggers_input import NewInput
-from refold.compaction.triggers_turns import RoundEnded
+from refold.compaction.rungs.archive import Archive, KeepRecent, ShrinkRounds, archives_fit
+from refold.compaction.triggers import NewInput, RoundEnded
 from refold.shrink import Limits
 
 

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from refold.compaction.cuts.zones import Fitting, Newest, Zone
 from refold.compaction.plan import Stage
 from refold.compaction.preset import Preset
 from refold.compaction.preset import Settings as Base
+from refold.compaction.rounds import Fitting, Newest, Zone
 from refold.compaction.rungs.turn_lines import TurnLines, WriteLines
-from refold.compaction.triggers_turns import RoundEnded
+from refold.compaction.triggers import RoundEnded
 
 WHICH_WHEN = """\
 - `recent-only`: 5 to 20 rounds; the last answers matter word for word.

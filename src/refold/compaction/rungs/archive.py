@@ -1,4 +1,5 @@
-"""Archives: whole old rounds become one record, which is never folded again."""
+"""Archives: whole old rounds become one record, which is never folded again. Before that, tool results are
+shortened once their round has ended: reason with everything, remember the essence."""
 
 from __future__ import annotations
 
@@ -10,17 +11,20 @@ from typing import NamedTuple
 import msgspec
 
 from refold import entries as e
-from refold.compaction import answer, transcript
-from refold.compaction.plan import Ask, Finished, Proposal, Reason, Source
+from refold.compaction import answer, carried, transcript
+from refold.compaction.details import Layered
+from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import prompt
-from refold.compaction.rounds import finished, round_at
+from refold.compaction.reduce import Reduction, shrink_results
+from refold.compaction.rounds import finished, left_alone, round_at, touches
 from refold.compaction.situation import Situation
-from refold.compaction.told import told_as
-from refold.messages import Message, System, system, user
+from refold.compaction.transcript import Source, message_of_item, source_of
+from refold.messages import Message, Result, System, system, user
 from refold.preserve import abridged, trail
 from refold.preserve.fitting import newest_within, one_line
 from refold.protocols import Request, TokenCounter
-from refold.session.items import Item
+from refold.session import Item
+from refold.shrink import Limits
 from refold.text.frames import defuse
 
 NOTICE = "Summary generation timed out, keeping recent history only."
@@ -44,22 +48,24 @@ def stretch_of(s: Situation, keep_rounds: int) -> Stretch | Reason:
     if rounds <= keep_rounds:
         return Reason("few_rounds", f"{rounds} finished round(s), and at least {keep_rounds} stay")
     first, last = _after_archives(s), round_at(s, rounds - keep_rounds - 1).last
-    items = s.items[s.item_at(first) : s.item_at(max(last + 1, first))]
-    sources = tuple(_told(s, item) for item in items if not isinstance(item.message, System))
+    at = s.projection.item_at
+    items = s.items[at(first) : at(max(last + 1, first))]
+    sources = tuple(_source(s, item) for item in items if not isinstance(item.message, System))
     if not sources:
         return Reason("all_archived", f"everything before the newest {keep_rounds} rounds is archived")
     return Stretch(first, last, sources, tuple(x.message for x in items if isinstance(x.message, System)))
 
 
-def _told(s: Situation, item: Item) -> Source:
-    return msgspec.structs.replace(s.source(item), message=told_as(item, s.session[item.entries[-1]]))
+def _source(s: Situation, item: Item) -> Source:
+    return msgspec.structs.replace(source_of(s.session, item), message=message_of_item(s.session, item))
 
 
 def _after_archives(s: Situation) -> int:
     """The first path position behind every archive (and behind summaries of other designs)."""
-    ends = [s.session.position(f.edits[0].last) for f in s.folds if f.details.get("archive") and f.edits]
+    archives = (fold for fold in s.projection.folds if fold.edits and Layered.of(fold).archive)
+    ends = [s.session.position(fold.edits[0].last) for fold in archives]
     ends += [s.session.position(x.entries[-1]) for x in s.items if x.fold and len(x.entries) > 1]
-    return max((end + 1 for end in ends if end is not None), default=s.floor)
+    return max((end + 1 for end in ends if end is not None), default=s.projection.floor)
 
 
 @dataclass(frozen=True)
@@ -72,30 +78,29 @@ class Archive:
     name: str = "archive"
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
-        found = stretch_of(s, self.keep_rounds)
-        if isinstance(found, Reason):
-            return found
-        files = trail.of(source.message for source in found.sources).files()
+        stretch = stretch_of(s, self.keep_rounds)
+        if isinstance(stretch, Reason):
+            return stretch
+        files = trail.of(source.message for source in stretch.sources).files()
 
         def finish(answers: Sequence[str]) -> Finished:
-            text = answers[0] if s.has_model else by_rule(found.sources, answers[0], self.tokens, s.counter)
-            put = (system(f"{HEADING}\n\n{defuse(text)}"), *found.kept)
-            return Finished(
-                edits=(_edit(s, found, put, "summary"),), summary=text, files=files, details={"archive": True}
-            )
+            text = answers[0] if s.has_model else by_rule(stretch.sources, answers[0], self.tokens, s.counter)
+            put = (system(f"{HEADING}\n\n{defuse(text)}"), *stretch.kept)
+            edit = _edit(s, stretch, put, "summary")
+            return Finished(edits=(edit,), summary=text, files=files, details=Layered(archive=True).stored())
 
         return _proposal(
-            s, found, self.name, finish, ask=self._ask(s, found), tokens=self.tokens, timeout=self.timeout
+            s, stretch, self.name, finish, ask=self._ask(s, stretch), tokens=self.tokens, timeout=self.timeout
         )
 
-    def _ask(self, s: Situation, found: Stretch) -> Ask:
+    def _ask(self, s: Situation, stretch: Stretch) -> Ask:
         focus = f"\nPay special attention to: {s.instructions}" if s.instructions else ""
 
         def render(sources: Sequence[Source], previous: str | None) -> Request:  # noqa: ARG001
             text = prompt(
                 "layered_archive",
                 conversation=transcript.render(sources, STYLE),
-                period=period(found.sources),
+                period=period(stretch.sources),
                 focus=focus,
             )
             return Request(
@@ -107,7 +112,7 @@ class Archive:
             )
 
         target = self.tokens if s.has_model else self.tokens // 2
-        return Ask(sources=found.sources, render=render, target_tokens=target, accept=answer.plain)
+        return Ask(sources=stretch.sources, render=render, target_tokens=target, accept=answer.plain)
 
 
 @dataclass(frozen=True)
@@ -118,21 +123,21 @@ class KeepRecent:
     name: str = "keep_recent"
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
-        found = stretch_of(s, self.keep_rounds)
-        if isinstance(found, Reason):
-            return found
-        details = {"archive": True, "notice": NOTICE}
-        edit = _edit(s, found, found.kept, "trim")
-        return _proposal(s, found, self.name, lambda _: Finished(edits=(edit,), details=details))
+        stretch = stretch_of(s, self.keep_rounds)
+        if isinstance(stretch, Reason):
+            return stretch
+        details = Layered(archive=True, notice=NOTICE).stored()
+        edit = _edit(s, stretch, stretch.kept, "trim")
+        return _proposal(s, stretch, self.name, lambda _: Finished(edits=(edit,), details=details))
 
 
-def _edit(s: Situation, found: Stretch, put: tuple[Message, ...], kind: str) -> e.Edit:
-    return e.Edit(s.session.path[found.first].id, s.session.path[found.last].id, put, kind)
+def _edit(s: Situation, stretch: Stretch, put: tuple[Message, ...], kind: str) -> e.Edit:
+    return e.Edit(s.session.path[stretch.first].id, s.session.path[stretch.last].id, put, kind)
 
 
 def _proposal(
     s: Situation,
-    found: Stretch,
+    stretch: Stretch,
     name: str,
     finish: Callable[[Sequence[str]], Finished],
     *,
@@ -140,16 +145,16 @@ def _proposal(
     tokens: int = 0,
     timeout: float | None = None,
 ) -> Proposal:
-    path = s.session.path
-    gone = s.projection.size(s.counter, s.item_at(found.first), s.item_at(found.last + 1))
+    path, at = s.session.path, s.projection.item_at
+    gone = s.projection.size(s.counter, at(stretch.first), at(stretch.last + 1))
     return Proposal(
         rung=name,
         finish=finish,
         asks=(ask,) if ask else (),
-        stretch=(path[found.first].id, path[found.last].id),
-        fold=tuple(source.id for source in found.sources),
-        first_kept=path[found.last + 1].id if found.last + 1 < len(path) else None,
-        tokens_after=s.tokens - gone + tokens + sum(s.counter.message(x) for x in found.kept),
+        stretch=(path[stretch.first].id, path[stretch.last].id),
+        fold=tuple(source.id for source in stretch.sources),
+        first_kept=path[stretch.last + 1].id if stretch.last + 1 < len(path) else None,
+        tokens_after=s.sizes.tokens - gone + tokens + sum(s.counter.message(x) for x in stretch.kept),
         smaller=False,
         shorter=False,
         timeout=timeout,
@@ -202,11 +207,66 @@ def _within(rows: Sequence[str], budget: int, counter: TokenCounter) -> list[str
 def archives_fit(s: Situation) -> Reason | None:
     """Archives are never folded again; where they alone take half the window, this design is at its end."""
     size = sum(
-        s.counter_size(index)
+        s.sizes.item(index)
         for index, item in enumerate(s.items)
-        if item.fold and s.fold_of(item).details.get("archive")
+        if item.fold and Layered.of(s.projection.fold_of(item)).archive
     )
     if size <= s.window // 2:
         return None
     text = f"the archives alone take {size} of {s.window} tokens, and this design never folds them again"
     return Reason("archives_too_large", f"{text}: take a larger window, or fold with another preset")
+
+
+# ── results of finished rounds (E3) ─────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class ShrinkRounds:
+    """One edit for every result of a finished round that its rule makes shorter."""
+
+    limits: Limits = Limits()
+    name: str = "shrink"
+
+    def propose(self, s: Situation, /) -> Proposal | Reason:
+        rounds = finished(s)
+        end = round_at(s, rounds - 1).last + 1 if rounds else 0
+        indexes = _results(s, _seen(s), end)
+        if not indexes:
+            return Reason("no_results", "no tool result of a finished round is left to shorten")
+        reduction = Reduction(s)
+        shrink_results(reduction, indexes, self.limits)
+        edits = tuple(reduction.edits())
+        if not edits:
+            return Reason("nothing_shrinks", "no rule makes a result of the finished rounds shorter")
+        files = carried.reading(s.session).trail.files()
+        details = Layered(shrunk_through=s.session.path[end - 1].id).stored()
+        saved = sum(s.sizes.item(index) - reduction.size(index) for index in reduction.changed)
+        return Proposal(
+            rung=self.name,
+            finish=lambda _: Finished(edits=edits, files=files, details=details),
+            stretch=(edits[0].first, edits[-1].last),
+            masked=reduction.ids("shrink"),
+            first_kept=edits[0].first,
+            files=files,
+            tokens_after=s.sizes.tokens - saved,
+        )
+
+
+def _results(s: Situation, first: int, end: int) -> list[int]:
+    """Indexes of the tool results in a stretch of the path that may be shortened."""
+    items, alone, places = s.items, left_alone(s), s.projection
+    whole = (
+        index
+        for index in range(places.item_at(first), places.item_at(end))
+        if isinstance(items[index].message, Result) and items[index].fold is None
+    )
+    return [x for x in whole if not touches(places.position_of(x), places.position_of(x), alone)]
+
+
+def _seen(s: Situation) -> int:
+    """Path position up to which results were looked at before."""
+    for fold in reversed(s.projection.folds):
+        position = s.session.position(Layered.of(fold).shrunk_through)
+        if position is not None:
+            return position + 1
+    return s.projection.floor

@@ -1,20 +1,20 @@
-"""Summarise everything before a token-budgeted cut, iteratively; a turn that is cut through gets a
-summary of its beginning."""
+"""Summarise everything before a token-budgeted cut, iteratively: the newest part of the path stays up to a
+budget; a turn that is cut through gets a summary of its beginning."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from refold import entries as e
 from refold.compaction import answer, transcript
-from refold.compaction.cuts.budget import Cut, cut_at, cut_by_budget, size_of
-from refold.compaction.plan import Ask, Finished, Proposal, Reason, Source
+from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import prompt
 from refold.compaction.situation import Situation
-from refold.messages import Message, User, content, user
-from refold.protocols import Request
+from refold.compaction.transcript import Source, sources
+from refold.messages import Bash, Message, Result, User, content, user
+from refold.protocols import Request, TokenCounter
 from refold.text.frames import defuse
 
 FilesOf: TypeAlias = Callable[[Sequence[Message], e.Files], e.Files]
@@ -40,7 +40,7 @@ class BudgetSummary:
         path = s.session.path
         if path and isinstance(path[-1], e.Fold):
             return Reason("just_folded", "nothing was said since the last fold")
-        previous = s.newest_summary
+        previous = s.projection.newest_summary
         start = s.boundary(previous)
 
         def size(entry: e.Entry) -> int:
@@ -51,9 +51,9 @@ class BudgetSummary:
         if wanted is None:
             cut = cut_by_budget(path, start=start, keep=self.keep_tokens, size=size)
         else:
-            cut = cut_at(path, start, s.position_of(wanted))
-        history = s.sources(start, cut.turn_start if cut.split else cut.position)
-        prefix = s.sources(cut.turn_start, cut.position) if cut.split else ()
+            cut = cut_at(path, start, s.projection.position_of(wanted))
+        history = sources(s.session, start, cut.turn_start if cut.split else cut.position)
+        prefix = sources(s.session, cut.turn_start, cut.position) if cut.split else ()
         if not history and not prefix:
             return Reason("everything_fits", f"everything fits into the {self.keep_tokens} tokens to keep")
         return self._proposal(s, cut, previous, history, prefix)
@@ -66,22 +66,23 @@ class BudgetSummary:
         history: tuple[Source, ...],
         prefix: tuple[Source, ...],
     ) -> Proposal:
-        path, carried = s.session.path, previous.summary if previous else None
+        path, earlier = s.session.path, previous.summary if previous else None
         files = self.files_of(
             [x.message for x in (*history, *prefix)], previous.files if previous else e.Files()
         )
-        asks = self._asks(history, prefix, carried, s.instructions)
-        first, last = path[s.floor].id, path[cut.position - 1].id
+        asks = self._asks(history, prefix, earlier, s.instructions)
+        first, last = path[s.projection.floor].id, path[cut.position - 1].id
         hidden = s.hidden_edits(after=cut.position)
 
         def finish(answers: Sequence[str]) -> Finished:
-            earlier = answers[0] if history else carried or "(nothing before this turn)"
-            text = earlier + (SPLIT_HEADING + answers[-1] if prefix else "")
+            text = answers[0] if history else earlier or "(nothing before this turn)"
+            text += SPLIT_HEADING + answers[-1] if prefix else ""
             shown = FRAME.format(summary=defuse(text, *OWN_TAGS) + render_files(files))
             edit = e.Edit(first, last, (User(content(shown)),))
             return Finished(edits=(edit, *hidden), summary=text, files=files)
 
         limit = int(0.8 * self.reserve_tokens) + (int(0.5 * self.reserve_tokens) if prefix else 0)
+        kept = s.sizes.overhead + s.sizes.kept_from(cut.position)
         return Proposal(
             rung=self.name,
             finish=finish,
@@ -91,10 +92,10 @@ class BudgetSummary:
             turn_prefix=tuple(x.id for x in prefix),
             first_kept=path[cut.position].id if cut.position < len(path) else None,
             split=cut.split,
-            previous=carried,
+            previous=earlier,
             files=files,
             smaller=False,
-            tokens_after=s.overhead + s.tokens_of(cut.position) + limit + s.counter.text(render_files(files)),
+            tokens_after=kept + limit + s.counter.text(render_files(files)),
         )
 
     def _asks(
@@ -157,3 +158,97 @@ def render_files(files: e.Files) -> str:
 def _one_path(path: str) -> str:
     """A path on one line that cannot close the list it stands in."""
     return defuse(path, *OWN_TAGS).replace("\n", " ")
+
+
+# ── the cut (B8, B10) ───────────────────────────────────────────────────────────────────────────
+
+
+class Cut(NamedTuple):
+    """`position` is the first path entry kept. `turn_start` is where the turn begins that the cut goes
+    through, −1 where it goes through none."""
+
+    position: int
+    turn_start: int = -1
+
+    @property
+    def split(self) -> bool:
+        return self.turn_start >= 0
+
+
+def in_context(entry: e.Entry) -> bool:
+    """Does the entry show up in a context of this design?"""
+    return isinstance(entry, (e.MessageEntry, e.Note, e.BranchSummary, e.Fold))
+
+
+def is_cut_point(entry: e.Entry) -> bool:
+    """May a kept part begin here? Never at a tool result: its call would be missing."""
+    if isinstance(entry, e.MessageEntry):
+        return not isinstance(entry.message, Result)
+    return isinstance(entry, (e.Note, e.BranchSummary))
+
+
+def begins_turn(entry: e.Entry) -> bool:
+    """User messages and whatever else speaks for the user begin a turn."""
+    if isinstance(entry, e.MessageEntry):
+        return isinstance(entry.message, (User, Bash))
+    return isinstance(entry, (e.Note, e.BranchSummary))
+
+
+def size_of(entry: e.Entry, measure: TokenCounter) -> int:
+    match entry:
+        case e.MessageEntry(message=message):
+            return measure.message(message)
+        case e.Note(content=content):
+            return measure.message(User(content))
+        case e.BranchSummary(summary=summary) | e.Fold(summary=summary):
+            return measure.text(summary)
+        case _:
+            return 0
+
+
+def cut_by_budget(
+    path: Sequence[e.AnyPathEntry], *, start: int, keep: int, size: Callable[[e.Entry], int]
+) -> Cut:
+    """Walk back from the end until `keep` is reached; cut at the first legal point from there on, or at
+    the last one before. Metadata directly in front of the cut stays with it. Costs what is kept."""
+    reached = _walk_back(path, start, keep, size)
+    point = _legal_from(path, start if reached is None else reached)
+    if point is None:
+        point = _legal_before(path, start, len(path))
+    if point is None:
+        return Cut(start)
+    position = point
+    while position > start and not in_context(path[position - 1]):
+        position -= 1
+    return Cut(position, cut_at(path, start, point).turn_start)
+
+
+def cut_at(path: Sequence[e.AnyPathEntry], start: int, point: int) -> Cut:
+    """The cut directly before `point`."""
+    return Cut(point, -1 if begins_turn(path[point]) else _turn_start(path, start, point))
+
+
+def _walk_back(
+    path: Sequence[e.AnyPathEntry], start: int, keep: int, size: Callable[[e.Entry], int]
+) -> int | None:
+    total = 0
+    for index in range(len(path) - 1, start - 1, -1):
+        entry = path[index]
+        if not in_context(entry) or not (tokens := size(entry)):
+            continue
+        total += tokens
+        if total >= keep:
+            return index
+    return None
+
+
+def _legal_from(path: Sequence[e.AnyPathEntry], first: int) -> int | None:
+    return next((i for i in range(first, len(path)) if is_cut_point(path[i])), None)
+
+
+def _legal_before(path: Sequence[e.AnyPathEntry], start: int, end: int) -> int | None:
+    return next((i for i in range(end - 1, start - 1, -1) if is_cut_point(path[i])), None)
+
+
+def _turn_start(path: Sequence[e.AnyPathEntry], start: int, point: int) -> int:
+    return next((i for i in range(point - 1, start - 1, -1) if begins_turn(path[i])), -1)

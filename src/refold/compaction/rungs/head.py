@@ -8,14 +8,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from refold import entries as e
-from refold.compaction import answer, calibration, carried, floor, transcript
-from refold.compaction.plan import Ask, Finished, Proposal, Reason, Source
+from refold.compaction import answer, carried, transcript
+from refold.compaction.carried import FRAME, check_floor, floor
+from refold.compaction.details import Check, Refold
+from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import prompt
 from refold.compaction.record import Budgets, Composer, Record
 from refold.compaction.reduce import Reduction, mask_results, old_results, shrink_results, squeeze
 from refold.compaction.requests import Form, Wanted, continued
 from refold.compaction.requests import choose as choose_form
-from refold.compaction.situation import ROUGH, Situation
+from refold.compaction.situation import Situation
+from refold.compaction.sizes import ROUGH
+from refold.compaction.transcript import Source, source_of, sources
 from refold.compaction.verify import Verified, verify
 from refold.errors import BadAnswer
 from refold.messages import user
@@ -60,8 +64,8 @@ class Shape:
     def within(self, s: Situation) -> Shape:
         """The same in what the provider counts, where that is known to be more than we do; not where nothing
         could fit then: that is for the provider to say."""
-        goal, budget = s.room(self.goal), s.room(self.budget)
-        if goal == self.goal or sum(floor.parts(s).values()) + floor.FRAME > goal:
+        goal, budget = s.sizes.room(self.goal), s.sizes.room(self.budget)
+        if goal == self.goal or sum(floor(s).values()) + FRAME > goal:
             return self
         share = goal / self.goal
         tail, protect = int(self.tail * share), int(self.protect * share)
@@ -89,7 +93,7 @@ class Reduce:
     name: str = "shrink"
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
-        floor.check(s, self.shape.budget)
+        check_floor(s, self.shape.budget)
         return replace(self, shape=self.shape.within(s))._propose(s)
 
     def _propose(self, s: Situation) -> Proposal | Reason:
@@ -101,19 +105,21 @@ class Reduce:
         reduction = Reduction(s)
         shrink_results(reduction, old, self.shape.limits)
         name = "shrink"
-        if s.overhead + reduction.total() > self.shape.goal:
+        if s.sizes.overhead + reduction.total() > self.shape.goal:
             masked = Reduction(s, dict(reduction.changed))
             mask_results(masked, old, self.shape.protect)
-            if reduction.total() - masked.total() >= self.shape.min_gain * s.tokens:
+            if reduction.total() - masked.total() >= self.shape.min_gain * s.sizes.tokens:
                 reduction, name = masked, "mask"
-        after = s.overhead + reduction.total()
-        if after > self.shape.goal or after > (1 - self.shape.min_gain) * s.tokens:
+        after = s.sizes.overhead + reduction.total()
+        if after > self.shape.goal or after > (1 - self.shape.min_gain) * s.sizes.tokens:
             return Reason("not_enough", "shrinking and masking old tool results would not free enough")
         edits = tuple(reduction.edits())
         return Proposal(
             rung=name,
             finish=lambda _: Finished(
-                edits=edits, files=carried.reading(s.session).trail.files(), details=calibration.note(s)
+                edits=edits,
+                files=carried.reading(s.session).trail.files(),
+                details=Refold(calibration=s.sizes.learnt).stored(),
             ),
             masked=tuple(dict.fromkeys((*reduction.ids("shrink"), *reduction.ids("mask")))),
             stretch=(edits[0].first, edits[-1].last),
@@ -125,7 +131,7 @@ class Reduce:
         """A cheap bound: even with all of these gone, could the goal be reached?"""
         sums = s.projection.sums(ROUGH)
         freed = sum(sums[i + 1] - sums[i] for i in old)
-        return (s.rough - freed) * 0.8 <= self.shape.goal
+        return (s.sizes.rough - freed) * 0.8 <= self.shape.goal
 
 
 def choose(s: Situation, shape: Shape, tail: int) -> Head | Reason:
@@ -134,32 +140,33 @@ def choose(s: Situation, shape: Shape, tail: int) -> Head | Reason:
     reduction = Reduction(s)
     slack = int(tail * shape.turn_slack)
     cut = s.wanted_cut or _to_turn_start(s, _legal_cut(s, _walk_back(s, tail), slack), slack)
-    if s.fits(s.first_item, cut, floor.FRAME):
-        cut = s.first_item  # its record would be larger than the head itself
+    first, at = s.projection.first, s.projection.item_at
+    if s.sizes.fits(first, cut, FRAME):
+        cut = first  # its record would be larger than the head itself
     request = carried.current_request(s.session)
-    keep = {s.item_at(request[0])} if request else set[int]()
-    keep |= {s.item_at(p) for id in s.session.pins if (p := s.session.position(id)) is not None}
-    room = shape.goal - s.overhead - floor.FRAME - _front(s, cut)
+    keep = {at(request[0])} if request else set[int]()
+    keep |= {at(p) for id in s.session.pins if (p := s.session.position(id)) is not None}
+    room = shape.goal - s.sizes.overhead - FRAME - _front(s, cut)
     if reduction.total(cut) > room:
         mask_results(reduction, [i for i in old_results(s, 0) if i >= cut], room // 2)
         squeeze(reduction, cut, room, frozenset(keep))
-    if cut <= s.first_item and not reduction.changed:
+    if cut <= first and not reduction.changed:
         return Reason("everything_fits", "everything fits into the part that stays verbatim")
-    return Head(cut, s.position_of(cut), reduction)
+    return Head(cut, s.projection.position_of(cut), reduction)
 
 
 def _front(s: Situation, cut: int) -> int:
     """Tokens the record needs at least: pins, and the current request if it is folded."""
-    parts = floor.parts(s)
+    parts = floor(s)
     request = carried.current_request(s.session)
-    folded = request is not None and s.item_at(request[0]) < cut
+    folded = request is not None and s.projection.item_at(request[0]) < cut
     return parts.get("pins", 0) + (parts.get("newest user message", 0) if folded else 0)
 
 
 def _walk_back(s: Situation, tail: int) -> int:
-    total, index = 0, len(s.items)
-    while index > s.first_item:
-        total += s.counter_size(index - 1)
+    total, index, first = 0, len(s.items), s.projection.first
+    while index > first:
+        total += s.sizes.item(index - 1)
         if total > tail:
             break
         index -= 1
@@ -169,25 +176,25 @@ def _walk_back(s: Situation, tail: int) -> int:
 def _legal_cut(s: Situation, index: int, slack: int) -> int:
     """A cut near `index` that keeps something. First choice is one that keeps thinking with its tool loop;
     where that would keep far too much, pairs and batches alone decide (the loop's thinking is dropped)."""
-    items = s.items
-    later, earlier = range(index, len(items)), range(min(index, len(items)) - 1, s.first_item, -1)
+    items, first = s.items, s.projection.first
+    later, earlier = range(index, len(items)), range(min(index, len(items)) - 1, first, -1)
     after = next((at for at in later if legal(items, at)), None)
     if after is not None:
         return after
     before = next((at for at in earlier if legal(items, at)), None)
-    if before is not None and sum(s.counter_size(i) for i in range(before, earlier.start + 1)) <= slack:
+    if before is not None and s.sizes.items(before, earlier.start + 1) <= slack:
         return before
     whole = next((at for at in (*later, *earlier) if legal(items, at, PAIRS)), None)
-    return s.first_item if whole is None else whole
+    return first if whole is None else whole
 
 
 def _to_turn_start(s: Situation, cut: int, slack: int) -> int:
-    turns = s.session.turns
-    before = bisect_right(turns, s.position_of(cut))
-    start = s.item_at(turns[before - 1]) if before else s.first_item
-    if not s.first_item < start < cut:
+    turns, first = s.session.turns, s.projection.first
+    before = bisect_right(turns, s.projection.position_of(cut))
+    start = s.projection.item_at(turns[before - 1]) if before else first
+    if not first < start < cut:
         return cut
-    return start if s.fits(start, cut, slack) and legal(s.items, start) else cut
+    return start if s.sizes.fits(start, cut, slack) and legal(s.items, start) else cut
 
 
 @dataclass(frozen=True)
@@ -198,7 +205,7 @@ class DigestHead:
     name: str = "digest"
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
-        floor.check(s, self.shape.budget)
+        check_floor(s, self.shape.budget)
         return replace(self, shape=self.shape.within(s))._propose(s)
 
     def _propose(self, s: Situation) -> Proposal | Reason:
@@ -228,7 +235,7 @@ class SummariseHead:
     name: str = "summary"
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
-        floor.check(s, self.shape.budget)
+        check_floor(s, self.shape.budget)
         return replace(self, shape=self.shape.within(s))._propose(s)
 
     def _propose(self, s: Situation) -> Proposal | Reason:
@@ -237,16 +244,16 @@ class SummariseHead:
         head = choose(s, self.shape, int(self.shape.tail * self.factor))
         if isinstance(head, Reason):
             return head
-        previous = s.newest_summary
-        sources = s.sources(s.boundary(previous), head.position)
-        if not sources:
+        previous = s.projection.newest_summary
+        unread = sources(s.session, s.boundary(previous), head.position)
+        if not unread:
             return Reason("nothing_new", "nothing new since the last summary")
         room = record_room(s, self.shape, head)
         target = min(int(self.shape.summary * self.factor), max(room // 2, 200))
-        ask = self._ask(s, sources, previous.summary if previous else None, target)
+        ask = self._ask(s, unread, previous.summary if previous else None, target)
         if self._form(s, target) == "cached-prefix":
             ask = replace(ask, prefix=lambda: self._continued(s, head, target))
-        evidence = (*sources, *map(s.source, s.items)) if ask.prefix else sources
+        evidence = (*unread, *(source_of(s.session, x) for x in s.items)) if ask.prefix else unread
 
         def finish(answers: Sequence[str]) -> Finished:
             known = "\n".join(filter(None, (ask.previous, s.system if ask.prefix else None)))
@@ -254,7 +261,7 @@ class SummariseHead:
             record = Composer(s, head.position, room, self.shape.budgets).with_summary(checked.text)
             if s.counter.message(record.message) > room:
                 raise BadAnswer("too_long", "the summary is longer than the room there is for it")
-            return finished(s, head, record, report(checked, record))
+            return finished(s, head, record, report(checked))
 
         return replace(proposal(s, self.shape, head, self.name, finish), asks=(ask,))
 
@@ -304,52 +311,45 @@ def _notes(target: int, focus: str | None) -> str:
 
 
 def record_room(s: Situation, shape: Shape, head: Head) -> int:
-    return shape.goal - s.overhead - head.tail_size - s.system_messages
+    return shape.goal - s.sizes.overhead - head.tail_size - s.sizes.system_messages
 
 
 def finished(s: Situation, head: Head, record: Record, check: dict[str, Any]) -> Finished:
-    path = s.session.path
+    path, first = s.session.path, s.projection.first
     edits = list(head.reduction.edits(head.cut))
-    if head.cut > s.first_item:
-        edits.insert(0, e.Edit(path[s.floor].id, path[head.position - 1].id, (record.message,)))
-    details = calibration.note(s)
-    if record.fell_out:
-        details["constraints_left_out"] = [[c.entry_id, c.text] for c in record.fell_out]
+    if head.cut > first:
+        edits.insert(0, e.Edit(path[s.projection.floor].id, path[head.position - 1].id, (record.message,)))
+    left_out = [[c.entry_id, c.text] for c in record.fell_out]
     return Finished(
         edits=(*edits, *s.hidden_edits(after=head.position)),
-        summary=record.summary if head.cut > s.first_item else "",
+        summary=record.summary if head.cut > first else "",
         files=carried.reading(s.session).trail.files(),
         check=check,
-        details=details,
+        details=Refold(calibration=s.sizes.learnt, constraints_left_out=left_out).stored(),
     )
 
 
-def report(checked: Verified, record: Record) -> dict[str, Any]:
-    return {
-        "verified": not checked.unverified,
-        "claims": checked.claims,
-        "unverified": list(checked.unverified),
-        "added": list(record.missing),
-    }
+def report(checked: Verified) -> dict[str, Any]:
+    return Check(not checked.unverified, checked.claims, list(checked.unverified)).stored()
 
 
 def proposal(
     s: Situation, shape: Shape, head: Head, name: str, finish: Callable[[Sequence[str]], Finished]
 ) -> Proposal:
-    path = s.session.path
+    path, previous = s.session.path, s.projection.newest_summary
     last = path[head.position - 1].id if head.position else path[0].id
     turn = _split_turn(s, head.position)
     whole = head.position if turn is None else turn
     return Proposal(
         rung=name,
         finish=finish,
-        stretch=(path[s.floor].id, last),
-        fold=tuple(x.id for x in s.sources(s.boundary(s.newest_summary), whole)),
-        turn_prefix=() if turn is None else tuple(x.id for x in s.sources(turn, head.position)),
+        stretch=(path[s.projection.floor].id, last),
+        fold=tuple(x.id for x in sources(s.session, s.boundary(previous), whole)),
+        turn_prefix=() if turn is None else tuple(x.id for x in sources(s.session, turn, head.position)),
         masked=head.reduction.ids("mask", head.cut),
         first_kept=path[head.position].id if head.position < len(path) else None,
         split=turn is not None,
-        previous=s.newest_summary.summary if s.newest_summary else None,
+        previous=previous.summary if previous else None,
         files=lambda: carried.reading(s.session).trail.files(),
         tokens_after=shape.goal,
         min_gain=shape.min_gain,

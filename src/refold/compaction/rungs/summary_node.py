@@ -11,12 +11,22 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction import answer, carried
-from refold.compaction.cuts.tail import SEGMENT, bounded, last_of_head
-from refold.compaction.exchanges import Exchange, grouped, newest_first, node_of, sources
-from refold.compaction.plan import Ask, Finished, Proposal, Reason, Source
+from refold.compaction.details import Augment
+from refold.compaction.exchanges import (
+    SEGMENT,
+    Exchange,
+    between,
+    bounded,
+    grouped,
+    head_sources,
+    last_of_head,
+    newest_first,
+    node_of,
+)
+from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.requests import cached_prefix
-from refold.compaction.sequence import between
 from refold.compaction.situation import Situation
+from refold.compaction.transcript import Source
 from refold.messages import Assistant, Call, Message, Result, User, assistant, content
 from refold.preserve import abridged
 from refold.protocols import Request
@@ -50,24 +60,25 @@ class SummaryNode:
         if self.off:
             return Reason("off", self.off)
         last = last_of_head(newest_first(s), chars=self.tail_chars, at_least=self.min_tail)
-        head = sources(s, last.last) if last else ()
+        head = head_sources(s, last.last) if last else ()
         if last is None or not head:
             return Reason("everything_fits", "there is nothing before the exchanges that stay")
         return self._proposal(s, last, head)
 
     def _proposal(self, s: Situation, last: Exchange, head: tuple[Source, ...]) -> Proposal:
-        path, position = s.session.path, s.position_of(last.last)
+        path, position = s.session.path, s.projection.position_of(last.last)
         previous = _previous(s) if self.carry_previous else None
         ask = self._ask(s, head, previous)
-        first, end = path[s.floor].id, path[position - 1].id
+        first, end = path[s.projection.floor].id, path[position - 1].id
         response = assistant(self.acknowledgement, *_open_calls(s, last))
         files = carried.reading(s.session).trail.files()
 
         def finish(answers: Sequence[str]) -> Finished:
             request = User(content(self.node_text(s, position, answers[0])))
-            edit = e.Edit(first, end, (request, response))
-            return Finished(edits=(edit, *s.hidden_edits(after=position)), summary=answers[0], files=files,
-                            details=_marks(s, position))  # fmt: skip
+            edits = (e.Edit(first, end, (request, response)), *s.hidden_edits(after=position))
+            return Finished(
+                edits=edits, summary=answers[0], files=files, details=_details(s, position).stored()
+            )
 
         return Proposal(
             rung=self.name,
@@ -86,7 +97,7 @@ class SummaryNode:
         """The template with both slots filled in one pass."""
         # Where the tail begins with tool results, the agent was still at work.
         goes_on = position < len(s.session.path) and not _asks(s, position)
-        groups = outline(carried.said(s.session, s.floor, position), continues=goes_on)
+        groups = outline(carried.said(s.session, s.projection.floor, position), continues=goes_on)
         values = {
             "abridged_history": abridged.xml(groups, self.limits),
             "summary": defuse(summary, *OWN_TAGS),
@@ -96,7 +107,7 @@ class SummaryNode:
     def _bound(self, s: Situation, position: int, response: Message) -> int:
         node = s.counter.text(self.template) + s.counter.message(response) + 2 * self.summary_tokens
         outline = s.counter.text(self._outline(s, position))
-        return s.overhead + s.system_messages + s.tokens_of(position) + node + outline
+        return s.sizes.overhead + s.sizes.system_messages + s.sizes.kept_from(position) + node + outline
 
     def _outline(self, s: Situation, position: int) -> str:
         """The abridged history, read from the newest turns back, as far as it will show them."""
@@ -108,7 +119,7 @@ class SummaryNode:
             if text.count("<user>") < len(groups):
                 return text
             count *= 2
-        groups = outline(carried.said(s.session, s.floor, position))
+        groups = outline(carried.said(s.session, s.projection.floor, position))
         return abridged.xml(groups, self.limits)
 
     def _ask(self, s: Situation, head: tuple[Source, ...], previous: str | None) -> Ask:
@@ -116,10 +127,10 @@ class SummaryNode:
         focus = f"\n\nPay special attention to: {s.instructions}" if s.instructions else ""
 
         def render(sources: Sequence[Source], previous: str | None) -> Request:
-            carried = PREVIOUS.format(text=previous) if previous else ""
+            earlier = PREVIOUS.format(text=previous) if previous else ""
             sent = bounded(grouped(sources), self.segment)
             chat = Request(messages=tuple(x.message for x in sent), system=system, tools=tools)
-            return cached_prefix(chat, self.prompt + carried + focus, max_tokens=2 * self.summary_tokens)
+            return cached_prefix(chat, self.prompt + earlier + focus, max_tokens=2 * self.summary_tokens)
 
         return Ask(
             sources=head,
@@ -133,10 +144,13 @@ class SummaryNode:
 def newest_node(folds: Sequence[e.Fold], *, version: str, off: bool, blank: bool) -> Sequence[e.Fold]:
     """Which folds count: of the summary nodes only the newest one of this version. Switched off, none does;
     with a blank prompt, only one that was asked for by hand."""
-    nodes = [fold for fold in folds if fold.details.get("is_history_summary")]
-    mine = [fold for fold in nodes if fold.version == version and not off]
-    mine = [fold for fold in mine if fold.details.get("by_hand")] if blank else mine
-    return [fold for fold in folds if fold not in nodes or fold in mine[-1:]]
+    nodes = {fold.id: about for fold in folds if (about := Augment.of(fold)).is_history_summary}
+    mine = [
+        fold.id
+        for fold in folds
+        if fold.id in nodes and fold.version == version and not off and (nodes[fold.id].by_hand or not blank)
+    ]
+    return [fold for fold in folds if fold.id not in nodes or fold.id in mine[-1:]]
 
 
 def _previous(s: Situation) -> str | None:
@@ -145,7 +159,7 @@ def _previous(s: Situation) -> str | None:
 
 
 def _asks(s: Situation, position: int) -> bool:
-    index = s.item_at(position)
+    index = s.projection.item_at(position)
     return index < len(s.items) and isinstance(s.items[index].message, User)
 
 
@@ -158,12 +172,11 @@ def _open_calls(s: Situation, last: Exchange) -> tuple[Call, ...]:
     return tuple(call for reply in replies if isinstance(reply, Assistant) for call in reply.calls)
 
 
-def _marks(s: Situation, position: int) -> dict[str, object]:
+def _details(s: Situation, position: int) -> Augment:
     """What marks a node, and its sort key in the view."""
     entries = len(s.session.path)
     key = between(float(position - 1), float(position) if position < entries else None, entries)
-    by_hand = {"by_hand": True} if s.force else {}
-    return {"is_history_summary": True, "sequence": key, **by_hand}
+    return Augment(is_history_summary=True, sequence=key, by_hand=s.force)
 
 
 def outline(sources: Iterable[tuple[str, Message]], *, continues: bool = True) -> tuple[abridged.Group, ...]:

@@ -1,21 +1,29 @@
-"""Rounds that leave the verbatim part become lines; the lines are a prefix that only grows at its end."""
+"""Turn lines: one short line for every finished round, ranges of lines where there are too many. Rounds that
+leave the verbatim part become their lines; the lines are a prefix that only grows at its end."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import posixpath
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+import msgspec
 
 from refold import entries as e
 from refold.compaction import carried, transcript
-from refold.compaction.cuts.zones import Zone
-from refold.compaction.lines import Line, accept_line, known_lines, line_for, merge, rule_line
-from refold.compaction.plan import Ask, Finished, Proposal, Reason, Source
+from refold.compaction.details import Line, Rounds
+from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import prompt
-from refold.compaction.rounds import Round, finished, left_alone, round_at, touches, verbatim
+from refold.compaction.rounds import Round, Zone, finished, items_of, left_alone, round_at, touches, verbatim
 from refold.compaction.situation import Situation
+from refold.compaction.transcript import Source, sources
+from refold.errors import BadAnswer
 from refold.messages import Message, user
-from refold.preserve import trail_text
-from refold.protocols import Request
+from refold.preserve import abridged, trail_text
+from refold.preserve.constraints_text import own_words
+from refold.preserve.fitting import fit, head, one_line
+from refold.protocols import Request, TokenCounter
 from refold.text.frames import defuse
 
 HEADER = "=== ACCUMULATED MEMORY SUMMARIES ==="
@@ -44,18 +52,18 @@ class WriteLines:
         asked = fresh[-BACKLOG:] if self.by_model and s.has_model and not s.resting else []
 
         def finish(answers: Sequence[str]) -> Finished:
-            told = dict(zip((round.number for round in asked), answers, strict=False))
-            return Finished(edits=(), annotations=tuple(self._line(s, x, told.get(x.number)) for x in fresh))
+            texts = dict(zip((round.number for round in asked), answers, strict=False))
+            return Finished(edits=(), annotations=tuple(self._line(s, x, texts.get(x.number)) for x in fresh))
 
         return Proposal(rung=self.name, finish=finish, asks=tuple(self._ask(s, x) for x in asked))
 
-    def _line(self, s: Situation, round: Round, told: str | None) -> e.TurnLine:
+    def _line(self, s: Situation, round: Round, text: str | None) -> e.TurnLine:
         return e.TurnLine(
             id="",
             target=s.session.path[s.session.turns[round.number - 1]].id,
             turn=round.number,
-            text=told or rule_line(s, round, self.line_tokens),
-            author="model" if told else "rule",
+            text=text or rule_line(s, round, self.line_tokens),
+            author="model" if text else "rule",
         )
 
     def _ask(self, s: Situation, round: Round) -> Ask:
@@ -73,7 +81,7 @@ class WriteLines:
             )
 
         return Ask(
-            sources=s.sources(round.first, round.last + 1),
+            sources=sources(s.session, round.first, round.last + 1),
             render=render,
             purpose="line",
             target_tokens=self.line_tokens,
@@ -98,30 +106,29 @@ class TurnLines:
         trims = tuple(self.zone.trims(s, first, rounds))
         if not leaving and not trims:
             return Reason("nothing_leaves", f"{rounds - first} finished round(s) stay verbatim, no other is")
-        shown = shown_lines(s)
-        known = known_lines(s)
-        path = s.session.path
-        new = [
-            Line(
-                path[x.first].id, path[x.last].id, x.number, x.number, line_for(s, x, known, self.line_tokens)
-            )
-            for x in leaving
-        ]
+        shown, known = shown_lines(s), known_lines(s)
+        new = [self._line(s, round, known) for round in leaving]
         lines = sorted([*(line for line, _ in shown), *new], key=lambda line: line.start)
         merged = merge(lines, self.summaries_budget, lambda x: block_size(s, x), s.counter)
         edits = (*self._edits(s, merged, {(x.first, x.last): put for x, put in shown}), *trims)
         return self._proposal(s, edits, leaving, merged, is_merge=merged != lines)
 
+    def _line(self, s: Situation, round: Round, known: dict[str, str]) -> Line:
+        """The line that was written down for a round, otherwise one by rule."""
+        path = s.session.path
+        text = known.get(path[s.session.turns[round.number - 1]].id) or rule_line(s, round, self.line_tokens)
+        return Line(path[round.first].id, path[round.last].id, round.number, round.number, text)
+
     def _leaving(self, s: Situation, first: int) -> list[Round]:
         """Rounds before the zone that are still verbatim, oldest first."""
-        alone, found = left_alone(s), list[Round]()
+        alone, leaving = left_alone(s), list[Round]()
         for index in range(first - 1, -1, -1):
             round = verbatim(s, round_at(s, index))
-            if round is not None and not touches(round, alone):
-                found.append(round)
+            if round is not None and not touches(round.first, round.last, alone):
+                leaving.append(round)
             elif round is None and not s.session.annotations(e.Undo):
                 break
-        return found[::-1]
+        return leaving[::-1]
 
     def _edits(
         self, s: Situation, lines: Sequence[Line], shown: dict[tuple[str, str], tuple[Message, ...]]
@@ -152,9 +159,12 @@ class TurnLines:
     ) -> Proposal:
         path, files = s.session.path, carried.reading(s.session).trail.files()
         changed = {(edit.first, edit.last) for edit in edits}
-        told = [[x.first, x.last, x.start, x.end, x.text] for x in lines if (x.first, x.last) in changed]
-        details = {"lines": told, **({"cache_reset": "lines were merged into ranges"} if is_merge else {})}
-        gone = sum(s.projection.size(s.counter, s.item_at(x.first), s.item_at(x.last + 1)) for x in leaving)
+        details = Rounds(
+            lines=[line for line in lines if (line.first, line.last) in changed],
+            cache_reset="lines were merged into ranges" if is_merge else "",
+        ).stored()
+        left = (items_of(s, round) for round in leaving)
+        gone = sum(s.projection.size(s.counter, items.start, items.stop) for items in left)
         added = sum(
             s.counter.message(message) for edit in edits if edit.kind == "line" for message in edit.put
         )
@@ -164,17 +174,22 @@ class TurnLines:
             rung="merge" if is_merge else self.name,
             finish=lambda _: Finished(edits=edits, files=files, details=details),
             stretch=(path[leaving[0].first].id, path[leaving[-1].last].id) if leaving else None,
-            fold=tuple(x.id for round in leaving for x in s.sources(round.first, round.last + 1)),
+            fold=tuple(x.id for r in leaving for x in sources(s.session, r.first, r.last + 1)),
             masked=tuple(edit.first for edit in edits if edit.kind == "shrink"),
             first_kept=first_kept,
             files=files,
-            tokens_after=s.tokens - gone + added,
+            tokens_after=s.sizes.tokens - gone + added,
             smaller=False,
         )
 
 
+def line_text(line: Line) -> str:
+    turns = f"{line.start}" if line.start == line.end else f"{line.start}-{line.end}"
+    return f"[Turn {turns}] {defuse(one_line(line.text, 4_000))}".rstrip()
+
+
 def line_message(line: Line, *, first: bool) -> Message:
-    return user(f"{HEADER}\n{line.shown}" if first else line.shown)
+    return user(f"{HEADER}\n{line_text(line)}" if first else line_text(line))
 
 
 def block_size(s: Situation, lines: Sequence[Line]) -> int:
@@ -184,14 +199,141 @@ def block_size(s: Situation, lines: Sequence[Line]) -> int:
 
 def shown_lines(s: Situation) -> list[tuple[Line, tuple[Message, ...]]]:
     """The lines of the view, oldest first, with the messages that show each."""
-    found: dict[tuple[str, str], tuple[Line, tuple[Message, ...]]] = {}
+    shown: dict[tuple[str, str], tuple[Line, tuple[Message, ...]]] = {}
+    noted: dict[str, dict[tuple[str, str], Line]] = {}
     for item in s.items:
         key = (item.entries[0], item.entries[-1])
-        if key in found:
-            found[key] = (found[key][0], (*found[key][1], item.message))
+        if key in shown:
+            shown[key] = (shown[key][0], (*shown[key][1], item.message))
         elif item.fold is not None:
-            told = s.fold_of(item).details.get("lines", ())
-            line = next((Line(*x) for x in told if (x[0], x[1]) == key), None)
-            if line is not None:
-                found[key] = (line, (item.message,))
-    return list(found.values())
+            if item.fold not in noted:
+                lines = Rounds.of(s.projection.fold_of(item)).lines
+                noted[item.fold] = {(line.first, line.last): line for line in lines}
+            if key in noted[item.fold]:
+                shown[key] = (noted[item.fold][key], (item.message,))
+    return list(shown.values())
+
+
+# ── what a line says ────────────────────────────────────────────────────────────────────────────
+
+_POLITE = re.compile(
+    r"^(?:(?:please|pls|now|ok(?:ay)?|so|then|hi|hello|hey|thanks|great|and|also|can you|could you|"
+    r"would you|i want you to|i need you to|let us|let's)\b[ ,.!:]*){1,6}",
+    re.IGNORECASE,
+)
+_ARTICLE = re.compile(r"\b(?:the|an?) (?=\w)", re.IGNORECASE)
+_PREFIX = re.compile(r"^[-*\s]*\[Turn[^\]\n]{0,20}\]\s*")
+_SENTENCE = re.compile(r"(?<=[.!?。！？])\s")
+
+
+def known_lines(s: Situation) -> dict[str, str]:
+    """Lines that were written down, by the entry their round starts at."""
+    return {line.target: line.text for line in s.session.annotations(e.TurnLine) if line.target}
+
+
+def rule_line(s: Situation, round: Round, limit: int) -> str:
+    """Asked → done and how it ended, in at most `limit` tokens."""
+    groups = abridged.groups(carried.said(s.session, round.first, round.last + 1), continues=False)
+    asked = next((text for group in reversed(groups) if (text := _asked(group))), "(nothing asked)")
+    outcome = _outcome(groups)
+    if not outcome:
+        return short(asked, limit, s.counter)
+    room = max(limit - 1, 2)
+    outcome = short(outcome, max(room - s.counter.text(asked), room // 2), s.counter)
+    request = short(asked, room - s.counter.text(outcome), s.counter)
+    return short(f"{request} → {outcome}", limit, s.counter)
+
+
+def accept_line(limit: int, counter: TokenCounter) -> Callable[[str], str]:
+    """A model's answer as a line: one line, no label, no longer than it may be."""
+
+    def accept(text: str) -> str:
+        lines = [line for line in text.split("\n") if line.strip()]
+        line = _PREFIX.sub("", one_line(lines[0], 1_000)) if lines else ""
+        if not line:
+            raise BadAnswer("empty", "the model wrote no line")
+        return short(line, limit, counter)
+
+    return accept
+
+
+def merge(
+    lines: Sequence[Line], budget: int, size: Callable[[Sequence[Line]], int], counter: TokenCounter
+) -> list[Line]:
+    """The lines within the budget: as long as they are larger, neighbours in the oldest half become ranges,
+    each half as long as its two parts."""
+    merged = list(lines)
+    while size(merged) > budget:
+        smaller = _pass(merged, max((len(merged) + 1) // 2, 2), counter)
+        if smaller == merged:  # the old ones say nothing any more: now the others
+            smaller = _pass(merged, len(merged), counter)
+        if smaller == merged:
+            break
+        merged = smaller
+    return merged
+
+
+def _pass(lines: list[Line], half: int, counter: TokenCounter) -> list[Line]:
+    old, joined, at = lines[:half], list[Line](), 0
+    while at < len(old):
+        if at + 1 < len(old) and old[at].end + 1 == old[at + 1].start:
+            joined.append(_joined(old[at], old[at + 1], counter))
+            at += 2
+        else:
+            joined.append(old[at])
+            at += 1
+    if len(joined) == len(old):  # nothing to join: halve what there is
+        joined = [_shorter(line, counter.text(line.text) // 2, counter) for line in old]
+    return joined + lines[half:]
+
+
+def _joined(a: Line, b: Line, counter: TokenCounter) -> Line:
+    """Both as one range. What was asked goes before what came of it; what does not fit is left out whole, the
+    beginning and the end of the range last."""
+    room = (counter.text(a.text) + counter.text(b.text)) // 2
+    parts = [part for line in (a, b) for part in line.text.split("; ") if part]
+    if counter.text("; ".join(parts)) > room:
+        parts = [part.split(" → ")[0] for part in parts]
+    kept = set[int]()
+    for at in (0, *range(len(parts) - 1, 0, -1)) if parts else ():
+        if counter.text("; ".join(parts[i] for i in sorted(kept | {at}))) <= room:
+            kept.add(at)
+    text = "; ".join(parts[i] for i in sorted(kept)) if kept else short("; ".join(parts), room, counter)
+    return Line(a.first, b.last, a.start, b.end, text)
+
+
+def _shorter(line: Line, room: int, counter: TokenCounter) -> Line:
+    return msgspec.structs.replace(line, text=short(line.text, room, counter))
+
+
+def _asked(group: abridged.Group) -> str:
+    own = one_line(own_words(group.user).strip() or group.user, 300)
+    gist = _POLITE.sub("", own) or own
+    return _ARTICLE.sub("", _SENTENCE.split(gist, maxsplit=1)[0]).rstrip(".!?。！？ ")
+
+
+def _done(groups: Sequence[abridged.Group]) -> str:
+    paths = [path for group in groups for path in (*group.modified, *group.created, *group.deleted)]
+    if paths:
+        more = f" +{len(paths) - 1}" if len(paths) > 1 else ""
+        return posixpath.basename(paths[-1].rstrip("/")) + more
+    commands = [command for group in groups for command in group.commands]
+    return one_line(commands[-1], 40) if commands else ""
+
+
+def _outcome(groups: Sequence[abridged.Group]) -> str:
+    """What was done, or where nothing was, what was answered."""
+    if not groups:
+        return ""
+    done, last = _done(groups), groups[-1]
+    if last.state:
+        return f"{done}; interrupted" if done else "interrupted"
+    return done or _SENTENCE.split(one_line(last.response, 300), maxsplit=1)[0].rstrip(".!?。！？ ")
+
+
+def short(text: str, room: int, counter: TokenCounter) -> str:
+    """The beginning of a text within so many tokens; where it is cut it does not end in half a word."""
+    cut = fit(text, room, counter, head)
+    if cut != text and not text[len(cut)].isspace() and " " in cut:
+        cut = cut[: cut.rindex(" ")]
+    return cut if cut == text else cut.rstrip(" ,;:.-–→(")

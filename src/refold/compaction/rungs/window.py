@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from refold import entries as e
 from refold.compaction import answer, transcript
-from refold.compaction.plan import Ask, Finished, Proposal, Reason, Source
+from refold.compaction.details import Window
+from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import prompt
 from refold.compaction.situation import Situation
-from refold.compaction.told import told_as
+from refold.compaction.transcript import Source, message_of_item
 from refold.messages import system, user
 from refold.protocols import Request
 from refold.session.invariants import PAIRS, legal
@@ -55,17 +56,15 @@ class WindowSummary:
     name: str = "summary"
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
-        start = s.first_item
+        start = s.projection.first
         end = s.wanted_cut or safe_end(s, min(start + self.window, len(s.items) - 1), start)
         if end is None:
             return Reason("no_safe_end", "every end of the window would part a tool call from its results")
         taken = s.items[start:end]
         if len(taken) == 1 and taken[0].fold is not None:
             return Reason("nothing_to_fold", "the window holds nothing but the last summary")
-        previous = next((s.fold_of(item) for item in taken if item.fold), None)
-        sources = tuple(
-            Source(i.entries[-1], told_as(i, s.session[i.entries[-1]])) for i in taken if i.fold is None
-        )
+        previous = next((s.projection.fold_of(item) for item in taken if item.fold), None)
+        sources = tuple(Source(x.entries[-1], message_of_item(s.session, x)) for x in taken if x.fold is None)
         first, last = taken[0].entries[0], taken[-1].entries[-1]
 
         def finish(answers: Sequence[str]) -> Finished:
@@ -74,17 +73,17 @@ class WindowSummary:
             edit = e.Edit(first, last, (system(f"{heading}\n{defuse(text)[: self.max_chars]}"),))
             return Finished(edits=(edit,), summary=text)
 
-        carried = previous.summary if previous else None
+        earlier = previous.summary if previous else None
         kept = s.projection.size(s.counter, end) + s.projection.size(s.counter, 0, start)
         return Proposal(
             rung=self.name,
             finish=finish,
-            asks=(self._ask(sources, carried),),
+            asks=(self._ask(sources, earlier),),
             stretch=(first, last),
             fold=tuple(source.id for source in sources),
             first_kept=s.items[end].entries[0] if end < len(s.items) else None,
-            previous=carried,
-            tokens_after=s.overhead + kept + self.max_chars,
+            previous=earlier,
+            tokens_after=s.sizes.overhead + kept + self.max_chars,
             smaller=False,
         )
 
@@ -116,7 +115,7 @@ class HardTrim:
     name: str = "hard_trim"
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
-        items, start = s.items, s.first_item
+        items, start = s.items, s.projection.first
         surplus = len(items) - self.most
         if surplus <= 0:
             return Reason("below_cap", f"{len(items)} messages, at most {self.most} are allowed")
@@ -129,9 +128,9 @@ class HardTrim:
         kept = s.projection.size(s.counter, end) + s.projection.size(s.counter, 0, start)
         return Proposal(
             rung=self.name,
-            finish=lambda _: Finished(edits=(edit,), details={"dropped": len(dropped)}),
+            finish=lambda _: Finished(edits=(edit,), details=Window(dropped=len(dropped)).stored()),
             stretch=(first, last),
             fold=tuple(id for item in dropped for id in item.entries),
             first_kept=items[end].entries[0],
-            tokens_after=s.overhead + kept,
+            tokens_after=s.sizes.overhead + kept,
         )

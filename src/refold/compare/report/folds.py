@@ -1,13 +1,12 @@
-"""One fold for a reader: before and after, what was checked, added and lost, and how to get it back."""
+"""One fold for a reader: before and after, what was checked and lost, and how to get it back."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from shlex import quote
-from typing import Any
 
 from refold import entries as e
+from refold.compaction.details import Check, Refold
 from refold.compare.measures import said
 from refold.compare.report.charts import short
 from refold.compare.report.html import Child, Markup, el, join
@@ -112,7 +111,6 @@ def after(one: e.Fold, room: int) -> Markup:
 def facts(cell: Cell, one: e.Fold) -> Markup:
     rows = (
         ("Verified", _verified(one)),
-        ("Added", _added(one)),
         ("Lost", _lost(one)),
         ("Recall", _recall(cell, one)),
     )
@@ -120,22 +118,16 @@ def facts(cell: Cell, one: e.Fold) -> Markup:
 
 
 def _verified(one: e.Fold) -> Child:
-    check: dict[str, Any] = one.check
-    wrong: Sequence[Any] = check.get("unverified") or ()
-    if "claims" in check and not wrong:
-        return f"all {check['claims']} names, paths, numbers and quotations occur in what was folded"
-    if wrong:
-        listed = ", ".join(head(str(claim), 80) for claim in wrong[:8])
-        return f"{len(wrong)} of {check.get('claims', '?')} claims do not occur in what was folded: {listed}"
+    report = Check.of(one)
+    if report and report.unverified:
+        listed = ", ".join(head(claim, 80) for claim in report.unverified[:8])
+        wrong = f"{len(report.unverified)} of {report.claims} claims"
+        return f"{wrong} do not occur in what was folded: {listed}"
+    if report:
+        return f"all {report.claims} names, paths, numbers and quotations occur in what was folded"
     if one.requests == 0:
         return "no model wrote anything here: what stands there was taken or computed from the log"
     return "this design does not check its summaries"
-
-
-def _added(one: e.Fold) -> Child:
-    added: Iterable[Any] = one.check.get("added") or ()
-    listed = "; ".join(head(str(fact), 120) for fact in list(added)[:8])
-    return listed or "nothing was missing that the design requires"
 
 
 def _lost(one: e.Fold) -> Child:
@@ -143,9 +135,9 @@ def _lost(one: e.Fold) -> Child:
     listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
     size = sum(row.size for row in one.ledger)
     out: list[Child] = [f"{size:,} tokens are no longer verbatim: {listed or 'none'}"]
-    left: Sequence[Sequence[str]] = one.details.get("constraints_left_out") or ()
+    left = Refold.of(one).constraints_left_out
     if left:
-        listed = "; ".join(head(str(row[-1]), 120) for row in left[:5])
+        listed = "; ".join(head(row[-1], 120) for row in left[:5])
         out.append(el("span", f" Constraints without room: {listed}", cls="bad"))
     return out
 

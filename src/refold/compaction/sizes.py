@@ -1,0 +1,328 @@
+"""How large a view is: by bytes, by an exact counter, and as the provider counts it (B7, R12).
+
+The provider's count is learnt from the usage in the log. Every reply with a usage is a pair: our count of
+the view it answered, and the provider's. Pairs are kept per model and grow with the view; a turn costs what
+is new in it. A fold, an undo or a moved leaf changes the view, so only replies after the newest of them are
+read from the log; what was learnt before stays learnt, and each fold writes it down for those who open the
+log later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from refold import entries as e
+from refold import tokens
+from refold.compaction import details
+from refold.messages import Assistant, Usage, User
+from refold.protocols import TokenCounter
+from refold.session import Item, Projection, Session
+from refold.tokens import Calibration
+from refold.tokens.thoughts import sealed_size
+
+ROUGH = tokens.get("bytes4")
+UNKNOWN = Calibration()
+RECENT = 200
+"""Pairs that are kept for each model."""
+SPREAD = 0.2
+"""A line that its own points miss by more than this (median) says nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """The sizes of one view, each counted when it is first asked for."""
+
+    projection: Projection
+    counter: TokenCounter
+    measure: TokenCounter
+    window: int
+    system: str | None = None
+    tools: Sequence[Any] = ()
+    calibrated: bool = False
+
+    # ── as we count ─────────────────────────────────────────────────────────────────────────────
+
+    @cached_property
+    def overhead(self) -> int:
+        """Tokens of the system prompt and the tools, exact."""
+        return self._overhead(self.counter)
+
+    @cached_property
+    def tokens(self) -> int:
+        """Exact size of the view, system prompt and tools included."""
+        return self.overhead + self.projection.size(self.counter)
+
+    @cached_property
+    def rough(self) -> int:
+        """Size of the view by bytes / 4: cheap even for a log that was never counted."""
+        return self._overhead(ROUGH) + self.projection.size(ROUGH)
+
+    @cached_property
+    def too_large(self) -> bool:
+        """The view is too large for the window: something must go."""
+        if not self.window / 4 < self.rough < self.window * 4:
+            return self.rough > self.window  # so far off that counting exactly would change nothing
+        return (self.provider if self.calibrated else self.tokens) > self.window
+
+    @cached_property
+    def system_messages(self) -> int:
+        """Exact size of the system messages at the beginning of the log."""
+        return sum(self.item(index) for index in range(self.projection.first))
+
+    def item(self, index: int) -> int:
+        """Exact size of one item; counts no other."""
+        return self.projection.count(index, self.counter)
+
+    def items(self, first: int, last: int) -> int:
+        """Exact size of the items from `first` up to, not including, `last`; counts no other."""
+        return sum(self.item(index) for index in range(first, last))
+
+    def kept_from(self, position: int) -> int:
+        """Exact size of what the view shows from a path position on."""
+        return self.items(self.projection.item_at(position), len(self.projection.items))
+
+    def fits(self, first: int, last: int, room: int) -> bool:
+        """Are the items from `first` up to, not including, `last` at most `room` tokens? Counts exactly, and
+        no further than it must."""
+        for index in range(first, last):
+            room -= self.item(index)
+            if room < 0:
+                return False
+        return True
+
+    def stretch(self, ends: tuple[str, str] | None) -> int:
+        """Size, by the design's own measure, of what the view shows for a stretch of the path."""
+        if ends is None:
+            return 0
+        first, last = (self._session.position(id) or 0 for id in ends)
+        at = self.projection.item_at
+        return self.projection.size(self.measure, at(first), at(last + 1))
+
+    def _overhead(self, measure: TokenCounter) -> int:
+        text = measure.text(self.system) if self.system else 0
+        return text + (measure.tools(self.tools) if self.tools else 0)
+
+    @property
+    def _session(self) -> Session:
+        return self.projection.session
+
+    # ── anchored on the last usage ──────────────────────────────────────────────────────────────
+
+    def anchored(
+        self, measure: TokenCounter | None = None, *, stale: bool = False, bare: bool = False
+    ) -> int:
+        """Last valid usage the provider reported for this view, plus the estimate of what came after it;
+        without such a usage, the estimate of all. Usage from before the newest fold describes a view that
+        is gone and does not count, unless `stale` asks for it. `bare`: summaries count without the frame
+        they are shown in."""
+        measure = measure or self.measure
+        anchor = self._anchor(stale=stale)
+        if anchor is not None:
+            return anchor[0] + self._estimate(measure, anchor[1], bare=bare)
+        return self._estimate(measure, 0, bare=bare) + (0 if stale else self._overhead(measure))
+
+    def is_fresh(self, entry: e.Entry) -> bool:
+        """Was it said after the newest fold? Usage from before describes a view that is gone."""
+        return (self._session.position(entry.id) or 0) > self._fold_position
+
+    @cached_property
+    def _fold_position(self) -> int:
+        fold = self.projection.newest_fold
+        position = self._session.position(fold.id) if fold else None
+        return -1 if position is None else position
+
+    def _anchor(self, *, stale: bool = False) -> tuple[int, int] | None:
+        """The newest valid usage, and the index of the first item that it does not cover."""
+        items = self.projection.items
+        for index in reversed(self.projection.replies):
+            usage = _usage_of(self._session, items[index])
+            if usage is not None:
+                if not stale and not self.is_fresh(self._session[items[index].entries[-1]]):
+                    break
+                return usage.total, index + 1
+        return None
+
+    def _estimate(self, measure: TokenCounter, first: int, *, bare: bool) -> int:
+        """Size of the items from `first` on."""
+        total = self.projection.size(measure, first)
+        for index in reversed(self.projection.framed):
+            if index < first or not bare:
+                break
+            framed = self.projection.size(measure, index, index + 1)
+            total -= max(framed - measure.text(self._bare(self.projection.items[index])), 0)
+        return total
+
+    def _bare(self, item: Item) -> str:
+        source = self._session[item.fold or item.entries[-1]]
+        if isinstance(source, (e.Fold, e.BranchSummary)) and source.summary:
+            return source.summary
+        return item.message.text
+
+    # ── as the provider counts ──────────────────────────────────────────────────────────────────
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """What the provider counts for what we count; not `known` where nothing was learnt."""
+        return _learnt(self) if self.calibrated else UNKNOWN
+
+    @cached_property
+    def provider(self) -> int:
+        """What the provider will count for this view: its own figure for the part it has seen, ours, scaled,
+        for the rest. Never less than what we count ourselves: servers that keep prompts in a cache report
+        only what they read anew, and some report nothing that is true."""
+        if not self.calibration.known:
+            return max(self.anchored(self.counter), self.tokens)
+        anchor = self._anchor()
+        if anchor is None:
+            return self.expected(self.tokens)
+        used, first = anchor
+        rest = self.projection.size(self.counter, first)
+        return max(self.tokens, used + round(self.calibration.scale * rest))
+
+    def expected(self, size: int) -> int:
+        """What the provider will count for a view of `size` tokens, system prompt and tools included."""
+        known = self.calibration.known
+        return max(size, self.calibration.predict(size - self.overhead)) if known else size
+
+    def room(self, limit: int) -> int:
+        """The most a view may count so that the provider counts at most `limit`. At least a quarter of it:
+        no vocabulary is further from ours."""
+        if not self.calibration.known:
+            return limit
+        return min(limit, max(limit // 4, self.calibration.budget(limit) + self.overhead))
+
+    @property
+    def learnt(self) -> details.Learnt | None:
+        """What a fold writes down about the provider's count."""
+        fit = self.calibration
+        if not fit.known:
+            return None
+        line = [round(fit.scale, 4), round(fit.fixed), fit.points]
+        return details.Learnt(self.counter.name, _present_model(self), line)
+
+
+def _usage_of(session: Session, item: Item) -> Usage | None:
+    """The usage reported with a reply that came to a proper end."""
+    entry = session[item.entries[-1]]
+    if item.fold is not None or not isinstance(entry, e.MessageEntry) or entry.usage is None:
+        return None
+    failed = isinstance(entry.message, Assistant) and entry.message.stop in ("error", "aborted")
+    return None if failed or entry.usage.total == 0 else entry.usage
+
+
+# ── learning ────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class _Line:
+    """The pairs of one model, and the line through them."""
+
+    pairs: dict[str, tuple[int, int]] = field(default_factory=dict[str, "tuple[int, int]"])
+    fit: Calibration = UNKNOWN
+    unread: int = 0
+
+    def add(self, id: str, ours: int, theirs: int) -> None:
+        self.unread += id not in self.pairs
+        self.pairs[id] = (ours, theirs)
+        if len(self.pairs) > RECENT:
+            del self.pairs[next(iter(self.pairs))]
+
+    def calibration(self) -> Calibration:
+        """Fitted anew once a tenth of the pairs is new: a line through many hardly moves with one more."""
+        if self.unread * 10 >= len(self.pairs) and self.unread:
+            self.fit, self.unread = Calibration.fit(self.pairs.values()), 0
+        return self.fit
+
+
+@dataclass
+class _Lesson:
+    """What the replies of a view have taught."""
+
+    lines: dict[str, _Line] = field(default_factory=dict[str, _Line])
+    items: Sequence[Item] = ()
+    """The view that is being read; another one means that it was built anew."""
+    read: int = 0
+    total: int = 0
+    forgotten: int = 0
+    """Sealed thoughts of finished turns, which the provider no longer reads."""
+    sealed: int = 0
+    """Sealed thoughts of the turn that is going on."""
+
+    def follow(self, sizes: Sizes) -> None:
+        """Read what is new in the view, as far as any window reaches."""
+        items = sizes.projection.items
+        if self.items is not items:
+            self.items, self.read, self.total, self.forgotten, self.sealed = items, 0, 0, 0, 0
+        changed = _last_change(sizes.projection.session) if self.read < len(items) else 0
+        while self.read < len(items) and self.total <= 2 * sizes.window:
+            self._take(sizes, items[self.read], changed)
+            self.total += sizes.item(self.read)
+            self.read += 1
+
+    def _take(self, sizes: Sizes, item: Item, changed: int) -> None:
+        if isinstance(item.message, User):
+            self.forgotten, self.sealed = self.forgotten + self.sealed, 0
+        elif isinstance(item.message, Assistant):
+            session = sizes.projection.session
+            usage, at = _usage_of(session, item), session.position(item.entries[-1])
+            if usage is not None and at is not None and at > changed:
+                line = self.lines.setdefault(_model(session[item.entries[-1]]), _Line())
+                line.add(item.entries[-1], self.total - self.forgotten, usage.prompt)
+            self.sealed += sealed_size(item.message, sizes.counter)
+
+
+_lessons: WeakKeyDictionary[Projection, dict[str, _Lesson]] = WeakKeyDictionary()
+
+
+def _learnt(sizes: Sizes) -> Calibration:
+    """What is known about the provider's count for the session's present model: of the view's items, so that
+    system prompt and tools are in the fixed part. Not `known` where there is too little to go by."""
+    lesson = _lessons.setdefault(sizes.projection, {}).setdefault(sizes.counter.name, _Lesson())
+    lesson.follow(sizes)
+    model = _present_model(sizes)
+    fit = lesson.lines[model].calibration() if model in lesson.lines else UNKNOWN
+    if fit.known and fit.spread <= SPREAD:
+        return fit
+    written = _written(sizes)
+    if written is None or (written.counter, written.model) != (sizes.counter.name, model):
+        return UNKNOWN
+    scale, fixed, points = written.line
+    return Calibration(min(3.0, max(0.5, scale)), fixed, int(points))
+
+
+def _written(sizes: Sizes) -> details.Learnt | None:
+    """What the newest fold says."""
+    fold = sizes.projection.newest_fold
+    return details.Refold.of(fold).calibration if fold else None
+
+
+def _present_model(sizes: Sizes) -> str:
+    """The model that the next request goes to, as far as the log knows: of the newest reply with a usage,
+    unless it was changed since."""
+    projection, session = sizes.projection, sizes.projection.session
+    replies, changes = projection.replies, session.annotations(e.ModelChange)
+    last = session[projection.items[replies[-1]].entries[-1]] if replies else None
+    change = changes[-1] if changes else None
+    changed = -1 if change is None else session.position(change.id)
+    replied = -1 if last is None else session.position(last.id)
+    if change is not None and changed is not None and changed > (replied or 0):
+        return _model(change)
+    if last is not None:
+        return _model(last)
+    written = _written(sizes)
+    return written.model if written else ""
+
+
+def _model(entry: e.Entry) -> str:
+    return getattr(entry, "model", None) or ""
+
+
+def _last_change(session: Session) -> int:
+    """Position of the newest mark that changed the view; −1 without one."""
+    marks = (session.annotations(kind) for kind in (e.Fold, e.Undo, e.Redo))
+    positions = (session.position(mark.id) for kind in marks for mark in reversed(kind))
+    return max((at for at in positions if at is not None), default=-1)
