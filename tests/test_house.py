@@ -60,7 +60,7 @@ def test_architecture_says_what_the_linter_enforces() -> None:
 
 def test_the_public_names_are_pinned() -> None:
     assert sorted(refold.__all__) == [
-        "Engine", "Failed", "Fold", "Plan", "Reason", "Session", "View", "__version__", "errors", "load",
+        "Engine", "Failed", "Fold", "Hooks", "Plan", "Reason", "Session", "View", "__version__", "errors", "load",
         "messages", "model", "open", "presets", "run",
     ]  # fmt: skip
     for name in refold.__all__:

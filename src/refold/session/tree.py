@@ -216,8 +216,8 @@ class Session:
         model: str | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> e.Entry:
-        """Append what was said: a message, a text of the user, or a dict of any dialect. It becomes the new leaf.
-        Or append a ready-made entry. Returns the entry, the last one where a dict holds several messages."""
+        """Append what was said: a message, a text of the user, or a dict of any dialect; it becomes the new
+        leaf. Or append a ready-made entry. Returns the entry, the last one of a dict of several messages."""
         if isinstance(said, e.Entry):
             if usage is not None or model is not None or meta is not None:
                 raise WrongType("usage, model and meta go with a message: an entry has its own")
