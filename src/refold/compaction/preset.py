@@ -62,7 +62,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def __post_init__(self) -> None:
         for field in fields(type(self)):
-            force_setattr(self, field.name, _converted(field, getattr(self, field.name)))
+            value = getattr(self, field.name)
+            if value is not field.default:
+                force_setattr(self, field.name, _converted(field, value))
         self.check()
 
     def check(self) -> None:

@@ -29,7 +29,7 @@ from refold.session import Session
 T = TypeVar("T")
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class PreparedFold(msgspec.Struct, frozen=True):
     """A fold that is ready but not published, and the path it was made for."""
 
     fold: e.Fold
@@ -57,7 +57,7 @@ class Watch:
         self._timer: asyncio.Task[None] | None = None
         self._last_call = Question()
         """System prompt and tools of the last call: they take room in the next one too."""
-        self.prepared: Prepared | None = None
+        self.prepared: PreparedFold | None = None
 
     async def __aenter__(self) -> Self:
         self._watches[self.session] = self
@@ -86,7 +86,7 @@ class Watch:
         if plan is not None:
             self._preparing = asyncio.ensure_future(_quietly(self._prepare, plan))
 
-    def ready(self) -> Prepared | None:
+    def ready(self) -> PreparedFold | None:
         """What was prepared, if it still holds: later messages may have come, but no fold, undo or move."""
         prepared = self.prepared
         if prepared is None:
@@ -139,7 +139,7 @@ class Watch:
             record_failure(self.session, plan.preset, outcome)
             await tell_outcome(self.hooks, self.session, plan, outcome)
         else:
-            self.prepared = Prepared(outcome, epoch, length)
+            self.prepared = PreparedFold(outcome, epoch, length)
 
     # ── ahead of cache expiry ───────────────────────────────────────────────────────────────────
 
