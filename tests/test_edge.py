@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import subprocess
@@ -20,7 +21,7 @@ from refold import messages as m
 from refold.errors import EntryNotFound, RefoldError, UnknownName, UnknownSetting, UsageError, WrongType
 from refold.loop import run
 from refold.models.openai import OpenAIChat
-from refold.models.scripted import Scripted
+from refold.models.scripted import Scripted, say
 from refold.registry.sessions import open as open_session
 from refold.session.merge import Merged
 
@@ -143,6 +144,81 @@ def test_a_misspelt_keyword_is_an_error_in_the_editor(tmp_path: Path) -> None:
     lines = WRONG.splitlines()
     expected = {number for number, line in enumerate(lines) if line.startswith("    ")}
     assert {number for _, number in errors} == expected
+
+
+# ── what is given arrives ───────────────────────────────────────────────────────────────────────
+
+TOOL = {"name": "look", "input_schema": {"type": "object"}}
+
+
+@pytest.mark.parametrize("method", ["call", "turn"])
+def test_every_option_of_a_call_reaches_the_model(method: str) -> None:
+    model, session, engine = Scripted("done"), Session(), Engine()
+    session.append("hi")
+    run_tool = () if method == "call" else (str,)
+    options = {"system": "be brief", "tools": [TOOL], "max_tokens": 7, "temperature": 0.5, "timeout": 3.0}
+    run(getattr(engine, method)(session, *run_tool, model, **options))
+    [request] = model.requests
+    assert (request.system, request.max_tokens) == ("be brief", 7)
+    assert (request.temperature, request.timeout) == (0.5, 3.0)
+    assert [tool.name for tool in request.tools] == ["look"]
+
+
+def test_a_turn_asks_at_most_as_often_as_it_is_told() -> None:
+    model = Scripted(then=lambda request: say(m.call("c", "look")) if request.tools else "enough")
+    session = Session()
+    session.append("look")
+    assert run(Engine().turn(session, str, model, most=2, tools=[TOOL])).text == "enough"
+    assert len(model.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("conditions", "hits"),
+    [
+        ({}, ["apple pie", "apple tree", "apple juice"]),
+        ({"limit": 0}, []),
+        ({"turns": [2]}, ["apple tree"]),
+        ({"since": 2.0}, ["apple tree", "apple juice"]),
+        ({"until": 2.0}, ["apple pie", "apple tree"]),
+        ({"tool": "Read"}, []),
+        ({"file": "pie"}, ["apple pie"]),
+        ({"budget": 0}, []),
+    ],
+)
+def test_every_condition_of_recall_counts(conditions: dict[str, Any], hits: list[str]) -> None:
+    times = iter(range(100))
+    session = Session(clock=lambda: float(next(times)))
+    for text in ("apple pie", "apple tree", "apple juice"):
+        session.append(text)
+    found = Engine().recall(session, "apple", **conditions)
+    assert sorted(hit.text for hit in found) == sorted(hits)
+    [by_key] = Engine().recall(session, keys=[e.key(session.path[1].id)])
+    assert by_key.text == "apple tree"
+
+
+def test_a_fold_ahead_of_cache_expiry_counts_the_system_prompt_of_the_last_call() -> None:
+    system = "rules " * 5_000
+    session, fold_now, folded, hooks = Session(), asyncio.Event(), asyncio.Event(), refold.Hooks()
+    hooks.on("after_compact", lambda _: folded.set())
+
+    async def sleep(_: float) -> None:
+        await fold_now.wait()
+
+    async def story() -> None:
+        engine = Engine(presets.Refold(window=200_000, target=0.05), hooks=hooks)
+        for number in range(60):
+            session.append(f"question {number} " * 100)
+            session.append(m.assistant(f"answer {number} " * 100))
+        async with engine.watch(session, sleep=sleep):
+            await engine.prepare(session, system=system)
+            engine.observe(session, m.assistant("ok"))
+            bare = engine.view(session).tokens
+            fold_now.set()
+            await folded.wait()
+        [fold] = session.annotations(e.Fold)
+        assert fold.tokens_before > bare + 4_000
+
+    run(asyncio.wait_for(story(), 30))
 
 
 # ── appending ───────────────────────────────────────────────────────────────────────────────────
