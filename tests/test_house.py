@@ -120,7 +120,7 @@ def test_a_circle_is_seen_where_there_is_one() -> None:
 
 def test_the_public_names_are_pinned() -> None:
     assert sorted(refold.__all__) == [
-        "Engine", "Failed", "Fold", "Plan", "Reason", "Session", "View", "__version__", "errors", "load",
+        "Engine", "Failed", "Fold", "Hooks", "Plan", "Reason", "Session", "View", "__version__", "errors", "load",
         "messages", "model", "open", "presets", "run",
     ]  # fmt: skip
     for name in refold.__all__:

@@ -21,6 +21,7 @@ from refold.compaction import carried, transcript
 from refold.compaction.ledger import reinjection
 from refold.compaction.plan import Plan, Source
 from refold.engine.summarise import ByModel
+from refold.engine.upkeep import upkeep
 from refold.loop import run
 from refold.models.retry import NEVER
 from refold.models.scripted import Scripted
@@ -184,7 +185,7 @@ def check_carried(session: Session) -> None:
 
 
 def fold_all(engine: Engine, session: Session) -> int:
-    run(engine.upkeep(session))
+    run(upkeep(engine, session, hooks=engine.hooks))
     plan = engine.plan(session, force=True)
     if isinstance(plan, Plan):
         run(engine.apply(session, plan))

@@ -430,7 +430,7 @@ def test_a_turn_costs_what_is_new_even_where_nobody_answered() -> None:
         session.append(m.user(f"one more {number}"))
         run(engine.prepare(session))
     assert time.process_time() - started < 0.5
-    assert isinstance(FillLevel(10**9).due(engine.situation(session)), Reason)
+    assert isinstance(FillLevel(10**9).due(engine._situation(session)), Reason)
 
 
 def test_one_message_of_five_megabytes_converges() -> None:

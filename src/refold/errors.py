@@ -2,10 +2,12 @@
 
 RefoldError
 ├── UsageError                 the call itself is wrong: fix the arguments
-│   ├── SettingError           a preset setting is unknown, of the wrong type or contradicts another
+│   ├── WrongType              an argument is nothing that can be used there; a TypeError too
+│   ├── SettingError           a preset setting is of the wrong type or contradicts another
+│   │   └── UnknownSetting     a preset has no setting of that name; a TypeError too
 │   └── UnknownName            a preset, model, store or format of that name does not exist
 ├── SessionError               the log or a request to it is inconsistent
-│   ├── EntryNotFound          no entry has that id (or key)
+│   ├── EntryNotFound          no entry has that id (or key); a KeyError too
 │   ├── TreeError              duplicate id, missing parent, parent cycle
 │   └── FoldError              edits overlap or name entries that are not on the path
 ├── StorageError               a store or a file could not do what was asked
@@ -26,6 +28,8 @@ RefoldError
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class RefoldError(Exception):
     """Base of all. `str(error)` is one sentence that says what to do."""
@@ -35,10 +39,19 @@ class UsageError(RefoldError):
     pass
 
 
+class WrongType(UsageError, TypeError):
+    pass
+
+
 class SettingError(UsageError):
     def __init__(self, key: str, text: str) -> None:
         super().__init__(f"{key}: {text}")
         self.key = key
+
+
+class UnknownSetting(SettingError, TypeError):
+    def __init__(self, key: str, known: Iterable[str]) -> None:
+        super().__init__(key, f"no such setting; there are: {', '.join(sorted(known))}")
 
 
 class UnknownName(UsageError):
@@ -52,10 +65,12 @@ class SessionError(RefoldError):
     pass
 
 
-class EntryNotFound(SessionError):
+class EntryNotFound(SessionError, KeyError):
     def __init__(self, id: str) -> None:
         super().__init__(f"no entry {id!r} in this session")
         self.id = id
+
+    __str__ = Exception.__str__  # a KeyError would quote the sentence
 
 
 class TreeError(SessionError):

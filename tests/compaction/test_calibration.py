@@ -99,7 +99,7 @@ def test_a_budget_is_meant_in_exact_tokens() -> None:
             usage = m.Usage(input=300_000) if isinstance(message, m.Assistant) else None
             session.append(message, usage=usage, model="claude-x")
     engine = Engine(presets.get("refold", budget=8_000))
-    assert not engine.situation(session).sizes.calibration.known
+    assert not engine._situation(session).sizes.calibration.known
     plan = engine.plan(session, force=True)
     assert plan
     run(engine.apply(session, plan))
@@ -109,11 +109,11 @@ def test_a_budget_is_meant_in_exact_tokens() -> None:
 def test_each_model_has_a_line_of_its_own() -> None:
     session, engine = Session(), refold()
     talk(engine, session, 12)
-    assert engine.situation(session).sizes.calibration.scale == pytest.approx(SCALE, abs=0.01)
+    assert engine._situation(session).sizes.calibration.scale == pytest.approx(SCALE, abs=0.01)
     session.append(session.make(e.ModelChange, model="another"))
-    assert not engine.situation(session).sizes.calibration.known
+    assert not engine._situation(session).sizes.calibration.known
     session.append(session.make(e.ModelChange, model="claude-x"))
-    assert engine.situation(session).sizes.calibration.known
+    assert engine._situation(session).sizes.calibration.known
 
 
 def test_a_fold_hands_on_what_was_learnt() -> None:
@@ -121,7 +121,7 @@ def test_a_fold_hands_on_what_was_learnt() -> None:
     talk(engine, session, 90)
     folds = session.annotations(e.Fold)
     reopened = Session(session.entries[: session.entries.index(folds[-1]) + 1])
-    found = refold().situation(reopened).sizes.calibration
+    found = refold()._situation(reopened).sizes.calibration
     assert found.known
     assert found.scale == pytest.approx(SCALE, abs=0.02)
     assert found.fixed == pytest.approx(FIXED, abs=600)
@@ -135,7 +135,7 @@ def test_usage_that_says_nothing_is_not_believed() -> None:
             usage = m.Usage(input=7 + 400 * (number % 3)) if isinstance(message, m.Assistant) else None
             session.append(message, usage=usage, model="odd")
             assert run(engine.prepare(session)).tokens <= WINDOW
-    assert engine.situation(session).sizes.provider >= engine.situation(session).sizes.tokens
+    assert engine._situation(session).sizes.provider >= engine._situation(session).sizes.tokens
 
 
 def test_sealed_thoughts_of_finished_turns_are_left_out() -> None:
@@ -148,7 +148,7 @@ def test_sealed_thoughts_of_finished_turns_are_left_out() -> None:
         reply = m.assistant([Thinking("", data=seal, id=f"r{number}"), f"Because of {number}."])
         session.append(reply, usage=m.Usage(input=read + 500), model="o")
         read += COUNTER.message(m.assistant(f"Because of {number}."))
-    found = engine.situation(session).sizes.calibration
+    found = engine._situation(session).sizes.calibration
     assert found.scale == pytest.approx(1.0, abs=0.02)
     assert found.fixed == pytest.approx(500, abs=60)
 
@@ -161,7 +161,7 @@ def test_a_turn_costs_what_is_new() -> None:
             session.append(message, usage=usage, model="x")
     engine = Engine(presets.get("refold", window=50_000_000))
     run(engine.prepare(session))
-    assert engine.situation(session).sizes.calibration.known
+    assert engine._situation(session).sizes.calibration.known
     best = 1.0
     for number in range(30):
         started = time.perf_counter()

@@ -35,7 +35,6 @@ from refold.errors import SettingError
 from refold.loop import run
 from refold.models.scripted import Scripted, stall
 from refold.preserve import abridged
-from refold.presets import augment as module
 from tests.presets.chains import check_wire, orphans, summariser
 
 PROMPT = prompts.load("augment_summary")
@@ -252,7 +251,7 @@ def test_A5_size_counts_texts_results_tool_names_and_compact_arguments() -> None
     session.append(m.result("c", "789"))
     session.append(m.assistant("z"))
     session.append(m.user("not answered yet"))
-    s = Engine(augment()).situation(session)
+    s = Engine(augment())._situation(session)
     assert [x.size for x in newest_first(s)] == [4, 5 + 2 + 4 + len('{"path":"x"}')]
     assert history_size(s) == 4 + 23
 
@@ -696,7 +695,7 @@ def test_A18_the_shipped_prompt() -> None:
 
 
 def items(**settings: Any) -> list[Flaw]:
-    return module.check_configuration(augment(**settings).settings)
+    return augment(**settings).settings.problems()
 
 
 def test_A23_the_worked_configuration_with_the_shipped_prompt_is_right() -> None:

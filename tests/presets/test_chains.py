@@ -17,6 +17,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.compaction.plan import Failed, Plan
 from refold.compaction.rungs.turn_lines import WORKSPACE
+from refold.engine.upkeep import upkeep
 from refold.loop import run
 from refold.models.scripted import Scripted
 from refold.session import View
@@ -78,7 +79,7 @@ class Chain:
             self.feed(self.entries[start : start + step])
             self.before = self.engine.view(self.session).items
             known = len(self.session.annotations(e.Fold))
-            run(self.engine.upkeep(self.session))
+            run(upkeep(self.engine, self.session, hooks=self.engine.hooks))
             plan = self.engine.plan(self.session, force=True)
             if isinstance(plan, Plan):
                 outcome = run(self.engine.apply(self.session, plan))
@@ -226,7 +227,7 @@ def valid_throughout(preset: str, pieces: list[list[m.Message]]) -> None:
     for piece in pieces:
         for message in (*piece, m.user("And now?")):
             session.append(message)
-        run(engine.upkeep(session))
+        run(upkeep(engine, session, hooks=engine.hooks))
         plan = engine.plan(session, force=True)
         if isinstance(plan, Plan):
             run(engine.apply(session, plan))

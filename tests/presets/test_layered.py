@@ -15,6 +15,7 @@ from refold.compaction.plan import Plan, Reason, Source
 from refold.compaction.prompts import load
 from refold.compaction.requests import layers, rules_file
 from refold.compaction.rungs.archive import HEADING, NOTICE, by_rule, period
+from refold.engine.upkeep import upkeep
 from refold.errors import ModelError, SettingError
 from refold.loop import run
 from refold.models.scripted import Scripted, fail, stall
@@ -48,7 +49,7 @@ def follow(engine: Engine, count: int, session: Session | None = None, output: s
     for number in range(start + 1, start + count + 1):
         for message in turn(number, output):
             session.append(message)
-            run(engine.upkeep(session))
+            run(upkeep(engine, session, hooks=engine.hooks))
     return session
 
 
@@ -132,7 +133,7 @@ def test_E3_everything_is_seen_in_full_during_a_turn_and_compressed_after_it() -
         session.append(message)
     assert run(engine.prepare(session)).messages == said[:3]
     session.append(said[3])
-    run(engine.upkeep(session))
+    run(upkeep(engine, session, hooks=engine.hooks))
     view = engine.view(session)
     [small] = results(view)
     assert len(small.text) < 1000
@@ -165,7 +166,7 @@ def test_E3_once_and_not_again() -> None:
     session = follow(engine, 3, output=LONG)
     assert len(session.annotations(e.Fold)) == 3
     follow(engine, 2, session, output="short")
-    run(engine.upkeep(session))
+    run(upkeep(engine, session, hooks=engine.hooks))
     assert len(session.annotations(e.Fold)) == 3
 
 
@@ -245,10 +246,10 @@ def test_E6_archives_that_pass_half_the_window_are_said_to() -> None:
     engine = Engine(layered(keep_rounds=1, window=2000), model=Scripted(then="word " * 600))
     session = follow(engine, 3)
     archived(engine, session)
-    assert engine.preset.objection(engine.situation(session)) is None
+    assert engine.objection(session) is None
     follow(engine, 2, session)
     archived(engine, session)
-    objection = engine.preset.objection(engine.situation(session))
+    objection = engine.objection(session)
     assert isinstance(objection, Reason)
     assert objection.code == "archives_too_large"
 

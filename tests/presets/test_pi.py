@@ -57,7 +57,7 @@ def test_B8_B10_B12_values_of_the_sample_sessions(
 ) -> None:  # fmt: skip
     session = load(f"{name}.jsonl")
     engine = Engine(pi())
-    s = engine.situation(session)
+    s = engine._situation(session)
     assert len(s.items) == messages
     assert sum(size_of(x, MEASURE) for x in session.path if isinstance(x, e.MessageEntry)) == estimates
     assert s.sizes.anchored(stale=True, bare=True) == anchored
@@ -73,7 +73,7 @@ def test_B8_B10_B12_values_of_the_sample_sessions(
 
 
 def test_B3_context_of_the_sample_starts_with_the_newest_summary() -> None:
-    items = Engine(pi()).situation(load("before-compaction.jsonl")).items
+    items = Engine(pi())._situation(load("before-compaction.jsonl")).items
     roles = [item.message.role for item in items if item.fold is None]
     assert items[0].fold is not None
     assert sum(1 for item in items if item.fold) == 1
@@ -144,7 +144,7 @@ def check_case(case: dict[str, Any], session: Session) -> None:
         MEASURE.message(x.message) if isinstance(x, e.MessageEntry) else None for x in session.path
     ] == out["tokens"]
     engine = Engine(pi(keep_recent_tokens=case["keepRecentTokens"]))
-    s = engine.situation(session)
+    s = engine._situation(session)
     check_context(session, s.items, out["context"]["messages"])
     assert s.sizes.anchored(stale=True, bare=True) == out["estimate"]["tokens"]
     keep = case["keepRecentTokens"]
@@ -262,7 +262,7 @@ def test_B4_overflow_after_a_good_reply_folds_again() -> None:
 def test_B7_last_usage_plus_estimate_of_what_follows() -> None:
     session = with_usage(5_000)
     session.append(m.user("x" * 400))
-    assert Engine(pi()).situation(session).sizes.anchored() == 5_000 + 100
+    assert Engine(pi())._situation(session).sizes.anchored() == 5_000 + 100
 
 
 def test_B9_everything_fits_no_model_call() -> None:

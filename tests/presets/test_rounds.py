@@ -23,6 +23,7 @@ from refold.compaction.rungs.turn_lines import (
     merge,
     shown_lines,
 )
+from refold.engine.upkeep import upkeep
 from refold.errors import ModelError, SettingError
 from refold.loop import run
 from refold.models.scripted import Scripted, fail
@@ -53,7 +54,7 @@ def follow(engine: Engine, count: int, session: Session | None = None, **shape: 
     for number in range(start + 1, start + count + 1):
         for message in turn(number, **shape):
             session.append(message)
-        run(engine.upkeep(session))
+        run(upkeep(engine, session, hooks=engine.hooks))
     return session
 
 
@@ -77,11 +78,11 @@ def test_D1_one_line_is_stored_after_every_finished_turn() -> None:
         (2, "fix part 2 → p2.py"),
     ]
     session.append(m.user("Please fix part 3."))
-    run(engine.upkeep(session))
+    run(upkeep(engine, session, hooks=engine.hooks))
     assert len(session.annotations(e.TurnLine)) == 2  # not finished yet
     session.append(m.assistant("Which one?"))
-    run(engine.upkeep(session))
-    run(engine.upkeep(session))
+    run(upkeep(engine, session, hooks=engine.hooks))
+    run(upkeep(engine, session, hooks=engine.hooks))
     assert [x.turn for x in session.annotations(e.TurnLine)] == [1, 2, 3]
     assert session.annotations(e.TurnLine)[0].target == session.path[0].id
 
@@ -116,7 +117,7 @@ def test_D1_a_line_has_its_limit() -> None:
     session = Session()
     for message in (m.user("word " * 500), m.assistant("answer " * 500)):
         session.append(message)
-    run(engine.upkeep(session))
+    run(upkeep(engine, session, hooks=engine.hooks))
     assert 3 < COUNTER.text(session.annotations(e.TurnLine)[0].text) <= 12
 
 
@@ -125,7 +126,7 @@ def test_D1_interrupted_turns_say_so() -> None:
     session = Session()
     for message in (m.user("Delete everything"), m.user("Stop, do not do that"), m.assistant("I stopped.")):
         session.append(message)
-    run(engine.upkeep(session))
+    run(upkeep(engine, session, hooks=engine.hooks))
     assert [x.text for x in session.annotations(e.TurnLine)] == [
         "Delete everything → interrupted",
         "Stop, do not do that → I stopped",
@@ -189,7 +190,7 @@ def test_D2_unknown_strategies_are_refused() -> None:
 def test_D3_a_round_ends_before_the_next_user_message_however_long(steps: int) -> None:
     engine = Engine(rounds())
     session = follow(engine, 5, steps=steps)
-    s = engine.situation(session)
+    s = engine._situation(session)
     assert finished(s) == 5
     for index in range(5):
         round = round_at(s, index)
@@ -207,7 +208,7 @@ def test_D3_a_round_is_over_with_its_final_answer_not_with_an_aborted_one() -> N
         session = Session()
         session.append(m.user("go"))
         session.append(last)
-        assert finished(engine.situation(session)) == count
+        assert finished(engine._situation(session)) == count
 
 
 # ── layout ──────────────────────────────────────────────────────────────────────────────────────
@@ -280,7 +281,7 @@ def test_D7_past_the_budget_the_oldest_lines_become_ranges_and_the_block_never_e
     merges = 0
     for _ in range(60):
         follow(engine, 1, session, steps=1, size=10)
-        s = engine.situation(session)
+        s = engine._situation(session)
         shown = [line for line, _ in shown_lines(s)]
         assert block_size(s, shown) <= 300
         covered = [n for line in shown for n in range(line.start, line.end + 1)]
@@ -378,7 +379,7 @@ def test_what_another_design_folded_stays_folded() -> None:
     assert isinstance(plan, Plan)
     run(pi.apply(session, plan))
     engine = Engine(rounds(recent_conversation_rounds=1))
-    run(engine.upkeep(session))
+    run(upkeep(engine, session, hooks=engine.hooks))
     view = engine.view(session)
     assert view.items[0].message.text.startswith("The beginning of this conversation was folded")
     assert lines(view)

@@ -82,12 +82,13 @@ async def _perform(
     engine: Engine, session: Session, passes: int | None, focus: str | None, *, show: bool
 ) -> Replayed:
     from refold.compare.replay import Replayed, one_pass, replay
+    from refold.engine.upkeep import upkeep
     from refold.entries import Fold
 
     if passes is None:
         with _waiting(show and engine.model is not None):
             known = len(session.annotations(Fold))
-            await engine.upkeep(session)
+            await upkeep(engine, session, hooks=engine.hooks)
             _, failures = await one_pass(engine, session, instructions=focus)
         return Replayed(session, tuple(session.annotations(Fold)[known:]), tuple(failures))
     if not show:
@@ -114,7 +115,7 @@ def _why_not(engine: Engine, done: Replayed, view: View, limit: int) -> str | No
     """Why the outcome does not fit; None: it does. A design may object to a view that is small enough."""
     if view.tokens > limit:
         return why_not(done, view, limit)
-    objection = engine.preset.objection(engine.situation(done.session))
+    objection = engine.objection(done.session)
     return objection.text if objection is not None else None
 
 

@@ -179,11 +179,12 @@ def _presets(text: str) -> tuple[str, ...]:
     from refold.errors import UnknownName
 
     chosen = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    known = presets.names()
     if chosen == ("all",):
-        return presets.NAMES
+        return known
     for name in chosen:
-        if name not in presets.NAMES:
-            raise UnknownName("preset", name, presets.NAMES)
+        if name not in known:
+            raise UnknownName("preset", name, known)
     if not chosen:
         raise click.UsageError("--presets names no design")
     return chosen

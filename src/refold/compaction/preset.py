@@ -1,15 +1,19 @@
-"""A preset: a composition of small parts under a name."""
+"""A preset: a composition of small parts under a name, and the settings that it is made from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Annotated, Any, Self
 
 import msgspec
+from msgspec.structs import FieldInfo, force_setattr, replace
 
+from refold.compaction.parameters import Flaw
 from refold.compaction.plan import Reason, Rung, Stage, Trigger
 from refold.compaction.situation import Situation
+from refold.errors import SettingError, UnknownSetting
 from refold.session.projection import Accepts, accept_all
 
 
@@ -22,20 +26,68 @@ class Setting(msgspec.Struct, frozen=True):
     origin: str = ""
 
 
+def about(
+    meaning: str,
+    origin: str = "",
+    *,
+    gt: float | None = None,
+    ge: float | None = None,
+    lt: float | None = None,
+    le: float | None = None,
+) -> msgspec.Meta:
+    """What stands in the annotation of a setting: what it means, which rule it comes from, its bounds."""
+    bounds: dict[str, Any] = {"gt": gt, "ge": ge, "lt": lt, "le": le}
+    return msgspec.Meta(description=meaning, extra={"rule": origin}, **bounds)
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of every preset's settings. Meaning and origin stand in the annotation of each field."""
+    """Base of every preset's settings. A preset is a class of these: its fields, each with a default and what
+    it means (`about`), its docstring, which is the design's idea, and `build`."""
+
+    window: Annotated[int, about("context window of the model", gt=0)] = 200_000
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> Self:
+        """Settings that arrive as data, where numbers may be texts and objects JSON; errors name the key."""
+        known = {field.name: field for field in fields(cls)}
+        for key in given:
+            if key not in known:
+                raise UnknownSetting(key, known)
+        return cls(
+            **{
+                key: _read(known[key], value) if isinstance(value, str) else value
+                for key, value in given.items()
+            }
+        )
 
     def __post_init__(self) -> None:
+        for field in fields(type(self)):
+            value = getattr(self, field.name)
+            if value is not field.default:
+                force_setattr(self, field.name, _converted(field, value))
         self.check()
 
     def check(self) -> None:
         """Raise `SettingError` where settings contradict each other."""
 
+    def problems(self) -> Sequence[Flaw] | None:
+        """What would go wrong with these settings although they are allowed; None: nobody looks."""
+        return None
+
+    def fitted(self, budget: int) -> Self:
+        """The settings scaled so that the view aims at `budget` tokens. Unless a design says how, a budget
+        only decides whether the outcome fits."""
+        return replace(self, window=budget)
+
+    def build(self) -> Preset:
+        """The preset."""
+        raise NotImplementedError(f"{type(self).__name__} has no build()")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
     name: str
-    settings: Any
+    settings: Settings
     measure: str
     """Name of the counter that decides when and where."""
     window: int
@@ -46,6 +98,8 @@ class Preset:
     """Which folds of the log count for this preset's view."""
     limit: int = 0
     """The view must not pass this many tokens; 0: the window."""
+    reserve: int = 16_384
+    """Tokens of the window that are left free for an answer where the whole of it may be read."""
     calibrated: bool = False
     """The window is the provider's: where its counts are known from usage, they decide what fits."""
     max_tool_iterations: int | None = None
@@ -59,18 +113,45 @@ class Preset:
     """When to begin preparing a fold in the background."""
     cache_delay: Callable[[float], float | None] = lambda _: None
     """Age of the last reply in seconds → seconds until a fold ahead of cache expiry is considered."""
-    resize: Callable[[int], Preset] | None = None
-    """The same preset for another window."""
 
     @property
     def budget(self) -> int:
         return self.limit or self.window
 
+    def resized(self, window: int) -> Preset:
+        """The same preset for another window."""
+        try:
+            return replace(self.settings, window=window).build()
+        except SettingError:  # the settings contradict so small a window: they are scaled to it
+            return self.settings.fitted(max(window, 2)).build()
+
+
+fields: Callable[[type[Settings]], tuple[FieldInfo, ...]] = cache(msgspec.structs.fields)
+
+
+def _converted(field: FieldInfo, value: Any, *, strict: bool = True) -> Any:
+    try:
+        return msgspec.convert(value, field.type, strict=strict)
+    except msgspec.ValidationError as error:
+        raise SettingError(field.name, f"{value!r} does not fit: {error}") from None
+
+
+def _read(field: FieldInfo, text: str) -> Any:
+    """A setting from its text; one that is an object from JSON."""
+    inner = getattr(field.type, "__origin__", field.type)
+    is_object = isinstance(inner, type) and issubclass(inner, (msgspec.Struct, dict))
+    if not is_object or not text.lstrip().startswith("{"):
+        return _converted(field, text, strict=False)
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise SettingError(field.name, f"{text!r} does not fit: {error}") from None
+
 
 def describe(kind: type[Settings]) -> list[Setting]:
     """The settings of a preset as a table."""
     rows: list[Setting] = []
-    for field in msgspec.structs.fields(kind):
+    for field in fields(kind):
         meta = next((m for m in getattr(field.type, "__metadata__", ()) if isinstance(m, msgspec.Meta)), None)
         default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
         extra = (meta.extra or {}) if meta else {}

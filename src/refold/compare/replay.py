@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 
 from refold import entries as e
 from refold.compaction.plan import Failed, Plan
 from refold.engine import Engine
+from refold.engine.planner import Question
+from refold.engine.upkeep import upkeep
 from refold.errors import DoesNotFit
 from refold.session import Session
 from refold.session.edits import said_by
@@ -44,9 +45,10 @@ async def replay(
     *,
     passes: int = 1,
     progress: Callable[[float], None] = lambda _: None,
-    **given: Any,
+    instructions: str | None = None,
 ) -> Replayed:
     """Feed what was said in `source` to a new session and fold it, by request, at growing prefixes."""
+    question = Question(instructions=instructions)
     session = Session(id=source.id, info=source.info)
     session.share_counts(source)
     path = [entry for entry in source.path if said_by(entry) is not None]
@@ -56,20 +58,22 @@ async def replay(
     for end in checkpoints(path, passes):
         for entry in path[done:end]:
             session.append(msgspec.structs.replace(entry, parent=session.leaf))
-            await engine.upkeep(session, **given)
+            await upkeep(engine, session, question, hooks=engine.hooks)
         done = end
-        made, failed = await one_pass(engine, session, **given)
+        made, failed = await one_pass(engine, session, instructions=instructions)
         folds += made
         failures += failed
         progress(end / len(path) if path else 1.0)
     return Replayed(session, tuple(folds), tuple(failures))
 
 
-async def one_pass(engine: Engine, session: Session, **given: Any) -> tuple[list[e.Fold], list[Failed]]:
+async def one_pass(
+    engine: Engine, session: Session, *, instructions: str | None = None
+) -> tuple[list[e.Fold], list[Failed]]:
     """One explicit fold, and then whatever the design's own trigger still asks for."""
     folds: list[e.Fold] = []
     try:
-        plan = engine.plan(session, force=True, **given)
+        plan = engine.plan(session, force=True, instructions=instructions)
         for _ in range(MORE):
             if not isinstance(plan, Plan):
                 break
@@ -77,7 +81,7 @@ async def one_pass(engine: Engine, session: Session, **given: Any) -> tuple[list
             if isinstance(outcome, Failed):
                 return folds, [outcome]
             folds.append(outcome)
-            plan = engine.plan(session, **given)
+            plan = engine.plan(session, instructions=instructions)
     except DoesNotFit as error:
         return folds, [Failed("does_not_fit", str(error))]
     return folds, []

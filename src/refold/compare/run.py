@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import product
 from typing import Any, cast
 
 import msgspec
@@ -296,10 +296,8 @@ def sum_of(t: Transcript, cut: int) -> int:
 
 
 def shape_of(engine: Engine, session: Session) -> Shape:
-    projection = engine.situation(session).projection
-    sums = projection.sums(engine.counter)
-    sizes = [after - before for before, after in pairwise(sums)]
-    return money.shape_of(projection.items, sizes)
+    items = engine.view(session).items
+    return money.shape_of(items, [engine.counter.message(item.message) for item in items])
 
 
 def pay(t: Transcript, limit: int, shape: Shape, summarising: Summarising) -> Paid:

@@ -9,44 +9,28 @@ Nothing here is needed for correctness: without a watch, folds happen when they 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, Self, TypeVar
-from weakref import WeakKeyDictionary
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import replace
+from typing import Self, TypeVar
 
 import msgspec
 
 from refold import entries as e
-from refold.compaction.plan import Failed, Plan, Reason
+from refold.compaction.plan import Failed, Plan
 from refold.compaction.planning import climb
-from refold.compaction.preset import Preset
-from refold.compaction.situation import Due, Situation
-from refold.engine import hooks as hooked
+from refold.compaction.situation import Due
+from refold.engine.call import Sleep
 from refold.engine.fold import make_fold, record_failure
-from refold.engine.summarise import Summariser
+from refold.engine.hooks import perform_with_hooks, steer, tell_outcome
+from refold.engine.planner import Planner, Question
 from refold.errors import RefoldError
 from refold.hooks import Hooks
 from refold.session import Session
 
-Sleep = Callable[[float], Awaitable[None]]
 T = TypeVar("T")
 
 
-class Host(Protocol):
-    """What a watch needs of an engine."""
-
-    watches: WeakKeyDictionary[Session, Watch]
-    summariser: Summariser
-    hooks: Hooks
-    auto: bool
-    clock: Callable[[], float]
-
-    def preset_for(self, session: Session) -> Preset: ...
-    def situation(self, session: Session, **given: Any) -> Situation: ...
-    def plan(self, session: Session, *, force: bool = False, **given: Any) -> Plan | Reason: ...
-    async def apply(self, session: Session, plan: Plan) -> e.Fold | Failed: ...
-
-
-class Prepared(msgspec.Struct, frozen=True):
+class PreparedFold(msgspec.Struct, frozen=True):
     """A fold that is ready but not published, and the path it was made for."""
 
     fold: e.Fold
@@ -57,21 +41,31 @@ class Prepared(msgspec.Struct, frozen=True):
 class Watch:
     """Follows one session. Use `engine.watch(session)`."""
 
-    def __init__(self, engine: Host, session: Session, *, sleep: Sleep = asyncio.sleep) -> None:
-        self.engine, self.session = engine, session
+    def __init__(
+        self,
+        planner: Planner,
+        session: Session,
+        *,
+        hooks: Hooks,
+        watches: MutableMapping[Session, Watch],
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self.planner, self.session, self.hooks = planner, session, hooks
+        self._watches = watches
+        """Where the engine looks for the watch of a session, while it is open."""
         self._sleep = sleep
         self._preparing: asyncio.Task[None] | None = None
         self._timer: asyncio.Task[None] | None = None
-        self._sent: dict[str, Any] = {}
+        self._last_call = Question()
         """System prompt and tools of the last call: they take room in the next one too."""
-        self.prepared: Prepared | None = None
+        self.prepared: PreparedFold | None = None
 
     async def __aenter__(self) -> Self:
-        self.engine.watches[self.session] = self
+        self._watches[self.session] = self
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.engine.watches.pop(self.session, None)
+        self._watches.pop(self.session, None)
         await self.close()
 
     async def close(self) -> None:
@@ -84,33 +78,33 @@ class Watch:
 
     # ── preparing ahead ─────────────────────────────────────────────────────────────────────────
 
-    def consider(self, **given: Any) -> None:
+    def consider(self, question: Question) -> None:
         """Begin to prepare a fold if the soft threshold is passed and none is under way or ready."""
-        self._sent = {key: given[key] for key in ("system", "tools") if key in given}
+        self._last_call = Question(system=question.system, tools=question.tools)
         if self._busy() or self.ready() is not None:
             return
-        plan = self._soft_plan(**given)
+        plan = self._soft_plan(question)
         if plan is not None:
             self._preparing = asyncio.ensure_future(_quietly(self._prepare, plan))
 
-    def ready(self) -> Prepared | None:
+    def ready(self) -> PreparedFold | None:
         """What was prepared, if it still holds: later messages may have come, but no fold, undo or move."""
-        found = self.prepared
-        if found is None:
+        prepared = self.prepared
+        if prepared is None:
             return None
-        later = self.session.path[found.length :]
-        if found.epoch != self.session.epoch or any(isinstance(x, (e.Fold, e.Undo, e.Redo)) for x in later):
+        later = self.session.path[prepared.length :]
+        folded = any(isinstance(entry, (e.Fold, e.Undo, e.Redo)) for entry in later)
+        if prepared.epoch != self.session.epoch or folded:
             self.prepared = None
-            return None
-        return found
+        return self.prepared
 
-    def publish(self, budget: int, **given: Any) -> e.Fold | None:
+    def publish(self, budget: int, question: Question = Question()) -> e.Fold | None:
         """Append what was prepared, if it holds and the view then fits; compare-and-swap as any append."""
-        found, self.prepared = self.ready(), None
-        if found is None:
+        prepared, self.prepared = self.ready(), None
+        if prepared is None:
             return None
-        fold = msgspec.structs.replace(found.fold, parent=self.session.leaf)
-        s = self.engine.situation(self.session, **given)
+        fold = msgspec.structs.replace(prepared.fold, parent=self.session.leaf)
+        s = self.planner._situation(self.session, question)
         after = s.projection.after(fold)
         tokens = s.sizes.overhead + sum(self.session.cached_count(k, i.message, s.counter) for k, i in after)
         if s.sizes.expected(tokens) > budget:
@@ -122,11 +116,11 @@ class Watch:
     def _busy(self) -> bool:
         return self._preparing is not None and not self._preparing.done()
 
-    def _soft_plan(self, **given: Any) -> Plan | None:
-        preset = self.engine.preset_for(self.session)
-        if preset.soft is None or not self.engine.auto:
+    def _soft_plan(self, question: Question) -> Plan | None:
+        preset = self.planner.preset_for(self.session)
+        if preset.soft is None or not self.planner.auto:
             return None
-        s = self.engine.situation(self.session, **given)
+        s = self.planner._situation(self.session, question)
         due = preset.soft.due(s)
         try:
             plan = climb(preset, s, preset.stages[-1], Due("soft", due.text)) if due else None
@@ -136,26 +130,27 @@ class Watch:
 
     async def _prepare(self, plan: Plan) -> None:
         epoch, length = self.session.epoch, len(self.session.path)
-        hooks, session = self.engine.hooks, self.session
-        ready = await hooked.steer(hooks, session, plan, self.engine.summariser)
-        if isinstance(ready, Failed):  # a hook does not want it
-            await hooked.tell(hooks, session, plan, ready)
+        assignment = await steer(self.hooks, self.session, plan, self.planner.summariser)
+        if isinstance(assignment, Failed):  # a hook does not want it
+            await tell_outcome(self.hooks, self.session, plan, assignment)
             return
-        outcome = await make_fold(session, ready.plan, ready.plan.proposal, ready.summariser)
+        steered, summariser = assignment.plan, assignment.summariser
+        outcome = await make_fold(self.session, steered, steered.proposal, summariser)
         if isinstance(outcome, Failed):
-            record_failure(session, plan, outcome)
-            await hooked.tell(hooks, session, plan, outcome)
+            record_failure(self.session, plan.preset, outcome)
+            await tell_outcome(self.hooks, self.session, plan, outcome)
         else:
-            self.prepared = Prepared(outcome, epoch, length)
+            self.prepared = PreparedFold(outcome, epoch, length)
 
     # ── ahead of cache expiry ───────────────────────────────────────────────────────────────────
 
     def arm(self) -> None:
         """A reply came: fold before the provider's cache of this context expires, if nobody asks sooner."""
         self.disarm()
-        replied = self.session.path[-1].time if self.session.path else self.engine.clock()
-        delay = self.engine.preset_for(self.session).cache_delay(self.engine.clock() - replied)
-        if delay is not None and delay > 0 and self.engine.auto:
+        now = self.planner.clock()
+        replied = self.session.path[-1].time if self.session.path else now
+        delay = self.planner.preset_for(self.session).cache_delay(now - replied)
+        if delay is not None and delay > 0 and self.planner.auto:
             self._timer = asyncio.ensure_future(_quietly(self._expire, delay))
 
     def disarm(self) -> None:
@@ -166,9 +161,9 @@ class Watch:
 
     async def _expire(self, delay: float) -> None:
         await self._sleep(delay)
-        plan = self.engine.plan(self.session, cache_expiring=True, **self._sent)
+        plan = self.planner._plan(self.session, replace(self._last_call, cache_expiring=True))
         if isinstance(plan, Plan) and plan.base == self.session.tip:
-            await self.engine.apply(self.session, plan)
+            await perform_with_hooks(self.hooks, self.session, plan, self.planner.summariser)
 
 
 async def _quietly(work: Callable[[T], Awaitable[None]], about: T) -> None:

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import msgspec
 
 from refold import entries as e
 from refold.compaction.branch import BranchPlan, branch_ask, every_file, prepare_branch
 from refold.compaction.plan import Failed
 from refold.compaction.preset import Preset
-from refold.compaction.rungs.budget_summary import render_files
+from refold.compaction.summary_text import file_lists
 from refold.engine.hooks import AUTHOR
-from refold.engine.summarise import Answer, ByModel, Summariser, ask_all, failure_code
+from refold.engine.planner import Planner
+from refold.engine.summarise import Answer, ByModel, ask_all, failure_code
 from refold.errors import UsageError
 from refold.hooks import AfterBranch, BeforeBranch, Change, Decision, Hooks, Supply
 from refold.messages import Usage, User
-from refold.protocols import TokenCounter
 from refold.session import Session
 from refold.session.edits import BRANCH
 from refold.session.find import find
 from refold.text.frames import defuse
 
-RESERVE = 16_384
-"""Tokens left free for the answer where the design does not say how many."""
 LENGTH = 4_096
 """How long a branch summary may be, in tokens."""
 
@@ -47,79 +43,89 @@ class Branched(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.message is None else self.message.text
 
 
-class Host(Protocol):
-    """What branching needs of an engine."""
+class _Move(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the leaf goes."""
 
-    hooks: Hooks
-    summariser: Summariser
-    counter: TokenCounter
-
-    def preset_for(self, session: Session) -> Preset: ...
+    target: str | None
+    leaf: str | None
+    """The target, or its parent where that is a user message."""
+    message: User | None
 
 
 async def branch(
-    engine: Host, session: Session, to: str | None, *, summarize: bool, instructions: str | None
+    planner: Planner,
+    session: Session,
+    to: str | None,
+    *,
+    hooks: Hooks,
+    summarize: bool,
+    instructions: str | None,
 ) -> Branched | Failed:
     """Move the leaf. Whatever fails appends nothing, and the leaf stays where it is."""
-    origin, tip = session.leaf, session.tip
-    target = None if to is None else session.path_to(find(session, to).id)[-1]
-    message = target.message if isinstance(target, e.MessageEntry) else None
-    edited = message if isinstance(message, User) else None
-    leaf = None if target is None else target.parent if edited else target.id
-    plan = prepare_branch(
-        session, origin, target.id if target else None, _budget(engine, session), files_of=every_file
-    )
-    event = _event(engine, session, plan, target, leaf, summarize=summarize, instructions=instructions)
-    decision = await engine.hooks.decide(event, _check) if engine.hooks else Decision()
+    tip, move, preset = session.tip, _move(session, to), planner.preset_for(session)
+    budget = max(preset.window - _reserve(preset), 1)
+    plan = prepare_branch(session, session.leaf, move.target, budget, files_of=every_file)
+    event = _event(session, move, plan, summarize, instructions, planner.summariser.name)
+    decision = await hooks.decide(event, _check) if hooks else Decision()
     if decision.cancel:
         return Failed("cancelled", decision.cancel.why, "branch")
-    made: tuple[e.BranchSummary | None, Answer] | Failed = (None, Answer(""))
+    summary, answer = None, Answer("")
     if summarize and plan.sources:
-        made = await _summary(engine, session, plan, decision, leaf, instructions)
-    if isinstance(made, Failed):
-        return made
+        written = await _summary(planner, session, move, plan, decision, instructions)
+        if isinstance(written, Failed):
+            return written
+        summary, answer = written
     if session.tip != tip:
         return Failed("stale", "the conversation went on while the summary was written", "branch")
-    summary, answer = made
     if summary is not None:
         session.append(summary)  # a child of the new position: this one entry moves the leaf
     else:
-        session.move(leaf)
-    await engine.hooks.tell(
+        session.move(move.leaf)
+    await hooks.tell(
         AfterBranch(
             session=session,
-            origin=origin,
+            origin=plan.origin,
             leaf=session.leaf,
             summary=summary,
-            message=edited,
+            message=move.message,
             supplied=summary is not None and summary.author == AUTHOR,
         )
     )
     return Branched(
-        origin=origin,
+        origin=plan.origin,
         leaf=session.leaf,
         summary=summary,
-        message=edited,
+        message=move.message,
         requests=answer.requests,
         usage=answer.usage,
     )
 
 
+def _move(session: Session, to: str | None) -> _Move:
+    if to is None:
+        return _Move(target=None, leaf=None, message=None)
+    target = session.path_to(find(session, to).id)[-1]
+    message = target.message if isinstance(target, e.MessageEntry) else None
+    if isinstance(message, User):
+        return _Move(target=target.id, leaf=target.parent, message=message)
+    return _Move(target=target.id, leaf=target.id, message=None)
+
+
 async def _summary(
-    engine: Host,
+    planner: Planner,
     session: Session,
+    move: _Move,
     plan: BranchPlan,
     decision: Decision,
-    leaf: str | None,
     instructions: str | None,
 ) -> tuple[e.BranchSummary, Answer] | Failed:
     """The summary as an entry that is not appended yet."""
     supply, change = decision.supply, decision.change
-    writer = ByModel(change.model, engine.counter) if change.model else engine.summariser
+    writer = ByModel(change.model, planner.counter) if change.model else planner.summariser
     files = plan.files if supply is None or supply.files is None else supply.files
     if supply is None:
-        focus = change.instructions or instructions
-        ask = branch_ask(plan, focus=focus, text=change.prompt, limit=_length(engine, session))
+        limit = max(min(LENGTH, _reserve(planner.preset_for(session))), 1)
+        ask = branch_ask(plan, focus=change.instructions or instructions, text=change.prompt, limit=limit)
         try:
             [answer] = await ask_all(writer, [ask])
         except AssertionError:
@@ -130,8 +136,8 @@ async def _summary(
         answer = Answer(supply.summary.strip())
     entry = session.make(
         e.BranchSummary,
-        parent=leaf,
-        summary=defuse(answer.text, BRANCH) + render_files(files),
+        parent=move.leaf,
+        summary=defuse(answer.text, BRANCH) + file_lists(files),
         origin=plan.origin,
         files=files,
         author=writer.name if supply is None else AUTHOR,
@@ -141,27 +147,25 @@ async def _summary(
 
 
 def _event(
-    engine: Host,
     session: Session,
+    move: _Move,
     plan: BranchPlan,
-    target: e.AnyPathEntry | None,
-    leaf: str | None,
-    *,
     summarize: bool,
     instructions: str | None,
+    model: str,
 ) -> BeforeBranch:
     return BeforeBranch(
         session=session,
         origin=plan.origin,
-        target=target.id if target else None,
-        leaf=leaf,
+        target=move.target,
+        leaf=move.leaf,
         common_ancestor=plan.common_ancestor,
         entries=tuple(entry.id for entry in plan.entries),
         messages=plan.messages,
         files=plan.files,
         summarize=summarize,
         instructions=instructions,
-        model=engine.summariser.name,
+        model=model,
     )
 
 
@@ -173,15 +177,5 @@ def _check(answer: Supply | Change) -> None:
 
 
 def _reserve(preset: Preset) -> int:
-    given = getattr(preset.settings, "reserve_tokens", RESERVE)
-    return min(given, preset.window // 4)
-
-
-def _budget(engine: Host, session: Session) -> int:
-    """Tokens that are read for a summary: the window without what is kept free for the answer."""
-    preset = engine.preset_for(session)
-    return max(preset.window - _reserve(preset), 1)
-
-
-def _length(engine: Host, session: Session) -> int:
-    return max(min(LENGTH, _reserve(engine.preset_for(session))), 1)
+    """Tokens of the window that are kept free for the answer."""
+    return min(preset.reserve, preset.window // 4)

@@ -10,14 +10,9 @@ from refold import entries as e
 from refold.compaction.details import Common
 from refold.compaction.ledger import ledger, reads_left
 from refold.compaction.plan import Failed, Finished, Plan, Proposal, Reason
-from refold.compaction.preset import Preset
-from refold.compaction.situation import Situation
 from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
 from refold.errors import StalePlan
 from refold.session import Session
-
-NOTES_TIMEOUT = 60.0
-"""Seconds that writing annotations may hold up a conversation."""
 
 
 async def perform(session: Session, plan: Plan, summariser: Summariser) -> e.Fold | Failed:
@@ -36,28 +31,10 @@ async def perform(session: Session, plan: Plan, summariser: Summariser) -> e.Fol
             session.append(outcome)
             return outcome
         failed = outcome
-        record_failure(session, plan, failed)
+        record_failure(session, plan.preset, failed)
         if session.tip != plan.base:
             break
     return failed
-
-
-async def write_notes(preset: Preset, s: Situation, summariser: Summariser) -> None:
-    """Append the annotations that a design keeps. Where the summariser fails, its rule writes them."""
-    proposal = preset.notes.propose(s) if preset.notes else None
-    if not isinstance(proposal, Proposal):
-        return
-    answers: list[str] = []
-    try:
-        answers = [answer.text for answer in await ask_all(summariser, proposal.asks, timeout=NOTES_TIMEOUT)]
-    except AssertionError:
-        raise
-    except Exception as error:
-        failed = Failed(failure_code(error), str(error), proposal.rung, len(proposal.asks))
-        _record(s.session, preset.name, failed)
-    notes = proposal.finish(answers).annotations
-    made = [msgspec.structs.replace(n, id=s.session.new_id(), time=s.session.clock()) for n in notes]
-    s.session.extend(made)
 
 
 async def make_fold(
@@ -130,11 +107,8 @@ def _judge(
     )
 
 
-def record_failure(session: Session, plan: Plan, failed: Failed) -> None:
-    _record(session, plan.preset, failed)
-
-
-def _record(session: Session, preset: str, failed: Failed) -> None:
+def record_failure(session: Session, preset: str, failed: Failed) -> None:
+    """Write down an attempt that changed nothing."""
     failure = session.make(
         e.Failure,
         target=session.leaf,

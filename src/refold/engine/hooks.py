@@ -12,8 +12,8 @@ from refold import entries as e
 from refold.compaction import carried, transcript
 from refold.compaction.plan import Ask, Failed, Finished, Plan, Proposal, Reason, Rung
 from refold.compaction.planning import replan
-from refold.compaction.rungs.budget_summary import FRAME, OWN_TAGS, render_files
 from refold.compaction.situation import Situation, Writer
+from refold.compaction.summary_text import framed_summary
 from refold.compaction.transcript import Source
 from refold.engine.fold import perform
 from refold.engine.summarise import ByModel, Summariser, failure_code
@@ -34,7 +34,6 @@ from refold.session.dialects.frames import frame
 from refold.session.edits import said_by
 from refold.session.invariants import PAIRS, legal
 from refold.session.items import Item
-from refold.text.frames import defuse
 from refold.text.redact import redact
 
 AUTHOR = "hook"
@@ -43,14 +42,16 @@ STYLE = transcript.Style()
 
 
 @dataclass(frozen=True)
-class Steered:
+class Assignment:
     """A plan as the hooks left it, and who performs it."""
 
     plan: Plan
     summariser: Summariser
 
 
-async def fold(hooks: Hooks, session: Session, plan: Plan, summariser: Summariser) -> e.Fold | Failed:
+async def perform_with_hooks(
+    hooks: Hooks, session: Session, plan: Plan, summariser: Summariser
+) -> e.Fold | Failed:
     """Perform a plan with its hooks. Every `before_compact` is followed by `after_compact` or
     `compact_failed`, whatever happens in between."""
     if not hooks:
@@ -58,41 +59,41 @@ async def fold(hooks: Hooks, session: Session, plan: Plan, summariser: Summarise
     if plan.base != session.tip:
         raise StalePlan
     try:
-        steered = await steer(hooks, session, plan, summariser)
-        if isinstance(steered, Failed):
-            outcome: e.Fold | Failed = steered
+        assignment = await steer(hooks, session, plan, summariser)
+        if isinstance(assignment, Failed):
+            outcome: e.Fold | Failed = assignment
         else:
-            outcome = await perform(session, steered.plan, steered.summariser)
+            outcome = await perform(session, assignment.plan, assignment.summariser)
     except BaseException as error:
         code = "aborted" if isinstance(error, asyncio.CancelledError) else failure_code(error)
-        await tell(hooks, session, plan, Failed(code, str(error) or type(error).__name__))
+        await tell_outcome(hooks, session, plan, Failed(code, str(error) or type(error).__name__))
         raise
-    await tell(hooks, session, plan, outcome)
+    await tell_outcome(hooks, session, plan, outcome)
     return outcome
 
 
-async def steer(hooks: Hooks, session: Session, plan: Plan, summariser: Summariser) -> Steered | Failed:
+async def steer(hooks: Hooks, session: Session, plan: Plan, summariser: Summariser) -> Assignment | Failed:
     """What `before_compact` made of a plan. Appends nothing."""
     if "before_compact" not in hooks:
-        return Steered(plan, summariser)
+        return Assignment(plan, summariser)
     decision = await hooks.decide(_event(session, plan, summariser), _checked(plan))
     if decision.cancel:
         return Failed("cancelled", decision.cancel.why, plan.rung)
     if session.tip != plan.base:
         return Failed("stale", "a hook changed the conversation while it was about to be folded", plan.rung)
     if decision.supply:
-        return Steered(_supplied(plan, decision.supply, decision.change), summariser)
+        return Assignment(_supplied(plan, decision.supply, decision.change), summariser)
     if decision.change == Change():
-        return Steered(plan, summariser)
+        return Assignment(plan, summariser)
     model = decision.change.model
     writer = ByModel(model, plan.situation.counter) if model else summariser
-    return Steered(_changed(hooks, plan, decision.change), writer)
+    return Assignment(_changed(hooks, plan, decision.change), writer)
 
 
-async def tell(hooks: Hooks, session: Session, plan: Plan, outcome: e.Fold | Failed) -> None:
+async def tell_outcome(hooks: Hooks, session: Session, plan: Plan, outcome: e.Fold | Failed) -> None:
     """What came of it, for `after_compact` or `compact_failed`."""
     if isinstance(outcome, e.Fold):
-        await published(hooks, session, outcome)
+        await tell_fold(hooks, session, outcome)
         return
     await hooks.tell(
         CompactFailed(
@@ -101,32 +102,31 @@ async def tell(hooks: Hooks, session: Session, plan: Plan, outcome: e.Fold | Fai
     )
 
 
-async def published(hooks: Hooks, session: Session, fold: e.Fold | None) -> None:
+async def tell_fold(hooks: Hooks, session: Session, fold: e.Fold) -> None:
     """A fold is in the log."""
-    if hooks and fold is not None:
+    if hooks:
         await hooks.tell(AfterCompact(session=session, fold=fold, supplied=fold.author == AUTHOR))
 
 
-async def context(hooks: Hooks, session: Session, view: View) -> View:
+async def view_for_call(hooks: Hooks, session: Session, view: View) -> View:
     """The view as the `context` hooks want it for one call. Messages they let alone still know their
     entries."""
     if "context" not in hooks:
         return view
-    items, given = view.items, tuple(view.messages)
+    items, before, counter = view.items, tuple(view.messages), view.counter
     messages = await hooks.transform(
-        Context(session=session, messages=given, system=view.system, tools=tuple(view.tools))
+        Context(session=session, messages=before, system=view.system, tools=tuple(view.tools))
     )
-    if messages is given:
+    if messages is before:
         return view
-    known = {id(item.message): item for item in items}
-    counter = view.counter
+    item_of = {id(item.message): item for item in items}
 
     def count() -> int:
         text = counter.text(view.system) if view.system else 0
         tools = counter.tools(view.tools) if view.tools else 0
         return text + tools + sum(counter.message(message) for message in messages)
 
-    shown = [known.get(id(message)) or Item(message) for message in messages]
+    shown = [item_of.get(id(message)) or Item(message) for message in messages]
     return View(shown, counter=counter, count=count, system=view.system, tools=view.tools)
 
 
@@ -134,7 +134,7 @@ async def context(hooks: Hooks, session: Session, view: View) -> View:
 
 
 def _event(session: Session, plan: Plan, summariser: Summariser) -> BeforeCompact:
-    said = (said_by(session[id]) for id in (*plan.fold, *plan.turn_prefix))
+    messages = (said_by(session[id]) for id in (*plan.fold, *plan.turn_prefix))
     return BeforeCompact(
         session=session,
         preset=plan.preset,
@@ -142,7 +142,7 @@ def _event(session: Session, plan: Plan, summariser: Summariser) -> BeforeCompac
         reason=f"{plan.reason.code}: {plan.reason.text}",
         fold=plan.fold,
         turn_prefix=plan.turn_prefix,
-        messages=tuple(message for message in said if message is not None),
+        messages=tuple(message for message in messages if message is not None),
         first_kept=plan.first_kept,
         previous=plan.previous_summary,
         files=plan.files,
@@ -191,19 +191,20 @@ def _changed(hooks: Hooks, plan: Plan, change: Change) -> Plan:
         writer=Writer(change.model.name, change.model.context_window) if change.model else s.writer,
         resting=s.resting and change.model is None,
     )
-    found = replan(plan, s)
-    if isinstance(found, Reason) and change.first_kept:
-        hooks.trouble("before_compact", "first_kept", UsageError(f"the cut stays where it was: {found.text}"))
-        found = replan(plan, replace(s, first_kept=None))
-    chosen = plan if isinstance(found, Reason) else found
+    changed = replan(plan, s)
+    if isinstance(changed, Reason) and change.first_kept:
+        text = f"the cut stays where it was: {changed.text}"
+        hooks.trouble("before_compact", "first_kept", UsageError(text))
+        changed = replan(plan, replace(s, first_kept=None))
+    chosen = plan if isinstance(changed, Reason) else changed
     if change.prompt is None:
         return chosen
-    rungs = tuple(_Prompted(rung, change.prompt) for rung in chosen.remaining)
-    return replace(chosen, proposal=_prompted(chosen.proposal, change.prompt), remaining=rungs)
+    rungs = tuple(_OtherWords(rung, change.prompt) for rung in chosen.remaining)
+    return replace(chosen, proposal=_in_words(chosen.proposal, change.prompt), remaining=rungs)
 
 
 @dataclass(frozen=True)
-class _Prompted:
+class _OtherWords:
     """A rung that asks with somebody else's words."""
 
     rung: Rung
@@ -214,11 +215,11 @@ class _Prompted:
         return self.rung.name
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
-        found = self.rung.propose(s)
-        return _prompted(found, self.text) if isinstance(found, Proposal) else found
+        proposal = self.rung.propose(s)
+        return _in_words(proposal, self.text) if isinstance(proposal, Proposal) else proposal
 
 
-def _prompted(proposal: Proposal, text: str) -> Proposal:
+def _in_words(proposal: Proposal, text: str) -> Proposal:
     asks = tuple(_ask(ask, text) if ask.purpose == "summary" else ask for ask in proposal.asks)
     return replace(proposal, asks=asks)
 
@@ -230,8 +231,8 @@ def _ask(ask: Ask, text: str) -> Ask:
         blocks = [frame("conversation", redact(transcript.render(sources, STYLE))[0])]
         if previous:
             blocks.append(frame("previous-summary", previous))
-        said = user("\n\n".join([*blocks, text]))
-        return msgspec.structs.replace(ask.render((), None), messages=(said,), tools=(), stable=0)
+        question = user("\n\n".join([*blocks, text]))
+        return msgspec.structs.replace(ask.render((), None), messages=(question,), tools=(), stable=0)
 
     return replace(ask, render=render, prefix=None)
 
@@ -246,7 +247,7 @@ def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:
     files = plan.files if supply.files is None else supply.files
     first, last = path[s.projection.floor].id, path[position - 1].id
     edits = (
-        e.Edit(first, last, (_message(s, defuse(supply.summary, *OWN_TAGS) + render_files(files)),)),
+        e.Edit(first, last, (_message(s, supply.summary, files),)),
         *s.hidden_edits(after=position),
     )
     summary = supply.summary.strip()
@@ -264,8 +265,7 @@ def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:
     return replace(plan, proposal=proposal, remaining=plan.ladder)
 
 
-def _message(s: Situation, summary: str) -> Message:
+def _message(s: Situation, summary: str, files: e.Files) -> Message:
     """What stands for the folded part; what the user pinned is carried, whoever writes the summary."""
-    pins = carried.pins_text(s.session)
-    text = FRAME.format(summary=summary)
+    pins, text = carried.pins_text(s.session), framed_summary(summary, files)
     return user(f"Pinned by the user, verbatim:\n{pins}\n\n{text}" if pins else text)

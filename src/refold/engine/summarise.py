@@ -169,8 +169,8 @@ class ByModel:
         step = max(len(text) // parts, 1)
         speaker = User if isinstance(source.message, User) else Assistant
         for start in range(0, len(text), step):
-            said = f"[{source.message.role}, continued in pieces]\n{text[start : start + step]}"
-            yield Source(source.id, speaker((Text(said),)))
+            piece = f"[{source.message.role}, continued in pieces]\n{text[start : start + step]}"
+            yield Source(source.id, speaker((Text(piece),)))
 
     async def _ask(self, ask: Ask, request: Request) -> Answer:
         if self.temperature is not None:
@@ -233,8 +233,8 @@ class ByDigest:
         ]
         size = sum(self.counter.message(source.message) for source in ask.sources)
         budget = min(ask.target_tokens, max(size // 2, 100))
-        made = digest(sources, budget=budget, counter=self.counter, previous=ask.previous or "")
-        return Answer(ask.accept(made.render() or "(nothing of note)"))
+        summary = digest(sources, budget=budget, counter=self.counter, previous=ask.previous or "")
+        return Answer(ask.accept(summary.render() or "(nothing of note)"))
 
 
 def total(usages: Sequence[Usage]) -> Usage:

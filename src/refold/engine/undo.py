@@ -45,11 +45,11 @@ def pin(session: Session, id: str, shown: Projection) -> e.Pin:
     if message is None:
         raise SessionError(f"{id!r} is nothing the model sees: only messages and notes can be pinned")
     mark = session.make(e.Pin, target=entry.id)
-    new: list[e.AnyEntry] = [mark]
+    entries: list[e.AnyEntry] = [mark]
     if not any(item.fold is None and item.entries[0] == entry.id for item in shown.items):
         text = f"[Pinned, from earlier in this conversation:]\n{pin_text(entry, message)}"
-        new.append(session.make(e.Note, content=content(text), kind="pinned"))
-    session.extend(new)
+        entries.append(session.make(e.Note, content=content(text), kind="pinned"))
+    session.extend(entries)
     return mark
 
 

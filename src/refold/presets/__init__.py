@@ -1,85 +1,139 @@
-"""The designs, by name. Each preset is a module that composes parts of `refold.compaction`."""
+"""The designs, by name or as settings. Each is a composition of parts of `refold.compaction`.
+
+    presets.get("refold", window=200_000)       # a preset by its name
+    presets.Refold(window=200_000)              # its settings, wherever a preset is wanted
+    presets.register("mine", Mine)              # one of your own; a package does it with an entry point
+
+Modules are loaded when their design is first asked for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-import msgspec
+from refold.compaction.preset import Preset, Setting, Settings, about, describe
+from refold.errors import UnknownName, UsageError, WrongType
 
-from refold.compaction.preset import Preset, Setting, Settings, describe
-from refold.errors import SettingError, UnknownName
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+    from typing import Unpack
+
+    from refold.presets import keywords as k
+    from refold.presets.augment import Augment
+    from refold.presets.layered import Layered
+    from refold.presets.pi import Pi
+    from refold.presets.refold import Refold
+    from refold.presets.rounds import Rounds
+    from refold.presets.window import Window
+
+__all__ = [
+    "GROUP", "NAMES", "Augment", "Layered", "Pi", "Preset", "Refold", "Rounds", "Setting", "Settings",
+    "Window", "about", "class_of", "get", "make", "names", "preset_of", "register", "settings_of",
+]  # fmt: skip
 
 NAMES = ("refold", "augment", "pi", "window", "rounds", "layered")
+"""The designs that refold brings along; `names()` has those of others too."""
+GROUP = "refold.presets"
+"""Entry points: `name = "package.module:Settings"`."""
+_registered: dict[str, type[Settings]] = {}
 
 
-class PresetModule(Protocol):
-    """What a module in this package offers."""
+@overload
+def get(name: Literal["refold"] = ..., **settings: Unpack[k.RefoldKeywords]) -> Preset: ...
+@overload
+def get(name: Literal["augment"], **settings: Unpack[k.AugmentKeywords]) -> Preset: ...
+@overload
+def get(name: Literal["pi"], **settings: Unpack[k.PiKeywords]) -> Preset: ...
+@overload
+def get(name: Literal["window"], **settings: Unpack[k.WindowKeywords]) -> Preset: ...
+@overload
+def get(name: Literal["rounds"], **settings: Unpack[k.RoundsKeywords]) -> Preset: ...
+@overload
+def get(name: Literal["layered"], **settings: Unpack[k.LayeredKeywords]) -> Preset: ...
+@overload
+def get(name: str, **settings: Unpack[k.Keywords]) -> Preset: ...
+def get(
+    name: str = "refold", *, budget: int | None = None, window: int | None = None, **settings: Any
+) -> Preset:
+    """The preset `name` with these settings (`refold presets NAME` lists them); with `budget`, scaled so that
+    its view aims at that size."""
+    return make(name, settings if window is None else {**settings, "window": window}, budget=budget)
 
-    __doc__: str
-    Settings: type[Settings]
 
-    @staticmethod
-    def build(settings: Any) -> Preset: ...
-
-    @staticmethod
-    def fitted(settings: Any, budget: int) -> Any:
-        """The settings scaled so that the view aims at `budget` tokens."""
-        ...
+def make(name: str, settings: Mapping[str, Any], *, budget: int | None = None) -> Preset:
+    """Like `get`, for settings that arrive as data: of a file, of a command line, where numbers are texts."""
+    chosen = class_of(name).parse(settings)
+    return (chosen if budget is None else chosen.fitted(budget)).build()
 
 
-def get(name: str = "refold", *, budget: int | None = None, **settings: Any) -> Preset:
-    """The preset `name` with these settings; with `budget`, scaled so that its view aims at that size."""
-    module = module_of(name)
-    chosen = parse(module.Settings, settings)
-    if budget is not None:
-        chosen = module.fitted(chosen, budget)
+def preset_of(design: Preset | Settings | str) -> Preset:
+    """A preset by its name, from its settings, or as it is."""
+    if isinstance(design, str):
+        return get(design)
+    if isinstance(design, Settings):
+        return design.build()
+    if isinstance(design, Preset):
+        return design
+    raise WrongType(
+        f"a {type(design).__name__} is no preset: pass a name, presets.get(…) or settings such as "
+        "presets.Refold(window=…)"
+    )
 
-    def resize(window: int) -> Preset:
+
+def names() -> tuple[str, ...]:
+    """Every design that can be asked for by name: ours, then those of others."""
+    return (*NAMES, *sorted({*_registered, *_installed()} - set(NAMES)))
+
+
+def register(name: str, kind: type[Settings]) -> None:
+    """Make a preset known by name in this process: to `get`, `Engine(name)`, command line and comparison.
+    `kind` is a class of settings that all have defaults; what it builds must have that name."""
+    if name in NAMES or _registered.get(name, kind) is not kind:
+        raise UsageError(f"there is a preset called {name!r} already: choose another name")
+    _registered[name] = _checked(name, kind)
+
+
+def class_of(name: str) -> type[Settings]:
+    """The class of a preset's settings. Its docstring is the idea of the design."""
+    if name in NAMES:
+        return getattr(import_module(f"refold.presets.{name}"), name.title())
+    if name not in _registered:
+        point = _installed().get(name)
+        if point is None:
+            raise UnknownName("preset", name, names())
         try:
-            return module.build(msgspec.structs.replace(chosen, window=window))
-        except SettingError:  # the settings contradict so small a window: they are scaled to it
-            return module.build(module.fitted(chosen, max(window, 2)))
-
-    return replace(module.build(chosen), resize=resize)
+            kind = point.load()
+        except Exception as error:
+            raise UsageError(f"the preset {name!r} ({point.value}) cannot be loaded: {error!r}") from error
+        _registered[name] = _checked(name, kind)
+    return _registered[name]
 
 
 def settings_of(name: str) -> list[Setting]:
-    return describe(module_of(name).Settings)
+    return describe(class_of(name))
 
 
-def module_of(name: str) -> PresetModule:
-    if name not in NAMES:
-        raise UnknownName("preset", name, NAMES)
-    return cast(PresetModule, import_module(f"refold.presets.{name}"))
-
-
-def parse(kind: type[Settings], given: Mapping[str, Any]) -> Settings:
-    """Settings from keyword arguments or from the command line's strings; errors name the key."""
-    known = {field.name for field in msgspec.structs.fields(kind)}
-    for key in given:
-        if key not in known:
-            raise SettingError(key, f"no such setting; there are: {', '.join(sorted(known))}")
-    converted = {
-        field.name: _convert(field.name, given[field.name], field.type)
-        for field in msgspec.structs.fields(kind)
-        if field.name in given
-    }
-    return kind(**converted)
-
-
-def _convert(key: str, value: Any, kind: Any) -> Any:
+def _checked(name: str, kind: object) -> type[Settings]:
+    if not (isinstance(kind, type) and issubclass(kind, Settings)):
+        raise WrongType(f"the preset {name!r} is no subclass of refold.presets.Settings")
     try:
-        if isinstance(value, str) and value.lstrip().startswith("{") and _is_struct(kind):
-            return msgspec.json.decode(value, type=kind)
-        return msgspec.convert(value, kind, strict=not isinstance(value, str))
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
-        raise SettingError(key, f"{value!r} does not fit: {error}") from None
+        built = kind().build()
+    except (TypeError, NotImplementedError) as error:
+        raise UsageError(f"the preset {name!r} cannot be built from its defaults: {error}") from error
+    if built.name != name:
+        raise UsageError(f"the preset {name!r} builds one that is called {built.name!r}")
+    return kind
 
 
-def _is_struct(kind: Any) -> bool:
-    """Settings that are objects may be given as JSON text."""
-    inner = getattr(kind, "__origin__", kind)
-    return isinstance(inner, type) and issubclass(inner, (msgspec.Struct, dict))
+def _installed() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def __getattr__(name: str) -> Any:
+    if name.lower() in NAMES and name.istitle():
+        return class_of(name.lower())
+    raise AttributeError(f"module 'refold.presets' has no attribute {name!r}")

@@ -1,20 +1,17 @@
-"""Exchanges, counted in characters: past a threshold, or ahead of cache expiry, the head becomes one
-versioned node of abridged history and summary."""
+"""The preset `augment`."""
 
 from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-import msgspec
-from msgspec import Meta
+from msgspec.structs import replace
 
 from refold.compaction import parameters, prompts
 from refold.compaction.exchanges import SEGMENT
 from refold.compaction.plan import Stage
-from refold.compaction.preset import Preset
-from refold.compaction.preset import Settings as Base
+from refold.compaction.preset import Preset, Settings, about
 from refold.compaction.rungs.summary_node import SummaryNode, newest_node
 from refold.compaction.triggers import HistorySize, arm_delay
 from refold.errors import SettingError
@@ -28,11 +25,11 @@ CHARS = 3
 """Characters a token has at least, in most text: how a budget in tokens becomes one in characters."""
 
 
-def about(text: str, rule: str, **bounds: Any) -> Meta:
-    return Meta(description=text, extra={"rule": rule}, **bounds)
+class Augment(Settings, frozen=True, kw_only=True):
+    """Exchanges, counted in characters: past a threshold, or ahead of cache expiry, the head becomes one
+    versioned node of abridged history and summary."""
 
-
-class Settings(Base, frozen=True, kw_only=True):
+    window: Annotated[int, about("context window, for the report only", gt=0)] = 200_000
     trigger_on_history_size_chars: Annotated[int, about("characters at which to fold; 0: off", "A2, A5")] = 0
     trigger_on_history_size_chars_when_cache_expiring: Annotated[
         int, about("the same, just before the provider's cache expires; 0: off", "A2, A6")
@@ -60,7 +57,6 @@ class Settings(Base, frozen=True, kw_only=True):
     carry_previous_summary: Annotated[bool, about("nest summaries instead of replacing them", "A12")] = False
     head_segment_chars: Annotated[int, about("JSON in a segment of the head", "A8", gt=0)] = SEGMENT
     summary_tokens: Annotated[int, about("length of a summary without a model", "A18", gt=0)] = 2_000
-    window: Annotated[int, about("context window, for the report only", "", gt=0)] = 200_000
     params: Annotated[str, about("all of these as one JSON object, or feature flags", "A1")] = ""
 
     @property
@@ -72,87 +68,83 @@ class Settings(Base, frozen=True, kw_only=True):
             return f"bot_type is {self.bot_type}: review bots do not summarise"
         return ""
 
+    def resolved(self) -> Self:
+        """With what `params` says; a setting that was given by itself wins."""
+        return parameters.resolved(self, self.params)
 
-def resolved(settings: Settings) -> Settings:
-    """With what `params` says; a setting that was given by itself wins."""
-    return parameters.resolved(settings, settings.params)
-
-
-def fitted(settings: Settings, budget: int) -> Settings:
-    """Half of the budget for the tail, a sixth each for the outline and the summary."""
-    settings, chars = resolved(settings), budget * CHARS
-    limits, tail = settings.abridged_history_params, settings.history_tail_size_chars_to_exclude
-    outline = min(limits.total_chars_limit, chars // 6)
-    return msgspec.structs.replace(
-        settings,
-        window=budget,
-        prompt=settings.prompt if settings.prompt.strip() else PROMPT,
-        trigger_on_history_size_chars=settings.trigger_on_history_size_chars or chars,
-        history_tail_size_chars_to_exclude=min(tail or chars, chars // 2),
-        abridged_history_params=msgspec.structs.replace(limits, total_chars_limit=outline),
-        summary_tokens=min(settings.summary_tokens, max(budget // 6, 50)),
-    )
-
-
-def build(settings: Settings) -> Preset:
-    settings = resolved(settings)
-    blank = not settings.prompt.strip()
-    template = settings.summary_node_request_message_template
-    if "{summary}" not in template:
-        logging.getLogger(__name__).error(
-            "summary_node_request_message_template has no {summary}: the default template is used"
+    def fitted(self, budget: int) -> Self:
+        """Half of the budget for the tail, a sixth each for the outline and the summary."""
+        s, chars = self.resolved(), budget * CHARS
+        limits, tail = s.abridged_history_params, s.history_tail_size_chars_to_exclude
+        outline = min(limits.total_chars_limit, chars // 6)
+        return replace(
+            s,
+            window=budget,
+            prompt=s.prompt if s.prompt.strip() else PROMPT,
+            trigger_on_history_size_chars=s.trigger_on_history_size_chars or chars,
+            history_tail_size_chars_to_exclude=min(tail or chars, chars // 2),
+            abridged_history_params=replace(limits, total_chars_limit=outline),
+            summary_tokens=min(s.summary_tokens, max(budget // 6, 50)),
         )
-        template = NODE
-    node = SummaryNode(
-        prompt=PROMPT if blank else settings.prompt,
-        template=template,
-        acknowledgement=settings.summary_node_response_message,
-        tail_chars=settings.history_tail_size_chars_to_exclude,
-        min_tail=settings.min_tail_exchanges,
-        limits=settings.abridged_history_params,
-        carry_previous=settings.carry_previous_summary,
-        segment=settings.head_segment_chars,
-        summary_tokens=settings.summary_tokens,
-        off=settings.off,
-    )
-    trigger = HistorySize(
-        settings.trigger_on_history_size_chars,
-        settings.trigger_on_history_size_chars_when_cache_expiring,
-        settings.off or ("the prompt is blank: summarisation is off" if blank else ""),
-    )
-    version = str(settings.summary_version)
-    return Preset(
-        name="augment",
-        settings=settings,
-        measure="chars",
-        window=settings.window,
-        version=version,
-        accepts=partial(newest_node, version=version, off=bool(settings.off), blank=blank),
-        stages=(Stage(trigger, (node,)),),
-        cache_delay=partial(_timer, settings.cache_ttl_ms, settings.buffer_time_before_cache_expiration_ms),
-    )
+
+    def build(self) -> Preset:
+        s = self.resolved()
+        blank = not s.prompt.strip()
+        template = s.summary_node_request_message_template
+        if "{summary}" not in template:
+            logging.getLogger(__name__).error(
+                "summary_node_request_message_template has no {summary}: the default template is used"
+            )
+            template = NODE
+        node = SummaryNode(
+            prompt=PROMPT if blank else s.prompt,
+            template=template,
+            acknowledgement=s.summary_node_response_message,
+            tail_chars=s.history_tail_size_chars_to_exclude,
+            min_tail=s.min_tail_exchanges,
+            limits=s.abridged_history_params,
+            carry_previous=s.carry_previous_summary,
+            segment=s.head_segment_chars,
+            summary_tokens=s.summary_tokens,
+            off=s.off,
+        )
+        trigger = HistorySize(
+            s.trigger_on_history_size_chars,
+            s.trigger_on_history_size_chars_when_cache_expiring,
+            s.off or ("the prompt is blank: summarisation is off" if blank else ""),
+        )
+        version = str(s.summary_version)
+        return Preset(
+            name="augment",
+            settings=s,
+            measure="chars",
+            window=s.window,
+            version=version,
+            accepts=partial(newest_node, version=version, off=bool(s.off), blank=blank),
+            stages=(Stage(trigger, (node,)),),
+            cache_delay=partial(_timer, s.cache_ttl_ms, s.buffer_time_before_cache_expiration_ms),
+        )
+
+    def problems(self) -> list[parameters.Flaw]:
+        """What would go wrong with these settings, item by item (A23)."""
+        s = self.resolved()
+        try:
+            memory = MemoryParams(**parameters.convert(s.memories_params, MemoryParams, "memories_params."))
+        except SettingError as error:
+            return [parameters.Flaw(error.key, str(error))]
+        return [
+            *([parameters.Flaw("history_summary_min_version", s.off)] if s.off else []),
+            *parameters.check_prompt(s.prompt),
+            *parameters.check_sizes(
+                trigger=s.trigger_on_history_size_chars,
+                expiring=s.trigger_on_history_size_chars_when_cache_expiring,
+                tail=s.history_tail_size_chars_to_exclude,
+                ttl=s.cache_ttl_ms,
+                buffer=s.buffer_time_before_cache_expiration_ms,
+            ),
+            *(parameters.check_memory(memory) if s.memories_params else ()),
+        ]
 
 
 def _timer(ttl_ms: int, buffer_ms: int, age: float) -> float | None:
     return arm_delay(ttl_ms=ttl_ms, buffer_ms=buffer_ms, age_ms=age * 1000)
-
-
-def check_configuration(settings: Settings) -> list[parameters.Flaw]:
-    """What would go wrong with these settings, item by item (A23)."""
-    s = resolved(settings)
-    try:
-        memory = MemoryParams(**parameters.convert(s.memories_params, MemoryParams, "memories_params."))
-    except SettingError as error:
-        return [parameters.Flaw(error.key, str(error))]
-    return [
-        *([parameters.Flaw("history_summary_min_version", s.off)] if s.off else []),
-        *parameters.check_prompt(s.prompt),
-        *parameters.check_sizes(
-            trigger=s.trigger_on_history_size_chars,
-            expiring=s.trigger_on_history_size_chars_when_cache_expiring,
-            tail=s.history_tail_size_chars_to_exclude,
-            ttl=s.cache_ttl_ms,
-            buffer=s.buffer_time_before_cache_expiration_ms,
-        ),
-        *(parameters.check_memory(memory) if s.memories_params else ()),
-    ]

@@ -1,26 +1,22 @@
-"""Reason with everything, remember the essence: tool results are shortened as rounds end, old rounds become
-archives that are never folded again."""
+"""The preset `layered`."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Self
 
-import msgspec
-from msgspec import Meta
+from msgspec.structs import replace
 
 from refold.compaction.plan import Stage
-from refold.compaction.preset import Preset
-from refold.compaction.preset import Settings as Base
+from refold.compaction.preset import Preset, Settings, about
 from refold.compaction.rungs.archive import Archive, KeepRecent, ShrinkRounds, archives_fit
 from refold.compaction.triggers import NewInput, RoundEnded
 from refold.shrink import Limits
 
 
-def about(text: str, rule: str, **bounds: Any) -> Meta:
-    return Meta(description=text, extra={"rule": rule}, **bounds)
+class Layered(Settings, frozen=True, kw_only=True):
+    """Reason with everything, remember the essence: tool results are shortened as rounds end, old rounds
+    become archives that are never folded again."""
 
-
-class Settings(Base, frozen=True, kw_only=True):
     window: Annotated[int, about("context window of the model", "E8, E15", gt=0)] = 200_000
     threshold: Annotated[float, about("part of the window at which to archive", "E8, E15", gt=0, le=1)] = 0.8
     min_messages: Annotated[int, about("messages below which nothing is archived", "E8", ge=0)] = 3
@@ -31,32 +27,29 @@ class Settings(Base, frozen=True, kw_only=True):
     summary_model: Annotated[str, about("who writes archives; empty: the current model", "E10, E15")] = ""
     summary_timeout: Annotated[float, about("seconds an archive may take", "E10", gt=0)] = 120.0
 
+    def fitted(self, budget: int) -> Self:
+        """Archives take at most an eighth each. How many rounds stay is the design's own choice."""
+        return replace(self, window=budget, archive_tokens=min(self.archive_tokens, max(budget // 8, 100)))
 
-def fitted(settings: Settings, budget: int) -> Settings:
-    """Archives take at most an eighth each. How many rounds stay is the design's own choice."""
-    tokens = min(settings.archive_tokens, max(budget // 8, 100))
-    return msgspec.structs.replace(settings, window=budget, archive_tokens=tokens)
-
-
-def build(settings: Settings) -> Preset:
-    after_rounds = Stage(
-        RoundEnded("tool results are shortened once their round has ended"),
-        (ShrinkRounds(settings.limits),),
-        upkeep=True,
-    )
-    archive = Stage(
-        NewInput(settings.threshold, settings.min_messages),
-        (
-            Archive(settings.keep_rounds, settings.archive_tokens, settings.summary_timeout),
-            KeepRecent(settings.keep_rounds),
-        ),
-    )
-    return Preset(
-        name="layered",
-        settings=settings,
-        measure="len//3",
-        window=settings.window,
-        stages=(after_rounds, archive) if settings.shrink else (archive,),
-        objection=archives_fit,
-        summary_model=settings.summary_model,
-    )
+    def build(self) -> Preset:
+        after_rounds = Stage(
+            RoundEnded("tool results are shortened once their round has ended"),
+            (ShrinkRounds(self.limits),),
+            upkeep=True,
+        )
+        archive = Stage(
+            NewInput(self.threshold, self.min_messages),
+            (
+                Archive(self.keep_rounds, self.archive_tokens, self.summary_timeout),
+                KeepRecent(self.keep_rounds),
+            ),
+        )
+        return Preset(
+            name="layered",
+            settings=self,
+            measure="len//3",
+            window=self.window,
+            stages=(after_rounds, archive) if self.shrink else (archive,),
+            objection=archives_fit,
+            summary_model=self.summary_model,
+        )

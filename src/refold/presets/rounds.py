@@ -1,15 +1,13 @@
-"""One line per finished round, accumulated; only the newest rounds stay verbatim, the rest is recalled."""
+"""The preset `rounds`."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, Self
 
-import msgspec
-from msgspec import Meta
+from msgspec.structs import replace
 
 from refold.compaction.plan import Stage
-from refold.compaction.preset import Preset
-from refold.compaction.preset import Settings as Base
+from refold.compaction.preset import Preset, Settings, about
 from refold.compaction.rounds import Fitting, Newest, Zone
 from refold.compaction.rungs.turn_lines import TurnLines, WriteLines
 from refold.compaction.triggers import RoundEnded
@@ -21,11 +19,11 @@ WHICH_WHEN = """\
 - 50 rounds and more, whatever the strategy: with the `recall_conversation` tool; lines are merged by then."""
 
 
-def about(text: str, rule: str, **bounds: Any) -> Meta:
-    return Meta(description=text, extra={"rule": rule}, **bounds)
+class Rounds(Settings, frozen=True, kw_only=True):
+    """One line per finished round, accumulated; only the newest rounds stay verbatim, the rest is
+    recalled."""
 
-
-class Settings(Base, frozen=True, kw_only=True):
+    window: Annotated[int, about("context window, for the report only", gt=0)] = 200_000
     history_strategy: Annotated[
         Literal["recent-only", "summary-only", "compressed"], about("what stays beside the lines", "D2, D9")
     ] = "recent-only"
@@ -45,40 +43,35 @@ class Settings(Base, frozen=True, kw_only=True):
         Literal["model", "rule"], about("who writes lines: a model where there is one, or code", "D1")
     ] = "model"
     workspace_tokens: Annotated[int, about("room for files and state", "D4", ge=0)] = 150
-    window: Annotated[int, about("context window, for the report only", "", gt=0)] = 200_000
 
+    def fitted(self, budget: int) -> Self:
+        """A quarter of the budget for lines, half for whole rounds where these are chosen by size. Where they
+        are chosen by number, whether the outcome fits depends on how long they are."""
+        return replace(
+            self,
+            window=budget,
+            summaries_budget=min(self.summaries_budget, max(budget // 4, 1)),
+            compressed_budget=budget // 2,
+            workspace_tokens=min(self.workspace_tokens, budget // 10),
+        )
 
-def fitted(settings: Settings, budget: int) -> Settings:
-    """A quarter of the budget for lines, half for whole rounds where these are chosen by size. Where they are
-    chosen by number, whether the outcome fits depends on how long they are."""
-    return msgspec.structs.replace(
-        settings,
-        window=budget,
-        summaries_budget=min(settings.summaries_budget, max(budget // 4, 1)),
-        compressed_budget=budget // 2,
-        workspace_tokens=min(settings.workspace_tokens, budget // 10),
-    )
+    @property
+    def zone(self) -> Zone:
+        match self.history_strategy:
+            case "recent-only":
+                return Newest(self.recent_conversation_rounds)
+            case "summary-only":
+                return Newest(0)
+            case "compressed":
+                return Fitting(self.compressed_budget, self.compressed_result_chars)
 
-
-def zone(settings: Settings) -> Zone:
-    match settings.history_strategy:
-        case "recent-only":
-            return Newest(settings.recent_conversation_rounds)
-        case "summary-only":
-            return Newest(0)
-        case "compressed":
-            return Fitting(settings.compressed_budget, settings.compressed_result_chars)
-
-
-def build(settings: Settings) -> Preset:
-    fold = TurnLines(
-        zone(settings), settings.summaries_budget, settings.line_tokens, settings.workspace_tokens
-    )
-    return Preset(
-        name="rounds",
-        settings=settings,
-        measure="o200k",
-        window=settings.window,
-        notes=WriteLines(settings.line_tokens, by_model=settings.lines == "model"),
-        stages=(Stage(RoundEnded("rounds leave the verbatim part as they end"), (fold,), upkeep=True),),
-    )
+    def build(self) -> Preset:
+        fold = TurnLines(self.zone, self.summaries_budget, self.line_tokens, self.workspace_tokens)
+        return Preset(
+            name="rounds",
+            settings=self,
+            measure="o200k",
+            window=self.window,
+            notes=WriteLines(self.line_tokens, by_model=self.lines == "model"),
+            stages=(Stage(RoundEnded("rounds leave the verbatim part as they end"), (fold,), upkeep=True),),
+        )

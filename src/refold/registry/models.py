@@ -73,7 +73,7 @@ def preset(
     name = name or config.preset or "refold"
     known = [setting.name for setting in presets.settings_of(name)]
     configured = config.preset_settings(name, known, environment)
-    return presets.get(name, budget=budget, **{**configured, **settings})
+    return presets.make(name, {**configured, **settings}, budget=budget)
 
 
 def window(name: str, config: Configuration | None = None) -> int:

@@ -2,7 +2,7 @@
 
 from refold.session.items import Item
 from refold.session.projection import Projection
-from refold.session.tree import Session, copy_of
+from refold.session.tree import Session
 from refold.session.view import View
 
-__all__ = ["Item", "Projection", "Session", "View", "copy_of"]
+__all__ = ["Item", "Projection", "Session", "View"]

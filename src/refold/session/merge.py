@@ -33,9 +33,9 @@ class Piece(NamedTuple):
 
 
 class Merged(msgspec.Struct, frozen=True):
-    """What came of a list."""
+    """What became of a list."""
 
-    appended: tuple[e.AnyEntry, ...]
+    appended: tuple[e.MessageEntry, ...]
     """Message entries that are new."""
     branched: bool = False
     """The list departed from the path, so the new entries are on a branch."""

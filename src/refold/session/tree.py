@@ -9,16 +9,17 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
 import msgspec
 
 from refold import entries as e
-from refold.errors import EntryNotFound, FoldError, TreeError
-from refold.messages import Assistant, Base, Message, Usage, User
+from refold.errors import EntryNotFound, FoldError, TreeError, WrongType
+from refold.messages import Assistant, Message, Usage, User
 from refold.protocols import Loaded, Problem, SessionInfo, Store, TokenCounter
 from refold.session.dialects import parse_list
+from refold.session.incoming import messages_of
 from refold.session.merge import Merged, difference
 
 E = TypeVar("E", bound=e.Entry)
@@ -70,9 +71,18 @@ class Session:
         """How many entries of the store, from its first on, are known to be here."""
 
     @classmethod
-    def of(cls, loaded: Loaded, **options: Any) -> Session:
+    def of(
+        cls,
+        loaded: Loaded,
+        *,
+        id: str | None = None,
+        store: Store | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> Session:
         """The session of what a store or an importer read."""
-        return cls(loaded.entries, info=loaded.info, problems=loaded.problems, **options)
+        return cls(
+            loaded.entries, id=id, store=store, info=loaded.info, problems=loaded.problems, clock=clock
+        )
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────
 
@@ -188,21 +198,41 @@ class Session:
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────
 
+    @overload
+    def append(self, said: E, /) -> E: ...
+    @overload
     def append(
         self,
-        what: Message | e.AnyEntry,
+        said: Message | str | Mapping[str, Any],
+        /,
         *,
         usage: Usage | None = None,
         model: str | None = None,
         meta: Mapping[str, Any] | None = None,
-    ) -> e.AnyEntry:
-        """Append a message (it becomes the new leaf) or a ready-made entry. Returns the entry."""
-        if isinstance(what, e.Entry):
-            entry = what
-        else:
-            entry = self.make(e.MessageEntry, message=what, usage=usage, model=model, meta=dict(meta or {}))
-        self.extend((entry,))
-        return entry
+    ) -> e.MessageEntry: ...
+    def append(
+        self,
+        said: Any,
+        /,
+        *,
+        usage: Usage | None = None,
+        model: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> e.Entry:
+        """Append what was said: a message, a text of the user, or a dict of any dialect; it becomes the new
+        leaf. Or append a ready-made entry. Returns the entry, the last one of a dict of several messages."""
+        if isinstance(said, e.Entry):
+            if usage is not None or model is not None or meta is not None:
+                raise WrongType("usage, model and meta go with a message: an entry has its own")
+            self.extend((cast("e.AnyEntry", said),))
+            return said
+        made: list[e.MessageEntry] = []
+        for message in messages_of(said):
+            parent = made[-1].id if made else self._leaf
+            made.append(self.make(e.MessageEntry, message=message, parent=parent))
+        made[-1] = msgspec.structs.replace(made[-1], usage=usage, model=model, meta=dict(meta or {}))
+        self.extend(made)
+        return made[-1]
 
     def make(self, kind: type[E], /, **fields: Any) -> E:
         """An entry of `kind` with a fresh id, the time, and the leaf as its parent."""
@@ -231,9 +261,7 @@ class Session:
     def merge(self, messages: Iterable[Any]) -> Merged:
         """Take over a list that a framework hands back (messages, or dicts of any dialect): what is known is
         recognised, our own summaries included; the rest is appended, on a branch where the list departs."""
-        given = list(messages)
-        known = all(isinstance(message, Base) for message in given)
-        news = difference(self._path, self.position, given if known else parse_list(given))
+        news = difference(self._path, self.position, parse_list(messages))
         if news.branches:
             self.move(news.target)
             for fold in news.folds:
@@ -372,9 +400,3 @@ def starts_turn(entry: e.Entry) -> bool:
 
 def _parent(entry: e.Entry) -> str | None:
     return cast("e.AnyPathEntry", entry).parent
-
-
-def copy_of(session: Session, **options: Any) -> Session:
-    """The same log in memory: for trying something out."""
-    info = msgspec.structs.replace(session.info)
-    return Session(session.entries, id=session.id, info=info, problems=session.problems, **options)

@@ -12,20 +12,15 @@ from refold.compaction import answer, transcript
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import prompt
 from refold.compaction.situation import Situation
+from refold.compaction.summary_text import file_lists, framed_summary
 from refold.compaction.transcript import Source, sources
 from refold.messages import Bash, Message, Result, User, content, user
 from refold.protocols import Request, TokenCounter
-from refold.text.frames import defuse
 
 FilesOf: TypeAlias = Callable[[Sequence[Message], e.Files], e.Files]
 """Files touched by messages, added to those carried from the previous fold."""
 
 STYLE = transcript.Style()
-FRAME = (
-    "The beginning of this conversation was folded into the summary below. It is a record of what was "
-    "said and done, not a new request.\n\n<summary>\n{summary}\n</summary>"
-)
-OWN_TAGS = ("summary", "read-files", "modified-files", "created-files", "deleted-files")
 SPLIT_HEADING = "\n\n---\n\n**Beginning of the current turn (its later part follows verbatim):**\n\n"
 
 
@@ -77,8 +72,7 @@ class BudgetSummary:
         def finish(answers: Sequence[str]) -> Finished:
             text = answers[0] if history else earlier or "(nothing before this turn)"
             text += SPLIT_HEADING + answers[-1] if prefix else ""
-            shown = FRAME.format(summary=defuse(text, *OWN_TAGS) + render_files(files))
-            edit = e.Edit(first, last, (User(content(shown)),))
+            edit = e.Edit(first, last, (User(content(framed_summary(text, files))),))
             return Finished(edits=(edit, *hidden), summary=text, files=files)
 
         limit = int(0.8 * self.reserve_tokens) + (int(0.5 * self.reserve_tokens) if prefix else 0)
@@ -95,7 +89,7 @@ class BudgetSummary:
             previous=earlier,
             files=files,
             smaller=False,
-            tokens_after=kept + limit + s.counter.text(render_files(files)),
+            tokens_after=kept + limit + s.counter.text(file_lists(files)),
         )
 
     def _asks(
@@ -138,26 +132,6 @@ class BudgetSummary:
             target_tokens=limit,
             accept=answer.plain,
         )
-
-
-def render_files(files: e.Files) -> str:
-    """The lists that follow a summary; files that were modified are not listed as read."""
-    blocks = [
-        f"\n\n<{name}>\n" + "\n".join(map(_one_path, paths)) + f"\n</{name}>"
-        for name, paths in (
-            ("read-files", files.read),
-            ("modified-files", files.modified),
-            ("created-files", files.created),
-            ("deleted-files", files.deleted),
-        )
-        if paths
-    ]
-    return "".join(blocks)
-
-
-def _one_path(path: str) -> str:
-    """A path on one line that cannot close the list it stands in."""
-    return defuse(path, *OWN_TAGS).replace("\n", " ")
 
 
 # ── the cut (B8, B10) ───────────────────────────────────────────────────────────────────────────

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from refold.errors import UsageError
+from refold.errors import WrongType
 from refold.messages import (
     AnyPart,
     Assistant,
@@ -53,9 +53,12 @@ def as_dict(obj: Any) -> Wire:
         except TypeError:  # an object that only looks like pydantic's
             return cast(Wire, dump())
     try:
-        return cast(Wire, msgspec.to_builtins(obj))
+        found = msgspec.to_builtins(obj)
     except (TypeError, ValueError):
-        raise UsageError(f"a {type(obj).__name__} is no message: pass a dict or an SDK object") from None
+        found = None
+    if not isinstance(found, dict):
+        raise WrongType(f"a {type(obj).__name__} is no message: pass a dict or an SDK object")
+    return cast(Wire, found)
 
 
 def as_list(value: Any) -> list[Any]:

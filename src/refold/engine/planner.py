@@ -1,0 +1,176 @@
+"""The half of the engine that looks and decides: what the model sees, what a fold would do, what was said. It
+appends nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from refold import entries as e
+from refold import presets
+from refold.compaction.answer import rests
+from refold.compaction.plan import Plan, Reason
+from refold.compaction.planning import make_plan
+from refold.compaction.preset import Preset, Settings
+from refold.compaction.situation import Situation
+from refold.engine.summarise import ByDigest, Summariser, writer_of
+from refold.protocols import TokenCounter
+from refold.session import Projection, Session, View
+from refold.tokens import get as counter_named
+
+if TYPE_CHECKING:
+    from refold.recall import Hit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is handed over with the question whether to fold."""
+
+    system: str | None = None
+    tools: Sequence[Any] = ()
+    incoming: str | None = None
+    """User input that is about to be appended."""
+    instructions: str | None = None
+    """What a summary should pay attention to."""
+    cache_expiring: bool = False
+    """The provider's cache of this context is about to expire."""
+    force: bool = False
+    """Fold now, whatever the trigger says."""
+    resting: bool = False
+    """The summariser is left alone."""
+
+
+class Planner:
+    """Looks at sessions as a preset says. Holds no state of its own beyond caches."""
+
+    def __init__(
+        self,
+        preset: Preset | Settings | str = "refold",
+        *,
+        counter: TokenCounter | str = "o200k",
+        summariser: Summariser | None = None,
+        auto: bool = True,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.preset = presets.preset_of(preset)
+        self.counter = counter_named(counter) if isinstance(counter, str) else counter
+        self.summariser = summariser or ByDigest(self.counter)
+        self.auto = auto
+        self.clock = clock
+
+    @property
+    def measure(self) -> TokenCounter:
+        """Decides when and where. Follows `preset`, which may be swapped at any time."""
+        return counter_named(self.preset.measure)
+
+    def preset_for(self, session: Session) -> Preset:
+        """The preset, for the window that a provider's refusal taught us where that is smaller."""
+        learned = min((note.tokens for note in session.annotations(e.LearnedWindow)), default=None)
+        if learned is None or learned >= self.preset.window:
+            return self.preset
+        return self.preset.resized(learned)
+
+    def view(self, session: Session, *, system: str | None = None, tools: Sequence[Any] = ()) -> View:
+        """What the model sees now. Folds nothing."""
+        s = self._situation(session, Question(system=system, tools=tools))
+        count = s.projection.size_up_to(len(s.items), self.counter)
+        return View(
+            s.items,
+            counter=self.counter,
+            count=lambda: s.sizes.overhead + count(),
+            system=system,
+            tools=tools,
+        )
+
+    def plan(
+        self,
+        session: Session,
+        *,
+        force: bool = False,
+        system: str | None = None,
+        tools: Sequence[Any] = (),
+        incoming: str | None = None,
+        instructions: str | None = None,
+        cache_expiring: bool = False,
+    ) -> Plan | Reason:
+        """What a fold would do now, or the reason why there is none. Pure. `force` ignores the trigger;
+        `system` and `tools` go with the next call and take room; `incoming` is user input that is about to be
+        appended; `instructions` say what a summary should pay attention to; `cache_expiring`: the provider is
+        about to forget this context."""
+        question = Question(
+            force=force,
+            system=system,
+            tools=tools,
+            incoming=incoming,
+            instructions=instructions,
+            cache_expiring=cache_expiring,
+        )
+        return self._plan(session, question)
+
+    def objection(self, session: Session) -> Reason | None:
+        """Why the view is no good although it may be small enough, where the design can tell."""
+        return self.preset.objection(self._situation(session))
+
+    def recall(
+        self,
+        session: Session,
+        query: str = "",
+        *,
+        limit: int = 5,
+        keys: Sequence[str] = (),
+        turns: Sequence[int] = (),
+        since: float | None = None,
+        until: float | None = None,
+        tool: str | None = None,
+        file: str | None = None,
+        budget: int | None = None,
+    ) -> list[Hit]:
+        """What was said about something, folded or not, on any branch. All conditions are to be met: `since`
+        and `until` are seconds since 1970, `file` is a path or the end of one; `budget` bounds the tokens of
+        all hits together."""
+        from refold.recall import recall
+
+        return recall(
+            session,
+            query,
+            limit=limit,
+            keys=keys,
+            turns=turns,
+            since=since,
+            until=until,
+            tool=tool,
+            file=file,
+            budget=budget,
+        )
+
+    def _plan(self, session: Session, question: Question) -> Plan | Reason:
+        return make_plan(self.preset_for(session), self._situation(session, question))
+
+    def _situation(self, session: Session, question: Question = Question()) -> Situation:
+        """Everything a decision may look at."""
+        now = self.clock()
+        return Situation(
+            session=session,
+            projection=self._projection(session),
+            counter=self.counter,
+            measure=self.measure,
+            window=self.preset_for(session).window,
+            now=now,
+            system=question.system,
+            tools=question.tools,
+            incoming=question.incoming,
+            instructions=question.instructions,
+            force=question.force,
+            cache_expiring=question.cache_expiring,
+            writer=writer_of(self.summariser),
+            calibrated=self.preset.calibrated,
+            resting=question.resting or (self.summariser.uses_model and rests(session, now)),
+        )
+
+    def _projection(self, session: Session) -> Projection:
+        followed: Projection | None = session.followers.get(self)
+        if followed is None or followed.accepts is not self.preset.accepts:
+            followed = session.followers[self] = Projection(session, self.preset.accepts)
+        return followed

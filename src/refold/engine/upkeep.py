@@ -1,0 +1,54 @@
+"""The housekeeping of a design: what it does as turns end, whatever the size of the view."""
+
+from __future__ import annotations
+
+import msgspec
+
+from refold.compaction.plan import Failed, Proposal, Reason
+from refold.compaction.planning import make_plan
+from refold.engine.fold import record_failure
+from refold.engine.hooks import perform_with_hooks
+from refold.engine.planner import Planner, Question
+from refold.engine.summarise import ask_all, failure_code
+from refold.hooks import Hooks
+from refold.session import Session
+
+NOTES_TIMEOUT = 60.0
+"""Seconds that writing annotations may hold up a conversation."""
+
+
+async def upkeep(
+    planner: Planner, session: Session, question: Question = Question(), *, hooks: Hooks
+) -> None:
+    """Write the annotations that the design keeps, then perform its housekeeping stages."""
+    await _write_notes(planner, session, question)
+    preset = planner.preset
+    for stage in preset.stages:
+        if not stage.upkeep:
+            continue
+        plan = make_plan(preset, planner._situation(session, question), upkeep_only=True)
+        if isinstance(plan, Reason):
+            return
+        if not await perform_with_hooks(hooks, session, plan, planner.summariser):
+            return
+
+
+async def _write_notes(planner: Planner, session: Session, question: Question) -> None:
+    """Where the summariser fails, the design's own rule writes them."""
+    preset = planner.preset
+    proposal = preset.notes.propose(planner._situation(session, question)) if preset.notes else None
+    if not isinstance(proposal, Proposal):
+        return
+    answers: list[str] = []
+    try:
+        texts = await ask_all(planner.summariser, proposal.asks, timeout=NOTES_TIMEOUT)
+        answers = [answer.text for answer in texts]
+    except AssertionError:
+        raise
+    except Exception as error:
+        failed = Failed(failure_code(error), str(error), proposal.rung, len(proposal.asks))
+        record_failure(session, preset.name, failed)
+    notes = proposal.finish(answers).annotations
+    session.extend(
+        [msgspec.structs.replace(note, id=session.new_id(), time=session.clock()) for note in notes]
+    )

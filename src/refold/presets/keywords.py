@@ -1,0 +1,101 @@
+"""The keyword arguments of `presets.get`, for editors: what the settings classes say, once more.
+
+A test compares the two. Nothing here is loaded when a program runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+from refold.compaction.requests import Wanted
+from refold.preserve.abridged import Limits as OutlineLimits
+from refold.shrink import Limits as ShrinkLimits
+
+
+class Keywords(TypedDict, total=False):
+    """Of every preset."""
+
+    budget: int | None
+    window: int | None
+
+
+class RefoldKeywords(Keywords, total=False):
+    output_reserve: int | None
+    calibrate: bool
+    auto: bool
+    soft: float
+    target: float
+    tail_tokens: int
+    tail_share: float
+    summary_tokens: int
+    shrink_turns: int
+    protect_tokens: int
+    min_gain: float
+    constraint_tokens: int
+    trail_tokens: int
+    history_tokens: int
+    cache_ttl: float
+    cache_buffer: float
+    unverified: Literal["mark", "remove"]
+    summary_request: Wanted
+    redact: bool
+
+
+class AugmentKeywords(Keywords, total=False):
+    trigger_on_history_size_chars: int
+    trigger_on_history_size_chars_when_cache_expiring: int
+    history_tail_size_chars_to_exclude: int
+    prompt: str
+    cache_ttl_ms: int
+    buffer_time_before_cache_expiration_ms: int
+    min_tail_exchanges: int
+    summary_version: int
+    summary_node_request_message_template: str
+    summary_node_response_message: str
+    abridged_history_params: OutlineLimits | dict[str, Any]
+    history_summary_min_version: str
+    bot_type: int | str
+    memories_params: dict[str, Any]
+    carry_previous_summary: bool
+    head_segment_chars: int
+    summary_tokens: int
+    params: str
+
+
+class PiKeywords(Keywords, total=False):
+    enabled: bool
+    reserve_tokens: int
+    keep_recent_tokens: int
+
+
+class WindowKeywords(Keywords, total=False):
+    max_history: int
+    compact_threshold: int
+    compact_window: int
+    summary_max_chars: int
+    language: str
+    temperature: float
+    max_tool_iterations: int
+
+
+class RoundsKeywords(Keywords, total=False):
+    history_strategy: Literal["recent-only", "summary-only", "compressed"]
+    recent_conversation_rounds: int
+    compression_strategy: Literal["sliding-window"]
+    compressed_budget: int
+    compressed_result_chars: int
+    summaries_budget: int
+    line_tokens: int
+    lines: Literal["model", "rule"]
+    workspace_tokens: int
+
+
+class LayeredKeywords(Keywords, total=False):
+    threshold: float
+    min_messages: int
+    keep_rounds: int
+    shrink: bool
+    limits: ShrinkLimits | dict[str, Any]
+    archive_tokens: int
+    summary_model: str
+    summary_timeout: float

@@ -1,0 +1,41 @@
+"""What callers hand to `session.append`, as messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from refold.errors import UsageError, WrongType
+from refold.messages import Base, Message, user
+from refold.session.dialects import parse
+
+ROLES = ("user", "assistant", "system", "developer", "tool", "function")
+WANTED = "pass a message (refold.messages), a text, a dict with a role, or an entry"
+
+
+def messages_of(said: object) -> Sequence[Message]:
+    """A text is the user's; a dict is a message, or an item, of whatever dialect it is in. One dict may hold
+    several messages: Anthropic sends all tool results of a turn in one."""
+    if isinstance(said, Base):
+        return (cast("Message", said),)
+    if isinstance(said, str):
+        return (user(said),)
+    if not isinstance(said, Mapping):
+        hint = "; a reply of an SDK goes to engine.observe" if hasattr(said, "model_dump") else ""
+        raise WrongType(f"a {type(said).__name__} is no message: {WANTED}{hint}")
+    wire = dict(cast("Mapping[str, Any]", said))
+    _check(wire)
+    try:
+        return parse(wire)
+    except UsageError as error:
+        raise WrongType(f"this dict is no message: {error}") from None
+
+
+def _check(wire: Mapping[str, Any]) -> None:
+    """What `parse`, which is lenient with the lists of frameworks, would take for an empty user message."""
+    if not isinstance(wire.get("role", wire.get("type")), str):
+        raise WrongType(f"a dict without a role is no message: {WANTED}")
+    if wire.get("role", "user") not in ROLES:
+        raise WrongType(f"no dialect has the role {wire['role']!r}; there are: {', '.join(ROLES)}")
+    if wire.get("role", "assistant") != "assistant" and "content" not in wire:
+        raise WrongType(f"this message of the {wire['role']} has no content")
