@@ -31,7 +31,7 @@ from refold.session import Projection
 from refold.session.invariants import settled
 from refold.session.view import outermost
 from refold.stores.memory import MemoryStore
-from refold.testing.validators import validate_anthropic, validate_openai, validate_responses
+from refold.testing.validators import validate_anthropic, validate_view
 from refold.tokens import get as counter
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -53,10 +53,8 @@ def fold(engine: Engine, session: Session) -> e.Fold | None:
 
 def check_wire(engine: Engine, session: Session, **given: Any) -> None:
     view = engine.view(session, **given)
-    wires = view.to_openai(), view.to_anthropic(), view.to_responses()
     if view.items and settled(view.items) and view.to_anthropic()["messages"]:
-        wrong = validate_openai(wires[0]) + validate_anthropic(wires[1]) + validate_responses(wires[2])
-        assert wrong == []
+        assert validate_view(view) + validate_anthropic(view.to_anthropic()) == []
 
 
 # ── two writers ─────────────────────────────────────────────────────────────────────────────────

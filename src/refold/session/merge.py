@@ -16,7 +16,9 @@ import msgspec
 
 from refold import entries as e
 from refold.messages import Assistant, Call, Image, Message, Result, System, Text, compact_json
-from refold.session.invariants import repair
+from refold.session.dialects import DIALECTS
+from refold.session.dialects.common import WireRules
+from refold.session.invariants import repair_by
 from refold.session.items import Item
 from refold.session.tree import Session
 from refold.session.view import active_folds, project
@@ -99,8 +101,9 @@ def _states(session: Session) -> Iterator[list[Item]]:
 def _as_sent(items: list[Item]) -> Iterator[list[Item]]:
     """A state as it is and, where that differs, as it was repaired for the wire: stand-ins, notes and ids."""
     yield items
-    for dialect in ("openai", "responses"):
-        sent = repair(items, dialect)
+    # Whether sides took turns does not matter: the pieces are the same.
+    for unique in dict.fromkeys(dialect.rules.unique_ids for dialect in DIALECTS.values()):
+        sent = repair_by(WireRules(unique), items)
         if any(a is not b for a, b in zip_longest(items, sent)):
             yield sent
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from refold.session import dialects
+from refold.session.dialects.common import WireRules
 from refold.session.invariants import alternation, batches, empty, first_user, pairs, thinking
 from refold.session.items import Item
 
@@ -25,6 +27,7 @@ __all__ = [
     "inside_put",
     "legal",
     "repair",
+    "repair_by",
     "settled",
     "violations",
 ]
@@ -67,14 +70,17 @@ def cuts(items: Sequence[Item]) -> list[int]:
 
 
 def repair(items: Sequence[Item], dialect: str | None = None) -> list[Item]:
-    """The items as a provider takes them; objects that are right stay the same. `dialect`: `openai`,
-    `responses` or `anthropic`; without one, everything but alternation, in its strictest form."""
-    unique = dialect != "openai"
+    """The items as a provider takes them; objects that are right stay the same. `dialect` is the name of one;
+    without it, everything but alternation, in its strictest form."""
+    return repair_by(WireRules() if dialect is None else dialects.get(dialect).rules, items)
+
+
+def repair_by(rules: WireRules, items: Sequence[Item]) -> list[Item]:
     repaired = empty.repair(list(items))
-    if not pairs.orderly(repaired, unique=unique):
-        repaired = pairs.repair(batches.repair(repaired), unique=unique)
+    if not pairs.orderly(repaired, unique=rules.unique_ids):
+        repaired = pairs.repair(batches.repair(repaired), unique=rules.unique_ids)
     repaired = first_user.repair(thinking.repair(repaired))
-    return alternation.repair(repaired) if dialect == "anthropic" else repaired
+    return alternation.repair(repaired) if rules.alternates else repaired
 
 
 def violations(items: Sequence[Item], rules: Sequence[Rule] = WIRE) -> list[str]:
