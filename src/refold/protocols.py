@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
 from refold.entries import AnyEntry
 from refold.messages import AnyPart, Call, Message, Stop, Usage
-
-if TYPE_CHECKING:
-    from os import PathLike
 
 # ── models ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -182,7 +179,9 @@ class Placed(Protocol):
     """Optional power of a store: it is a file or a folder, which may not be there yet."""
 
     @property
-    def path(self) -> PathLike[str]: ...
+    def path(self) -> object:
+        """Its `str` is the path."""
+        ...
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -207,7 +206,7 @@ class Examinable(Protocol):
 class Backups(Protocol):
     """Optional power of a store: a complete copy in one new file, taken while others may write."""
 
-    def backup(self, target: str | PathLike[str]) -> None: ...
+    def backup(self, target: str) -> None: ...
 
 
 class Candidate(msgspec.Struct, frozen=True):

@@ -182,7 +182,7 @@ def opened(spec: str | None) -> Generator[Store]:
 
     unused = not spec and not default_database().exists()
     store = open_store("memory:" if unused else spec or "sqlite:").store
-    if isinstance(store, Placed) and not Path(store.path).exists():
+    if isinstance(store, Placed) and not Path(str(store.path)).exists():
         raise StorageError(f"{store.path} does not exist")
     try:
         yield store
