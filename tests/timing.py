@@ -14,6 +14,13 @@ from typing import Any
 JUDGED = os.environ.get("REFOLD_TIMING") == "1"
 
 
+def seconds_of(work: Callable[[], object]) -> float:
+    """Seconds of the processor."""
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
 @contextmanager
 def within(seconds: float) -> Generator[None]:
     """The block takes at most that much of the processor; judged in `make torture`."""
