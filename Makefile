@@ -13,7 +13,7 @@ help:
 	@echo "make test-examples  the examples, with LangGraph, pydantic-ai and OpenAI Agents installed"
 	@echo "make check   ruff, pyright (strict), import-linter, docs"
 	@echo "make bench   measure, and rewrite the tables of the README"
-	@echo "make torture the long fault and fuzz runs"
+	@echo "make torture the long fault and fuzz runs, property tests at random, timings"
 
 setup: $(READY)
 
@@ -40,8 +40,11 @@ check: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
+# The long runs; then every property test at random, many times over; then the tests that have a clock.
 torture: $(READY)
-	$(BIN)/python -m pytest -n auto -m torture
+	$(BIN)/python -m pytest -n auto -m torture --hypothesis-profile=torture
+	REFOLD_ROUNDS=20 $(BIN)/python -m pytest -n auto -m "hypothesis and not torture and not local and not live" --hypothesis-profile=torture
+	REFOLD_TIMING=1 $(BIN)/python -m pytest -n 0 -m timing
 
 $(EXAMPLES): pyproject.toml
 	$(PYTHON) -m venv .examples-venv

@@ -27,7 +27,7 @@ from refold.session.invariants import settled
 from refold.stores.jsonl import JsonlStore
 from refold.stores.memory import MemoryStore
 from refold.stores.sqlite import SqliteStore
-from refold.testing.validators import validate_anthropic, validate_openai, validate_responses
+from refold.testing.validators import validate_anthropic, validate_view
 from refold.tokens import get as counter
 
 STORES = ("jsonl", "sqlite")
@@ -109,8 +109,7 @@ def fold(engine: Engine, session: Session) -> e.Fold | None:
 def check_wire(engine: Engine, session: Session) -> None:
     view = engine.view(session)
     if view.items and settled(view.items):
-        wrong = validate_openai(view.to_openai()) + validate_anthropic(view.to_anthropic())
-        assert wrong + validate_responses(view.to_responses()) == []
+        assert validate_view(view) + validate_anthropic(view.to_anthropic()) == []
 
 
 def check_undo(engine: Engine, session: Session, before: str, made: e.Fold) -> None:

@@ -133,12 +133,15 @@ def test_B17_an_aborted_fold_is_told_as_failed_and_appends_nothing() -> None:
     hooks, codes = Hooks(), list[str]()
     hooks.on("compact_failed", lambda event: codes.append(event.code))
     session = chat(3000, 3000, 3000)
-    engine = engine_with(hooks, model=Scripted(stall("half")))
+    model = Scripted(stall("half"))
+    engine = engine_with(hooks, model=model)
     before = list(session.entries)
 
     async def abort() -> None:
         task = asyncio.ensure_future(engine.apply(session, plan_of(engine, session)))
-        await asyncio.sleep(0.05)
+        for _ in range(100):  # whatever is ready to run does
+            await asyncio.sleep(0)
+        assert model.requests
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -26,7 +26,7 @@ from refold.session.invariants import settled
 from refold.session.items import Item
 from refold.stores.jsonl import JsonlStore
 from refold.stores.sqlite import SqliteStore
-from refold.testing.validators import validate_anthropic, validate_openai, validate_responses
+from refold.testing.validators import validate_anthropic, validate_view
 from refold.tokens import get as counter
 
 STEPS = 70
@@ -224,8 +224,7 @@ def check(world: World) -> int:
     for engine in world.engines:
         view = engine.view(session)
         if settled(view.items):
-            wrong = validate_openai(view.to_openai()) + validate_anthropic(view.to_anthropic())
-            assert wrong + validate_responses(view.to_responses()) == []
+            assert validate_view(view) + validate_anthropic(view.to_anthropic()) == []
     return sum(check_fold(session, number) for number in range(len(session)))
 
 

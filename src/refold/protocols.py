@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -172,6 +172,41 @@ class Lines(Protocol):
     def append_lines(self, session: str, lines: Sequence[bytes], *, after: str | None) -> None:
         """Like `append`, for lines as `lines` gives them."""
         ...
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """Optional power of a store: it is a file or a folder, which may not be there yet."""
+
+    @property
+    def path(self) -> object:
+        """Its `str` is the path."""
+        ...
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something that is wrong with a store. `repaired`; `repairable` (by asking for it); `lasting`: nothing
+    can be done, the text says why."""
+
+    where: str
+    text: str
+    state: Literal["repaired", "repairable", "lasting"]
+
+
+@runtime_checkable
+class Examinable(Protocol):
+    """Optional power of a store: it can look for damage. One that cannot counts as well."""
+
+    def examine(self, *, repair: bool = False) -> list[Finding]:
+        """Everything that is wrong; empty if it is well. With `repair`, what can be is repaired."""
+        ...
+
+
+@runtime_checkable
+class Backups(Protocol):
+    """Optional power of a store: a complete copy in one new file, taken while others may write."""
+
+    def backup(self, target: str) -> None: ...
 
 
 class Candidate(msgspec.Struct, frozen=True):

@@ -213,11 +213,14 @@ def test_B15_a_failure_appends_nothing_and_the_leaf_stays(line: Any) -> None:
 def test_B15_an_abort_appends_nothing_and_the_leaf_stays() -> None:
     session, ids = fork()
     before = list(session.entries)
-    engine = Engine("pi", model=Scripted(stall("half")))
+    model = Scripted(stall("half"))
+    engine = Engine("pi", model=model)
 
     async def abort() -> None:
         task = asyncio.ensure_future(engine.branch(session, ids[1], summarize=True))
-        await asyncio.sleep(0.05)
+        for _ in range(100):  # whatever is ready to run does
+            await asyncio.sleep(0)
+        assert model.requests
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

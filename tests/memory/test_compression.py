@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,6 +21,7 @@ from refold.memory import (
     parse,
     written,
 )
+from tests.timing import within
 
 TOPICS = "database login parser colour deploy cache editor network".split()  # noqa: SIM905
 
@@ -62,12 +61,12 @@ def test_A19_braces_in_a_prompt_of_ones_own_are_left_alone() -> None:
     assert build_request("a\n", params).messages[0].text.startswith("Use {json} and 50: {}")
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("size", [200, 10_000])
 def test_A20_embedded_compression_meets_target_and_keeps_recent_notes(size: int) -> None:
     text = memory(size)
-    start = time.process_time()
-    outcome = compress(text)
-    assert time.process_time() - start < 30
+    with within(30):
+        outcome = compress(text)
     assert isinstance(outcome, Compressed)
     kept = outcome.text.splitlines()
     assert len(kept) <= PARAMS.compression_target and outcome.after == len(kept)

@@ -209,10 +209,44 @@ def test_plug_ins(monkeypatch) -> None:
     model = registry.model("mine:great", context_window=5)
     assert (model.name, model.context_window) == ("mine:great", 5)
     assert "mine" in registry.model_names()
+    assert registry.model("mine:unknown").options == {}  # nobody says anything: no option
+
+
+def test_a_plug_in_gets_the_window_and_the_settings_of_its_provider(tmp_path, monkeypatch) -> None:
+    point = importlib.metadata.EntryPoint("mine", "tests.models.test_registry:factory", registry.models.GROUP)
+    monkeypatch.setattr(registry.models, "entry_points", lambda group: [point])
+    write(
+        tmp_path,
+        """
+        [providers.mine]
+        api_key_env = "MINE_KEY"
+        base_url = "http://127.0.0.1:1/v1"
+        timeout = 5
+        cache = "1h"
+        extra = { keep = true }
+        [models.great]
+        window = 12345
+        """,
+    )
+    monkeypatch.setenv("MINE_KEY", KEY)
+    configured = {
+        "api_key": KEY,
+        "base_url": "http://127.0.0.1:1/v1",
+        "timeout": 5,
+        "cache": "1h",
+        "context_window": 12345,
+        "extra": {"keep": True},
+    }
+    assert registry.model("mine:great").options == configured
+    given = registry.model("mine:great", timeout=7, base_url=None, context_window=9).options
+    assert given == {**configured, "timeout": 7, "context_window": 9}
+    assert registry.model("mine:gpt-4.1").context_window == 1_047_576  # the table of this release
 
 
 def factory(name: str, **options):
-    return Scripted("x", name=f"mine:{name}", **options)
+    model = Scripted("x", name=f"mine:{name}", context_window=options.get("context_window"))
+    model.options = options
+    return model
 
 
 def test_a_local_file_that_is_not_there() -> None:

@@ -11,7 +11,7 @@ from refold.protocols import Request
 from refold.session.invariants import settled
 from refold.session.items import Item
 from refold.session.view import View
-from refold.testing.validators import validate_anthropic, validate_openai
+from refold.testing.validators import validate_anthropic, validate_view
 
 
 def summariser(text: str = "SUMMARY") -> Scripted:
@@ -36,10 +36,10 @@ def orphans(items: Sequence[Item]) -> list[str]:
 
 
 def check_wire(view: View) -> None:
-    """Both dialects are valid, unless a call at the very end still waits for its result."""
+    """Every dialect is valid, unless a call at the very end still waits for its result."""
     if not settled(view.items):
         return
-    wrong = validate_openai(view.to_openai()) + validate_anthropic(view.to_anthropic())
+    wrong = validate_view(view) + validate_anthropic(view.to_anthropic())
     assert wrong == [], wrong
 
 

@@ -183,11 +183,9 @@ def chained(preset: str, entries: Sequence[e.AnyPathEntry]) -> int:
     return Chain(preset, entries).run(check)
 
 
-@pytest.mark.parametrize("name", names() or ["no transcripts"])
+@pytest.mark.parametrize("name", names())
 @pytest.mark.parametrize("preset", list(PRESETS))
 def test_chains_of_ten_folds(preset: str, name: str) -> None:
-    if name == "no transcripts":
-        pytest.skip("no transcripts: set REFOLD_DATA to the folder that has them")
     entries = source(DATA / name)[:SAMPLE]
     folds = chained(preset, entries)
     rounds = sum(isinstance(said_by(entry), m.User) for entry in entries)
@@ -258,9 +256,7 @@ def test_many_random_transcripts_with_folds_in_between_are_valid(
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("name", names() or ["no transcripts"])
+@pytest.mark.parametrize("name", names())
 @pytest.mark.parametrize("preset", list(PRESETS))
 def test_chains_of_ten_folds_on_whole_transcripts(preset: str, name: str) -> None:
-    if name == "no transcripts":
-        pytest.skip("no transcripts: set REFOLD_DATA to the folder that has them")
     chained(preset, source(DATA / name))

@@ -12,7 +12,7 @@ from refold.errors import UsageError
 from refold.protocols import ToolSpec
 from refold.session import dialects
 from refold.session.dialects import anthropic, openai_chat, openai_responses
-from refold.session.dialects.tools import parse_tools, to_anthropic, to_openai, to_responses
+from refold.session.dialects.tools import parse_tools
 from refold.session.invariants import repair
 from refold.session.items import Item
 from refold.testing.builders import items
@@ -157,19 +157,14 @@ def test_reasoning_without_its_following_item_is_not_sent() -> None:
 
 
 def test_the_dialect_of_a_message_is_recognised() -> None:
-    assert dialects.detect({"role": "user", "content": "hi"}) == "openai"
-    assert (
-        dialects.detect(
-            {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "b", "input": {}}]}
-        )
-        == "anthropic"
-    )
-    assert (
-        dialects.detect({"type": "function_call", "call_id": "a", "name": "b", "arguments": "{}"})
-        == "responses"
-    )
-    with pytest.raises(UsageError):
-        dialects.parse(object())
+    use = {"type": "tool_use", "id": "a", "name": "b", "input": {}}
+    call = {"type": "function_call", "call_id": "a", "name": "b", "arguments": "{}"}
+    assert dialects.of({"role": "user", "content": "hi"}) is openai_chat
+    assert dialects.of({"role": "assistant", "content": [use]}) is anthropic
+    assert dialects.of(call) is openai_responses
+    for nothing in (object(), "text", 7):
+        with pytest.raises(UsageError):
+            dialects.parse(nothing)
 
 
 # ── replies ─────────────────────────────────────────────────────────────────────────────────────
@@ -302,6 +297,50 @@ def test_sdk_objects_inside_dicts_are_read() -> None:
     assert message.calls[0].arguments == {"path": "x"}
 
 
+@pytest.mark.parametrize("whole", [CHAT, CLAUDE, RESPONSE], ids=["chat", "anthropic", "response"])
+def test_only_one_dialect_is_sure_of_a_reply(whole: dict[str, Any]) -> None:
+    assert [d.speaks(whole) for d in dialects.DIALECTS.values()].count(True) == 1
+
+
+def test_a_message_that_could_be_anybodys_is_read_like_its_neighbours() -> None:
+    """Of a response the text may be spelled as a plain message; it belongs to the call that follows."""
+    spread = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": "Looking."},
+        {"type": "function_call", "call_id": "a", "name": "Read", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "a", "output": "x"},
+    ]
+    assert [x.role for x in dialects.parse_list(spread)] == ["user", "assistant", "tool"]
+    mixed = [
+        {"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "http://x"}}]},
+        m.assistant("ours", m.call("b", "Read")),
+        {"role": "tool", "tool_call_id": "b", "content": "y"},
+        {"role": "assistant", "content": "one"},
+        {"role": "assistant", "content": "two"},
+    ]
+    read = dialects.parse_list(mixed)
+    assert [x.role for x in read] == ["user", "assistant", "tool", "assistant", "assistant"]
+    assert read[1] is mixed[1] and read[2] == m.result("b", "y")
+
+
+def test_requests_of_every_dialect_are_read() -> None:
+    said: list[m.Message] = [
+        m.system("rules"),
+        m.user("go"),
+        m.Assistant((m.call("a", "Read"),)),
+        m.result("a", "x"),
+    ]
+    for dialect in dialects.DIALECTS.values():
+        rendered = dialect.render(said)
+        request = rendered if isinstance(rendered, dict) else {dialect.field: rendered}
+        assert dialects.parse_list(request) == said
+
+
+def test_an_output_item_alone_is_a_reply() -> None:
+    item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "hi"}]}
+    assert dialects.parse_reply(item) == (m.Assistant((m.Text("hi"),)), None, None)
+
+
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────
 
 TALK: list[m.Message] = [
@@ -392,7 +431,8 @@ def test_half_characters_can_be_sent() -> None:
 def test_tool_definitions_in_every_shape() -> None:
     schema = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
     spec = ToolSpec("Read", "Reads a file", schema)
-    for shape in (to_openai, to_responses, to_anthropic):
+    to_openai, to_anthropic = openai_chat.render_tools, anthropic.render_tools
+    for shape in (to_openai, openai_responses.render_tools, to_anthropic):
         assert parse_tools(shape([spec])) == (spec,)
         assert shape(to_openai([spec])) == shape([spec])
     search = {"type": "web_search_20250305", "name": "web_search"}

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 from refold import messages as m
-from refold.session.dialects import anthropic, openai_chat, openai_responses
+from refold.session.dialects import DIALECTS, anthropic, openai_chat
 from refold.session.invariants import legal, pairs, repair, settled
 from refold.session.invariants.empty import blank
 from refold.session.items import Item
 from refold.testing import strategies
 from refold.testing.builders import items
-from refold.testing.validators import validate_anthropic, validate_openai, validate_responses
+from refold.testing.validators import validate
 from tests.session.sdk_types import anthropic_problems, openai_problems, responses_problems
 
 runs = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -28,40 +29,36 @@ def stand_ins(listed: list[Item]) -> list[m.Message]:
     return [i.message for i in listed if not i.entries and i.message.text == pairs.MISSING]
 
 
-@runs
-@given(strategies.conversations())
-def test_any_conversation_is_valid_chat(messages: list[m.Message]) -> None:
-    wire = openai_chat.render(repair(items(messages), "openai"), system="Be kind.")
-    assert validate_openai(wire, partial=True) == []
-    assert openai_problems(wire) == []
-    json.dumps(wire).encode()
+SDKS = {"openai": openai_problems, "responses": responses_problems, "anthropic": anthropic_problems}
 
 
+@pytest.mark.parametrize("name", DIALECTS)
 @runs
 @given(strategies.conversations())
-def test_any_conversation_is_valid_responses_input(messages: list[m.Message]) -> None:
-    wire = openai_responses.render(repair(items(messages), "responses"), system="Be kind.")
-    assert validate_responses(wire, partial=True) == []
-    assert responses_problems(wire) == []
+def test_any_conversation_is_valid_in_every_dialect(name: str, messages: list[m.Message]) -> None:
+    if not speaks(messages):
+        return
+    wire = DIALECTS[name].render(repair(items(messages), name), system="Be kind.")
+    assert validate(name, wire, partial=True) == []
+    assert SDKS[name](wire) == []
 
 
 @runs
 @given(strategies.conversations())
-def test_any_conversation_is_valid_anthropic(messages: list[m.Message]) -> None:
+def test_anthropic_with_its_breakpoints_is_valid(messages: list[m.Message]) -> None:
     if not speaks(messages):
         return
     wire = anthropic.render(repair(items(messages), "anthropic"), system="Be kind.", cache=True)
-    assert validate_anthropic(wire, partial=True) == []
+    assert validate("anthropic", wire, partial=True) == []
     assert anthropic_problems(wire) == []
 
 
+@pytest.mark.parametrize("name", DIALECTS)
 @runs
 @given(strategies.conversations())
-def test_closed_conversations_are_valid_without_exception(messages: list[m.Message]) -> None:
+def test_closed_conversations_are_valid_without_exception(name: str, messages: list[m.Message]) -> None:
     closed = items([*messages, m.user("and now?")])
-    assert validate_openai(openai_chat.render(repair(closed, "openai"))) == []
-    assert validate_responses(openai_responses.render(repair(closed, "responses"))) == []
-    assert validate_anthropic(anthropic.render(repair(closed, "anthropic"))) == []
+    assert validate(name, DIALECTS[name].render(repair(closed, name))) == []
 
 
 @runs
@@ -119,7 +116,7 @@ def test_what_was_sent_is_read_back_as_it_was(messages: list[m.Message]) -> None
 @given(strategies.conversations())
 def test_callers_may_change_what_they_got(messages: list[m.Message]) -> None:
     repaired = repair(items(messages))
-    for render in (openai_chat.render, openai_responses.render, anthropic.render):
+    for render in (dialect.render for dialect in DIALECTS.values()):
         first = json.dumps(render(repaired))
         _spoil(render(repaired))
         assert json.dumps(render(repaired)) == first

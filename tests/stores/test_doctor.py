@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from refold import format as fmt
-from refold.protocols import SessionInfo
+from refold.protocols import Finding, SessionInfo
 from refold.stores import doctor
 from refold.stores.jsonl import JsonlStore
 from refold.stores.memory import MemoryStore
@@ -29,7 +29,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return store
 
 
-def states(found: list[doctor.Finding]) -> list[str]:
+def states(found: list[Finding]) -> list[str]:
     return [finding.state for finding in found]
 
 

@@ -56,7 +56,7 @@ def operations(store: SqliteStore, place: Path) -> dict[str, Callable[[], object
     return {
         "doctor": lambda: doctor.examine(store),
         "backup": lambda: store.backup(place / f"b{next(numbers)}.db"),
-        "export": lambda: moving.export(store, kit.S, str(place / f"x{next(numbers)}.jsonl")),
+        "export": lambda: moving.copy(store, kit.S, open_store(place / f"x{next(numbers)}.jsonl").store),
         "chmod": lambda: store.path.chmod(0o600),
         "list": lambda: list(store.sessions()),
         "search": lambda: store.search(["a1"]),

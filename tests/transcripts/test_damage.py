@@ -208,11 +208,10 @@ def test_unreadable_lines_are_counted_one_by_one(name: str) -> None:
 
 
 def test_every_real_file_imports() -> None:
-    from tests.data import all_transcripts
+    from tests.data import all_transcripts, need
 
     paths = all_transcripts()
-    if not paths:
-        pytest.skip("no transcripts: set REFOLD_DATA to the folder that has them")
+    need(paths)
     for path in paths:
         loaded = transcripts.read(path)
         assert check(loaded).path, path

@@ -14,7 +14,7 @@ from refold import messages as m
 from refold import transcripts as t
 from refold.errors import UnknownName
 from refold.session import Session
-from refold.transcripts.export import TARGETS, export, told
+from refold.transcripts.export import export, targets, told
 from tests.data import all_transcripts, shared
 
 
@@ -110,7 +110,7 @@ def test_an_unknown_target_says_which_there_are() -> None:
         export(talk(), "word")
 
 
-@pytest.mark.parametrize("to", TARGETS)
+@pytest.mark.parametrize("to", targets())
 def test_real_sessions_export_to_everything(to: str) -> None:
     for name in ("pi/before-compaction.jsonl", "pi/large-session.jsonl"):
         session = Session.of(t.read(shared(name)))
@@ -137,7 +137,7 @@ MESSAGES = st.one_of(
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(MESSAGES, max_size=8), st.sampled_from(TARGETS), st.booleans())
+@given(st.lists(MESSAGES, max_size=8), st.sampled_from(targets()), st.booleans())
 def test_any_session_exports_to_anything(messages: list[m.Message], to: str, view: bool) -> None:
     session = Session(id="any")
     for message in messages:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from refold.compaction.preset import Preset
     from refold.session import Session
 
+    TextType = click.ParamType[str]
+else:
+    TextType = click.ParamType  # older releases of click take no type argument
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Everything that moves the cursor, changes colours or reverses the text direction.
@@ -32,6 +36,23 @@ def clean(text: str) -> str:
 def first_line(text: str, width: int = 100) -> str:
     line = " ".join(text.split())
     return clean(line if len(line) <= width else line[: width - 1] + "…")
+
+
+class Names(TextType):
+    """One of the names that a table holds; the table is read when the option is used, or shown."""
+
+    name = "name"
+
+    def __init__(self, known: Callable[[], tuple[str, ...]]) -> None:
+        self.known = known
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
+        return f"[{'|'.join(self.known())}]"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self.known():
+            self.fail(f"{clean(value)!r} is none of {', '.join(self.known())}.", param, ctx)
+        return value
 
 
 @contextmanager

@@ -8,14 +8,18 @@ from pathlib import Path
 
 import click
 
-from refold.cli.common import clean, emit, file_argument, json_option, open_session, tell_problems
+from refold.cli.common import Names, clean, emit, file_argument, json_option, open_session, tell_problems
 
-TARGETS = ("openai", "openai-responses", "anthropic", "pi", "markdown", "jsonl")
+
+def _targets() -> tuple[str, ...]:
+    from refold.transcripts.export import targets
+
+    return targets()
 
 
 @click.command("export")
 @file_argument
-@click.option("--to", "target", required=True, type=click.Choice(TARGETS), help="Which format.")
+@click.option("--to", "target", required=True, type=Names(_targets), help="Which format.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Where to write it; else printed.")
 @click.option("--view", is_flag=True, help="What the model sees now, with folds, instead of everything said.")
 @json_option

@@ -158,11 +158,12 @@ def copy(above: str | None, id: str, target: str, move: bool, spec: str | None, 
 @click.pass_obj
 def backup(above: str | None, file: str, spec: str | None, as_json: bool) -> None:
     """A complete copy of a database, taken while others may write to it."""
+    from refold.protocols import Backups
+
     with opened(spec or above) as store:
-        make = getattr(store, "backup", None)
-        if make is None:
+        if not isinstance(store, Backups):
             raise click.UsageError("only databases have a backup; copy the files of other stores")
-        make(file)
+        store.backup(file)
     if as_json:
         emit({"backup": file, "bytes": Path(file).stat().st_size})
     else:
@@ -176,16 +177,13 @@ def backup(above: str | None, file: str, spec: str | None, as_json: bool) -> Non
 def opened(spec: str | None) -> Generator[Store]:
     """A store that exists. The user's own counts as empty before it is first used."""
     from refold.errors import StorageError
+    from refold.protocols import Placed
     from refold.stores import default_database, open_store
-    from refold.stores.memory import MemoryStore
 
-    if not spec and not default_database().exists():
-        yield MemoryStore()
-        return
-    store = open_store(spec or "sqlite:").store
-    path: Path | None = getattr(store, "path", None)
-    if path is not None and not path.exists():
-        raise StorageError(f"{path} does not exist")
+    unused = not spec and not default_database().exists()
+    store = open_store("memory:" if unused else spec or "sqlite:").store
+    if isinstance(store, Placed) and not Path(str(store.path)).exists():
+        raise StorageError(f"{store.path} does not exist")
     try:
         yield store
     finally:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refold.cli.common import (
+    Names,
     clean,
     console,
     emit,
@@ -26,6 +27,12 @@ def _look(name: str, text: str) -> Any:
     return click.option(f"--{name}", "look", flag_value=name, help=text)
 
 
+def _dialects() -> tuple[str, ...]:
+    from refold.session import dialects
+
+    return dialects.names()
+
+
 @click.command("show")
 @file_argument
 @_look("view", "What the model sees (the default).")
@@ -33,9 +40,7 @@ def _look(name: str, text: str) -> Any:
 @_look("ledger", "What each fold took out of the view, and its check.")
 @_look("abridged", "One block per turn: asked, done, ended.")
 @_look("trail", "Files, commands, tests, todos, from the tool calls.")
-@click.option(
-    "--wire", type=click.Choice(["openai", "anthropic", "responses"]), help="As a provider gets it."
-)
+@click.option("--wire", type=Names(_dialects), help="As a provider gets it.")
 @click.option("--preset", default="refold", show_default=True, help="Whose view.")
 @click.option("--full", is_flag=True, help="Whole messages instead of first lines.")
 @json_option
@@ -46,7 +51,7 @@ def command(file: str, look: str | None, wire: str | None, preset: str, full: bo
     session = open_session(file)
     engine = Engine(preset)
     look = look or "view"
-    value = to_wire(engine.view(session), wire) if wire else LOOK[look](engine, session)
+    value = engine.view(session).to(wire) if wire else LOOK[look](engine, session)
     if as_json:
         emit(value)
         return
@@ -60,12 +65,6 @@ def command(file: str, look: str | None, wire: str | None, preset: str, full: bo
             PRINT[look](out, value, full)
     else:
         PRINT[look](out, value, full)
-
-
-def to_wire(view: View, wire: str) -> Any:
-    if wire == "openai":
-        return view.to_openai()
-    return view.to_responses() if wire == "responses" else view.to_anthropic(cache=False)
 
 
 def view_dict(view: View) -> dict[str, Any]:

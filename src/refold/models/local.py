@@ -20,7 +20,6 @@ from refold.models.remote import shown
 from refold.protocols import Event, Request
 from refold.session.dialects import openai_chat
 from refold.session.dialects.common import Wire
-from refold.session.dialects.tools import to_openai
 
 WINDOW = 8_192
 """Tokens of context where nobody says otherwise: the key-value cache of a large window eats memory."""
@@ -71,7 +70,7 @@ class Local:
             "seed": self._seed,
         }
         if request.tools:
-            body["tools"] = to_openai(request.tools)
+            body["tools"] = openai_chat.render_tools(request.tools)
         if request.max_tokens is not None:
             body["max_tokens"] = request.max_tokens
         return body

@@ -16,7 +16,6 @@ from refold.models.remote import TIMEOUT, Remote, shown
 from refold.protocols import Event, Request
 from refold.session.dialects import openai_chat, openai_responses
 from refold.session.dialects.common import Wire
-from refold.session.dialects.tools import to_openai, to_responses
 
 HOME = "api.openai.com"
 
@@ -83,7 +82,7 @@ class OpenAIChat(_OpenAI):
         body = self._common(request)
         body["messages"] = openai_chat.render(shown(request, "openai"), system=request.system)
         if request.tools:
-            body["tools"] = to_openai(request.tools)
+            body["tools"] = openai_chat.render_tools(request.tools)
         if request.max_tokens is not None:
             body["max_completion_tokens" if self.at_home else "max_tokens"] = request.max_tokens
         return {**body, **self._extra}
@@ -117,7 +116,7 @@ class OpenAIResponses(_OpenAI):
         if self._reasoning:
             body["include"] = ["reasoning.encrypted_content"]
         if request.tools:
-            body["tools"] = to_responses(request.tools)
+            body["tools"] = openai_responses.render_tools(request.tools)
         if request.max_tokens is not None:
             body["max_output_tokens"] = request.max_tokens
         return {**body, **self._extra}

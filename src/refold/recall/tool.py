@@ -12,7 +12,7 @@ from refold.recall.ask import search, size
 from refold.recall.index import Doc, Index
 from refold.recall.log import index_of
 from refold.recall.said import in_full
-from refold.session.dialects import tools
+from refold.session.dialects import anthropic, openai_chat, openai_responses
 from refold.session.tree import Session
 from refold.text.frames import NOTE, TAG, attribute, frame
 
@@ -58,17 +58,17 @@ SPEC = ToolSpec(
 
 def for_openai() -> dict[str, Any]:
     """The definition for the `tools` of chat completions."""
-    return tools.to_openai([SPEC])[0]
+    return openai_chat.render_tools([SPEC])[0]
 
 
 def for_responses() -> dict[str, Any]:
     """The definition for the `tools` of OpenAI's responses."""
-    return tools.to_responses([SPEC])[0]
+    return openai_responses.render_tools([SPEC])[0]
 
 
 def for_anthropic() -> dict[str, Any]:
     """The definition for the `tools` of Anthropic's messages."""
-    return tools.to_anthropic([SPEC])[0]
+    return anthropic.render_tools([SPEC])[0]
 
 
 TEXT_PROTOCOL = (

@@ -16,7 +16,9 @@ from refold.registry import configuration
 from refold.registry.configuration import ENVIRONMENT, Configuration, Provider
 
 GROUP = "refold.models"
-"""Entry points: `name = "package.module:factory"`, called as `factory(model, **options)` for `name:model`."""
+"""Entry points: `name = "package.module:factory"`, called as `factory(model, **options)` for `name:model`.
+The options are what is known and configured (`context_window` and the provider's `api_key`, `base_url`,
+`timeout`, `cache`, `extra`), each only where somebody says something, and what the caller gave."""
 Factory = Callable[[str, "Known | None", Provider, "dict[str, Any]"], Model]
 
 
@@ -50,7 +52,7 @@ def model(name: str | None = None, *, config: Configuration | None = None, **opt
     plugin = _plugins().get(kind)
     if plugin is None:
         raise UnknownName("model provider", provider, model_names())
-    return plugin.load()(rest, **options)
+    return plugin.load()(rest, **{**_configured(known(name, config.models), settings), **options})
 
 
 def summariser(config: Configuration | None = None, **options: Any) -> Model | None:
@@ -143,13 +145,21 @@ FACTORIES: dict[str, Factory] = {
 
 
 def _remote(about: Known | None, settings: Provider) -> dict[str, Any]:
-    """What the table and the configuration say about a model behind HTTP."""
+    """What the table and the configuration say about one of our models behind HTTP."""
+    given = _configured(about, settings)
+    given.pop("cache", None)  # only Anthropic is told
+    return {**given, "temperature": about.temperature if about else True}
+
+
+def _configured(about: Known | None, settings: Provider) -> dict[str, Any]:
+    """What somebody says about a model: its window from the table or the configuration, and how to reach its
+    provider."""
     given: dict[str, Any] = {
         "api_key": settings.api_key,
         "base_url": settings.base_url,
         "timeout": settings.timeout,
+        "cache": settings.cache,
         "context_window": about.window if about else None,
-        "temperature": about.temperature if about else True,
         "extra": settings.extra or None,
     }
     return {key: value for key, value in given.items() if value is not None}

@@ -16,8 +16,10 @@ import msgspec
 
 from refold import entries as e
 from refold.messages import Assistant, Call, Image, Message, Result, System, Text, compact_json
+from refold.session.dialects import DIALECTS
+from refold.session.dialects.common import WireRules
 from refold.session.edits import Path, Position, active_folds, project
-from refold.session.invariants import repair
+from refold.session.invariants import repair_by
 from refold.session.items import Item
 
 OLDER = 16
@@ -114,8 +116,9 @@ def _states(path: Path, position: Position) -> Iterator[list[Item]]:
 def _as_sent(items: list[Item]) -> Iterator[list[Item]]:
     """A state as it is and, where that differs, as it was repaired for the wire: stand-ins, notes and ids."""
     yield items
-    for dialect in ("openai", "responses"):
-        sent = repair(items, dialect)
+    # Whether sides took turns does not matter: the pieces are the same.
+    for unique in dict.fromkeys(dialect.rules.unique_ids for dialect in DIALECTS.values()):
+        sent = repair_by(WireRules(unique), items)
         if any(a is not b for a, b in zip_longest(items, sent)):
             yield sent
 

@@ -54,17 +54,19 @@ class View:
     def __iter__(self) -> Iterator[Item]:
         return iter(self.items)
 
-    def to_openai(self) -> list[dict[str, Any]]:
-        from refold.session.dialects import openai_chat
-        from refold.session.invariants import repair
+    def to(self, dialect: str) -> Any:
+        """What a provider gets, in the dialect of that name (`refold.session.dialects`)."""
+        from refold.session import dialects
+        from refold.session.invariants import repair_by
 
-        return openai_chat.render(repair(self.items, "openai"), system=self.system)
+        chosen = dialects.get(dialect)
+        return chosen.render(repair_by(chosen.rules, self.items), system=self.system)
+
+    def to_openai(self) -> list[dict[str, Any]]:
+        return self.to("openai")
 
     def to_responses(self) -> list[dict[str, Any]]:
-        from refold.session.dialects import openai_responses
-        from refold.session.invariants import repair
-
-        return openai_responses.render(repair(self.items, "responses"), system=self.system)
+        return self.to("responses")
 
     def to_anthropic(self, *, cache: bool = True, ttl: str | None = None) -> dict[str, Any]:
         from refold.session.dialects import anthropic

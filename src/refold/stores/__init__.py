@@ -1,23 +1,21 @@
 """Where sessions live: `memory:`, `jsonl:FILE` (or a folder of such files), `sqlite:DATABASE`.
 
-Nothing heavy is imported before a store is opened.
+`KINDS` is the table: a new kind is a module and a row. Nothing heavy is imported before a store is opened.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from refold.errors import FormatError, UnknownName
 from refold.protocols import Store
 
-__all__ = ["Opened", "default_database", "is_store", "open_store"]
-
-KINDS = ("sqlite", "jsonl", "memory")
-_SQLITE_NAMES = (".db", ".sqlite", ".sqlite3")
-_SQLITE_HEAD = b"SQLite format 3\0"
+__all__ = ["KINDS", "Kind", "Opened", "default_database", "is_store", "open_store"]
 
 
 class Opened(NamedTuple):
@@ -27,30 +25,54 @@ class Opened(NamedTuple):
     session: str | None = None
 
 
+class Kind(NamedTuple):
+    """A kind of store, and how its files are recognised. What it can do beyond `protocols.Store` it says by
+    having the optional powers of that page."""
+
+    module: str
+    """Has `opened(rest) -> Opened`, where `rest` is what follows the colon of `KIND:…`."""
+    endings: tuple[str, ...] = ()
+    head: bytes = b""
+    """How its files begin, if they all begin alike."""
+    many: bool = False
+    """A file holds many sessions: `PATH#SESSION` names one."""
+    folders: bool = False
+    """A folder may be one, too."""
+    shared: bool = False
+    """Other programs have files that look alike; the module's `is_ours(path)` tells."""
+
+
+KINDS: dict[str, Kind] = {
+    "sqlite": Kind("refold.stores.sqlite", (".db", ".sqlite", ".sqlite3"), b"SQLite format 3\0", many=True),
+    "jsonl": Kind("refold.stores.jsonl", (".jsonl",), folders=True, shared=True),
+    "memory": Kind("refold.stores.memory"),
+}
+
+
 def open_store(spec: str | os.PathLike[str] = "sqlite:") -> Opened:
     """The store that `spec` names: `sqlite:PATH` (no path: the user's own database), `sqlite:PATH#SESSION`,
     `jsonl:PATH`, `memory:`, or a bare path, recognised by what it is or by how it is called."""
     text = os.fspath(spec)
-    kind, colon, rest = text.partition(":")
-    if not colon or kind not in KINDS:
-        if colon and len(kind) > 1 and not Path(text).exists() and "/" not in kind and "." not in kind:
-            raise UnknownName("store", kind, KINDS)
-        kind, rest = _guess(Path(text).expanduser()), text
-    if kind == "memory":
-        return _memory()
-    if kind == "jsonl":
-        return _jsonl(rest)
-    return _sqlite(rest)
+    name, colon, rest = text.partition(":")
+    if not colon or name not in KINDS:
+        if colon and len(name) > 1 and not Path(text).exists() and "/" not in name and "." not in name:
+            raise UnknownName("store", name, tuple(KINDS))
+        name, rest = _guess(Path(text).expanduser()), text
+    session = ""
+    if KINDS[name].many and "#" in rest and not Path(rest).expanduser().exists():
+        rest, _, session = rest.rpartition("#")
+    store, found = cast("Callable[[str], Opened]", import_module(KINDS[name].module).opened)(rest)
+    return Opened(store, session or found)
 
 
 def is_store(spec: str) -> bool:
     """Whether the text names one of our stores (otherwise it may be a transcript of another program)."""
-    kind, colon, _ = spec.partition(":")
-    if colon and kind in KINDS:
+    name, colon, _ = spec.partition(":")
+    if colon and name in KINDS:
         return True
     path = Path(spec).expanduser()
     try:
-        return path.is_file() and (_guess(path) == "sqlite" or _is_our_file(path))
+        return path.is_file() and _is_ours(path, KINDS[_guess(path)])
     except FormatError:
         return False
 
@@ -73,54 +95,18 @@ def data_folder() -> Path:
     return (Path(base) if Path(base).is_absolute() else Path("~/.local/share").expanduser()) / "refold"
 
 
-def _memory() -> Opened:
-    from refold.stores.memory import MemoryStore
-
-    return Opened(MemoryStore())
-
-
-def _jsonl(rest: str) -> Opened:
-    from refold.stores.jsonl import JsonlStore
-
-    if not rest:
-        raise FormatError("jsonl: needs a file or a folder, as in jsonl:session.jsonl")
-    path = Path(rest).expanduser()
-    store = JsonlStore(path, folder=True if rest.endswith(("/", os.sep)) else None)
-    return Opened(store, store.session_id)
-
-
-def _sqlite(rest: str) -> Opened:
-    from refold.stores.sqlite import SqliteStore
-
-    if not rest:
-        path = default_database()
-        store = SqliteStore(path)
-        _own_folder(path.parent)
-        return Opened(store)
-    session: str | None = None
-    path = Path(rest).expanduser()
-    if "#" in rest and not path.exists():
-        rest, _, session = rest.rpartition("#")
-        path = Path(rest).expanduser() if rest else default_database()
-    return Opened(SqliteStore(path), session or None)
-
-
-def _own_folder(folder: Path) -> None:
-    """Our folder is for its owner only, also where it was made with laxer rights."""
-    if folder == data_folder() and folder.is_dir() and os.name == "posix":
-        folder.chmod(0o700)
-
-
 def _guess(path: Path) -> str:
+    """The kind of a path, by its ending or else by how the file begins."""
     if path.is_dir():
-        return "jsonl"
-    named = str(path).partition("#")[0]
-    if named.lower().endswith(_SQLITE_NAMES):
-        return "sqlite"
-    if path.suffix.lower() == ".jsonl":
-        return "jsonl"
+        return next(name for name, kind in KINDS.items() if kind.folders)
+    text = str(path).lower()
+    for name, kind in KINDS.items():
+        if (text.partition("#")[0] if kind.many else text).endswith(kind.endings):
+            return name
     if path.is_file():
-        return "sqlite" if _head(path) == _SQLITE_HEAD else "jsonl"
+        head = _head(path)
+        known = (name for name, kind in KINDS.items() if kind.head and head.startswith(kind.head))
+        return next(known, None) or next(name for name, kind in KINDS.items() if kind.shared)
     raise FormatError(f"{path} does not exist and its name does not say what to make: use sqlite: or jsonl:")
 
 
@@ -128,12 +114,10 @@ def _head(path: Path) -> bytes:
     # A database this process has open must not be opened again: closing it would drop SQLite's locks.
     connections = sys.modules.get("refold.stores.connections")
     if connections is not None and connections.is_open(path):
-        return _SQLITE_HEAD
+        return KINDS["sqlite"].head
     with path.open("rb") as file:
-        return file.read(len(_SQLITE_HEAD))
+        return file.read(max(len(kind.head) for kind in KINDS.values()))
 
 
-def _is_our_file(path: Path) -> bool:
-    from refold.stores.jsonl import JsonlStore
-
-    return JsonlStore(path, folder=False).session_id is not None
+def _is_ours(path: Path, kind: Kind) -> bool:
+    return not kind.shared or cast("Callable[[Path], bool]", import_module(kind.module).is_ours)(path)

@@ -207,3 +207,8 @@ def same_file(fd: int, path: Path) -> bool:
     except FileNotFoundError:
         return False
     return os.path.samestat(os.fstat(fd), there)
+
+
+def failed(path: Path, error: OSError, *, undone: bool = True) -> StorageError:
+    state = "nothing was added" if undone else "what was written will be taken back next time"
+    return StorageError(f"{path} could not be written ({error.strerror or error}); {state}: try again")

@@ -1,252 +1,41 @@
 """Looks for what is wrong with a store, repairs what can be repaired, and says what cannot.
 
-Of a SQLite database only its own connection is used here, and rights are changed by name: opening the file
-by other means would drop the locks of whoever writes in this process.
+Each kind of store knows its own damage (`doctor_jsonl`, `doctor_sqlite`); here is what they share.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Literal
 
-import msgspec
-
-from refold.errors import FormatError, RefoldError, StorageError
-from refold.protocols import SessionInfo, Store
-from refold.stores import rows, schema, words
-from refold.stores.jsonl import JsonlStore
-from refold.stores.rows import Row, Tally
-
-if TYPE_CHECKING:
-    import apsw
-
-    from refold.stores.sqlite import SqliteStore
-
-State = Literal["repaired", "repairable", "lasting"]
-STALE = 3600.0
-"""Seconds after which a half-made file is nobody's any more."""
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """`repaired`; `repairable` (by asking for it); `lasting`: nothing can be done, the text says why."""
-
-    where: str
-    text: str
-    state: State
+from refold.protocols import Examinable, Finding, Store
+from refold.stores.rows import Row
 
 
 def examine(store: Store, *, repair: bool = False) -> list[Finding]:
     """Everything that is wrong with a store; empty if it is well."""
-    if isinstance(store, JsonlStore):
-        return [finding for path in store.files() for finding in _file(store, path, repair)]
-    if hasattr(store, "writing"):
-        return list(_database(cast("SqliteStore", store), repair))
-    return []
+    return store.examine(repair=repair) if isinstance(store, Examinable) else []
 
 
-def _done(repair: bool) -> State:
+def done(repair: bool) -> Literal["repaired", "repairable"]:
     return "repaired" if repair else "repairable"
 
 
-def _rights(path: Path, repair: bool) -> Iterator[Finding]:
+def rights(path: Path, repair: bool) -> Iterator[Finding]:
+    """Changed by name: opening a database by other means than SQLite would drop its locks."""
     if os.name != "posix" or not path.exists():
         return
     mode = path.stat().st_mode & 0o777
     if mode & 0o077:
         if repair:
             path.chmod(0o600)
-        yield Finding(str(path), f"others can read it (mode {mode:o})", _done(repair))
+        yield Finding(str(path), f"others can read it (mode {mode:o})", done(repair))
 
 
-def _doubles(where: str, found: Iterable[Row]) -> Iterator[Finding]:
+def doubles(where: str, found: Iterable[Row]) -> Iterator[Finding]:
     counted = Counter(row.entry.id for row in found if row.entry is not None)
     if doubled := [id for id, count in counted.items() if count > 1]:
         yield Finding(where, f"{len(doubled)} ids occur twice, the first is {doubled[0]!r}", "lasting")
-
-
-# ── files ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def _file(store: JsonlStore, path: Path, repair: bool) -> Iterator[Finding]:
-    try:
-        with store.exclusive(path) as (header, found):
-            good = [row for row in found if row.entry is not None]
-            bad = [row for row in found if row.entry is None]
-            yield from _doubles(str(path), good)
-            if bad and repair:
-                _set_aside(store, path, bad)
-                store.rewrite(path, [header, *(row.line for row in good)])
-    except (RefoldError, OSError) as error:
-        yield Finding(str(path), f"cannot be read: {error}", "lasting")
-        return
-    yield from _rights(path, repair)
-    yield from _left_over(path, repair)
-    if bad:
-        text = f"{len(bad)} of its lines are no entries; their place is {path.name}.bad"
-        yield Finding(str(path), text, _done(repair))
-
-
-def _set_aside(store: JsonlStore, path: Path, bad: list[Row]) -> None:
-    """Keep what cannot be read beside the file, after what was kept there before."""
-    aside = path.with_name(path.name + ".bad")
-    before = aside.read_bytes().rstrip(b"\n").split(b"\n") if aside.exists() else []
-    store.rewrite(aside, [*before, *(row.line for row in bad)])
-
-
-def _left_over(path: Path, repair: bool) -> Iterator[Finding]:
-    for half in path.parent.glob(f".{path.name[:180]}.*.new"):
-        if time.time() - half.stat().st_mtime > STALE:
-            if repair:
-                half.unlink(missing_ok=True)
-            yield Finding(str(half), "a file that an interrupted write left behind", _done(repair))
-
-
-# ── databases ───────────────────────────────────────────────────────────────────────────────────
-
-
-def _database(store: SqliteStore, repair: bool) -> Iterator[Finding]:
-    for suffix in ("", "-wal", "-shm"):
-        yield from _rights(store.path.with_name(store.path.name + suffix), repair)
-    where = str(store.path)
-    try:
-        with store.writing() if repair else store.reading() as connection:
-            broken = [str(text) for (text,) in connection.execute("PRAGMA integrity_check(20)")]
-            words_broken = any("words" in text for text in broken)
-            broken = [text for text in broken if text != "ok" and "words" not in text]
-            if not broken:
-                yield from _orphans(connection, where, repair)
-                yield from _sessions(store, connection, where, repair)
-                yield from _words(connection, where, repair, words_broken)
-                return
-        yield Finding(where, f"damaged: {'; '.join(broken[:3])}", "lasting")
-    except FormatError as error:
-        yield Finding(where, str(error), "lasting")
-    except StorageError as error:
-        yield Finding(where, str(error), "lasting")
-        return
-    if repair:
-        yield from _salvage(store)
-
-
-def _orphans(connection: apsw.Connection, where: str, repair: bool) -> Iterator[Finding]:
-    found = schema.select(
-        connection,
-        f"""SELECT DISTINCT row >> {schema.SHIFT} FROM entries
-            WHERE row >> {schema.SHIFT} NOT IN (SELECT key FROM sessions)""",
-    )
-    for (key,) in found:
-        if repair:
-            connection.execute(
-                "INSERT INTO sessions VALUES (?,?,0,0,NULL,NULL,0,0,0,NULL)", (key, f"recovered-{key}")
-            )
-        yield Finding(where, f"entries without a session; they belong to recovered-{key}", _done(repair))
-
-
-def _sessions(store: SqliteStore, connection: apsw.Connection, where: str, repair: bool) -> Iterator[Finding]:
-    for info in [_named(id) for (id,) in schema.select(connection, "SELECT id FROM sessions")]:
-        key, tally = store.tally(connection, info)
-        found = [rows.of_line(line, version) for _, version, line in store.stored(connection, key)]
-        here = f"{where}#{info}"
-        yield from _doubles(here, found)
-        if bad := sum(row.entry is None for row in found):
-            yield Finding(here, f"{bad} rows are no entries; they are kept as they are", "lasting")
-        true = Tally(id=tally.id, created=tally.created, updated=tally.updated)
-        true.add(found)
-        if _counted(true) != _counted(tally):
-            true.name, true.cwd = true.name or tally.name, true.cwd or tally.cwd
-            if repair:
-                store.put_tally(connection, key, true)
-            yield Finding(
-                here, f"its row says {tally.entries} entries, there are {true.entries}", _done(repair)
-            )
-
-
-def _counted(tally: Tally) -> tuple[object, ...]:
-    return tally.entries, tally.bytes, tally.bad, tally.tip
-
-
-def _named(value: Any) -> str:
-    from refold.stores.sqlite import text_of
-
-    return text_of(value) or ""
-
-
-def _words(connection: apsw.Connection, where: str, repair: bool, broken: bool) -> Iterator[Finding]:
-    import apsw
-
-    text = "the index of words is damaged"
-    if not broken:
-        try:
-            there = {cast("int", row) for (row,) in connection.execute("SELECT rowid FROM words")}
-            entries = connection.execute("SELECT row, version, line FROM entries")
-            wanted = {row for row, said in _texts(cast("Iterable[tuple[int, int, bytes]]", entries)) if said}
-            if there == wanted:
-                return
-            text = (
-                f"the index of words lacks {len(wanted - there)} entries, {len(there - wanted)} are too many"
-            )
-        except (apsw.CorruptError, apsw.SQLError):
-            pass
-    if repair:
-        reindex(connection)
-    yield Finding(where, text, _done(repair))
-
-
-def _texts(entries: Iterable[tuple[int, int, bytes]]) -> Iterator[tuple[int, str]]:
-    for row, version, line in entries:
-        entry = rows.of_line(line, version).entry
-        yield row, words.of_entry(entry) if entry is not None else ""
-
-
-def reindex(connection: apsw.Connection) -> None:
-    """Make the index of words again from the entries."""
-    connection.execute("DROP TABLE IF EXISTS words")
-    connection.execute(schema.WORDS)
-    entries = schema.select(connection, "SELECT row, version, line FROM entries")
-    for row, text in _texts(cast("list[tuple[int, int, bytes]]", entries)):
-        if text:
-            connection.execute("INSERT INTO words(rowid, text) VALUES (?,?)", (row, text))
-
-
-def _salvage(store: SqliteStore) -> Iterator[Finding]:
-    """Copy what can still be read into a new database beside the damaged one, which stays as it is."""
-    from refold.stores.sqlite import SqliteStore
-
-    path = store.path.with_name(f"{store.path.stem}.salvaged-{time.strftime('%Y%m%d-%H%M%S')}.db")
-    saved = lost = 0
-    target = SqliteStore(path)
-    try:
-        with store.connection() as connection:
-            for session, lines, missing in _readable(connection):
-                target.create(SessionInfo(id=session))
-                target.append_lines(session, lines, after=None)
-                saved, lost = saved + len(lines), lost + missing
-    except RefoldError as error:
-        yield Finding(str(store.path), f"no more could be saved: {error}", "lasting")
-    finally:
-        target.close()
-    if saved:
-        yield Finding(str(path), f"{saved} entries could be read and are here; {lost} could not", "repaired")
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _readable(connection: apsw.Connection) -> Iterator[tuple[str, list[bytes], int]]:
-    """(session, lines, how many are missing), row by row: one damaged page must not hide the others."""
-    import apsw
-
-    for id, key, count in schema.select(connection, "SELECT id, key, entries + bad FROM sessions"):
-        lines: list[bytes] = []
-        for place in range(count):
-            at = (key << schema.SHIFT) + place
-            try:
-                row = connection.execute("SELECT line FROM entries WHERE row = ?", (at,)).fetchone()
-            except apsw.CorruptError:
-                continue
-            if row is not None:
-                lines.append(cast("bytes", row[0]))
-        yield _named(id), lines, count - len(lines)

@@ -20,9 +20,9 @@ import msgspec
 from refold.entries import AnyEntry
 from refold.errors import FormatError, NotJson, RefoldError, SessionExists, StorageError, UnknownName
 from refold.format import VERSION
-from refold.protocols import Loaded, Problem, SessionInfo
+from refold.protocols import Finding, Loaded, Problem, SessionInfo
+from refold.stores import Opened, rows
 from refold.stores import disk as calls
-from refold.stores import rows
 from refold.stores.disk import Disk
 from refold.stores.rows import Row, Tally
 
@@ -72,15 +72,15 @@ class JsonlStore:
 
     def create(self, info: SessionInfo) -> None:
         path = self._place(info.id)
-        tally = rows.fresh(info, self._clock())
+        header = rows.header(rows.fresh(info, self._clock()).info)
         try:
             calls.make_folder(self._disk, path.parent)
             empty = path.exists() and path.stat().st_size == 0
-            calls.place(self._disk, path, rows.header(tally.info) + b"\n", replace=empty)
+            calls.place(self._disk, path, header + b"\n", replace=empty)
         except FileExistsError:
             raise SessionExists(info.id) from None
         except OSError as error:
-            raise _failed(path, error) from error
+            raise calls.failed(path, error) from error
 
     def append(self, session: str, entries: Sequence[AnyEntry], *, after: str | None) -> None:
         self._add(session, rows.of_entries(entries), after, together=True)
@@ -131,13 +131,18 @@ class JsonlStore:
                 self._disk.unlink(path)
                 self._disk.sync_folder(path.parent)
             except OSError as error:
-                raise _failed(path, error) from error
+                raise calls.failed(path, error) from error
             self._known.pop(path, None)
 
     def close(self) -> None:
         """Nothing is kept open between calls."""
         with self._mutex:
             self._known.clear()
+
+    def examine(self, *, repair: bool = False) -> list[Finding]:
+        from refold.stores import doctor_jsonl
+
+        return doctor_jsonl.examine(self, repair)
 
     # ── beyond the protocol ─────────────────────────────────────────────────────────────────────
 
@@ -168,8 +173,7 @@ class JsonlStore:
                 known = self._begin(path, fd)
             except NotJson:
                 known = Known((0, 0), 0, VERSION, Tally(id=path.stem), number=0)
-            header = rows.header(known.tally.info)
-            version = known.version
+            header, version = rows.header(known.tally.info), known.version
             found = [row for _, row in self._read(fd, known)]
             yield header, [Row(rows.current(row.line, version), row.entry, row.why) for row in found]
 
@@ -179,7 +183,7 @@ class JsonlStore:
         try:
             calls.place(self._disk, path, b"\n".join(lines) + b"\n", replace=True)
         except OSError as error:
-            raise _failed(path, error) from error
+            raise calls.failed(path, error) from error
 
     @property
     def session_id(self) -> str | None:
@@ -201,7 +205,9 @@ class JsonlStore:
                 self._upgrade(path, fd, new)
                 return
             if len(new) > 1 and known.number == 1 and not known.torn:
-                self._replace(path, known, new)
+                # The first entries, and many: a new file, so that each has a line of its own and still all
+                # of them are there or none.
+                self.rewrite(path, [rows.header(known.tally.info), *(row.line for row in new)])
                 return
             lines = [row.line for row in new]
             text = (rows.join(lines) if together else b"\n".join(lines)) + b"\n"
@@ -210,11 +216,6 @@ class JsonlStore:
             known.number += 1 if together else len(lines)
             known.torn = False
             known.tally.add(new)
-
-    def _replace(self, path: Path, known: Known, new: list[Row]) -> None:
-        """The first entries of a session, if they are many: a new file, so that each has a line of its own
-        and still all of them are there or none."""
-        self.rewrite(path, [rows.header(known.tally.info), *(row.line for row in new)])
 
     def _upgrade(self, path: Path, fd: int, new: list[Row]) -> None:
         """A file of an older release gets new lines in a new file; the old one stays beside it."""
@@ -237,7 +238,7 @@ class JsonlStore:
             self._known.pop(path, None)
             undone = self._take_back(path, fd, good)
             if isinstance(error, OSError):
-                raise _failed(path, error, undone=undone) from error
+                raise calls.failed(path, error, undone=undone) from error
             raise
 
     def _take_back(self, path: Path, fd: int, good: int) -> bool:
@@ -273,8 +274,7 @@ class JsonlStore:
         line, ended, _ = self._disk.read(fd, MAX_HEADER, 0).partition(b"\n")
         if len(line) == MAX_HEADER:
             raise FormatError(f"{path} is not a refold session: its first line is no session header")
-        end = len(line) + len(ended)
-        known = Known((stat.st_dev, stat.st_ino), end, 1, Tally(id=""))
+        known = Known((stat.st_dev, stat.st_ino), len(line) + len(ended), 1, Tally(id=""))
         try:
             known.tally, known.version = rows.parse_header(line, str(path))
         except NotJson as error:
@@ -372,9 +372,15 @@ class JsonlStore:
                     self._disk.close(fd)
 
 
-def _failed(path: Path, error: OSError, *, undone: bool = True) -> StorageError:
-    state = "nothing was added" if undone else "what was written will be taken back next time"
-    return StorageError(f"{path} could not be written ({error.strerror or error}); {state}: try again")
+def opened(rest: str) -> Opened:
+    if not rest:
+        raise FormatError("jsonl: needs a file or a folder, as in jsonl:session.jsonl")
+    store = JsonlStore(Path(rest).expanduser(), folder=rest.endswith(("/", os.sep)) or None)
+    return Opened(store, store.session_id)
+
+
+def is_ours(path: Path) -> bool:
+    return JsonlStore(path, folder=False).session_id is not None
 
 
 def write(
@@ -387,4 +393,4 @@ def write(
     except FileExistsError:
         raise StorageError(f"{path} exists already: choose another name") from None
     except OSError as error:
-        raise _failed(Path(path), error) from error
+        raise calls.failed(Path(path), error) from error

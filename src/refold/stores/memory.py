@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from refold.entries import AnyEntry
 from refold.errors import SessionExists, UnknownName
 from refold.protocols import Loaded, SessionInfo
-from refold.stores import rows
+from refold.stores import Opened, rows
 from refold.stores.rows import Row, Tally
 
 
@@ -72,3 +72,7 @@ class MemoryStore:
             return self._tallies[session]
         except KeyError:
             raise UnknownName("session", session) from None
+
+
+def opened(_: str) -> Opened:
+    return Opened(MemoryStore())

@@ -10,7 +10,7 @@ import msgspec
 
 from refold import format as fmt
 from refold.errors import FormatError, StorageError, UnknownName
-from refold.protocols import Lines, Loaded, SessionInfo, Store
+from refold.protocols import Lines, SessionInfo, Store
 from refold.stores import rows
 
 BATCH_BYTES = 4 * 1024 * 1024
@@ -104,12 +104,3 @@ def _value(line: bytes) -> bytes:
         return fmt.canonical(line)
     except FormatError:
         return line
-
-
-def export(store: Store, session: str, path: str) -> Loaded:
-    """A session as a JSONL file of its own; what was written is returned."""
-    from refold.stores.jsonl import JsonlStore
-
-    target = JsonlStore(path, folder=False)
-    copy(store, session, target)
-    return target.load(session)

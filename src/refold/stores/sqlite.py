@@ -18,8 +18,8 @@ import apsw
 from refold.entries import AnyEntry
 from refold.errors import SessionExists, StorageError, UnknownName
 from refold.format import VERSION
-from refold.protocols import Candidate, Loaded, Problem, SessionInfo
-from refold.stores import rows, schema, words
+from refold.protocols import Candidate, Finding, Loaded, Problem, SessionInfo
+from refold.stores import Opened, data_folder, default_database, rows, schema, words
 from refold.stores.connections import Connections
 from refold.stores.rows import Row, Tally
 
@@ -134,7 +134,12 @@ class SqliteStore:
                 for owner, id, score in found
             ]
 
-    # ── beyond the protocol ─────────────────────────────────────────────────────────────────────
+    # ── other powers ────────────────────────────────────────────────────────────────────────────
+
+    def examine(self, *, repair: bool = False) -> list[Finding]:
+        from refold.stores import doctor_sqlite
+
+        return doctor_sqlite.examine(self, repair)
 
     def backup(self, target: str | os.PathLike[str]) -> None:
         """A complete copy in a new file, taken while others may write."""
@@ -153,6 +158,8 @@ class SqliteStore:
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
             raise
         other.close()
+
+    # ── beyond the protocol ─────────────────────────────────────────────────────────────────────
 
     def stored(
         self, connection: apsw.Connection, key: int, first: int = 0
@@ -239,6 +246,18 @@ class SqliteStore:
         ):
             connection.execute(f"PRAGMA {pragma}").fetchall()
         schema.prepare(connection, str(self.path))
+
+
+def opened(rest: str) -> Opened:
+    """Without a path: the user's own database, in a folder that is for its owner only."""
+    if rest:
+        return Opened(SqliteStore(Path(rest).expanduser()))
+    path = default_database()
+    store = SqliteStore(path)
+    folder = path.parent
+    if folder == data_folder() and folder.is_dir() and os.name == "posix":
+        folder.chmod(0o700)  # also where it was made with laxer rights
+    return Opened(store)
 
 
 def _row(key: int, place: int = 0) -> int:

@@ -1,22 +1,61 @@
 """Strict validators of the dialects: what a provider would refuse, one sentence each.
 
-Each rule is a documented or reported rejection; the comment beside it quotes the provider. An empty list
-means that the request is well formed. `partial=True` allows a batch at the very end whose results are
-still to come (a conversation between a call and its result is not sent, but it is not wrong).
+`validate(dialect, wire)` serves every dialect of the table, `validate_view(view)` asks for all of them at
+once. What `wire` says is read back, and our own rules find nothing to repair in it. For the providers we know
+there are strict rules besides: each is a documented or reported rejection, quoted in the comment beside it.
+
+An empty list means that the request is well formed. `partial=True` allows a batch at the very end whose
+results are still to come (a conversation between a call and its result is not sent, but it is not wrong).
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from refold.errors import UsageError
+from refold.session import View, dialects
+from refold.session.dialects import Dialect
+from refold.session.invariants import repair_by, settled
 from refold.testing.anthropic_rules import validate_anthropic
+from refold.testing.builders import items
 from refold.testing.wire_rules import Wire, arguments, blocks, foreign_parts, mapping, tool_names
 
-__all__ = ["validate_anthropic", "validate_openai", "validate_responses"]
+__all__ = ["validate", "validate_anthropic", "validate_openai", "validate_responses", "validate_view"]
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+def validate(dialect: str, wire: Any, *, partial: bool = False) -> list[str]:
+    """Problems of what the dialect of that name rendered."""
+    chosen = dialects.get(dialect)
+    strict = STRICT.get(chosen.name)
+    return _read_back(chosen, wire, partial) + (strict(wire, partial=partial) if strict else [])
+
+
+def validate_view(view: View, *, partial: bool = False) -> list[str]:
+    """Problems of a view in any dialect."""
+    return [
+        f"{name}: {problem}"
+        for name in dialects.DIALECTS
+        for problem in validate(name, view.to(name), partial=partial)
+    ]
+
+
+def _read_back(dialect: Dialect, wire: Any, partial: bool) -> list[str]:
+    try:
+        json.dumps(wire, allow_nan=False).encode()
+        read = items(dialect.parse_list(wire))
+    except (TypeError, ValueError, UsageError) as error:
+        return [f"cannot be sent or read back: {error}"]
+    found = [] if read else ["no messages"]
+    if [item.message for item in repair_by(dialect.rules, read)] != [item.message for item in read]:
+        found.append("it has to be repaired once more")
+    if not partial and not settled(read):
+        found.append("the last calls have no results")
+    return found
 
 
 def validate_openai(
@@ -203,3 +242,11 @@ def _responses_message(item: Wire, here: str, found: list[str]) -> None:
     )
     # "Invalid value: 'input_text'. Supported values are: 'output_text' and 'refusal'."
     foreign_parts(content, allowed, here, found)
+
+
+STRICT: dict[str, Callable[..., list[str]]] = {
+    "openai": validate_openai,
+    "responses": validate_responses,
+    "anthropic": validate_anthropic,
+}
+"""Dialect → what its provider refuses."""

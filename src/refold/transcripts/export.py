@@ -11,17 +11,21 @@ folds in place.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from refold import entries as e
 from refold import messages as m
 from refold.errors import UnknownName
-from refold.session import Item, Projection, Session
+from refold.session import Item, Projection, Session, dialects
+from refold.session.dialects import Dialect
 from refold.session.edits import said_by
 
-TARGETS = ("openai", "openai-responses", "anthropic", "pi", "markdown", "jsonl")
+
+def targets() -> tuple[str, ...]:
+    """Formats that can be written: the lists of every dialect, and those of programs."""
+    return (*dialects.names(), "pi", "markdown", "jsonl")
 
 
 class Exported(msgspec.Struct, frozen=True):
@@ -30,7 +34,7 @@ class Exported(msgspec.Struct, frozen=True):
 
 
 def export(session: Session, to: str, *, view: bool = False) -> Exported:
-    """The session in the format `to` (one of `TARGETS`)."""
+    """The session in the format `to` (one of `targets()`)."""
     from refold.transcripts import export_lists, markdown, own, pi_write
 
     if to == "pi":
@@ -38,16 +42,15 @@ def export(session: Session, to: str, *, view: bool = False) -> Exported:
         return Exported(data, tuple(lost))
     if to == "jsonl":
         return Exported(own.write(session.entries, session.info))
-    writers: dict[str, Callable[[Sequence[Item]], bytes]] = {
-        "openai": export_lists.openai,
-        "openai-responses": export_lists.responses,
-        "anthropic": export_lists.anthropic,
-        "markdown": lambda items: markdown.write(items, session.name or session.id),
-    }
-    if to not in writers:
-        raise UnknownName("export format", to, TARGETS)
+    if to not in targets():
+        raise UnknownName("export format", to, targets())
     items = Projection(session).items if view else told(session)
-    return Exported(writers[to](items), tuple(losses(session, to, items, view=view)))
+    if to == "markdown":
+        data, dialect = markdown.write(items, session.name or session.id), None
+    else:
+        dialect = dialects.get(to)
+        data = export_lists.write(items, dialect)
+    return Exported(data, tuple(losses(session, dialect, items, view=view)))
 
 
 def told(session: Session) -> list[Item]:
@@ -56,11 +59,12 @@ def told(session: Session) -> list[Item]:
     return [Item(message, (id,)) for id, message in found if message is not None]
 
 
-def losses(session: Session, to: str, items: Sequence[Item], *, view: bool) -> list[str]:
-    """What a list of messages cannot hold of this session, one sentence each."""
+def losses(session: Session, dialect: Dialect | None, items: Sequence[Item], *, view: bool) -> list[str]:
+    """What a list of messages (without a dialect: a text to read) cannot hold of this session, one sentence
+    each."""
     found = Counter(_entry_losses(session, view=view))
     for item in items:
-        found.update(_message_losses(item.message, to))
+        found.update(_text_losses(item.message) if dialect is None else _list_losses(item.message, dialect))
     return [text.format(n=n) for text, n in found.items()]
 
 
@@ -80,27 +84,40 @@ def _entry_losses(session: Session, *, view: bool) -> Iterable[str]:
         yield "ids and times of entries are left out"
 
 
-def _message_losses(message: m.Message, to: str) -> Iterable[str]:
-    if isinstance(message, m.Result) and message.is_error and to.startswith("openai"):
-        yield "{n} results are no longer marked as errors"
-    if isinstance(message, m.Bash) and message.hidden and to != "markdown":
-        yield "{n} commands hidden from the model are left out"
-    elif isinstance(message, m.Bash):
+def _text_losses(message: m.Message) -> Iterable[str]:
+    if isinstance(message, m.Bash):
         yield "{n} commands of the user become text"
     for part in message.parts:
-        if isinstance(part, m.Thinking) and not _thought_stays(part, to):
+        if isinstance(part, m.Thinking) and not part.text:
             yield "{n} thoughts are left out"
-        elif isinstance(part, m.Call) and part.raw is not None and to == "anthropic":
+        elif isinstance(part, m.Opaque):
+            yield "{n} parts of unknown kinds may become a description"
+        elif isinstance(part, m.Image):
+            yield "{n} pictures are only named"
+
+
+def _list_losses(message: m.Message, dialect: Dialect) -> Iterable[str]:
+    if isinstance(message, m.Bash):
+        hidden = "{n} commands hidden from the model are left out"
+        yield hidden if message.hidden else "{n} commands of the user become text"
+    failed = isinstance(message, m.Result) and message.is_error
+    if failed and not _holds(dialect, m.result("c", "failed", is_error=True)):
+        yield "{n} results are no longer marked as errors"
+    for part in message.parts:
+        if isinstance(part, m.Thinking) and not _holds(dialect, m.Assistant((part, m.Text("so")))):
+            yield "{n} thoughts are left out"
+        elif isinstance(part, m.Call) and part.raw is not None:
             yield "{n} calls have arguments that are no object; they are wrapped"
         elif isinstance(part, m.Opaque):
             yield "{n} parts of unknown kinds may become a description"
-        elif isinstance(part, m.Image) and (to == "markdown" or isinstance(message, m.Result)):
-            yield "{n} pictures are only named" if to == "markdown" else "{n} pictures of results move"
+        elif (
+            isinstance(part, m.Image)
+            and isinstance(message, m.Result)
+            and not _holds(dialect, m.Result("c", (part,)))
+        ):
+            yield "{n} pictures of results move"
 
 
-def _thought_stays(part: m.Thinking, to: str) -> bool:
-    if to == "markdown":
-        return bool(part.text)
-    if to == "anthropic":
-        return bool(part.signature or (part.data and not part.id))
-    return to == "openai-responses" and bool(part.id and part.data)
+def _holds(dialect: Dialect, probe: m.Message) -> bool:
+    """Is it the same after it was written and read?"""
+    return dialect.parse_list(dialect.render([probe])) == [probe]

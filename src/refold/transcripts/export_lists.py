@@ -7,21 +7,13 @@ from typing import Any
 
 from refold.format import dump_hostile
 from refold.session import Item
-from refold.session.dialects import anthropic as anthropic_dialect
-from refold.session.dialects import openai_chat, openai_responses
-from refold.session.invariants import repair
+from refold.session.dialects import Dialect
+from refold.session.invariants import repair_by
 
 
-def openai(items: Sequence[Item]) -> bytes:
-    return _file({"messages": openai_chat.render(repair(items, "openai"))})
-
-
-def responses(items: Sequence[Item]) -> bytes:
-    return _file({"input": openai_responses.render(repair(items, "responses"))})
-
-
-def anthropic(items: Sequence[Item]) -> bytes:
-    return _file(anthropic_dialect.render(repair(items, "anthropic")))
+def write(items: Sequence[Item], dialect: Dialect) -> bytes:
+    rendered: Any = dialect.render(repair_by(dialect.rules, items))
+    return _file({dialect.field: rendered} if isinstance(rendered, list) else rendered)
 
 
 def _file(value: dict[str, Any]) -> bytes:

@@ -1,70 +1,125 @@
-"""The providers' spellings of a conversation: `parse` reads them, `render` writes them.
+"""The providers' spellings of a conversation. Converting happens once, at the edge.
 
-Each dialect is a module with the same functions. Converting happens once, at the edge.
+A dialect is a module with the members of `Dialect`; `DIALECTS` is the table. A new one is a module and a
+row: `view.to(name)`, merging, replies, the wire rules, `refold show --wire`, `refold export --to` and the
+validators for tests go by the table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Protocol, cast
 
-from refold.errors import UsageError
+from refold.errors import UnknownName
 from refold.messages import Assistant, Message
 from refold.session.dialects import anthropic, openai_chat, openai_responses
-from refold.session.dialects.common import MESSAGES, Reply, Wire, as_dict, as_list
+from refold.session.dialects.common import MESSAGES, Reply, Shown, Wire, WireRules, as_dict, as_list
 
-__all__ = ["anthropic", "detect", "openai_chat", "openai_responses", "parse", "parse_list", "parse_reply"]
 
-_ANTHROPIC_BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"}
+class Dialect(Protocol):
+    """How one provider spells a conversation."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def field(self) -> str:
+        """Where a request holds the list of messages."""
+        ...
+
+    @property
+    def rules(self) -> WireRules: ...
+
+    def speaks(self, raw: Wire) -> bool:
+        """Is this message, reply or request in this dialect without doubt? What could be anybody's is not."""
+        ...
+
+    def parse_list(self, objs: Iterable[Any]) -> list[Message]:
+        """The messages of what `render` gives: dicts or SDK objects."""
+        ...
+
+    def parse_reply(self, obj: Any) -> Reply:
+        """What a model answered, from the provider's reply or from an assistant message alone; `UsageError`
+        if it is neither."""
+        ...
+
+    def render(self, shown: Shown, *, system: str | None = None) -> Any:
+        """Messages that were repaired by the `rules`: a list or, where the dialect keeps something beside it,
+        the fields of a request. Fresh values, the caller may change them."""
+        ...
+
+    def render_tools(self, tools: Sequence[Any]) -> list[Wire]:
+        """Tool definitions, given in any dialect's shape."""
+        ...
+
+
+_ROWS: tuple[Dialect, ...] = (openai_chat, openai_responses, anthropic)
+DIALECTS = {row.name: row for row in _ROWS}
+ALIASES = {"openai-responses": "responses"}
+"""Second names: what models and files of a dialect are called."""
+PLAIN = openai_chat
+"""Who reads what could be anybody's."""
+
+
+def get(name: str) -> Dialect:
+    found = DIALECTS.get(ALIASES.get(name, name))
+    if found is None:
+        raise UnknownName("dialect", name, names())
+    return found
+
+
+def names() -> tuple[str, ...]:
+    """All names that `get` knows."""
+    return (*DIALECTS, *ALIASES)
+
+
+def of(obj: Any) -> Dialect:
+    """The dialect of a foreign message, reply or request."""
+    return _sure(as_dict(obj)) or PLAIN
 
 
 def parse(obj: Any) -> list[Message]:
     """The message(s) of one foreign message, whatever dialect it is in."""
-    return [obj] if isinstance(obj, MESSAGES) else _module(as_dict(obj)).parse(obj)
+    return parse_list([obj])
 
 
 def parse_list(objs: Iterable[Any] | Mapping[str, Any]) -> list[Message]:
-    """The messages of a list (or of an Anthropic request), whatever dialect it is in."""
+    """The messages of a list (or of a request), whatever dialect it is in. Ours stay as they are."""
     if isinstance(objs, Mapping):
-        return anthropic.parse_list(cast(Mapping[str, Any], objs))
-    listed = list(objs)
-    if any(_module(as_dict(o)) is openai_responses for o in listed if not isinstance(o, MESSAGES)):
-        return openai_responses.parse_list(listed)
-    return [message for obj in listed for message in parse(obj)]
+        request = dict(cast("Mapping[str, Any]", objs))
+        dialect = _sure(request)
+        if dialect is not None:
+            return dialect.parse_list(request)
+        objs = next((as_list(request[d.field]) for d in DIALECTS.values() if d.field in request), [request])
+    found: list[Message] = []
+    for dialect, run in _runs([obj if isinstance(obj, MESSAGES) else as_dict(obj) for obj in objs]):
+        found += run if dialect is None else dialect.parse_list(run)
+    return found
 
 
 def parse_reply(raw: Any) -> Reply:
-    """What a model answered: `(message, usage, model)` from a chat completion, a Response or an Anthropic
-    Message, as SDK object or dict; or from an assistant message alone (ours or any dialect's)."""
+    """What a model answered: `(message, usage, model)` from a provider's reply, as SDK object or dict, or
+    from an assistant message alone (ours or any dialect's)."""
     if isinstance(raw, Assistant):
         return raw, None, None
     obj = as_dict(raw)
-    if "choices" in obj:
-        return openai_chat.parse_reply(obj)
-    if obj.get("object") == "response" or isinstance(obj.get("output"), list):
-        return openai_responses.parse_reply(obj)
-    if obj.get("role") == "assistant" and ("stop_reason" in obj or obj.get("type") == "message"):
-        return anthropic.parse_reply(obj)
-    if obj.get("role") == "assistant":
-        [message] = parse(obj)
-        if isinstance(message, Assistant):
-            return message, None, None
-    raise UsageError("this is no reply of a model: pass a completion, a response or an assistant message")
+    return of(obj).parse_reply(obj)
 
 
-def detect(obj: Any) -> str:
-    """The dialect of one message: `openai`, `responses` or `anthropic`. Plain texts count as `openai`."""
-    return {openai_chat: "openai", openai_responses: "responses", anthropic: "anthropic"}[
-        _module(as_dict(obj))
-    ]
+def _sure(raw: Wire) -> Dialect | None:
+    return next((dialect for dialect in DIALECTS.values() if dialect.speaks(raw)), None)
 
 
-def _module(raw: Wire) -> Any:
-    if "role" not in raw or raw.get("type") == "message":
-        return anthropic if "stop_reason" in raw else openai_responses
-    content = raw.get("content")
-    blocks = () if isinstance(content, str) else as_list(content)
-    kinds = {as_dict(b).get("type") for b in blocks if not isinstance(b, str)}
-    if kinds & _ANTHROPIC_BLOCKS:
-        return anthropic
-    return openai_responses if kinds & {"input_text", "output_text", "input_image"} else openai_chat
+def _runs(objs: Sequence[Any]) -> Iterator[tuple[Dialect | None, list[Any]]]:
+    """Neighbours of one dialect; None: they are ours. What could be anybody's is read like what stands before
+    it, or at the beginning like what comes: some dialects spread one reply over several items."""
+    sure = [None if isinstance(obj, MESSAGES) else _sure(obj) for obj in objs]
+    current: Dialect = next((dialect for dialect in sure if dialect is not None), PLAIN)
+    readers: list[Dialect | None] = []
+    for obj, dialect in zip(objs, sure, strict=True):
+        current = dialect or current
+        readers.append(None if isinstance(obj, MESSAGES) else current)
+    for reader, run in groupby(zip(readers, objs, strict=True), key=itemgetter(0)):
+        yield reader, [obj for _, obj in run]

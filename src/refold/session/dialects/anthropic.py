@@ -22,12 +22,13 @@ from refold.messages import (
     User,
 )
 from refold.session.dialects.common import (
-    MESSAGES,
     Reply,
     Shown,
     Wire,
+    WireRules,
     as_dict,
     as_list,
+    block_types,
     call_object,
     clean,
     describe_part,
@@ -35,13 +36,18 @@ from refold.session.dialects.common import (
     opaque,
     parse_arguments,
     parts_of,
+    reply_alone,
     text_field,
     wire_id,
     wire_name,
 )
 from refold.session.dialects.frames import frame
-from refold.session.dialects.tools import to_anthropic
+from refold.session.dialects.tools import convert, json_schema
 from refold.session.items import Item
+
+name = "anthropic"
+field = "messages"
+rules = WireRules(alternates=True)
 
 _STOPS: dict[str, Stop] = {
     "end_turn": "end",
@@ -55,11 +61,21 @@ _STOPS: dict[str, Stop] = {
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────
 
 
+def speaks(raw: Wire) -> bool:
+    """A request with its `system`, a whole reply, or a message made of this dialect's blocks."""
+    if "role" not in raw:
+        return "stop_reason" in raw or ("system" in raw and field in raw)
+    if raw.get("type") == "message":  # so are items of OpenAI's responses
+        return "model" in raw or "stop_reason" in raw
+    return not _OWN_PARTS.isdisjoint(block_types(raw))
+
+
+_OWN_PARTS = frozenset(("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"))
+
+
 def parse(obj: Any) -> list[Message]:
     """The message(s) of one Anthropic message: each tool result is one of ours, what else the user said
     follows them (the dialect demands that order)."""
-    if isinstance(obj, MESSAGES):
-        return [obj]
     raw = as_dict(obj)
     role = raw.get("role")
     if role == "assistant":
@@ -82,8 +98,10 @@ def parse_list(objs: Iterable[Any] | Mapping[str, Any]) -> list[Message]:
 
 
 def parse_reply(obj: Any) -> Reply:
-    """The reply, its usage and its model from a Message."""
+    """The reply, its usage and its model from a Message, or from a message alone."""
     raw = as_dict(obj)
+    if "stop_reason" not in raw and raw.get("type") != "message":
+        return reply_alone(parse(raw))
     stop = _STOPS.get(raw.get("stop_reason") or "", "other")
     model = raw.get("model")
     message = Assistant(parts_of(raw.get("content"), _part), stop)
@@ -185,11 +203,16 @@ def render(
     page.close()
     request: Wire = {"system": page.system, "messages": page.messages}
     if tools is not None:
-        request["tools"] = to_anthropic(tools)
+        request["tools"] = render_tools(tools)
     if cache:
         for block in page.breakpoints(request.get("tools")):
             block["cache_control"] = {"type": "ephemeral", "ttl": ttl} if ttl else {"type": "ephemeral"}
     return request
+
+
+def render_tools(tools: Sequence[Any]) -> list[Wire]:
+    """What the provider runs itself goes through as it came."""
+    return [convert(tool, json_schema, lambda raw: "input_schema" in raw) for tool in tools]
 
 
 class _Page:

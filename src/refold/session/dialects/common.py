@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from refold.errors import WrongType
+from refold.errors import UsageError, WrongType
 from refold.messages import (
     AnyPart,
     Assistant,
@@ -34,7 +34,18 @@ Wire: TypeAlias = dict[str, Any]
 Shown: TypeAlias = Iterable[Item | Message]
 """What a dialect renders: items of a view, or bare messages."""
 Reply: TypeAlias = tuple[Assistant, Usage | None, str | None]
+"""What a model answered: message, usage, model."""
 MESSAGES = (User, Assistant, Result, System, Bash)
+
+
+class WireRules(msgspec.Struct, frozen=True):
+    """What a dialect demands beyond what all of them do."""
+
+    unique_ids: bool = True
+    """Ids of calls differ over the whole conversation, not only inside a batch."""
+    alternates: bool = False
+    """The two sides take turns: two replies in a row have to become one."""
+
 
 MALFORMED = "malformed_arguments"
 """Arguments that are no JSON object travel as the value of this one key: every server parses them."""
@@ -53,12 +64,12 @@ def as_dict(obj: Any) -> Wire:
         except TypeError:  # an object that only looks like pydantic's
             return cast(Wire, dump())
     try:
-        found = msgspec.to_builtins(obj)
+        plain = msgspec.to_builtins(obj)
     except (TypeError, ValueError):
-        found = None
-    if not isinstance(found, dict):
+        plain = None
+    if not isinstance(plain, dict):
         raise WrongType(f"a {type(obj).__name__} is no message: pass a dict or an SDK object")
-    return cast(Wire, found)
+    return cast(Wire, plain)
 
 
 def as_list(value: Any) -> list[Any]:
@@ -70,6 +81,20 @@ def as_list(value: Any) -> list[Any]:
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping)):
         return list(cast(Iterable[Any], value))
     return [value]
+
+
+def block_types(raw: Wire) -> set[Any]:
+    """The types of the parts that a message is made of; none where its content is a text."""
+    content = raw.get("content")
+    blocks = () if isinstance(content, str) else as_list(content)
+    return {as_dict(block).get("type") for block in blocks if not isinstance(block, str)}
+
+
+def reply_alone(messages: list[Message]) -> Reply:
+    """An assistant message without the envelope of a reply."""
+    if len(messages) == 1 and isinstance(messages[0], Assistant):
+        return messages[0], None, None
+    raise UsageError("this is no reply of a model: pass a completion, a response or an assistant message")
 
 
 def parts_of(content: Any, part: Callable[[Wire], AnyPart | None]) -> Content:

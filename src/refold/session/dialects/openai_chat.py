@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from refold.messages import (
@@ -22,13 +22,15 @@ from refold.messages import (
     Usage,
     User,
 )
+from refold.protocols import ToolSpec
 from refold.session.dialects.common import (
-    MESSAGES,
     Reply,
     Shown,
     Wire,
+    WireRules,
     as_dict,
     as_list,
+    block_types,
     call_json,
     clean,
     describe_part,
@@ -39,11 +41,17 @@ from refold.session.dialects.common import (
     parse_arguments,
     parse_image,
     parts_of,
+    reply_alone,
     short_id,
     text_field,
     wire_name,
 )
+from refold.session.dialects.tools import convert, json_schema
 from refold.session.items import Item
+
+name = "openai"
+field = "messages"
+rules = WireRules(unique_ids=False)
 
 _STOPS: dict[str, Stop] = {
     "stop": "end",
@@ -56,10 +64,19 @@ _STOPS: dict[str, Stop] = {
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────
 
 
+def speaks(raw: Wire) -> bool:
+    """A completion, or a message with something that only this dialect has."""
+    if "choices" in raw or raw.get("role") in ("tool", "function"):
+        return True
+    return not _OWN_KEYS.isdisjoint(raw) or not _OWN_PARTS.isdisjoint(block_types(raw))
+
+
+_OWN_KEYS = frozenset(("tool_calls", "function_call", "reasoning_content"))
+_OWN_PARTS = frozenset(("image_url", "file"))
+
+
 def parse(obj: Any) -> list[Message]:
-    """The message(s) of one chat message: a dict, an SDK object, or one of ours (returned as it is)."""
-    if isinstance(obj, MESSAGES):
-        return [obj]
+    """The message of one chat message: a dict or an SDK object."""
     raw = as_dict(obj)
     role = raw.get("role")
     if role == "assistant":
@@ -75,8 +92,10 @@ def parse_list(objs: Iterable[Any]) -> list[Message]:
 
 
 def parse_reply(obj: Any) -> Reply:
-    """The reply, its usage and its model from a chat completion (first choice)."""
+    """The reply, its usage and its model from a chat completion (first choice), or from a message alone."""
     raw = as_dict(obj)
+    if "choices" not in raw:
+        return reply_alone(parse(raw))
     choices = as_list(raw.get("choices"))
     choice = as_dict(choices[0]) if choices else {}
     message = _assistant(as_dict(choice.get("message") or {}))
@@ -185,6 +204,15 @@ def render(shown: Shown, *, system: str | None = None) -> list[Wire]:
     if pictures and waiting <= 0:
         wire.append({"role": "user", "content": pictures})
     return wire
+
+
+def render_tools(tools: Sequence[Any]) -> list[Wire]:
+    """What the provider runs itself goes through as it came."""
+    return [convert(tool, _wire_tool, lambda raw: "function" in raw) for tool in tools]
+
+
+def _wire_tool(spec: ToolSpec) -> Wire:
+    return {"type": "function", "function": json_schema(spec, "parameters")}
 
 
 def _content(content: Content) -> str | list[Wire]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from refold.messages import (
@@ -23,13 +23,15 @@ from refold.messages import (
     Usage,
     User,
 )
+from refold.protocols import ToolSpec
 from refold.session.dialects.common import (
-    MESSAGES,
     Reply,
     Shown,
     Wire,
+    WireRules,
     as_dict,
     as_list,
+    block_types,
     call_json,
     clean,
     describe_part,
@@ -40,11 +42,17 @@ from refold.session.dialects.common import (
     parse_arguments,
     parse_image,
     parts_of,
+    reply_alone,
     short_id,
     text_field,
     wire_name,
 )
+from refold.session.dialects.tools import convert, json_schema
 from refold.session.items import Item
+
+name = "responses"
+field = "input"
+rules = WireRules()
 
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
 _CUT: dict[str, Stop] = {"max_output_tokens": "length", "content_filter": "refusal"}
@@ -53,10 +61,24 @@ _BROKEN: dict[str, Stop] = {"failed": "error", "cancelled": "aborted"}
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────
 
 
+def speaks(raw: Wire) -> bool:
+    """A response, or an item: something with a type, but a role only if it is a message."""
+    if "role" not in raw:
+        return isinstance(raw.get("type"), str) or _is_response(raw)
+    if raw.get("type") == "message":  # so are whole replies of Anthropic, which name their model
+        return "model" not in raw and "stop_reason" not in raw
+    return not _OWN_PARTS.isdisjoint(block_types(raw))
+
+
+_OWN_PARTS = frozenset(("input_text", "output_text", "input_image"))
+
+
+def _is_response(raw: Wire) -> bool:
+    return raw.get("object") == "response" or isinstance(raw.get("output"), list)
+
+
 def parse(obj: Any) -> list[Message]:
     """The message of one input or output item. `parse_list` puts the items of one reply together."""
-    if isinstance(obj, MESSAGES):
-        return [obj]
     raw = as_dict(obj)
     kind = raw.get("type")
     if kind in _OUTPUTS:
@@ -76,22 +98,21 @@ def parse_list(objs: Iterable[Any] | str) -> list[Message]:
     if isinstance(objs, str):
         return [User((Text(objs),))]
     found: list[Message] = []
-    growing = False
     for obj in objs:
-        ours = isinstance(obj, MESSAGES)
-        for message in parse(obj):
-            last = found[-1] if growing else None
-            if isinstance(message, Assistant) and isinstance(last, Assistant) and not ours:
-                found[-1] = Assistant(last.content + message.content)
-            else:
-                found.append(message)
-            growing = not ours
+        [message] = parse(obj)
+        last = found[-1] if found else None
+        if isinstance(message, Assistant) and isinstance(last, Assistant):
+            found[-1] = Assistant(last.content + message.content)
+        else:
+            found.append(message)
     return found
 
 
 def parse_reply(obj: Any) -> Reply:
-    """The reply, its usage and its model from a Response."""
+    """The reply, its usage and its model from a Response, or from an item alone."""
     raw = as_dict(obj)
+    if "role" in raw or isinstance(raw.get("type"), str):
+        return reply_alone(parse(raw))
     parts: list[AnyPart] = []
     for item in as_list(raw.get("output")):
         parts.extend(p for message in parse(item) for p in message.parts)
@@ -173,6 +194,15 @@ def render(shown: Shown, *, system: str | None = None) -> list[Wire]:
         elif not message.hidden:
             wire.append(_message("user", clean(message.text)))
     return wire
+
+
+def render_tools(tools: Sequence[Any]) -> list[Wire]:
+    """What the provider runs itself goes through as it came."""
+    return [convert(tool, _wire_tool, lambda raw: raw.get("type") == "function") for tool in tools]
+
+
+def _wire_tool(spec: ToolSpec) -> Wire:
+    return {"type": "function", **json_schema(spec, "parameters"), "strict": False}
 
 
 def _message(role: str, content: Any) -> Wire:

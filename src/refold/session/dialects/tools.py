@@ -1,8 +1,8 @@
-"""Tool definitions in every dialect's shape."""
+"""Tool definitions: from any shape, and what the shapes of the dialects have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from refold.protocols import ToolSpec
@@ -45,20 +45,8 @@ def _given(raw: Wire) -> GivenTool:
     return GivenTool(spec.name, spec.description, spec.parameters, raw)
 
 
-def to_openai(tools: Sequence[Any]) -> list[Wire]:
-    """For chat completions. What the provider runs itself goes through as it came."""
-    return [_convert(tool, _chat, lambda raw: "function" in raw) for tool in tools]
-
-
-def to_responses(tools: Sequence[Any]) -> list[Wire]:
-    return [_convert(tool, _responses, lambda raw: raw.get("type") == "function") for tool in tools]
-
-
-def to_anthropic(tools: Sequence[Any]) -> list[Wire]:
-    return [_convert(tool, _anthropic, lambda raw: "input_schema" in raw) for tool in tools]
-
-
-def _convert(tool: Any, shape: Callable[[ToolSpec], Wire], own: Callable[[Wire], bool]) -> Wire:
+def convert(tool: Any, shape: Callable[[ToolSpec], Wire], own: Callable[[Wire], bool]) -> Wire:
+    """A definition from any shape into a dialect's; `own` tells one that is in it already."""
     if isinstance(tool, GivenTool):
         raw = dict(tool.wire)
         if own(raw) or parse_tool(raw) is None:
@@ -67,15 +55,8 @@ def _convert(tool: Any, shape: Callable[[ToolSpec], Wire], own: Callable[[Wire],
     return fresh(as_dict(tool)) if spec is None else shape(spec)
 
 
-def _chat(spec: ToolSpec) -> Wire:
-    return {"type": "function", "function": _anthropic(spec, "parameters")}
-
-
-def _responses(spec: ToolSpec) -> Wire:
-    return {"type": "function", **_anthropic(spec, "parameters"), "strict": False}
-
-
-def _anthropic(spec: ToolSpec, key: str = "input_schema") -> Wire:
+def json_schema(spec: ToolSpec, key: str = "input_schema") -> Wire:
+    """Name, description and, under `key`, the JSON schema of the parameters: what the dialects wrap."""
     described = {"description": spec.description} if spec.description else {}
     schema: Wire = fresh(dict(spec.parameters))
     if schema.get("type") in (None, "object"):  # without parameters: providers want an object, never nothing

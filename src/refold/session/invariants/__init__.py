@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from refold.session import dialects
+from refold.session.dialects.common import WireRules
 from refold.session.invariants import alternation, batches, empty, first_user, pairs, thinking
 from refold.session.items import Item
 
-__all__ = ["PAIRS", "WIRE", "Rule", "alternation", "inside_put", "legal", "repair", "settled"]
+__all__ = ["PAIRS", "WIRE", "Rule", "alternation", "inside_put", "legal", "repair", "repair_by", "settled"]
 
 
 class Rule(Protocol):
@@ -45,14 +47,17 @@ def inside_put(items: Sequence[Item], index: int) -> bool:
 
 
 def repair(items: Sequence[Item], dialect: str | None = None) -> list[Item]:
-    """The items as a provider takes them; objects that are right stay the same. `dialect`: `openai`,
-    `responses` or `anthropic`; without one, everything but alternation, in its strictest form."""
-    unique = dialect != "openai"
+    """The items as a provider takes them; objects that are right stay the same. `dialect` is the name of one;
+    without it, everything but alternation, in its strictest form."""
+    return repair_by(WireRules() if dialect is None else dialects.get(dialect).rules, items)
+
+
+def repair_by(rules: WireRules, items: Sequence[Item]) -> list[Item]:
     repaired = empty.repair(list(items))
-    if not pairs.orderly(repaired, unique=unique):
-        repaired = pairs.repair(batches.repair(repaired), unique=unique)
+    if not pairs.orderly(repaired, unique=rules.unique_ids):
+        repaired = pairs.repair(batches.repair(repaired), unique=rules.unique_ids)
     repaired = first_user.repair(thinking.repair(repaired))
-    return alternation.repair(repaired) if dialect == "anthropic" else repaired
+    return alternation.repair(repaired) if rules.alternates else repaired
 
 
 def settled(items: Sequence[Item]) -> bool:

@@ -1,0 +1,158 @@
+"""What can be wrong with a database. Only its own connection is used here: opening the file by other means
+would drop the locks of whoever writes in this process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
+
+import apsw
+
+from refold.errors import FormatError, RefoldError, StorageError
+from refold.protocols import Finding, SessionInfo
+from refold.stores import rows, schema, words
+from refold.stores.doctor import done, doubles, rights
+from refold.stores.rows import Tally
+from refold.stores.sqlite import SqliteStore, text_of
+
+
+def examine(store: SqliteStore, repair: bool) -> list[Finding]:
+    return list(_database(store, repair))
+
+
+def _database(store: SqliteStore, repair: bool) -> Iterator[Finding]:
+    for suffix in ("", "-wal", "-shm"):
+        yield from rights(store.path.with_name(store.path.name + suffix), repair)
+    where = str(store.path)
+    try:
+        with store.writing() if repair else store.reading() as connection:
+            broken = [str(text) for (text,) in connection.execute("PRAGMA integrity_check(20)")]
+            words_broken = any("words" in text for text in broken)
+            broken = [text for text in broken if text != "ok" and "words" not in text]
+            if not broken:
+                yield from _orphans(connection, where, repair)
+                yield from _sessions(store, connection, where, repair)
+                yield from _words(connection, where, repair, words_broken)
+                return
+        yield Finding(where, f"damaged: {'; '.join(broken[:3])}", "lasting")
+    except FormatError as error:
+        yield Finding(where, str(error), "lasting")
+    except StorageError as error:
+        yield Finding(where, str(error), "lasting")
+        return
+    if repair:
+        yield from _salvage(store)
+
+
+def _orphans(connection: apsw.Connection, where: str, repair: bool) -> Iterator[Finding]:
+    found = schema.select(
+        connection,
+        f"""SELECT DISTINCT row >> {schema.SHIFT} FROM entries
+            WHERE row >> {schema.SHIFT} NOT IN (SELECT key FROM sessions)""",
+    )
+    for (key,) in found:
+        if repair:
+            connection.execute(
+                "INSERT INTO sessions VALUES (?,?,0,0,NULL,NULL,0,0,0,NULL)", (key, f"recovered-{key}")
+            )
+        yield Finding(where, f"entries without a session; they belong to recovered-{key}", done(repair))
+
+
+def _sessions(store: SqliteStore, connection: apsw.Connection, where: str, repair: bool) -> Iterator[Finding]:
+    for info in [_named(id) for (id,) in schema.select(connection, "SELECT id FROM sessions")]:
+        key, tally = store.tally(connection, info)
+        found = [rows.of_line(line, version) for _, version, line in store.stored(connection, key)]
+        here = f"{where}#{info}"
+        yield from doubles(here, found)
+        if bad := sum(row.entry is None for row in found):
+            yield Finding(here, f"{bad} rows are no entries; they are kept as they are", "lasting")
+        true = Tally(id=tally.id, created=tally.created, updated=tally.updated)
+        true.add(found)
+        if _counted(true) != _counted(tally):
+            true.name, true.cwd = true.name or tally.name, true.cwd or tally.cwd
+            if repair:
+                store.put_tally(connection, key, true)
+            yield Finding(
+                here, f"its row says {tally.entries} entries, there are {true.entries}", done(repair)
+            )
+
+
+def _counted(tally: Tally) -> tuple[object, ...]:
+    return tally.entries, tally.bytes, tally.bad, tally.tip
+
+
+def _named(value: Any) -> str:
+    return text_of(value) or ""
+
+
+def _words(connection: apsw.Connection, where: str, repair: bool, broken: bool) -> Iterator[Finding]:
+    text = "the index of words is damaged"
+    if not broken:
+        try:
+            there = {cast("int", row) for (row,) in connection.execute("SELECT rowid FROM words")}
+            entries = connection.execute("SELECT row, version, line FROM entries")
+            wanted = {row for row, said in _texts(cast("Iterable[tuple[int, int, bytes]]", entries)) if said}
+            if there == wanted:
+                return
+            text = (
+                f"the index of words lacks {len(wanted - there)} entries, {len(there - wanted)} are too many"
+            )
+        except (apsw.CorruptError, apsw.SQLError):
+            pass
+    if repair:
+        reindex(connection)
+    yield Finding(where, text, done(repair))
+
+
+def _texts(entries: Iterable[tuple[int, int, bytes]]) -> Iterator[tuple[int, str]]:
+    for row, version, line in entries:
+        entry = rows.of_line(line, version).entry
+        yield row, words.of_entry(entry) if entry is not None else ""
+
+
+def reindex(connection: apsw.Connection) -> None:
+    """Make the index of words again from the entries."""
+    connection.execute("DROP TABLE IF EXISTS words")
+    connection.execute(schema.WORDS)
+    entries = schema.select(connection, "SELECT row, version, line FROM entries")
+    for row, text in _texts(cast("list[tuple[int, int, bytes]]", entries)):
+        if text:
+            connection.execute("INSERT INTO words(rowid, text) VALUES (?,?)", (row, text))
+
+
+def _salvage(store: SqliteStore) -> Iterator[Finding]:
+    """Copy what can still be read into a new database beside the damaged one, which stays as it is."""
+    path = store.path.with_name(f"{store.path.stem}.salvaged-{time.strftime('%Y%m%d-%H%M%S')}.db")
+    saved = lost = 0
+    target = SqliteStore(path)
+    try:
+        with store.connection() as connection:
+            for session, lines, missing in _readable(connection):
+                target.create(SessionInfo(id=session))
+                target.append_lines(session, lines, after=None)
+                saved, lost = saved + len(lines), lost + missing
+    except RefoldError as error:
+        yield Finding(str(store.path), f"no more could be saved: {error}", "lasting")
+    finally:
+        target.close()
+    if saved:
+        yield Finding(str(path), f"{saved} entries could be read and are here; {lost} could not", "repaired")
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _readable(connection: apsw.Connection) -> Iterator[tuple[str, list[bytes], int]]:
+    """(session, lines, how many are missing), row by row: one damaged page must not hide the others."""
+    for id, key, count in schema.select(connection, "SELECT id, key, entries + bad FROM sessions"):
+        lines: list[bytes] = []
+        for place in range(count):
+            at = (key << schema.SHIFT) + place
+            try:
+                row = connection.execute("SELECT line FROM entries WHERE row = ?", (at,)).fetchone()
+            except apsw.CorruptError:
+                continue
+            if row is not None:
+                lines.append(cast("bytes", row[0]))
+        yield _named(id), lines, count - len(lines)

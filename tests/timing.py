@@ -1,0 +1,49 @@
+"""Costs. How many seconds something takes says little on a busy machine, so seconds are judged in `make torture`
+alone (one process, `REFOLD_TIMING=1`); what takes part in `make test` counts steps, or only has to come to an end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+JUDGED = os.environ.get("REFOLD_TIMING") == "1"
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """Seconds of the processor."""
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+@contextmanager
+def within(seconds: float) -> Generator[None]:
+    """The block takes at most that much of the processor; judged in `make torture`."""
+    began = time.process_time()
+    yield
+    took = time.process_time() - began
+    assert not JUDGED or took < seconds, f"{took:.2f} s"
+
+
+def steps(work: Callable[[], object]) -> int:
+    """How many instructions of Python `work` takes in this thread: the same number every time."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
