@@ -16,8 +16,8 @@ from refold.text.lenient_json import dump_hostile
 
 Stop = Literal["end", "tool_use", "length", "refusal", "error", "aborted", "other"]
 Origin = Literal["typed", "attached", "quoted", "program", "tool", "summary"]
-"""Who said a text: the user's own words, a file or selection the user attached, a quotation (pasted mail, log,
-diff), a program around the conversation (reminders, IDE context), a tool, a model's summary."""
+"""Who said a text: the user's own words, a file or selection the user attached, a quotation (pasted mail,
+log, diff), a program around the conversation (reminders, IDE context), a tool, a model's summary."""
 
 
 class Part(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
@@ -190,7 +190,7 @@ def content(said: Said) -> Content:
 
 
 def text(text: str, origin: Origin | None = None) -> Text:
-    """A piece of text that says where it comes from: `user([text(diff, "quoted"), "Why does this fail?"])`."""
+    """Text that says where it comes from: `user([text(page, "attached"), "Is this right?"])`."""
     return Text(text, origin)
 
 

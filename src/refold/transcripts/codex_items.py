@@ -12,7 +12,6 @@ from refold.transcripts.foreign import name as named
 from refold.transcripts.origins import CODEX, all_of, declared
 
 
-
 class _Mark(NamedTuple):
     """How a message begins (and ends, where the beginning alone could be typed) that Codex wrote itself."""
 

@@ -166,16 +166,15 @@ def _stands(text: str, end: int, marks: tuple[str, ...]) -> bool:
     return end == len(text) or text[end] == "\n" or text.startswith(marks, end)
 
 
-def _trailing(
-    text: str, start: int, wrappers: Sequence[Wrapper]
-) -> tuple[int, list[Piece], Origin | None]:
+def _trailing(text: str, start: int, wrappers: Sequence[Wrapper]) -> tuple[int, list[Piece], Origin | None]:
     """Where the wrappers at the end begin, what they are, and what they leave open."""
     end, pieces = len(text), list[Piece]()  # last one first
     left_open: Origin | None = None
     for wrapper in wrappers:
         at = _line_start(text, wrapper.opens, start) if wrapper.place == "end" else -1
         if 0 <= at < end:
-            pieces, end, left_open = [(text[at:], wrapper.origin)], at, wrapper.origin
+            pieces = list[Piece](((text[at:], wrapper.origin),))
+            end, left_open = at, wrapper.origin
     around = [wrapper for wrapper in wrappers if wrapper.place == "around"]
     while found := next((wrapper for wrapper in around if _ends(text, start, end, wrapper)), None):
         at = text.rfind(found.opens, start, end)
@@ -210,13 +209,15 @@ def _skipped(text: str, at: int) -> int:
 
 
 def _joined(pieces: Iterable[Piece]) -> list[Text]:
-    """Neighbours of one origin as one part; white space alone belongs to what stands before it."""
+    """Neighbours of one origin as one part; white space alone belongs to its neighbour."""
     groups: list[tuple[list[str], Origin | None]] = []
+    space = ""
     for text, origin in pieces:
-        if not text:
-            continue
         if groups and (groups[-1][1] == origin or text.isspace()):
             groups[-1][0].append(text)
+        elif text.isspace() or not text:
+            space += text
         else:
-            groups.append(([text], origin))
+            groups.append(([space, text], origin))
+            space = ""
     return [Text("".join(texts), origin) for texts, origin in groups]
