@@ -8,18 +8,30 @@ joined or split messages on the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import msgspec
 
 from refold import entries as e
-from refold.messages import Assistant, Call, Image, Message, Result, System, Text, compact_json
+from refold.messages import (
+    Assistant,
+    Call,
+    Content,
+    Image,
+    Message,
+    Origin,
+    Result,
+    System,
+    Text,
+    User,
+    compact_json,
+)
 from refold.session.invariants import repair
 from refold.session.items import Item
 from refold.session.tree import Session
-from refold.session.view import active_folds, project
+from refold.session.view import active_folds, project, said_by
 
 OLDER = 16
 """How many folds back a list may be."""
@@ -62,12 +74,14 @@ def merge(session: Session, given: Iterable[Message]) -> Merged:
     items, ours, messages, theirs, same = _read(session, list(given))
     if same == len(theirs):
         return Merged(())  # what we have, or an older state of it
+    origins = _origins(session)
     if same == len(ours):
-        return Merged(tuple(session.append(message) for message in _unseen(messages, theirs, same)))
+        rest = _unseen(messages, theirs, same)
+        return Merged(tuple(session.append(_known(message, origins)) for message in rest))
     same = _back_to_message(ours, theirs, same)
     _branch(session, items, ours[same].owner)
     rest = messages[theirs[same].owner :]
-    return Merged(tuple(session.append(message) for message in rest), branched=True)
+    return Merged(tuple(session.append(_known(message, origins)) for message in rest), branched=True)
 
 
 def _read(session: Session, messages: list[Message]) -> Reading:
@@ -171,6 +185,55 @@ def _unseen(messages: Sequence[Message], theirs: Sequence[Piece], same: int) -> 
 
 def _holding(message: Message, *parts: Any) -> Any:
     return msgspec.structs.replace(message, content=parts)
+
+
+def _origins(session: Session) -> dict[str, Origin]:
+    """Texts of the path in the user's role that the user did not type. A framework hands them back without
+    saying so."""
+    found: dict[str, Origin] = {}
+    typed: set[str] = set()
+    for entry in session.path:
+        for content, otherwise in _user_texts(entry):
+            for part in content:
+                if not isinstance(part, Text):
+                    continue
+                origin = part.origin or otherwise
+                if origin == "typed":
+                    typed.add(part.text.strip())
+                else:
+                    found[part.text.strip()] = origin
+    return {text: origin for text, origin in found.items() if text not in typed}
+
+
+def _user_texts(entry: e.Entry) -> Iterator[tuple[Content, Origin]]:
+    """What an entry says in the user's role, and its origin where the text itself names none."""
+    match entry:
+        case e.MessageEntry(message=User(content=content)):
+            yield content, "typed"
+        case e.Note(content=content):
+            yield content, "program"
+        case e.BranchSummary() if isinstance(said := said_by(entry), User):
+            yield said.content, "summary"
+        case e.Fold(edits=edits):
+            for edit in edits:
+                for message in edit.put:
+                    if isinstance(message, User):
+                        yield message.content, "summary" if edit.kind == "summary" else "typed"
+        case _:
+            pass
+
+
+def _known(message: Message, origins: Mapping[str, Origin]) -> Message:
+    """The message with the origins we know of its texts."""
+    if not origins or not isinstance(message, User):
+        return message
+    parts = (
+        Text(part.text, origins.get(part.text.strip()))
+        if isinstance(part, Text) and not part.origin
+        else part
+        for part in message.content
+    )
+    return User(tuple(parts))
 
 
 def _branch(session: Session, items: Sequence[Item], known: int) -> None:
