@@ -88,6 +88,8 @@ class _Import:
         self.steps = iter(steps)
         self.open: list[str] = []
         """Calls of the last reply that have no output yet."""
+        self.replied = False
+        """Before the first reply there is nothing to observe: the task is filed as an observation too."""
         self.prompted = False
         """The last reply was a command at the prompt: the next user message is its output."""
 
@@ -98,7 +100,7 @@ class _Import:
             case "tool":
                 ids = [text(id) for id in listing(raw.get("tool_call_ids"))]
                 self._output(raw, index, ids[0] if ids else text(raw.get("tool_call_id")))
-            case "user" if self.prompted or is_output(raw.get("content"), raw):
+            case "user" if self.prompted or is_output(raw.get("content"), raw if self.replied else {}):
                 self._output(raw, index)
             case "user" if raw.get("is_demo") is True:
                 content = all_of("program", chat_parts(raw.get("content")))
@@ -131,7 +133,7 @@ class _Import:
         more: dict[str, Any] = {"step": step} if step else {}
         calls = chat_calls(raw.get("tool_calls"))
         thinking = [_thinking(block) for block in map(mapping, listing(raw.get("thinking_blocks")))]
-        self.open, self.prompted = [call.id for call in calls], False
+        self.open, self.prompted, self.replied = [call.id for call in calls], False, True
         if calls or not named(raw.get("action")):
             parts = (*thinking, *chat_parts(raw.get("content")), *calls)
             self._say(m.Assistant(parts, "tool_use" if calls else "end"), raw, index, **more)
