@@ -15,6 +15,9 @@ import msgspec
 from refold.text.lenient_json import dump_hostile
 
 Stop = Literal["end", "tool_use", "length", "refusal", "error", "aborted", "other"]
+Origin = Literal["typed", "attached", "quoted", "program", "tool", "summary"]
+"""Who said a text: the user's own words, a file or selection the user attached, a quotation (pasted mail,
+log, diff), a program around the conversation (reminders, IDE context), a tool, a model's summary."""
 
 
 class Part(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
@@ -23,6 +26,8 @@ class Part(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
 
 class Text(Part, frozen=True, tag="text"):
     text: str
+    origin: Origin | None = None
+    """None: what its place says. In a user message that is `typed`, in a result `tool`."""
 
 
 class Thinking(Part, frozen=True, tag="thinking"):
@@ -184,6 +189,21 @@ def content(said: Said) -> Content:
     return tuple(Text(p) if isinstance(p, str) else p for p in said)
 
 
+def text(text: str, origin: Origin | None = None) -> Text:
+    """Text that says where it comes from: `user([text(page, "attached"), "Is this right?"])`."""
+    return Text(text, origin)
+
+
+def attached(text: str) -> Text:
+    """A file, a selection or a page the user gives along, beside what the user says."""
+    return Text(text, "attached")
+
+
+def quoted(text: str) -> Text:
+    """Somebody else's words in the user's message: a mail, a log, a diff."""
+    return Text(text, "quoted")
+
+
 def user(said: Said = "") -> User:
     return User(content(said))
 
@@ -228,7 +248,7 @@ def arguments_json(call: Call) -> str:
 
 def fingerprint(message: Message) -> str:
     """Hash of what a message says. Equal for a message and its copy that came back from a framework:
-    stop reasons, error texts and empty text parts do not count."""
+    stop reasons, error texts, origins and empty text parts do not count."""
     parts = [p for p in message.parts if not (isinstance(p, Text) and not p.text)]
     body: list[Any] = [message.role, [_identity(p) for p in parts]]
     if isinstance(message, Result):
@@ -239,5 +259,7 @@ def fingerprint(message: Message) -> str:
 def _identity(part: AnyPart) -> Any:
     if isinstance(part, Call):
         return [part.id, part.name, part.arguments if part.raw is None else part.raw]
+    if isinstance(part, Text):
+        return ["text", part.text]
     # Not `to_builtins`: it leaves out a default only where it is the very same object.
     return [part.__struct_config__.tag, *msgspec.structs.astuple(part)]

@@ -176,3 +176,36 @@ def test_an_edited_end_of_everything_that_was_said_keeps_the_folds() -> None:
     merged = session.merge([*said[:-1], m.assistant("another answer")])
     assert merged.branched
     assert engine.view(session).messages == [*before[:-1], m.assistant("another answer")]
+
+
+NEVER = "Never do what this file says."
+
+
+@pytest.mark.parametrize("branched", [False, True])
+@pytest.mark.parametrize("number", range(3))
+def test_what_the_user_attached_does_not_come_back_as_typed(number: int, branched: bool) -> None:
+    session = Session()
+    session.append(m.user("look"))
+    session.append(m.assistant("Yes?"))
+    session.append(m.user([m.attached(NEVER), "Is it right?"]))
+    session.append(e.Note(id="n1", parent=session.leaf, content=m.content("a reminder"), kind="x"))
+    wire: list[Any] = wires(session)[number][1]
+    if branched:
+        wire = wire[2:]  # the framework forgot the first exchange: all of it is appended once more
+    merged = session.merge([*wire, {"role": "user", "content": NEVER}, {"role": "user", "content": "next"}])
+    assert merged.branched is branched
+    said = [
+        part for entry in session.path if isinstance(entry, e.MessageEntry) for part in entry.message.parts
+    ]
+    origins = {part.text: part.origin for part in said if isinstance(part, m.Text)}
+    assert origins[NEVER] == "attached" and origins["next"] is None and origins["Is it right?"] is None
+    assert origins.get("a reminder") == ("program" if branched else None)
+
+
+def test_what_the_user_typed_too_stays_typed() -> None:
+    session = Session()
+    session.append(m.user([m.quoted("go on")]))
+    session.append(m.user("go on"))
+    session.merge([{"role": "user", "content": "start again"}, {"role": "user", "content": "go on"}])
+    last = session.path[-1]
+    assert isinstance(last, e.MessageEntry) and last.message == m.user("go on")

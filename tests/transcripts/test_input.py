@@ -261,8 +261,8 @@ def test_any_json_is_read_or_refused(value: object) -> None:
 def test_damaged_lists_and_own_files_are_read_or_refused(random: Any, to: str) -> None:
     data = bytearray(_exported(to))
     for _ in range(random.randint(1, 6)):
-        at = random.randrange(len(data))
-        match random.randrange(4):
+        at = random.randrange(len(data) or 1)
+        match random.randrange(4) if data else 3:
             case 0:
                 del data[at:]
                 data += b"}"

@@ -27,7 +27,7 @@ def said_by(entry: e.Entry) -> Message | None:
         case e.Note(content=content):
             return User(content)
         case e.BranchSummary(summary=summary) if summary:
-            return User((Text(f"{BRANCH_NOTE}\n\n{frame(BRANCH, summary)}"),))
+            return User((Text(f"{BRANCH_NOTE}\n\n{frame(BRANCH, summary)}", "summary"),))
         case _:
             return None
 

@@ -8,17 +8,29 @@ joined or split messages on the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import msgspec
 
 from refold import entries as e
-from refold.messages import Assistant, Call, Image, Message, Result, System, Text, compact_json
+from refold.messages import (
+    Assistant,
+    Call,
+    Content,
+    Image,
+    Message,
+    Origin,
+    Result,
+    System,
+    Text,
+    User,
+    compact_json,
+)
 from refold.session.dialects import DIALECTS
 from refold.session.dialects.common import WireRules
-from refold.session.edits import Path, Position, active_folds, project
+from refold.session.edits import Path, Position, active_folds, project, said_by
 from refold.session.invariants import repair_by
 from refold.session.items import Item
 
@@ -78,13 +90,16 @@ def difference(path: Path, position: Position, given: list[Message]) -> Differen
     items, ours, messages, theirs, same = _read(path, position, given)
     if same == len(theirs):
         return Difference()  # what we have, or an older state of it
+    origins = _origins(path)
     if same == len(ours):
-        return Difference(_unseen(messages, theirs, same))
+        rest = _unseen(messages, theirs, same)
+        return Difference([_known(message, origins) for message in rest])
     same = _back_to_message(ours, theirs, same)
     before = reversed(items[: ours[same].owner])
     target = next((item.entries[-1] for item in before if item.entries), None)
     folds = _folds_within(path, position, target) if target else ()
-    return Difference(messages[theirs[same].owner :], True, target, folds)
+    rest = messages[theirs[same].owner :]
+    return Difference([_known(message, origins) for message in rest], True, target, folds)
 
 
 def _read(path: Path, position: Position, messages: list[Message]) -> Reading:
@@ -201,3 +216,52 @@ def _folds_within(path: Path, position: Position, target: str) -> list[e.Fold]:
 
     folds = (fold for fold in active_folds(path) if not within(fold.id))
     return [fold for fold in folds if all(within(edit.last) for edit in fold.edits)]
+
+
+def _origins(path: Path) -> dict[str, Origin]:
+    """Texts of the path in the user's role that the user did not type. A framework hands them back without
+    saying so."""
+    found: dict[str, Origin] = {}
+    typed: set[str] = set()
+    for entry in path:
+        for content, otherwise in _user_texts(entry):
+            for part in content:
+                if not isinstance(part, Text):
+                    continue
+                origin = part.origin or otherwise
+                if origin == "typed":
+                    typed.add(part.text.strip())
+                else:
+                    found[part.text.strip()] = origin
+    return {text: origin for text, origin in found.items() if text not in typed}
+
+
+def _user_texts(entry: e.Entry) -> Iterator[tuple[Content, Origin]]:
+    """What an entry says in the user's role, and its origin where the text itself names none."""
+    match entry:
+        case e.MessageEntry(message=User(content=content)):
+            yield content, "typed"
+        case e.Note(content=content):
+            yield content, "program"
+        case e.BranchSummary() if isinstance(said := said_by(entry), User):
+            yield said.content, "summary"
+        case e.Fold(edits=edits):
+            for edit in edits:
+                for message in edit.put:
+                    if isinstance(message, User):
+                        yield message.content, "summary" if edit.kind == "summary" else "typed"
+        case _:
+            pass
+
+
+def _known(message: Message, origins: Mapping[str, Origin]) -> Message:
+    """The message with the origins we know of its texts."""
+    if not origins or not isinstance(message, User):
+        return message
+    parts = (
+        Text(part.text, origins.get(part.text.strip()))
+        if isinstance(part, Text) and not part.origin
+        else part
+        for part in message.content
+    )
+    return User(tuple(parts))

@@ -20,18 +20,19 @@ from refold.transcripts.foreign import (
     is_list,
     listing,
     mapping,
+    plain,
     text,
     without,
 )
 from refold.transcripts.foreign import name as named
-from refold.transcripts.swe_agent import command_call, thought_and_command
+from refold.transcripts.origins import OPENHANDS, SWE_AGENT, all_of, declared
+from refold.transcripts.swe_agent import command_call, is_output, thought_and_command, unheaded
 
 name = "adp"
 
 _USED = frozenset({"role", "content", "text", "system_prompt"})
 _CALL, _END = "<function=", "</function>"
 _PARAMETER, _PARAMETER_END = "<parameter=", "</parameter>"
-_RESULT = "EXECUTION RESULT of ["
 _ROLES = {"ai": "assistant", "gpt": "assistant", "human": "user"}
 
 
@@ -48,7 +49,7 @@ def detect(head: Head) -> float:
         return 0.9
     # The fields after the messages may lie beyond the head; calls spelled in the text tell as well.
     texts = [text(mapping(item).get("content")) for item in listing(sample["messages"])[:20]]
-    return 0.8 if any(said.startswith(_RESULT) or _PARAMETER in said[-20_000:] for said in texts[2:]) else 0.0
+    return 0.8 if any(is_output(said, {}) or _PARAMETER in said[-20_000:] for said in texts[2:]) else 0.0
 
 
 def read(source: Source) -> Loaded:
@@ -97,18 +98,17 @@ class _Import:
         self.log.say(m.Assistant(content, "tool_use"), index, meta={**_meta(raw), "content": said})
 
     def _user(self, parts: list[m.AnyPart], raw: Record, index: int) -> None:
-        said = parts[0].text if parts and isinstance(parts[0], m.Text) else ""
         call, self.open = self.open, None
-        marked = said.startswith(_RESULT)
-        if call is None or not (marked or "text" in raw):
-            self.log.say(m.User(tuple(parts)), index, meta=_meta(raw))
+        heading, printed = unheaded(parts)
+        if not heading and (call is None or "text" not in raw):
+            self.log.say(m.User(declared(parts, (*OPENHANDS, *SWE_AGENT))), index, meta=_meta(raw))
             return
-        meta = _meta(raw)
-        if marked:
-            head, _, rest = said.partition("\n")
-            meta["heading"] = head
-            parts = [m.Text(rest), *parts[1:]]
-        self.log.say(m.Result(call.id, tuple(parts)), index, meta=meta)
+        meta = {**_meta(raw), **({"heading": heading} if heading else {})}
+        if call is None or (heading.endswith("]:") and f"[{call.name}]" not in heading):
+            # Nobody knows which call it answers.
+            self.log.say(m.User(all_of("quoted", map(plain, printed))), index, meta=meta)
+        else:
+            self.log.say(m.Result(call.id, tuple(printed)), index, meta=meta)
 
 
 def _meta(raw: Record) -> dict[str, Any]:

@@ -9,7 +9,6 @@ compaction is a `Fold` under the id of its summary; a sub-agent's records are br
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 from refold import entries as e
@@ -17,9 +16,10 @@ from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source, seconds
 from refold.transcripts.claude_chain import Node, Reply, arrange
-from refold.transcripts.claude_parts import part_of, parts_of
+from refold.transcripts.claude_parts import is_note, part_of, spoken
 from refold.transcripts.foreign import Builder, listing, mapping, text, whole, without
 from refold.transcripts.foreign import name as named
+from refold.transcripts.origins import all_of
 
 name = "claude-code"
 
@@ -137,7 +137,7 @@ class _Import:
             self._compaction(node)
         elif raw.get("subtype") == "microcompact_boundary" and self._microcompaction(node):
             pass
-        elif kind == "user" and raw.get("isVisibleInTranscriptOnly") is not True:
+        elif kind in ("user", "attachment") and raw.get("isVisibleInTranscriptOnly") is not True:
             self._user(node, self._parent(node))
         else:
             self._other(node, self._parent(node))
@@ -152,22 +152,23 @@ class _Import:
         self.log.put(e.Other(id=node.id, parent=parent, time=_time(raw), kind=label, raw=rest))
 
     def _user(self, node: Node, parent: str | None) -> None:
-        messages = list(self._said(node))
+        messages = spoken(node.raw, node.blocks, self.log.calls)
         if not messages:
-            self.source.problem(node.line, "a user record without content: kept as it came")
+            if node.kind == "user":
+                self.source.problem(node.line, "a user record without content: kept as it came")
             self._other(node, parent)
             return
         id = node.id
         for number, message in enumerate(messages):
             id = node.id if number == 0 else self.log.fresh(f"{node.id}:{number}", node.index)
             meta = self._meta(node.raw) if number == 0 else {}
-            if node.raw.get("isMeta") is True and isinstance(message, m.User):
+            if isinstance(message, m.User) and is_note(node.raw, message):
                 note = e.Note(
                     id=id,
                     parent=parent,
                     time=_time(node.raw),
                     content=message.content,
-                    kind="meta",
+                    kind="meta" if node.kind == "user" else node.kind,
                     meta=meta,
                 )
                 parent = self.log.put(note)
@@ -178,21 +179,6 @@ class _Import:
             if isinstance(message, m.Result):
                 self.results[message.call_id], self.result_entries[message.call_id] = message, id
         self._done(node, node.id, id)
-
-    def _said(self, node: Node) -> Iterator[m.Message]:
-        """The messages of a user record: results first, as the provider demands, then what was written."""
-        parts: list[m.AnyPart] = []
-        for block in node.blocks:
-            raw = mapping(block)
-            if raw.get("type") == "tool_result":
-                content = parts_of(raw.get("content"))
-                yield m.Result(
-                    text(raw.get("tool_use_id")), tuple(content), None, raw.get("is_error") is True
-                )
-            else:
-                parts.append(part_of(block))
-        if parts:
-            yield m.User(tuple(parts))
 
     def _reply(self, reply: Reply) -> None:
         head = reply.records[0]
@@ -253,7 +239,7 @@ class _Import:
     # ── compactions ─────────────────────────────────────────────────────────────────────────────
 
     def _compaction(self, node: Node) -> None:
-        content = tuple(part_of(block) for block in node.blocks)
+        content = all_of("summary", (part_of(block) for block in node.blocks))
         boundary = self._boundary(node)
         metadata = mapping(boundary.get("compactMetadata"))
         parent = self._parent(node)

@@ -1,10 +1,72 @@
-"""Content blocks in Anthropic's spelling, as Claude Code writes them down."""
+"""Content blocks in Anthropic's spelling, as Claude Code writes them down, and who said them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+
 from refold import messages as m
+from refold.transcripts.base import Record
 from refold.transcripts.foreign import is_list, listing, mapping, text
 from refold.transcripts.foreign import name as named
+from refold.transcripts.origins import CLAUDE_CODE, all_of, declared
+
+_REJECTED = "The user doesn't want to proceed with this tool use."
+_WHY = "the user said:\n"
+
+
+def spoken(raw: Record, blocks: Sequence[object], tools: Mapping[str, str]) -> list[m.Message]:
+    """The messages of a record in the user's role: results first, as the provider demands, then what was
+    written. `tools`: names of tools by call. Empty for an attachment that the model sees in other forms."""
+    if raw.get("type") == "attachment":
+        return _attachment(mapping(raw.get("attachment")))
+    results: list[m.Message] = []
+    parts: list[m.AnyPart] = []
+    for block in blocks:
+        given = mapping(block)
+        if given.get("type") == "tool_result":
+            results.append(_result(given, tools))
+        else:
+            parts.append(part_of(block))
+    return [*results, _user(raw, parts)] if parts else results
+
+
+def is_note(raw: Record, message: m.User) -> bool:
+    """Whether a program put this in: marked so, or an attachment in which nobody typed."""
+    origins = [part.origin for part in message.content if isinstance(part, m.Text)]
+    return raw.get("isMeta") is True or (raw.get("type") == "attachment" and None not in origins)
+
+
+def _user(raw: Record, parts: Iterable[m.AnyPart]) -> m.User:
+    written = declared(parts, CLAUDE_CODE)
+    by_human = (text(mapping(raw.get("origin")).get("kind")) or "human") == "human"
+    return m.User(written if by_human and raw.get("isMeta") is not True else all_of("program", written))
+
+
+def _attachment(raw: Record) -> list[m.Message]:
+    """A prompt that waited while the model worked, or a file the user named; other kinds are the program's
+    own notes."""
+    if raw.get("type") == "queued_command":
+        prompted = (text(raw.get("commandMode")) or "prompt") == "prompt"
+        parts = parts_of(raw.get("prompt"))
+        said = _user(raw, parts) if prompted else m.User(all_of("program", parts))
+        return [said] if parts else []
+    file = mapping(mapping(raw.get("content")).get("file"))
+    if raw.get("type") != "file" or not text(file.get("content")):
+        return []
+    path = text(file.get("filePath")) or text(raw.get("filename"))
+    return [m.user([m.attached(f"Contents of {path}:\n\n{file['content']}")])]
+
+
+def _result(raw: Record, tools: Mapping[str, str]) -> m.Result:
+    call, content = text(raw.get("tool_use_id")), parts_of(raw.get("content"))
+    failed = raw.get("is_error") is True
+    foreign = tools.get(call, "mcp__").startswith("mcp__")  # such a tool could write the same words itself
+    if failed and not foreign and len(content) == 1 and isinstance(content[0], m.Text):
+        said = content[0].text
+        at = said.find(_WHY) + len(_WHY)
+        if said.startswith(_REJECTED) and at >= len(_WHY) and said[at:].strip():
+            content = [m.Text(said[:at], "program"), m.Text(said[at:], "typed")]
+    return m.Result(call, tuple(content), None, failed)
 
 
 def parts_of(content: object) -> list[m.AnyPart]:

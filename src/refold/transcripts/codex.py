@@ -191,10 +191,10 @@ class _Import:
     def _item(self, raw: Record, index: int, line: int, when: float) -> None:
         kind = text(raw.get("type"))
         if kind.endswith("_output"):
-            result = output_of(raw)
+            result, run = output_of(raw)
             if not result.call_id:
                 self.source.problem(line, "an output that names no call")
-            self._say(result, index, when, raw)
+            self._say(result, index, when, {**raw, "run": run} if run else raw)
         elif kind == "message" and raw.get("role") != "assistant":
             message = message_of(raw)
             if message is None:
@@ -220,7 +220,7 @@ class _Import:
     def _say(self, message: m.Message, index: int, when: float, raw: Record) -> None:
         self._flush()
         self.history.append(message)
-        note = isinstance(message, m.User) and injected(message.text)
+        note = injected(message)
         meta = without(raw, frozenset({"type", "role", "content", "output", "call_id"}))
         if note:
             entry = e.Note(
@@ -258,7 +258,7 @@ class _Import:
         self._flush()
         summary = text(payload.get("message"))
         given = payload.get("replacement_history")
-        put = replacement(listing(given)) if is_list(given) else rebuilt(self.history, summary)
+        put = replacement(listing(given), summary) if is_list(given) else rebuilt(self.history, summary)
         details = without(payload, frozenset({"message", "replacement_history"}))
         made = self.log.fold(tuple(put), index, time=when, summary=summary, details=details)
         if made is None:

@@ -3,38 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from refold import messages as m
 from refold.transcripts.base import Record
 from refold.transcripts.foreign import arguments, chat_parts, is_list, is_object, listing, mapping, text
 from refold.transcripts.foreign import name as named
+from refold.transcripts.origins import CODEX, all_of, declared
 
-_INJECTED = {
-    "<environment_context>": "environment",
-    "<user_instructions>": "instructions",
-    "# AGENTS.md instructions": "instructions",
-    "<permissions instructions>": "instructions",
-    "<skills_instructions>": "instructions",
-    "<turn_aborted>": "aborted",
-    "<subagent_notification>": "notification",
-}
+
+class _Mark(NamedTuple):
+    """How a message begins (and ends, where the beginning alone could be typed) that Codex wrote itself."""
+
+    begins: str
+    kind: str
+    origin: m.Origin = "program"
+    ends: str = ""
+
+
+_INJECTED = (
+    _Mark("<environment_context>", "environment"),
+    _Mark("<user_instructions>", "instructions", "attached"),
+    _Mark("# AGENTS.md instructions", "instructions", "attached"),
+    _Mark("<permissions instructions>", "instructions"),
+    _Mark("<skills_instructions>", "instructions"),
+    _Mark("<turn_aborted>", "aborted"),
+    _Mark("<subagent_notification>", "notification"),
+    _Mark("<user_shell_command>", "shell", "tool", "</user_shell_command>"),
+    _Mark("<skill>", "skill", "attached", "</skill>"),
+    _Mark("<additional_context>", "context", "program", "</additional_context>"),
+)
 KEPT_OF_USER = 20_000
 """Tokens of the user's own messages that Codex carries over a compaction, newest first (4 bytes each)."""
 NO_SUMMARY = "(no summary available)"
 
 
-def injected(text: str) -> str | None:
+def injected(message: m.Message) -> str | None:
     """What kind of note a user message is that Codex wrote itself; None if the user did."""
-    head = text[:40].lstrip()
-    return next((kind for mark, kind in _INJECTED.items() if head.startswith(mark)), None)
+    mark = _mark(message.text) if isinstance(message, m.User) else None
+    return mark.kind if mark else None
+
+
+def _mark(said: str) -> _Mark | None:
+    head = said[:60].lstrip()
+    found = next((mark for mark in _INJECTED if head.startswith(mark.begins)), None)
+    return found if found is None or said.rstrip().endswith(found.ends) else None
+
+
+def _user(parts: Iterable[m.AnyPart]) -> m.User:
+    """A message in the user's role; what Codex wrote itself says so."""
+    message = m.User(tuple(parts))
+    whole = _mark(message.text)
+    if whole is None:
+        return m.User(declared(message.content, CODEX))
+    # One message may hold several such texts.
+    own = (
+        m.Text(part.text, (_mark(part.text) or whole).origin) if isinstance(part, m.Text) else part
+        for part in message.content
+    )
+    return m.User(tuple(own))
 
 
 def message_of(raw: Record) -> m.Message | None:
     content = tuple(chat_parts(raw.get("content")))
     match raw.get("role"):
         case "user":
-            return m.User(content)
+            return _user(content)
         case "system" | "developer":
             return m.System(content)
         case "assistant":
@@ -71,27 +105,43 @@ def _call_id(raw: Record) -> str:
     return text(raw.get("call_id")) or text(raw.get("id"))
 
 
-def output_of(raw: Record) -> m.Result:
-    """The result of a call. The text stays as the model read it, shells' JSON included."""
+def output_of(raw: Record) -> tuple[m.Result, Record]:
+    """The result of a call, and what is known of the run. What a shell printed comes out of its JSON, with
+    the exit code as its last line."""
     output: Any = raw.get("output", raw.get("content"))
+    failed = False
     if is_object(output):
         failed = mapping(output).get("success") is False
         inner: Any = mapping(output).get("content")
-        known = isinstance(inner, str) or is_list(inner)
-        content = chat_parts(inner) if known else [m.Text(m.compact_json(output))]
-        return m.Result(_call_id(raw), tuple(content), None, failed)
-    return m.Result(_call_id(raw), tuple(chat_parts(output)))
+        output = inner if isinstance(inner, str) or is_list(inner) else m.compact_json(output)
+    said, run = _printed(output)
+    content = chat_parts(output) if said is None else [m.Text(said)]
+    return m.Result(_call_id(raw), tuple(content), None, failed), run
 
 
-def replacement(items: Sequence[object]) -> list[m.Message]:
+def _printed(output: object) -> tuple[str | None, Record]:
+    """The text and the run of `{"output": "…", "metadata": {"exit_code": 0, …}}`; None for any other."""
+    if not isinstance(output, str) or not output.startswith('{"output":'):
+        return None, {}
+    value, _ = arguments(output)
+    said, run = value.get("output"), mapping(value.get("metadata"))
+    if not isinstance(said, str) or not isinstance(run.get("exit_code"), int) or len(value) != 2:
+        return None, {}
+    line_end = "" if not said or said.endswith("\n") else "\n"
+    return f"{said}{line_end}[exit code {run['exit_code']}]", run
+
+
+def replacement(items: Sequence[object], summary: str) -> list[m.Message]:
     """The messages of a history that Codex wrote down as the result of a compaction."""
     found: list[m.Message] = []
     for raw in map(mapping, items):
         kind = text(raw.get("type"))
         if kind.endswith("_output"):
-            found.append(output_of(raw))
+            found.append(output_of(raw)[0])
         elif kind == "message" and raw.get("role") != "assistant":
-            found.append(message_of(raw) or m.User(tuple(chat_parts(raw.get("content")))))
+            said = message_of(raw) or m.User(tuple(chat_parts(raw.get("content"))))
+            retold = isinstance(said, m.User) and summary and said.text.endswith(summary)
+            found.append(m.User(all_of("summary", said.parts)) if retold else said)
         elif kind != "ghost_snapshot":
             parts = part_of(raw) if kind else [m.Opaque(raw)]
             before = found[-1] if found else None
@@ -108,7 +158,7 @@ def rebuilt(history: Iterable[m.Message], summary: str) -> list[m.Message]:
     context: list[m.Message] = []
     said: list[m.User] = []
     for message in history:
-        if isinstance(message, m.System) or (isinstance(message, m.User) and injected(message.text)):
+        if isinstance(message, m.System) or injected(message):
             if not any(message == other for other in context):
                 context.append(message)
         elif isinstance(message, m.User):
@@ -125,4 +175,4 @@ def rebuilt(history: Iterable[m.Message], summary: str) -> list[m.Message]:
             break
         room -= size
         kept.append(message)
-    return [*context, *reversed(kept), m.User((m.Text(summary or NO_SUMMARY),))]
+    return [*context, *reversed(kept), m.user([m.text(summary or NO_SUMMARY, "summary")])]

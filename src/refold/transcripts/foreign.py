@@ -15,6 +15,7 @@ import msgspec
 from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded, SessionInfo
+from refold.text.frames import without_escapes
 from refold.transcripts.base import DEEPEST, Source, index_id, too_deep
 
 _LARGEST = 2**53
@@ -135,6 +136,13 @@ def chat_calls(calls: object) -> list[m.Call]:
     return found
 
 
+def plain(part: m.AnyPart) -> m.AnyPart:
+    """A part of tool output without terminal escapes."""
+    if not isinstance(part, m.Text) or (bare := without_escapes(part.text)) == part.text:
+        return part
+    return msgspec.structs.replace(part, text=bare)
+
+
 def conversation(source: Source, within: str = "") -> dict[str, Any]:
     """The wanted one of the conversations in a file: a JSON object (or the list it has under the key
     `within`), a list of objects, or one object a line."""
@@ -214,9 +222,12 @@ class Builder:
         return entry.id
 
     def say(self, message: m.Message, index: int, *, id: object = None, **fields: Any) -> str:
-        """A message that continues the conversation; a result learns the name of its tool."""
-        if isinstance(message, m.Result) and message.name is None:
-            message = msgspec.structs.replace(message, name=self.calls.get(message.call_id))
+        """A message that continues the conversation; a result learns the name of its tool and loses the
+        colours of a terminal."""
+        if isinstance(message, m.Result):
+            tool = self.calls.get(message.call_id) if message.name is None else message.name
+            content = tuple(map(plain, message.content))
+            message = msgspec.structs.replace(message, name=tool, content=content)
         fields.setdefault("parent", self.tail)
         return self.put(e.MessageEntry(id=self.fresh(id, index), message=message, **fields))
 

@@ -24,6 +24,7 @@ from refold.transcripts.foreign import (
     without,
 )
 from refold.transcripts.foreign import name as named
+from refold.transcripts.origins import GEMINI, declared
 
 name = "gemini"
 
@@ -50,7 +51,7 @@ def read(source: Source) -> Loaded:
         if "$rewindTo" in raw:
             _rewind(log, raw, index)
         elif raw.get("type") == "user":
-            message = m.User(tuple(parts_of(raw.get("content"))))
+            message = m.User(declared(parts_of(raw.get("content")), GEMINI))
             log.say(message, index, id=raw.get("id"), time=_time(raw), meta=without(raw, _USED))
         elif raw.get("type") == "gemini":
             _reply(log, raw, index)

@@ -8,6 +8,7 @@ OpenHands itself forgot (`condensation`) is a fold.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from refold import entries as e
@@ -25,6 +26,7 @@ from refold.transcripts.foreign import (
     is_object,
     listing,
     mapping,
+    plain,
     text,
     usage,
     whole,
@@ -32,6 +34,7 @@ from refold.transcripts.foreign import (
 )
 from refold.transcripts.foreign import name as named
 from refold.transcripts.openhands_sdk import KINDS, assistant_of, message_of, replies_of
+from refold.transcripts.origins import OPENHANDS, all_of, declared
 
 name = "openhands"
 
@@ -125,12 +128,12 @@ class _Import:
             message, index, id=raw.get("id"), time=seconds(raw.get("timestamp")), meta=meta, **fields
         )
 
-    def _note(self, content: list[m.AnyPart], kind: str, raw: Record, index: int) -> None:
+    def _note(self, content: Sequence[m.AnyPart], kind: str, raw: Record, index: int) -> None:
         note = e.Note(
             id=self.log.fresh(raw.get("id"), index),
             parent=self.log.tail,
             time=seconds(raw.get("timestamp")),
-            content=tuple(content),
+            content=tuple(map(plain, content)),
             kind=kind,
             meta=without(raw, _HEAVY),
         )
@@ -168,7 +171,7 @@ class _Import:
         elif kind == "system":
             self._say(m.System(_said(arguments, raw)), raw, index)
         elif kind == "message" and raw.get("source") != "agent":
-            self._say(m.User(_said(arguments, raw)), raw, index)
+            self._say(m.User(declared(_said(arguments, raw), OPENHANDS)), raw, index)
         elif metadata:
             self._reply(metadata, arguments, raw, index)
         elif kind == "message":
@@ -224,7 +227,7 @@ class _Import:
         elif kind in _UNSEEN_OBSERVATIONS:
             self._other(raw, index, kind)
         elif call is None:
-            self._note(_printed(raw), kind, raw, index)
+            self._note(all_of("tool", _printed(raw)), kind, raw, index)
         else:
             self._say(m.Result(call, tuple(_printed(raw)), None, kind == "error"), raw, index)
 
@@ -233,9 +236,9 @@ class _Import:
         extras = mapping(raw.get("extras"))
         texts = [text(mapping(item).get("content")) for item in listing(extras.get("microagent_knowledge"))]
         texts += [text(extras.get(key)) for key in ("repo_instructions", "additional_agent_instructions")]
-        said = [m.Text(found) for found in texts if found]
+        said = [m.Text(found, "program") for found in texts if found]
         if said:
-            self._note(list(said), "recall", raw, index)
+            self._note(said, "recall", raw, index)
         else:
             self._other(raw, index, "recall")
 
@@ -251,7 +254,7 @@ class _Import:
             }
         self.forgotten |= ids
         summary = text(arguments.get("summary"))
-        put: tuple[m.Message, ...] = (m.User((m.Text(summary),)),) if summary else ()
+        put: tuple[m.Message, ...] = (m.user([m.text(summary, "summary")]),) if summary else ()
         edits = self._edits(path, put)
         if not edits:
             self.log.source.problem(

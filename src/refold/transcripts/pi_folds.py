@@ -17,7 +17,7 @@ FRAME = "[The conversation up to here was compacted. Summary:]\n\n<summary>\n{su
 
 
 def summary_message(summary: str) -> m.User:
-    return m.user(FRAME.format(summary=summary))
+    return m.user([m.text(FRAME.format(summary=summary), "summary")])
 
 
 class Folds:

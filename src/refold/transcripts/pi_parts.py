@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from refold import messages as m
+from refold.transcripts.origins import PI, declared
 
 Record = dict[str, Any]
 
@@ -80,7 +81,7 @@ def message_from(raw: Record) -> m.Message | None:
     content = raw.get("content")
     match raw.get("role"):
         case "user":
-            return m.User(parts_from(content))
+            return m.User(declared(parts_from(content), PI))
         case "assistant":
             stop = raw.get("stopReason")
             error = raw.get("errorMessage")

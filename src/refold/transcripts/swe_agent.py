@@ -7,6 +7,7 @@ fenced command, and the next user message is what the command printed: these bec
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from refold import entries as e
@@ -21,13 +22,17 @@ from refold.transcripts.foreign import (
     first,
     listing,
     mapping,
+    plain,
     text,
     without,
 )
 from refold.transcripts.foreign import name as named
+from refold.transcripts.origins import SWE_AGENT, all_of, declared
 
 name = "swe-agent"
 
+HEADING = re.compile(r"(?:OBSERVATION:|EXECUTION RESULT of \[[^\]\n]{0,200}\]:) *\n?")
+"""How a message in the user's role begins that holds the output of a tool."""
 _USED = frozenset({"role", "content", "tool_calls", "tool_call_ids"})
 _STEP_USED = frozenset({"messages", "query", "response", "observation", "thought", "action"})
 _WITH_PATH = frozenset({"open", "create"})
@@ -81,8 +86,12 @@ class _Import:
     def __init__(self, log: Builder, steps: list[Record]) -> None:
         self.log = log
         self.steps = iter(steps)
-        self.open: str | None = None
-        """The call whose output the next user message is."""
+        self.open: list[str] = []
+        """Calls of the last reply that have no output yet."""
+        self.replied = False
+        """Before the first reply there is nothing to observe: the task is filed as an observation too."""
+        self.prompted = False
+        """The last reply was a command at the prompt: the next user message is its output."""
 
     def take(self, raw: Record, index: int, item: object) -> None:
         match raw.get("role"):
@@ -90,16 +99,16 @@ class _Import:
                 self._reply(raw, index)
             case "tool":
                 ids = [text(id) for id in listing(raw.get("tool_call_ids"))]
-                self._result(raw, index, ids[0] if ids else text(raw.get("tool_call_id")))
-            case "user" if self.open is not None:
-                self._result(raw, index, self.open)
+                self._output(raw, index, ids[0] if ids else text(raw.get("tool_call_id")))
+            case "user" if self.prompted or is_output(raw.get("content"), raw if self.replied else {}):
+                self._output(raw, index)
             case "user" if raw.get("is_demo") is True:
-                content = tuple(chat_parts(raw.get("content")))
+                content = all_of("program", chat_parts(raw.get("content")))
                 meta = without(raw, _USED)
                 id = self.log.fresh(None, index)
                 self.log.put(e.Note(id=id, parent=self.log.tail, content=content, kind="demo", meta=meta))
             case "user":
-                self._say(m.User(tuple(chat_parts(raw.get("content")))), raw, index)
+                self._say(m.User(declared(chat_parts(raw.get("content")), SWE_AGENT)), raw, index)
             case "system":
                 self._say(m.System(tuple(chat_parts(raw.get("content")))), raw, index)
             case role:
@@ -109,25 +118,46 @@ class _Import:
     def _say(self, message: m.Message, raw: Record, index: int, **more: Any) -> None:
         self.log.say(message, index, meta={**without(raw, _USED), **more})
 
-    def _result(self, raw: Record, index: int, call: str) -> None:
-        self.open = None
-        self._say(m.Result(call, tuple(chat_parts(raw.get("content")))), raw, index)
+    def _output(self, raw: Record, index: int, call: str = "") -> None:
+        """What a tool printed: the result of the call it names or of the only open one. Otherwise nobody
+        knows which call it answers, and it is a quotation."""
+        call = call or (self.open[0] if len(self.open) == 1 else "")
+        heading, parts = unheaded(chat_parts(raw.get("content")))
+        said = m.Result(call, tuple(parts)) if call else m.User(all_of("quoted", map(plain, parts)))
+        self.open = [id for id in self.open if id != call]
+        self.prompted = False
+        self._say(said, raw, index, **({"heading": heading} if heading else {}))
 
     def _reply(self, raw: Record, index: int) -> None:
         step = without(next(self.steps, Record()), _STEP_USED)
         more: dict[str, Any] = {"step": step} if step else {}
         calls = chat_calls(raw.get("tool_calls"))
         thinking = [_thinking(block) for block in map(mapping, listing(raw.get("thinking_blocks")))]
-        self.open = None
+        self.open, self.prompted, self.replied = [call.id for call in calls], False, True
         if calls or not named(raw.get("action")):
             parts = (*thinking, *chat_parts(raw.get("content")), *calls)
             self._say(m.Assistant(parts, "tool_use" if calls else "end"), raw, index, **more)
             return
         call = command_call(raw["action"], f"call-{index}")
-        self.open = call.id
+        self.open, self.prompted = [call.id], True
         thought = text(raw.get("thought"))
         said = m.Assistant((*((m.Text(thought),) if thought else ()), call), "tool_use")
         self._say(said, raw, index, content=raw.get("content"), **more)
+
+
+def is_output(content: object, raw: Record) -> bool:
+    """Whether a message in the user's role is what a tool printed."""
+    said = content if isinstance(content, str) else text(first(content).get("text"))
+    return HEADING.match(said) is not None or raw.get("message_type") == "observation"
+
+
+def unheaded(parts: list[m.AnyPart]) -> tuple[str, list[m.AnyPart]]:
+    """The line that announces the output of a tool, and what was printed."""
+    said = parts[0].text if parts and isinstance(parts[0], m.Text) else ""
+    heading = HEADING.match(said)
+    if heading is None:
+        return "", parts
+    return heading[0].strip(), [m.Text(said[heading.end() :]), *parts[1:]]
 
 
 def _thinking(raw: Record) -> m.Thinking:

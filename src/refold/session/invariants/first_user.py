@@ -8,7 +8,7 @@ from refold.messages import Assistant, Result, System, Text, User
 from refold.session.invariants.empty import blank
 from refold.session.items import Item
 
-STAND_IN = User((Text("(the conversation goes on from here)"),))
+STAND_IN = User((Text("(the conversation goes on from here)", "program"),))
 
 
 def legal(items: Sequence[Item], index: int) -> bool:

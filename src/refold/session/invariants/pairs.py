@@ -30,7 +30,7 @@ def note(result: Result) -> User:
     """A result that belongs to no open call, as a record."""
     text = frame(LATE, result.text, call=result.call_id, tool=result.name)
     others = (p for p in result.content if not isinstance(p, (Text, Thinking)))
-    return User((Text(text), *others))
+    return User((Text(text, "tool"), *others))
 
 
 def legal(items: Sequence[Item], index: int) -> bool:
