@@ -18,7 +18,7 @@ from refold import tokens
 from refold.messages import Message
 from refold.preserve import trail
 from refold.preserve.shell import parse
-from refold.preserve.shelled import shell_actions
+from refold.preserve.commands import shell_actions
 from refold.preserve.trail import Trail, pi_files
 from tests.data import all_transcripts, shared
 from tests.preserve import readers

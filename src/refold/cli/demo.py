@@ -66,6 +66,7 @@ def unpack(path: Path) -> Path:
 def _tell_kept(screen: Console, cell: Cell, done: Comparison) -> None:
     from refold.compaction.carried import reading
     from refold.preserve import constraints
+    from refold.preserve.state_text import verdict_text
 
     if cell.done is None:
         raise click.ClickException(cell.error or "the sample could not be folded")
@@ -86,11 +87,10 @@ def _tell_kept(screen: Console, cell: Cell, done: Comparison) -> None:
     screen.print(f"\n{len(changed)} files of the trail ({_percent(cell.artifacts)} named):")
     for line in changed:
         screen.print(f"  • {first_line(line, 120)}", markup=False)
-    test = known.trail.tests[-1] if known.trail.tests else None
-    if test:
-        screen.print(
-            f"  last test run: {first_line(test.command, 60)}: {first_line(test.summary, 80)}", markup=False
-        )
+    if known.trail.checks:
+        check = known.trail.checks[-1]
+        text = f"{first_line(check.command, 60)}: {first_line(verdict_text(check), 80)}"
+        screen.print(f"  last build or test: {text}", markup=False)
 
 
 def _percent(share: float | None) -> str:

@@ -177,8 +177,8 @@ def _abridged(engine: Engine, session: Session) -> dict[str, Any]:
 def _trail(engine: Engine, session: Session) -> dict[str, Any]:
     from refold.compaction.carried import reading
 
-    trail = reading(session).trail.settled()
-    return {"files": trail.files(), "trail": trail, "text": trail.render(1_000_000, engine.counter)}
+    state = reading(session).trail
+    return {"files": state.files(), "trail": state.facts(), "text": state.render(1_000_000, engine.counter)}
 
 
 def _print_view(out: Any, value: dict[str, Any], full: bool) -> None:

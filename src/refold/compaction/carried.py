@@ -15,7 +15,7 @@ from refold import entries as e
 from refold.compaction.told import told_by
 from refold.messages import Message, User
 from refold.preserve import abridged, pins
-from refold.preserve.trail import Trail
+from refold.preserve.state import WorkState
 from refold.protocols import TokenCounter
 from refold.session import Session
 from refold.session.view import said_by
@@ -30,8 +30,8 @@ class Read:
     """What the first `length` entries of a path say; extended as the path grows."""
 
     epoch: int
+    trail: WorkState
     length: int = 0
-    trail: Trail = Trail()
     constraints: tuple[Constraint, ...] = ()
 
 
@@ -42,15 +42,19 @@ def reading(session: Session) -> Read:
     """Trail and constraints of the whole path; costs what is new since the last call."""
     known = _known.get(session)
     if known is None or known.epoch != session.epoch:
-        known = Read(session.epoch)
+        known = Read(session.epoch, WorkState(session.info.cwd or ""))
     if known.length < len(session.path):
         from refold.preserve import constraints  # late: compiling its patterns takes longer than all else
 
         fresh = list(said(session, known.length))
+        for number, entry in enumerate(session.path[known.length :], known.length):
+            message = told_by(entry)
+            if message is not None:
+                known.trail.take(message, number, entry.id)
         known = Read(
             session.epoch,
+            known.trail,
             len(session.path),
-            known.trail.extend(message for _, message in fresh),
             constraints.extend(known.constraints, users_words(session, fresh)),
         )
         _known[session] = known

@@ -27,6 +27,8 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     line: str = ""
     failing: tuple[str, ...] = ()
     """Names of what failed: the first few."""
+    partial: bool = False
+    """Only a linter or a compiler spoke well: of a script that goes on after it, this is a part."""
 
 
 Reader: TypeAlias = Callable[[Sequence[str]], Verdict | None]

@@ -33,7 +33,8 @@ def verdict(text: str) -> Verdict:
     loud = {name: made for name, made in failed.items() if name not in ("npm", "make")} or failed or decided
     lines = dict.fromkeys(made.line for made in loud.values() if made.line)
     names = dict.fromkeys(name for made in failed.values() for name in made.failing)
-    return Verdict(not failed, one_line("; ".join(list(lines)[:3]), LINE), tuple(names)[:NAMES])
+    partial = not failed and decided.keys() <= {"lint", "eslint", "tsc", "make"}
+    return Verdict(not failed, one_line("; ".join(list(lines)[:3]), LINE), tuple(names)[:NAMES], partial)
 
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]|\x1b\]8;;[^\x07\x1b]{0,200}(?:\x07|\x1b\\)")

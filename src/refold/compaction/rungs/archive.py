@@ -17,7 +17,7 @@ from refold.compaction.rounds import finished, round_at
 from refold.compaction.situation import Situation
 from refold.compaction.told import told_as
 from refold.messages import Message, System, system, user
-from refold.preserve import abridged, trail
+from refold.preserve import abridged, state
 from refold.preserve.fitting import newest_within, one_line
 from refold.protocols import Request, TokenCounter
 from refold.session.items import Item
@@ -75,7 +75,7 @@ class Archive:
         found = stretch_of(s, self.keep_rounds)
         if isinstance(found, Reason):
             return found
-        files = trail.of(source.message for source in found.sources).files()
+        files = state.of(source.message for source in found.sources).files()
 
         def finish(answers: Sequence[str]) -> Finished:
             text = answers[0] if s.has_model else by_rule(found.sources, answers[0], self.tokens, s.counter)
@@ -176,7 +176,7 @@ def by_rule(sources: Sequence[Source], digest: str, budget: int, counter: TokenC
         f"- [✓] {one_line(g.user, 120)} - {one_line(g.response, 120) or 'done'}" for g in asked if not g.state
     ]
     open_ends = [f"- interrupted: {one_line(g.user, 120)}" for g in asked if g.state]
-    files = trail.of(source.message for source in sources).files()
+    files = state.of(source.message for source in sources).files()
     paths = [
         f"- {path}: {what}" for what in ("created", "modified", "deleted") for path in getattr(files, what)
     ]

@@ -5,42 +5,34 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal, TypeAlias
+from itertools import islice
+from typing import TypeAlias
 
 import msgspec
 
-from refold.preserve.shell import LIMIT, Simple, parse
+from refold.preserve.action import Action, Verb, tidy
+from refold.preserve.patches import patch_actions
+from refold.preserve.shell import LIMIT, Simple, bare_words, last_pipeline, parse
 from refold.session.toolnames import SHELLS
-
-Verb: TypeAlias = Literal["view", "modify", "create", "write", "delete"]
-"""`write` creates or replaces: which of the two depends on whether the file was known."""
-
-
-class Action(msgspec.Struct, frozen=True, omit_defaults=True):
-    verb: Verb
-    path: str
-
 
 Reader: TypeAlias = Callable[[Simple, "Place"], Iterator[Action]]
 
 _NOT_FILES = ("/dev/", "/proc/", "&", "$(", "`", "$")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_KEYWORDS = frozenset({"do", "then", "else", "elif", "if", "while", "until", "{", "!", "time"})
-_PREFIXES: Mapping[str, int] = {
-    # Commands that run the rest of their words, and how many operands of their own they take.
-    "sudo": 0, "env": 0, "nohup": 0, "command": 0, "exec": 0, "stdbuf": 0, "nice": 0, "timeout": 1,
-    "builtin": 0, "unbuffer": 0, "doas": 0, "xvfb-run": 0, "caffeinate": 0, "ionice": 0,
-}  # fmt: skip
+RESTORED = "set back by"
 _MAX_LOOP = 64
+_MOST = 2_000
+"""File actions of one command line that are read."""
 
 
 class Place:
     """Where the commands of one line stand: directory, folders made, the file an editor has open."""
 
-    def __init__(self, opened: str = "") -> None:
+    def __init__(self, opened: str = "", bodies: Sequence[str] = ()) -> None:
         self.cwd = ""
         self.folders: set[str] = set()
         self.opened = opened
+        self.bodies = iter(bodies)
+        """New text of SWE-agent's edits, in order."""
 
     def resolve(self, path: str) -> str:
         if self.cwd and not path.startswith(("/", "~")):
@@ -51,35 +43,23 @@ class Place:
         return path.endswith("/") or path in (".", "..") or tidy(path) in self.folders
 
 
-def tidy(path: str) -> str:
-    """One spelling per path: no `./`, no doubled or trailing slashes."""
-    path = path.strip()
-    return posixpath.normpath(path) if path and "://" not in path else path
-
-
-def shell_actions(line: str, opened: str = "", depth: int = 0) -> tuple[Action, ...]:
+def shell_actions(line: str, opened: str = "") -> tuple[Action, ...]:
     """The file actions of a command line, in order."""
-    place = Place(opened)
-    return tuple(_of_line(_BODY.sub(r"\1", line[:LIMIT]), place, depth))
+    line = line[:LIMIT]
+    bodies = [found[2] for found in _BODY.finditer(line)]
+    place = Place(opened, bodies)
+    return tuple(islice(_of_line(_BODY.sub(r"\1", line) if bodies else line, place, 0), _MOST))
 
 
-_BODY = re.compile(r"^(edit \d+:\d+|insert \d+)[^\n]*\n(?s:.*?)(?:^end_of_\w+$|\Z)", re.M)
+_BODY = re.compile(r"^(edit \d+:\d+|insert \d+)[^\n]*\n((?s:.*?))(?:^end_of_\w+$|\Z)", re.M)
 """SWE-agent's edits carry the new text as further lines: they are no commands."""
 
 
-def simple_commands(line: str) -> Iterator[Simple]:
-    """The commands of a line without keywords, assignments and wrappers such as `sudo` or `timeout 10`."""
-    for simple in parse(line):
-        bare = _bare(simple.words)
-        if bare and bare[0].rsplit("/", 1)[-1] in SHELLS and len(bare) > 2 and bare[1].startswith("-"):
-            yield from simple_commands(bare[2]) if len(line) > len(bare[2]) else ()
-        else:
-            yield msgspec.structs.replace(simple, words=bare)
-
-
-def _of_line(line: str, place: Place, depth: int) -> Iterator[Action]:
+def _of_line(line: str, place: Place, depth: int, *, fragile: bool = True) -> Iterator[Action]:
     loop: tuple[str, tuple[str, ...]] | None = None
-    for simple in parse(line):
+    commands = parse(line)
+    decides = last_pipeline(commands) if fragile else len(commands)
+    for index, simple in enumerate(commands):
         words = simple.words
         if words[:1] == ("for",) and len(words) > 3 and words[2] == "in":
             loop = (words[1], words[3 : 3 + _MAX_LOOP])
@@ -87,7 +67,7 @@ def _of_line(line: str, place: Place, depth: int) -> Iterator[Action]:
         if words[:1] == ("done",):
             loop = None
         for one in _unrolled(simple, loop):
-            yield from _of_simple(one, place, depth)
+            yield from _of_simple(one, place, depth, fragile=index >= decides)
 
 
 def _unrolled(simple: Simple, loop: tuple[str, tuple[str, ...]] | None) -> Iterator[Simple]:
@@ -113,48 +93,34 @@ def _filled(word: str, name: str, value: str) -> str:
     return word.replace(f"${{{name}}}", value).replace(f"${name}", value)
 
 
-def _of_simple(simple: Simple, place: Place, depth: int) -> Iterator[Action]:
-    words = _bare(simple.words)
+def _of_simple(simple: Simple, place: Place, depth: int, *, fragile: bool) -> Iterator[Action]:
+    words = bare_words(simple.words)
     name = words[0].rsplit("/", 1)[-1] if words else ""
     if name in SHELLS and depth < 3:
-        yield from _nested(words, simple, place, depth)
+        yield from _nested(words, simple, place, depth, fragile=fragile)
     elif name == "cd" and len(words) > 1:
         place.cwd = place.resolve(words[-1])
     elif name in READERS:
-        yield from READERS[name](msgspec.structs.replace(simple, words=words), place)
+        for action in READERS[name](msgspec.structs.replace(simple, words=words), place):
+            yield msgspec.structs.replace(action, fragile=True) if fragile else action
     for redirect in simple.redirects:
         op = redirect.op.lstrip("0123456789")
         if op.startswith("<") or not _is_file(redirect.target):
             continue
+        # A redirection happens before its command runs, whatever becomes of that.
+        text = simple.heredoc if simple.heredoc else " ".join(words[1:]) if name in ("echo", "printf") else ""
         verb: Verb = "modify" if ">>" in op else "write"
-        yield Action(verb, place.resolve(redirect.target))
+        how = "appended to" if verb == "modify" and not text else "" if text else f"output of {name}"
+        yield Action(verb, place.resolve(redirect.target), new=text, how=how)
 
 
-def _nested(words: Sequence[str], simple: Simple, place: Place, depth: int) -> Iterator[Action]:
+def _nested(
+    words: Sequence[str], simple: Simple, place: Place, depth: int, *, fragile: bool
+) -> Iterator[Action]:
     if len(words) > 2 and words[1].startswith("-") and "c" in words[1]:
-        yield from _of_line(words[2], place, depth + 1)
+        yield from _of_line(words[2], place, depth + 1, fragile=fragile)
     elif simple.heredoc:
-        yield from _of_line(simple.heredoc, place, depth + 1)
-
-
-def _bare(words: Sequence[str]) -> tuple[str, ...]:
-    rest = list(words)
-    while rest:
-        word = rest[0]
-        if word in _KEYWORDS or _ASSIGNMENT.match(word):
-            rest.pop(0)
-        elif word in _PREFIXES and len(rest) > 1:
-            rest = _after_prefix(rest)
-        else:
-            break
-    return tuple(rest)
-
-
-def _after_prefix(words: list[str]) -> list[str]:
-    operands, rest = _PREFIXES[words[0]], words[1:]
-    while rest and rest[0].startswith("-"):
-        rest.pop(0)
-    return rest[operands:]
+        yield from _of_line(simple.heredoc, place, depth + 1, fragile=fragile)
 
 
 def _is_file(word: str) -> bool:
@@ -180,7 +146,18 @@ def _operands(words: Sequence[str], valued: str = "") -> list[str]:
             plain = True
         else:
             skip = len(word) == 2 and word[1] in valued
-    return [w for w in found if _is_file(w)]
+    return [path for word in found for path in _braced(word) if _is_file(path)]
+
+
+_BRACES = re.compile(r"\{([^{},]{0,80}(?:,[^{},]{0,80}){1,40})\}")
+
+
+def _braced(word: str) -> list[str]:
+    """`src/{a,b}.py` is two words; of several lists only the first is expanded."""
+    found = _BRACES.search(word[:1000])
+    if not found:
+        return [word]
+    return [word[: found.start()] + part + word[found.end() :] for part in found[1].split(",")]
 
 
 def _each(verb: Verb, valued: str = "") -> Reader:
@@ -194,7 +171,7 @@ def _each(verb: Verb, valued: str = "") -> Reader:
 def _tee(simple: Simple, place: Place) -> Iterator[Action]:
     verb: Verb = "modify" if {"-a", "--append"} & set(simple.words) else "write"
     for path in _operands(simple.words):
-        yield Action(verb, place.resolve(path))
+        yield Action(verb, place.resolve(path), new=simple.heredoc)
 
 
 def _sed(simple: Simple, place: Place) -> Iterator[Action]:
@@ -203,8 +180,9 @@ def _sed(simple: Simple, place: Place) -> Iterator[Action]:
     scripted = any(re.match(r"-[nrEszi]*[ef]$|--expression|--file", w) for w in words[1:])
     # BSD sed takes the suffix of -i as a word of its own, usually empty.
     files = _operands(tuple(w for w in words if w), "ef")
+    how = next((w for w in words[1:] if w and not w.startswith("-")), "") if in_place else ""
     for path in files if scripted else files[1:]:
-        yield Action("modify" if in_place else "view", place.resolve(path))
+        yield Action("modify" if in_place else "view", place.resolve(path), how=f"sed {how}" if how else "")
 
 
 def _perl(simple: Simple, place: Place) -> Iterator[Action]:
@@ -223,7 +201,7 @@ def _scripted_files(words: Sequence[str], scripted: bool, place: Place) -> Itera
         elif word.startswith("-"):
             skip = scripted and word.endswith("e")
         elif _is_file(word):
-            yield Action("modify", place.resolve(word))
+            yield Action("modify", place.resolve(word), how="perl")
 
 
 def _copies(moving: bool) -> Reader:
@@ -237,9 +215,10 @@ def _copies(moving: bool) -> Reader:
             target = paths.pop()
         inside = len(paths) > 1 or place.is_folder(target) or any("*" in p for p in paths)
         for path in paths:
-            yield Action("delete" if moving else "view", place.resolve(path))
+            origin = place.resolve(path)
             to = posixpath.join(target, posixpath.basename(path.rstrip("/"))) if inside else target
-            yield Action("create" if moving else "write", place.resolve(to))
+            yield Action("create" if moving else "write", place.resolve(to), source=origin)
+            yield Action("delete" if moving else "view", origin, moved=moving)
 
     return read
 
@@ -255,8 +234,9 @@ def _option_value(words: Sequence[str], names: Sequence[str]) -> str | None:
 
 
 def _mkdir(simple: Simple, place: Place) -> Iterator[Action]:
-    place.folders.update(tidy(p) for p in _operands(simple.words, "m"))
-    return iter(())
+    for path in _operands(simple.words, "m"):
+        place.folders.add(tidy(path))
+        yield Action("folder", place.resolve(path))
 
 
 def _git(simple: Simple, place: Place) -> Iterator[Action]:
@@ -272,13 +252,18 @@ def _git(simple: Simple, place: Place) -> Iterator[Action]:
     elif sub == "rm" and "--cached" not in rest:
         yield from _each("delete")(inner, place)
     elif sub == "restore" and "--staged" not in rest:
-        yield from _each("modify", "s")(inner, place)
+        yield from _restored(_operands(rest, "s"), "git restore", place)
     elif sub == "checkout" and "--" in rest:
-        yield from _each("modify")(
-            msgspec.structs.replace(inner, words=("git", *rest[rest.index("--") + 1 :])), place
-        )
+        yield from _restored(rest[rest.index("--") + 1 :], "git checkout", place)
+    elif (sub == "reset" and "--hard" in rest) or (sub == "checkout" and rest[-1] == "."):
+        yield from _restored((".",), f"git {sub}", place)
     elif sub in ("apply", "am"):
         yield from _placed(patch_actions(simple.heredoc), place)
+
+
+def _restored(paths: Sequence[str], how: str, place: Place) -> Iterator[Action]:
+    for path in paths:
+        yield Action("modify", place.resolve(path), how=f"{RESTORED} {how}")
 
 
 def _download(simple: Simple, place: Place) -> Iterator[Action]:
@@ -315,7 +300,7 @@ def script_actions(code: str) -> Iterator[Action]:
             continue
         appends = (found[2] or "").startswith(("a", "r")) or found[4] == "append"
         if "{" not in path and _is_file(path):
-            yield Action("modify" if appends else "write", path)
+            yield Action("modify" if appends else "write", path, how="by a script")
 
 
 def _script(simple: Simple, place: Place) -> Iterator[Action]:
@@ -333,33 +318,8 @@ def _apply_patch(simple: Simple, place: Place) -> Iterator[Action]:
 
 def _placed(actions: Iterator[Action], place: Place) -> Iterator[Action]:
     for action in actions:
-        yield Action(action.verb, place.resolve(action.path))
-
-
-_BEGIN = re.compile(r"^\*\*\* (Add|Update|Delete|Move to|Move)(?: File)?: *(.+?) *$", re.M)
-_DIFF = re.compile(r"^--- (?:a/)?(\S+).*\n\+\+\+ (?:b/)?(\S+)", re.M)
-_VERBS: Mapping[str, Verb] = {"Add": "create", "Update": "modify", "Delete": "delete"}
-
-
-def patch_actions(patch: str) -> Iterator[Action]:
-    """Files named by an `apply_patch` envelope or by the headers of a unified diff."""
-    last = ""
-    for found in _BEGIN.finditer(patch[:2_000_000]):
-        word, path = found[1], found[2]
-        if word in _VERBS:
-            last = path
-            yield Action(_VERBS[word], tidy(path))
-        elif last:
-            yield Action("delete", tidy(last))
-            yield Action("create", tidy(path))
-    if last:
-        return
-    for found in _DIFF.finditer(patch[:2_000_000]):
-        old, new = found[1], found[2]
-        if new == "/dev/null":
-            yield Action("delete", tidy(old))
-        else:
-            yield Action("create" if old == "/dev/null" else "modify", tidy(new))
+        source = place.resolve(action.source) if action.source else ""
+        yield msgspec.structs.replace(action, path=place.resolve(action.path), source=source)
 
 
 def _editor_open(simple: Simple, place: Place) -> Iterator[Action]:
@@ -379,7 +339,8 @@ def _editor_create(simple: Simple, place: Place) -> Iterator[Action]:
 def _editor_edit(simple: Simple, place: Place) -> Iterator[Action]:
     """SWE-agent's `edit 12:14 … end_of_edit` changes the file that is open."""
     if place.opened and len(simple.words) > 1 and re.fullmatch(r"\d+(:\d+)?", simple.words[1]):
-        yield Action("modify", place.opened)
+        lines = f"lines {simple.words[1]}".replace(":", "–")
+        yield Action("modify", place.opened, new=next(place.bodies, ""), how=lines)
 
 
 READERS: Mapping[str, Reader] = {
