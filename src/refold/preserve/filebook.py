@@ -55,6 +55,7 @@ class FileBook:
         self.notes = notes if notes is not None else {}
         self.count = count
         self._inside: dict[str, set[str]] = {}
+        self._gone = {path for path, note in self.notes.items() if note.fate == "deleted"}
         for path in self.notes:
             self._place(path)
 
@@ -83,7 +84,7 @@ class FileBook:
     def take(
         self, action: Action, *, base: str = "", number: int = -1, entry: str = "", tool: bool = False
     ) -> None:
-        """One more action that succeeded. `base`: where relative paths start; `tool`: a file tool named it."""
+        """One more action that succeeded. `base` is where relative paths start; `tool`: a file tool spoke."""
         path = absolute(action.path, base)
         if action.verb == "folder":
             self._revive(path)
@@ -169,14 +170,15 @@ class FileBook:
 
     def _revive(self, folder: str) -> None:
         """What has a file in it again, or was made again, is not deleted."""
-        while folder not in ("", "/"):
-            note = self.notes.get(folder)
-            if note is not None and note.fate == "deleted":
+        while self._gone and folder not in ("", "/"):
+            if folder in self._gone:
+                self._gone.remove(folder)
                 del self.notes[folder]
             folder = posixpath.dirname(folder)
 
     def _put(self, path: str, note: FileNote) -> None:
         known = self.notes.pop(path, None)
+        (self._gone.add if note.fate == "deleted" else self._gone.discard)(path)
         if known is None:
             self.count += 1
             self._place(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from refold.preserve.action import Action, Verb, tidy
 
@@ -24,8 +24,7 @@ def patch_actions(patch: str) -> Iterator[Action]:
 
 def _envelope(patch: str, sections: list[re.Match[str]]) -> Iterator[Action]:
     last = ""
-    ends = [*(section.start() for section in sections[1:]), len(patch)]
-    for section, end in zip(sections, ends, strict=True):
+    for section, end in _spans(patch, sections):
         word, path = section[1], section[2].strip()
         stop = _END.search(patch, section.end(), end)
         old, new = last_hunk(patch[section.end() : stop.start() if stop else end])
@@ -38,15 +37,19 @@ def _envelope(patch: str, sections: list[re.Match[str]]) -> Iterator[Action]:
 
 
 def _unified(patch: str) -> Iterator[Action]:
-    headers = list(_DIFF.finditer(patch))
-    ends = [*(header.start() for header in headers[1:]), len(patch)]
-    for header, end in zip(headers, ends, strict=True):
+    for header, end in _spans(patch, list(_DIFF.finditer(patch))):
         before, after = header[1], header[2]
         old, new = last_hunk(patch[header.end() : end])
         if after == "/dev/null":
             yield Action("delete", tidy(before))
         else:
             yield Action("create" if before == "/dev/null" else "modify", tidy(after), old, new)
+
+
+def _spans(patch: str, headers: Sequence[re.Match[str]]) -> Iterator[tuple[re.Match[str], int]]:
+    """Each header with the place where what it stands above ends."""
+    ends = [*(header.start() for header in headers[1:]), len(patch)]
+    return zip(headers, ends, strict=False)
 
 
 def last_hunk(body: str) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -36,6 +37,7 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     """For a check that names no part: what it is the whole of."""
 
 
+@lru_cache(maxsize=64)
 def run(line: str) -> Run:
     """What a command line runs."""
     folder, kept, covered = "", list[Simple](), False
@@ -43,6 +45,7 @@ def run(line: str) -> Run:
         name = _name(simple)
         if name == "cd" and len(simple.words) > 1:
             folder = tidy(posixpath.join(folder, simple.words[1]))
+            folder = "" if folder == "." else folder
         elif _GROUP.get(name) == "silent" or (_GROUP.get(name) == "filter" and simple.joined in ("|", "|&")):
             covered = covered or (bool(kept) and simple.joined != "&&")
         elif name:

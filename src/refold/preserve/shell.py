@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -15,10 +16,10 @@ from refold.session.toolnames import SHELLS
 
 LIMIT = 60_000
 """Characters of a command line that are looked at; the rest is data somebody pasted."""
+MOST = 1_000
+"""Commands of a line that are looked at."""
 _BREAKS = frozenset(" \t\n;&|<>()")
 _RUN = re.compile(r"[^ \t\n;&|<>()\\'\"`$]+")
-
-
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _KEYWORDS = frozenset({"do", "then", "else", "elif", "if", "while", "until", "{", "!", "time"})
 _PREFIXES = frozenset(
@@ -45,8 +46,9 @@ class Simple(msgspec.Struct, frozen=True):
     """The operator in front of it: empty, `;`, `&&`, `||`, `|` …"""
 
 
+@lru_cache(maxsize=16)
 def parse(line: str) -> tuple[Simple, ...]:
-    """The simple commands of a command line, in order."""
+    """The simple commands of a command line, in order. Whoever reads a call asks more than once."""
     return tuple(_Reader(line[:LIMIT]).commands())
 
 
@@ -105,7 +107,7 @@ class _Reader:
         self.done: list[Simple] = []
 
     def commands(self) -> Iterator[Simple]:
-        while self.at < len(self.text):
+        while self.at < len(self.text) and len(self.done) < MOST:
             self._step()
         self._finish("")
         yield from self.done

@@ -22,7 +22,7 @@ from refold.preserve.todos import Todo, plan, todos
 from refold.preserve.tools import Names, actions, opens
 from refold.preserve.verdicts import UNKNOWN, Verdict
 from refold.protocols import TokenCounter
-from refold.session.toolnames import Kind, command_line, kind
+from refold.session.toolnames import Kind, command_line, kind, text_argument
 from refold.text.truncate import one_line
 
 _CHECKS, _ERRORS, _PENDING, _BACKGROUND = 40, 20, 256, 32
@@ -135,11 +135,11 @@ class WorkState:
     def _continued(self, call: Call, what: Kind) -> Step | None:
         """Input for a command that still runs, or a question for its output: the same run goes on."""
         if what == "bash" and self._last is not None:
-            given = str(call.arguments.get("is_input", "")).lower()
-            if given == "true" or not command_line(call).strip():
+            is_input = call.arguments.get("is_input") in (True, "true", "True")
+            if is_input or not command_line(call).strip():
                 return msgspec.structs.replace(self._last, actions=())
         for name in ("task_id", "bash_id", "shell_id", "session_id"):
-            running = self._background.get(str(call.arguments.get(name, "")))
+            running = self._background.get(text_argument(call, (name,)))
             if running is not None:
                 return msgspec.structs.replace(running, actions=())
         return None
@@ -239,7 +239,8 @@ class WorkState:
             subject, what = ("file", absolute(path, step.base)), f"{step.name} {path}"
             matters = step.kind not in _LOOKS
         else:
-            subject, what, matters = ("tool", step.name), step.name, step.kind not in _LOOKS
+            subject, what = ("tool", step.name), step.name
+            matters = step.kind not in _LOOKS and not step.plan
         self._errors.pop(subject, None)
         if matters and (ended.ok is False or ended.error):
             self._errors[subject] = Failure(one_line(what, 160), ended.error, ended.exit, number, entry)

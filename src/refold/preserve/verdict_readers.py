@@ -1,6 +1,6 @@
 """What the tools say of a whole run: one small reader per tool, in a table.
 
-Each is given the lines of an output that may tell, none longer than a few hundred characters, and answers
+Each is given the lines of an output, none longer than a few hundred characters, and answers
 only to a line that its tool is known to print.
 """
 
@@ -230,12 +230,13 @@ def _gradle(rows: Sequence[str]) -> Verdict | None:
 
 _VITEST = re.compile(r"\s*(Test Files|Tests|Errors) {2,}((?:\d+ [a-z]+(?: \| )?)+)(?: \(\d+\))?$")
 _JEST = re.compile(r"\s*(Tests|Test Suites): +((?:\d+ [a-z]+(?:, )?)+)$")
-_JS_NAME = re.compile(r"\s*(?:FAIL|×)  ?(\S.*)$")
+_JS_NAME = re.compile(r"\s*FAIL  ?(\S.*)$")
+_JS_MARK = re.compile(r"\s*× (\S.*)$")
 _JEST_NAME = re.compile(r"\s*● (.* › .*)$")
 
 
 def _vitest(rows: Sequence[str]) -> Verdict | None:
-    return _totals(_matches(rows, _VITEST), rows, (_JS_NAME,))
+    return _totals(_matches(rows, _VITEST), rows, (_JS_NAME, _JS_MARK))
 
 
 def _jest(rows: Sequence[str]) -> Verdict | None:
@@ -372,9 +373,26 @@ def _others(rows: Sequence[str]) -> Verdict | None:
     return Verdict(not bad, _joined(" ".join(line.split()) for line in bad or [said[-1][1]]))
 
 
-READERS: Mapping[str, Reader] = {
-    "pytest": _pytest, "unittest": _unittest, "cargo": _cargo, "go": _go, "maven": _maven, "gradle": _gradle,
-    "vitest": _vitest, "jest": _jest, "mocha": _mocha, "node": _node, "tsc": _tsc, "eslint": _eslint,
-    "lint": _lint, "make": _make, "others": _others, "npm": _npm,
+READERS: Mapping[str, tuple[tuple[str, ...], Reader]] = {
+    "pytest": (("ed in ", "warning in ", "warnings in ", "error in ", "errors in ", "rerun in ", "ran in "),
+               _pytest),
+    "unittest": (("Ran ",), _unittest),
+    "cargo": (("test result:", "Summary [", "could not compile", "aborting due to", "target(s)"), _cargo),
+    "go": (("ok \t", "ok  \t", "FAIL\t", "--- FAIL", ".go:"), _go),
+    "maven": (("Tests run:", "] BUILD "), _maven),
+    "gradle": (("BUILD SUCCESSFUL", "BUILD FAILED"), _gradle),
+    "vitest": (("Tests  ", "Test Files  "), _vitest),
+    "jest": (("Tests: ", "Test Suites: "), _jest),
+    "mocha": ((" passing", " failing", " passed", " failed"), _mocha),
+    "node": (("# fail ", "ℹ fail "), _node),
+    "tsc": (("error TS", "Found 0 errors"), _tsc),
+    "eslint": (("✖ ", "No ESLint"), _eslint),
+    "lint": (("All checks passed!", "no issues found", "Checked ", "Found ", " errors, ", " error, "), _lint),
+    "make": (("***", "CMake Error", "errors occurred!", "build stopped", "Nothing to be done", "up to date",
+              "no work to do", "error: "), _make),
+    "others": (("failed out of", "examples, ", "example, ", "assertion", "Assertions: ", "Failed: ",
+                "Build succeeded.", "Build FAILED.", "Executed "), _others),
+    "npm": (("npm ERR!", "npm error", "ELIFECYCLE", "ERR_PNPM", "Command failed with exit code"), _npm),
 }  # fmt: skip
-"""Tool → reader. Order is the order in which they are heard where several failed."""
+"""Tool → words without which its line does not stand there, and its reader. In the order in which they are
+heard where several failed."""
