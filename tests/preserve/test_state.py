@@ -602,7 +602,11 @@ def test_R10_a_file_is_in_one_list_only(steps: list[Step]) -> None:
 def _step(i: int) -> Step:
     kinds: list[Step] = [
         bash(f"cd /w && pytest tests/test_{i % 900}.py 2>&1 | tail -20", "x\n" * 40 + "3 passed in 0.1s"),
-        ("Edit", {"file_path": f"src/m{i % 500}.py", "old_string": "a\n" * 20, "new_string": "b\n" * 20}, "ok"),
+        (
+            "Edit",
+            {"file_path": f"src/m{i % 500}.py", "old_string": "a\n" * 20, "new_string": "b\n" * 20},
+            "ok",
+        ),
         ("Read", {"file_path": f"src/m{i % 700}.py"}, "text\n" * 80),
         bash(f"rm -rf build/{i % 50} && touch build/{i % 50}/a", "Exit code 1\nno"),
     ]

@@ -145,6 +145,7 @@ def _newest(
     """Blocks from the newest entry back, as long as they fit; oldest first."""
     blocks: list[_Block] = []
     outcomes: dict[str, str] = {}
+    first = len(entries)
     left = budget if budget is not None and counter is not None else None
     for index in range(len(entries) - 1, -1, -1):
         entry = entries[index]
@@ -156,9 +157,10 @@ def _newest(
             heading = 4 if not blocks or blocks[-1].turn != block.turn else 0
             left -= counter.text(block.text()) + 1 + heading
             if left < 0:
-                return blocks[::-1], index + 1
+                break
         blocks.append(block)
-    return blocks[::-1], 0
+        first = index
+    return blocks[::-1], first
 
 
 def _rows(lines: Sequence[Line], outcomes: dict[str, str]) -> Iterator[str]:
