@@ -64,33 +64,30 @@ def unpack(path: Path) -> Path:
 
 
 def _tell_kept(screen: Console, cell: Cell, done: Comparison) -> None:
-    from refold.compaction.carried import reading
-    from refold.preserve import constraints
+    from refold.compaction.reading import reading
+    from refold.preserve.state_text import verdict_text
 
     if cell.done is None:
         raise click.ClickException(cell.error or "the sample could not be folded")
     whole = done.transcripts[0].tokens
     known = reading(cell.done.session)
-    rules, trail = constraints.active(known.constraints), known.trail.files()
+    files = known.state.files()
     took = f"in {cell.seconds:.1f} s, without a model"
     screen.print(f"\n[bold]{whole:,} → {cell.tokens:,} tokens[/] {took}. What is kept:")
-    screen.print(
-        f"\n{len(rules)} rules of the user, verbatim ({_percent(cell.constraints)} of those folded):"
-    )
-    for rule in rules:
-        screen.print(f"  • {first_line(rule.text, 160)}", markup=False)
+    screen.print(f"\nthe user's own words ({_percent(cell.constraints)} verbatim):")
+    for saying in known.sayings:
+        screen.print(f"  • {first_line(saying.text, 160)}", markup=False)
     changed = (
-        *(f"created {path}" for path in trail.created),
-        *(f"changed {path}" for path in trail.modified),
+        *(f"created {path}" for path in files.created),
+        *(f"changed {path}" for path in files.modified),
     )
-    screen.print(f"\n{len(changed)} files of the trail ({_percent(cell.artifacts)} named):")
+    screen.print(f"\n{len(changed)} files that were changed ({_percent(cell.artifacts)} named):")
     for line in changed:
         screen.print(f"  • {first_line(line, 120)}", markup=False)
-    test = known.trail.tests[-1] if known.trail.tests else None
-    if test:
-        screen.print(
-            f"  last test run: {first_line(test.command, 60)}: {first_line(test.summary, 80)}", markup=False
-        )
+    if known.state.checks:
+        check = known.state.checks[-1]
+        text = f"{first_line(check.command, 60)}: {first_line(verdict_text(check), 80)}"
+        screen.print(f"  last build or test: {text}", markup=False)
 
 
 def _percent(share: float | None) -> str:

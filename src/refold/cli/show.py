@@ -166,19 +166,18 @@ def _fold_type() -> Any:
 
 
 def _abridged(engine: Engine, session: Session) -> dict[str, Any]:
-    from refold.compaction.carried import said
+    from refold.compaction.transcript import messages_between
     from refold.preserve.abridged import compact, groups
 
-    found = groups(said(session))
+    found = groups(messages_between(session))
     return {"turns": found, "text": compact(found, 1_000_000, engine.counter)}
 
 
 def _trail(engine: Engine, session: Session) -> dict[str, Any]:
-    from refold.compaction.carried import reading
-    from refold.preserve.trail_text import render
+    from refold.compaction.reading import reading
 
-    trail = reading(session).trail.settled()
-    return {"files": trail.files(), "trail": trail, "text": render(trail, 1_000_000, engine.counter)}
+    state = reading(session).state
+    return {"files": state.files(), "trail": state.facts(), "text": state.render(1_000_000, engine.counter)}
 
 
 def _print_view(out: Any, value: dict[str, Any], full: bool) -> None:

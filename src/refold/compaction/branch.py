@@ -14,7 +14,8 @@ from refold.compaction.prompts import prompt
 from refold.compaction.rungs.budget_summary import size_of
 from refold.compaction.transcript import Source, message_of
 from refold.messages import Message, Result, user
-from refold.preserve import trail
+from refold.preserve import state
+from refold.preserve.tools import pi_files
 from refold.protocols import Request, TokenCounter
 from refold.session import Session
 from refold.session.dialects.frames import frame
@@ -57,7 +58,7 @@ def prepare_branch(
     budget: int = 0,
     *,
     measure: TokenCounter = MEASURE,
-    files_of: FilesOf = trail.pi_files,
+    files_of: FilesOf = pi_files,
 ) -> BranchPlan:
     """What moving the leaf from `old_leaf` to `target` leaves behind: the entries after their deepest common
     ancestor, read newest first within `budget` tokens (0: all)."""
@@ -123,9 +124,9 @@ def branch_ask(plan: BranchPlan, *, focus: str | None = None, text: str | None =
 
 
 def every_file(messages: Sequence[Message], carried: e.Files) -> e.Files:
-    """Files as the artifact trail knows them, for tools of any agent; what was changed stays changed though
+    """Files as the state of the work has them, for tools of any agent; what was changed stays changed though
     it was only read later."""
-    now = trail.of(messages).files()
+    now = state.of(messages).files()
     changed = {*now.modified, *now.created, *now.deleted}
     before = {*carried.modified, *carried.created, *carried.deleted}
     return e.Files(

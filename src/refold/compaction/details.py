@@ -45,8 +45,8 @@ class Learnt(msgspec.Struct, frozen=True):
 
 class Refold(Details, frozen=True, omit_defaults=True):
     calibration: Learnt | None = None
-    constraints_left_out: list[list[str]] = []
-    """Entry and text of each that found no room."""
+    words_left_out: list[str] = []
+    """Entries whose typed words are not all in the record (R8)."""
 
 
 class Augment(Details, frozen=True, omit_defaults=True):

@@ -80,6 +80,8 @@ class Proposal:
     fold: tuple[str, ...] = ()
     turn_prefix: tuple[str, ...] = ()
     masked: tuple[str, ...] = ()
+    clipped: tuple[str, ...] = ()
+    """Entries that stay in their place in a shorter form."""
     first_kept: str | None = None
     split: bool = False
     previous: str | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
@@ -55,6 +55,16 @@ def message_of(entry: e.Entry) -> Message | None:
             return Assistant((Text(f"{BRANCH_NOTE}\n\n{summary}"),))
         case _:
             return said_by(entry)
+
+
+def messages_between(
+    session: Session, first: int = 0, last: int | None = None
+) -> Iterator[tuple[str, Message]]:
+    """Entry ids and messages of a part of the path."""
+    for entry in session.path[first:last]:
+        message = message_of(entry)
+        if message is not None:
+            yield entry.id, message
 
 
 def message_of_item(session: Session, item: Item) -> Message:

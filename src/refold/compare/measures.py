@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from refold import entries as e
-from refold.compaction.carried import reading
+from refold.compaction.reading import reading
 from refold.messages import Message
 from refold.preserve.identifiers import called_text, identifiers
 from refold.session import Session
@@ -27,7 +27,7 @@ class Kept(msgspec.Struct, frozen=True):
     """Shares of what a view should still hold."""
 
     constraints: float | None = None
-    """Constraints of the user that were folded, verbatim in the view."""
+    """Share of the user's typed words, verbatim in the view."""
     artifacts: float | None = None
     """Files truly modified or created, named in the view."""
     identifiers: float | None = None
@@ -54,7 +54,7 @@ def kept(session: Session, items: Sequence[Item]) -> Kept:
         if (message := said_by(entry)) is not None and entry.id not in shown
     ]
     return Kept(
-        _constraints(session, {id for id, _ in folded}, text),
+        _typed(session, text),
         _artifacts(session, text),
         _share(name in text for name in _called(message for _, message in folded)),
     )
@@ -94,10 +94,12 @@ def _called(messages: Iterable[Message]) -> dict[str, None]:
     return dict.fromkeys(name for text in texts for name, kind in identifiers(text) if kind != "other")
 
 
-def _constraints(session: Session, folded: set[str], text: str) -> float | None:
-    wanted = [c for c in reading(session).constraints if c.active and c.entry_id in folded]
+def _typed(session: Session, text: str) -> float | None:
+    """Share of the user's typed words that are verbatim in the view, by characters."""
     flat = _flat(text)
-    return _share(_flat(one.text) in flat for one in wanted)
+    said = [_flat(saying.text) for saying in reading(session).sayings]
+    whole = sum(map(len, said))
+    return sum(len(words) for words in said if words in flat) / whole if whole else None
 
 
 def _flat(text: str) -> str:
@@ -105,7 +107,7 @@ def _flat(text: str) -> str:
 
 
 def _artifacts(session: Session, text: str) -> float | None:
-    files = reading(session).trail.files()
+    files = reading(session).state.files()
     everything = [*files.read, *files.modified, *files.created, *files.deleted]
     return _share(named(path, everything, text) for path in (*files.modified, *files.created))
 

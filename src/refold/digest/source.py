@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from refold.messages import Assistant, Bash, Message, Result, System, User
-from refold.preserve.constraints_text import own_words
+from refold.preserve.words import typed
 
 READ = 600_000
 """Characters of a conversation that are looked at for facts. Beyond it the longest are cut."""
@@ -52,7 +52,7 @@ def level(sizes: Sequence[int], total: int) -> int:
 def _said(message: Message) -> str:
     match message:
         case User():
-            return _asked(message.text)
+            return typed(message)
         case Assistant():
             return without_code(message.text)
         case Bash():
@@ -61,13 +61,6 @@ def _said(message: Message) -> str:
             return trouble(message.text)
         case System():
             return ""
-
-
-def _asked(text: str) -> str:
-    """What the user wrote, without what a program wrapped around it or put in its place."""
-    if text.lstrip().startswith("[Request interrupted"):
-        return ""
-    return own_words(text) if "<" in text else text
 
 
 def without_code(text: str) -> str:

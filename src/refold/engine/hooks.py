@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from refold import entries as e
-from refold.compaction import carried, transcript
+from refold.compaction import transcript
 from refold.compaction.plan import Ask, Failed, Finished, Plan, Proposal, Reason, Rung
 from refold.compaction.planning import replan
+from refold.compaction.record import pins_text
 from refold.compaction.situation import Situation, Writer
 from refold.compaction.summary_text import framed_summary
 from refold.compaction.transcript import Source
@@ -267,5 +268,5 @@ def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:
 
 def _message(s: Situation, summary: str, files: e.Files) -> Message:
     """What stands for the folded part; what the user pinned is carried, whoever writes the summary."""
-    pins, text = carried.pins_text(s.session), framed_summary(summary, files)
+    pins, text = pins_text(s.session), framed_summary(summary, files)
     return user(f"Pinned by the user, verbatim:\n{pins}\n\n{text}" if pins else text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from refold import entries as e
-from refold.compaction.carried import pin_text
+from refold.compaction.record import pin_text
 from refold.errors import FoldError, SessionError
 from refold.messages import content
 from refold.session import Projection, Session

@@ -1,1 +1,1 @@
-"""What is carried through every fold: constraints, pins, trail, abridged history, identifiers."""
+"""What every fold carries: own words, pins, state of the work, lines; abridged history for `augment`."""

@@ -13,11 +13,11 @@ import msgspec
 
 from refold.entries import key
 from refold.messages import Assistant, Bash, Call, Message, Result, User
-from refold.preserve.constraints_text import own_words
+from refold.preserve.call_text import without_body
+from refold.preserve.ending import ending
 from refold.preserve.fitting import fit, middle, newest_within, one_line
-from refold.preserve.outcome import outcome
 from refold.preserve.tools import Names, actions
-from refold.preserve.trail import shown_command
+from refold.preserve.words import typed
 from refold.protocols import TokenCounter
 from refold.session.toolnames import command_line, kind
 
@@ -67,7 +67,7 @@ def groups(
         if isinstance(message, User):
             if open_group:
                 found.append(open_group.close("agent_was_interrupted"))
-            open_group = _Open(entry_id, message.text, known, names)
+            open_group = _Open(entry_id, typed(message) or message.text, known, names)
         elif open_group is None:
             open_group = _Open(entry_id, "", known, names)
         if open_group and not isinstance(message, User):
@@ -101,7 +101,8 @@ class _Open:
         elif isinstance(message, Result):
             call = self.calls.pop(message.call_id, None)
             if call is not None:
-                self._ended(call, failed=outcome(message).ok is False)
+                ended = ending(message, kind(call.name, self.names))
+                self._ended(call, failed=ended.ok is False)
         elif isinstance(message, Bash):
             self._ended(Call("", "bash", {"command": message.command}), failed=bool(message.exit_code))
 
@@ -119,11 +120,10 @@ class _Open:
         self.failed += failed
         runs = kind(call.name, self.names) == "bash"
         if runs:
-            line = shown_command(call) or one_line(command_line(call), 60)
-            self._put("commands", line)
-        if failed and not runs:
-            return
+            self._put("commands", _shown(command_line(call)))
         for action in actions(call, names=self.names):
+            if action.verb == "folder" or (failed and (action.fragile or not runs)):
+                continue
             known = action.path in self.known
             verb = action.verb if action.verb != "write" else ("modify" if known else "create")
             self._put(_LISTS[verb], action.path)
@@ -133,6 +133,16 @@ class _Open:
         items = self.lists[name]
         items.pop(item, None)
         items[item] = None
+
+
+_EDITORS = (
+    "apply_patch", "applypatch", "edit ", "open ", "create ", "goto ", "scroll_", "end_of_edit", "submit",
+)  # fmt: skip
+
+
+def _shown(line: str) -> str:
+    """A command as it is worth showing: of an editor's (a patch, SWE-agent's edit) only the beginning."""
+    return one_line(line, 60) if line.startswith(_EDITORS) else without_body(line)
 
 
 _LISTS = {"view": "viewed", "modify": "modified", "create": "created", "delete": "deleted"}
@@ -201,7 +211,7 @@ def compact(found: Sequence[Group], budget: int, counter: TokenCounter) -> str:
 def line(group: Group, *, generous: bool = False) -> str:
     """A turn in up to three lines."""
     scale = 2 if generous else 1
-    own = own_words(group.user).strip() or group.user
+    own = group.user
     rows = [f"[{key(group.entry_id)}] {one_line(own, 140 * scale) or '(no user message)'}"]
     done = "; ".join(
         filter(None, (_done(group, name, scale) for name in ("created", "modified", "deleted", "commands")))

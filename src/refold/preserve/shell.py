@@ -7,14 +7,28 @@ it cannot understand (variables, substitutions) stays in the word as written.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import msgspec
 
+from refold.session.toolnames import SHELLS
+
 LIMIT = 60_000
 """Characters of a command line that are looked at; the rest is data somebody pasted."""
+MOST = 1_000
+"""Commands of a line that are looked at."""
 _BREAKS = frozenset(" \t\n;&|<>()")
 _RUN = re.compile(r"[^ \t\n;&|<>()\\'\"`$]+")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_KEYWORDS = frozenset({"do", "then", "else", "elif", "if", "while", "until", "{", "!", "time"})
+_PREFIXES = frozenset(
+    {
+        "sudo", "env", "nohup", "command", "exec", "stdbuf", "nice", "timeout", "builtin", "unbuffer", "doas",
+        "xvfb-run", "caffeinate", "ionice",
+    }
+)  # fmt: skip
+"""Commands that run the rest of their words."""
 
 
 class Redirect(msgspec.Struct, frozen=True):
@@ -32,9 +46,51 @@ class Simple(msgspec.Struct, frozen=True):
     """The operator in front of it: empty, `;`, `&&`, `||`, `|` …"""
 
 
+@lru_cache(maxsize=16)
 def parse(line: str) -> tuple[Simple, ...]:
-    """The simple commands of a command line, in order."""
+    """The simple commands of a command line, in order. Whoever reads a call asks more than once."""
     return tuple(_Reader(line[:LIMIT]).commands())
+
+
+def simple_commands(line: str, depth: int = 0) -> Iterator[Simple]:
+    """The commands of a line without keywords, assignments and wrappers such as `sudo` or `timeout 10`."""
+    for simple in parse(line):
+        bare = bare_words(simple.words)
+        if is_shell(bare) and len(bare) > 2 and bare[1].startswith("-") and depth < 3:
+            yield from simple_commands(bare[2], depth + 1)
+        else:
+            yield msgspec.structs.replace(simple, words=bare)
+
+
+def is_shell(words: Sequence[str]) -> bool:
+    return bool(words) and words[0].rsplit("/", 1)[-1] in SHELLS
+
+
+def last_pipeline(commands: Sequence[Simple]) -> int:
+    """Where the pipeline begins that decides how the line ends."""
+    start = len(commands) - 1
+    while start > 0 and commands[start].joined in ("|", "|&"):
+        start -= 1
+    return start
+
+
+_DURATION = re.compile(r"\d[\d.]*[smhd]?$")
+
+
+def bare_words(words: Sequence[str]) -> tuple[str, ...]:
+    """The words of a command without keywords, assignments and wrappers in front of it."""
+    at = 0
+    while at < len(words):
+        word = words[at]
+        if word in _KEYWORDS or _ASSIGNMENT.match(word):
+            at += 1
+        elif word in _PREFIXES and len(words) > at + 1:
+            at += 1
+            while at < len(words) and (words[at].startswith("-") or _DURATION.match(words[at])):
+                at += 1
+        else:
+            break
+    return tuple(words[at:])
 
 
 class _Reader:
@@ -51,7 +107,7 @@ class _Reader:
         self.done: list[Simple] = []
 
     def commands(self) -> Iterator[Simple]:
-        while self.at < len(self.text):
+        while self.at < len(self.text) and len(self.done) < MOST:
             self._step()
         self._finish("")
         yield from self.done

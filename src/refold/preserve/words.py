@@ -17,7 +17,7 @@ from refold.messages import Message, Result, Text, User
 from refold.protocols import TokenCounter
 from refold.text.truncate import boundary
 
-SHARE, LEAST, MOST = 10, 1_000, 4
+SHARE, LEAST, MOST = 0.1, 1_000, 4
 """Own words get a tenth of the goal, at least so many tokens, never over a quarter of the goal."""
 GAP = "[…]"
 """Stands where words were left out."""
@@ -108,9 +108,9 @@ class Words:
         return low
 
 
-def room(goal: int) -> int:
-    """Tokens that own words may take of a view of `goal` tokens."""
-    return min(max(goal // SHARE, LEAST), goal // MOST)
+def room(goal: int, share: float = SHARE) -> int:
+    """Tokens that own words may take of a view of `goal` tokens; none where nothing is to be shared."""
+    return min(max(int(goal * share), LEAST), goal // MOST) if share else 0
 
 
 def typed(message: Message) -> str:

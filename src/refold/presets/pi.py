@@ -13,7 +13,7 @@ from refold.compaction.preset import Preset, Settings, about
 from refold.compaction.rungs.budget_summary import BudgetSummary
 from refold.compaction.triggers import Never, UsageThreshold
 from refold.errors import SettingError
-from refold.preserve.trail import pi_files
+from refold.preserve.tools import pi_files
 
 
 class Pi(Settings, frozen=True, kw_only=True):

@@ -8,16 +8,18 @@ from msgspec.structs import replace
 
 from refold.compaction.plan import Stage
 from refold.compaction.preset import Preset, Settings, about
-from refold.compaction.record import Budgets
 from refold.compaction.requests import Wanted
-from refold.compaction.rungs.head import DigestHead, Reduce, Shape, SummariseHead
+from refold.compaction.rungs.dialogue import Dialogue
+from refold.compaction.rungs.graded import Clip, Lines, Shape
+from refold.compaction.rungs.written import Summary
 from refold.compaction.triggers import FillLevel, Never
 from refold.errors import SettingError
 
 
 class Refold(Settings, frozen=True, kw_only=True):
-    """The default: a ladder of five rungs, summaries that are checked, constraints and trail that always
-    survive, and a deterministic end, so that the view always fits."""
+    """The default: fidelity that falls with age, the user's own words and the state of the work in every
+    fold,
+    summaries that are checked, and a deterministic end, so that the view always fits."""
 
     window: Annotated[int, about("context window of the model", "R12", gt=0)] = 200_000
     output_reserve: Annotated[
@@ -29,17 +31,23 @@ class Refold(Settings, frozen=True, kw_only=True):
     auto: Annotated[bool, about("fold without being asked", "R14")] = True
     soft: Annotated[float, about("part of the usable window at which to prepare", "R12", gt=0, le=1)] = 0.75
     target: Annotated[float, about("part of the usable window that a fold aims at", "R2", gt=0, le=1)] = 0.5
-    tail_tokens: Annotated[int, about("newest part that stays verbatim", "rung 3", ge=0)] = 20_000
-    tail_share: Annotated[
-        float, about("and at most this part of what a fold aims at", "rung 3", ge=0, lt=1)
-    ] = 0.4
     summary_tokens: Annotated[int, about("length of a summary", "rung 3", gt=0)] = 4_000
-    shrink_turns: Annotated[int, about("newest turns whose results stay whole", "rung 1", ge=0)] = 3
-    protect_tokens: Annotated[int, about("newest tool results that are not masked", "rung 2", ge=0)] = 20_000
+    state_tokens: Annotated[
+        int, about("room for the state of the work; never over a tenth of the goal", "R10", ge=0)
+    ] = 1_500
+    lines_share: Annotated[
+        float, about("least room for lines, as part of what messages get in their place", "R11", ge=0, le=1)
+    ] = 0.13
+    words_share: Annotated[
+        float,
+        about(
+            "part of the goal for the user's own words; at least 1000 tokens, at most a quarter",
+            "R8",
+            ge=0,
+            le=0.25,
+        ),
+    ] = 0.1
     min_gain: Annotated[float, about("part of the view that a fold must free", "R2", ge=0, lt=1)] = 0.1
-    constraint_tokens: Annotated[int, about("room for constraints", "R8", ge=0)] = 1_000
-    trail_tokens: Annotated[int, about("room for the artifact trail", "R10", ge=0)] = 1_500
-    history_tokens: Annotated[int, about("room for abridged turns", "R11", ge=0)] = 2_000
     cache_ttl: Annotated[
         float, about("seconds a provider keeps its cache; 0: never fold early", "R13", ge=0)
     ] = 300.0
@@ -67,37 +75,30 @@ class Refold(Settings, frozen=True, kw_only=True):
         return self.window - (min(16_384, self.window // 5) if reserve is None else reserve)
 
     def fitted(self, budget: int) -> Self:
-        """All of `budget`, in exact tokens, is for the view; a quarter of it stays verbatim."""
-        return replace(
-            self,
-            window=budget,
-            output_reserve=0,
-            target=1.0,
-            tail_share=min(self.tail_share, 0.25),
-            calibrate=False,
-        )
+        """All of `budget`, in exact tokens, is for the view."""
+        return replace(self, window=budget, output_reserve=0, target=1.0, calibrate=False)
 
     def build(self) -> Preset:
         goal = int(self.usable * self.target)
         shape = Shape(
             budget=self.usable,
             goal=goal,
-            tail=min(self.tail_tokens, int(goal * self.tail_share)),
+            words=self.words_share,
+            state=self.state_tokens,
+            lines=self.lines_share,
             summary=self.summary_tokens,
-            shrink_turns=self.shrink_turns,
-            protect=self.protect_tokens,
             min_gain=self.min_gain,
-            budgets=Budgets(self.constraint_tokens, self.trail_tokens, self.history_tokens),
             unverified=self.unverified,
             redact=self.redact,
             request=self.summary_request,
             cache_ttl=self.cache_ttl,
         )
         ladder = (
-            Reduce(shape),
-            SummariseHead(shape),
-            SummariseHead(shape, 0.5, "summary_half"),
-            DigestHead(shape),
+            Clip(shape),
+            Summary(shape),
+            Summary(shape, 0.5, "summary_half"),
+            Lines(shape),
+            Dialogue(shape),
         )
         return Preset(
             name="refold",

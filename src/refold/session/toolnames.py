@@ -132,14 +132,15 @@ def command_line(call: Call) -> str:
         words = [str(word) for word in cast("list[Any]", value)]
         if len(words) >= 3 and words[0].rsplit("/", 1)[-1] in SHELLS and words[1].startswith("-"):
             return words[2]
-        return " ".join(_quoted(word) for word in words)
+        return " ".join(quoted(word) for word in words)
     return value if isinstance(value, str) else ""
 
 
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "fish"})
 
 
-def _quoted(word: str) -> str:
+def quoted(word: str) -> str:
+    """A word as it may stand in a command line."""
     if word and not any(c in " \t\n'\"\\$`|&;<>()*?[]#~" for c in word):
         return word
     return "'" + word.replace("'", "'\\''") + "'"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
-from refold.messages import AnyPart, Bash, Call, Image, Message, Thinking
+from refold.messages import AnyPart, Bash, Call, Image, Message, Result, Thinking
 from refold.protocols import TokenCounter
 from refold.tokens import images, parts
 from refold.tokens.estimate import Bytes4
@@ -34,7 +34,10 @@ VOCABULARIES = {
 
 PER_MESSAGE = 4
 """Role and delimiters around each message."""
-PER_CALL = 8
+PER_RESULT = 12
+"""What marks the answer of a tool, beyond that. Providers do not document it; with these two figures the
+predicted sizes of real requests (M7) err least, and chat templates of open models need as many."""
+PER_CALL = 22
 """What marks a tool call beyond its name and arguments."""
 PER_TOOL = 8
 
@@ -70,7 +73,8 @@ class Exact:
     def message(self, message: Message) -> int:
         if isinstance(message, Bash):
             return 0 if message.hidden else PER_MESSAGE + self.text(message.text)
-        return PER_MESSAGE + sum(self._part(part) for part in message.parts)
+        frame = PER_MESSAGE + (PER_RESULT if isinstance(message, Result) else 0)
+        return frame + sum(self._part(part) for part in message.parts)
 
     def _part(self, part: AnyPart) -> int:
         if isinstance(part, Image):

@@ -11,20 +11,20 @@ from typing import NamedTuple
 import msgspec
 
 from refold import entries as e
-from refold.compaction import answer, carried, transcript
+from refold.compaction import answer, transcript
 from refold.compaction.details import Layered
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import prompt
-from refold.compaction.reduce import Reduction, shrink_results
+from refold.compaction.reading import reading
 from refold.compaction.rounds import finished, left_alone, round_at, touches
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, message_of_item, source_of
-from refold.messages import Message, Result, System, system, user
-from refold.preserve import abridged, trail
+from refold.messages import Call, Message, Result, System, system, user
+from refold.preserve import abridged, state
 from refold.preserve.fitting import newest_within, one_line
 from refold.protocols import Request, TokenCounter
 from refold.session import Item
-from refold.shrink import Limits
+from refold.shrink import Limits, shrink
 from refold.text.frames import defuse
 
 NOTICE = "Summary generation timed out, keeping recent history only."
@@ -81,7 +81,7 @@ class Archive:
         stretch = stretch_of(s, self.keep_rounds)
         if isinstance(stretch, Reason):
             return stretch
-        files = trail.of(source.message for source in stretch.sources).files()
+        files = state.of(source.message for source in stretch.sources).files()
 
         def finish(answers: Sequence[str]) -> Finished:
             text = answers[0] if s.has_model else by_rule(stretch.sources, answers[0], self.tokens, s.counter)
@@ -181,7 +181,7 @@ def by_rule(sources: Sequence[Source], digest: str, budget: int, counter: TokenC
         f"- [✓] {one_line(g.user, 120)} - {one_line(g.response, 120) or 'done'}" for g in asked if not g.state
     ]
     open_ends = [f"- interrupted: {one_line(g.user, 120)}" for g in asked if g.state]
-    files = trail.of(source.message for source in sources).files()
+    files = state.of(source.message for source in sources).files()
     paths = [
         f"- {path}: {what}" for what in ("created", "modified", "deleted") for path in getattr(files, what)
     ]
@@ -233,23 +233,32 @@ class ShrinkRounds:
         indexes = _results(s, _seen(s), end)
         if not indexes:
             return Reason("no_results", "no tool result of a finished round is left to shorten")
-        reduction = Reduction(s)
-        shrink_results(reduction, indexes, self.limits)
-        edits = tuple(reduction.edits())
-        if not edits:
+        shorter = {index: small for index in indexes if (small := self._shorter(s, index)) is not None}
+        if not shorter:
             return Reason("nothing_shrinks", "no rule makes a result of the finished rounds shorter")
-        files = carried.reading(s.session).trail.files()
+        ids = {index: s.items[index].entries[0] for index in shorter}
+        edits = tuple(e.Edit(ids[index], ids[index], (small,), "shrink") for index, small in shorter.items())
+        files = reading(s.session).state.files()
         details = Layered(shrunk_through=s.session.path[end - 1].id).stored()
-        saved = sum(s.sizes.item(index) - reduction.size(index) for index in reduction.changed)
+        saved = sum(s.sizes.item(index) - s.counter.message(small) for index, small in shorter.items())
         return Proposal(
             rung=self.name,
             finish=lambda _: Finished(edits=edits, files=files, details=details),
             stretch=(edits[0].first, edits[-1].last),
-            masked=reduction.ids("shrink"),
+            masked=tuple(ids.values()),
             first_kept=edits[0].first,
             files=files,
             tokens_after=s.sizes.tokens - saved,
         )
+
+    def _shorter(self, s: Situation, index: int) -> Result | None:
+        """A result as its rule keeps it; None where that is no shorter."""
+        result = s.items[index].message
+        assert isinstance(result, Result)
+        calls = (call for item in s.items[:index][::-1] for call in item.message.calls)
+        call = next((call for call in calls if call.id == result.call_id), None)
+        small = shrink(call or Call(result.call_id, result.name or ""), result, self.limits)
+        return small if small and s.counter.message(small) < s.sizes.item(index) else None
 
 
 def _results(s: Situation, first: int, end: int) -> list[int]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from refold import entries as e
-from refold.compaction import answer, carried
+from refold.compaction import answer
 from refold.compaction.details import Augment
 from refold.compaction.exchanges import (
     SEGMENT,
@@ -24,9 +24,10 @@ from refold.compaction.exchanges import (
     node_of,
 )
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
+from refold.compaction.reading import reading
 from refold.compaction.requests import cached_prefix
 from refold.compaction.situation import Situation
-from refold.compaction.transcript import Source
+from refold.compaction.transcript import Source, messages_between
 from refold.messages import Assistant, Call, Message, Result, User, assistant, content
 from refold.preserve import abridged
 from refold.protocols import Request
@@ -71,7 +72,7 @@ class SummaryNode:
         ask = self._ask(s, head, previous)
         first, end = path[s.projection.floor].id, path[position - 1].id
         response = assistant(self.acknowledgement, *_open_calls(s, last))
-        files = carried.reading(s.session).trail.files()
+        files = reading(s.session).state.files()
 
         def finish(answers: Sequence[str]) -> Finished:
             request = User(content(self.node_text(s, position, answers[0])))
@@ -97,7 +98,7 @@ class SummaryNode:
         """The template with both slots filled in one pass."""
         # Where the tail begins with tool results, the agent was still at work.
         goes_on = position < len(s.session.path) and not _asks(s, position)
-        groups = outline(carried.said(s.session, s.projection.floor, position), continues=goes_on)
+        groups = outline(messages_between(s.session, s.projection.floor, position), continues=goes_on)
         values = {
             "abridged_history": abridged.xml(groups, self.limits),
             "summary": defuse(summary, *OWN_TAGS),
@@ -114,12 +115,12 @@ class SummaryNode:
         turns = [turn for turn in s.session.turns if turn < position]
         count = 32
         while count < len(turns):
-            groups = outline(carried.said(s.session, turns[-count], position))
+            groups = outline(messages_between(s.session, turns[-count], position))
             text = abridged.xml(groups, self.limits)
             if text.count("<user>") < len(groups):
                 return text
             count *= 2
-        groups = outline(carried.said(s.session, s.projection.floor, position))
+        groups = outline(messages_between(s.session, s.projection.floor, position))
         return abridged.xml(groups, self.limits)
 
     def _ask(self, s: Situation, head: tuple[Source, ...], previous: str | None) -> Ask:

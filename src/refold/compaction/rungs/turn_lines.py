@@ -11,17 +11,17 @@ from dataclasses import dataclass
 import msgspec
 
 from refold import entries as e
-from refold.compaction import carried, transcript
+from refold.compaction import transcript
 from refold.compaction.details import Line, Rounds
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import prompt
+from refold.compaction.reading import reading
 from refold.compaction.rounds import Round, Zone, finished, items_of, left_alone, round_at, touches, verbatim
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, sources
 from refold.errors import BadAnswer
 from refold.messages import Message, user
-from refold.preserve import abridged, trail_text
-from refold.preserve.constraints_text import own_words
+from refold.preserve import abridged
 from refold.preserve.fitting import fit, head, one_line
 from refold.protocols import Request, TokenCounter
 from refold.text.frames import defuse
@@ -145,7 +145,7 @@ class TurnLines:
         return edits
 
     def _workspace(self, s: Situation) -> Message:
-        state = trail_text.render(carried.reading(s.session).trail, self.workspace_tokens, s.counter)
+        state = reading(s.session).state.render(self.workspace_tokens, s.counter)
         return user(f"{WORKSPACE}\n{defuse(state) or '(no files yet)'}")
 
     def _proposal(
@@ -157,7 +157,7 @@ class TurnLines:
         *,
         is_merge: bool,
     ) -> Proposal:
-        path, files = s.session.path, carried.reading(s.session).trail.files()
+        path, files = s.session.path, reading(s.session).state.files()
         changed = {(edit.first, edit.last) for edit in edits}
         details = Rounds(
             lines=[line for line in lines if (line.first, line.last) in changed],
@@ -233,7 +233,9 @@ def known_lines(s: Situation) -> dict[str, str]:
 
 def rule_line(s: Situation, round: Round, limit: int) -> str:
     """Asked → done and how it ended, in at most `limit` tokens."""
-    groups = abridged.groups(carried.said(s.session, round.first, round.last + 1), continues=False)
+    groups = abridged.groups(
+        transcript.messages_between(s.session, round.first, round.last + 1), continues=False
+    )
     asked = next((text for group in reversed(groups) if (text := _asked(group))), "(nothing asked)")
     outcome = _outcome(groups)
     if not outcome:
@@ -307,7 +309,7 @@ def _shorter(line: Line, room: int, counter: TokenCounter) -> Line:
 
 
 def _asked(group: abridged.Group) -> str:
-    own = one_line(own_words(group.user).strip() or group.user, 300)
+    own = one_line(group.user, 300)
     gist = _POLITE.sub("", own) or own
     return _ARTICLE.sub("", _SENTENCE.split(gist, maxsplit=1)[0]).rstrip(".!?。！？ ")
 

@@ -135,10 +135,9 @@ def _lost(one: e.Fold) -> Child:
     listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
     size = sum(row.size for row in one.ledger)
     out: list[Child] = [f"{size:,} tokens are no longer verbatim: {listed or 'none'}"]
-    left = Refold.of(one).constraints_left_out
+    left = Refold.of(one).words_left_out
     if left:
-        listed = "; ".join(head(row[-1], 120) for row in left[:5])
-        out.append(el("span", f" Constraints without room: {listed}", cls="bad"))
+        out.append(el("span", f" Typed words not all in the record: {len(left)} messages", cls="bad"))
     return out
 
 

@@ -1,0 +1,255 @@
+"""A view graded to a goal: which items stay in their place, in which form, and where the record ends
+(R19)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from refold import entries as e
+from refold.compaction.grade import Curve, Piece, grade
+from refold.compaction.situation import Situation
+from refold.messages import Assistant, Call, Message, Result, Thinking, User, arguments_json
+from refold.preserve.words import typed
+from refold.protocols import TokenCounter
+from refold.session import Item, Session
+from refold.session.edits import said_by
+from refold.session.invariants import PAIRS, inside_put, legal
+from refold.session.invariants.thinking import signed
+from refold.shrink.clip import FRAME, LEVELS, clipped
+
+TYPED = 0.25
+"""Share of the goal up to which one message that the user typed stays whole."""
+
+
+class Form(NamedTuple):
+    """What an item becomes, and its size."""
+
+    message: Message
+    size: int
+
+
+class Clips:
+    """Clipped forms of a session's entries, each made once. Kept beside the session (`session.followers`)."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._known: dict[tuple[str, int, str], Form] = {}
+
+    @classmethod
+    def of(cls, session: Session) -> Clips:
+        clips = session.followers.get(cls)
+        if clips is None:
+            clips = session.followers[cls] = cls(session)
+        return clips
+
+    def form(self, id: str, message: Message, level: int, counter: TokenCounter, call: Call | None) -> Form:
+        """The message of an entry at one level; level 0: whole, without its thinking."""
+        key = (id, level, counter.name)
+        known = self._known.get(key)
+        if known is None:
+            if level:
+                small = clipped(message, level, counter, key=f"#{self.session.position(id)}", call=call)
+            else:
+                small = _without_thinking(message)
+            known = self._known[key] = Form(small, counter.message(small))
+        return known
+
+    def keep(self, used: set[tuple[str, int, str]]) -> None:
+        """Forget what the newest layout does not show: a clip is cheap to make and rarely wanted again."""
+        self._known = {key: form for key, form in self._known.items() if key in used}
+
+
+def _without_thinking(message: Message) -> Message:
+    if not isinstance(message, Assistant):
+        return message
+    content = tuple(part for part in message.content if not isinstance(part, Thinking))
+    return msgspec.structs.replace(message, content=content)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Items from `first` on stay in their place; `forms` are those that become smaller."""
+
+    first: int
+    position: int
+    """Where that is on the path."""
+    scale: float
+    tokens: int
+    """Of the items from `first` on."""
+    forms: dict[int, Form]
+
+    def edits(self, items: Sequence[Item]) -> Iterator[e.Edit]:
+        for index, form in sorted(self.forms.items()):
+            ids = items[index].entries
+            yield e.Edit(ids[0], ids[-1], (form.message,), "clip")
+
+    def clipped(self, items: Sequence[Item]) -> tuple[str, ...]:
+        return tuple(items[index].entries[0] for index in sorted(self.forms))
+
+
+def lay_out(s: Situation, goal: int, curve: Curve, record: Callable[[int, float], int]) -> Layout:
+    """The items of the view within `goal` tokens, together with the record that stands for those before
+    them: `record(position, scale)` says how large that is for the path before a position."""
+    reader = _Reader(s, goal, record)
+    first, wanted = s.projection.first, s.wanted_cut
+
+    def before(index: int, scale: float) -> int:
+        at = first + index
+        return record(s.projection.position_of(at), scale) if at > first else 0
+
+    newest = newest_step(s) if wanted is None else min(newest_step(s), wanted)
+    grades = grade(reader.pieces, goal, before, reader.size_at, curve, newest - first)
+    cut = legal_cut(s, first + grades.first, goal // 10) if wanted is None else wanted
+    caps = {first + grades.first + n: cap for n, cap in enumerate(grades.caps)}
+    caps |= dict.fromkeys(range(cut, first + grades.first), LEVELS[0])
+    forms = {i: form for i in range(cut, len(s.items)) if (form := reader.form(i, caps.get(i, 0)))}
+    reader.forget_others(forms, caps)
+    tokens = sum(forms[i].size if i in forms else s.sizes.item(i) for i in range(cut, len(s.items)))
+    return Layout(cut, s.projection.position_of(cut), grades.scale, tokens, forms)
+
+
+def newest_step(s: Situation) -> int:
+    """Index of the newest reply and what answers it, or of the newest message where that is no answer."""
+    reply = max(_last_reply(s), s.projection.first)
+    rest = range(reply + 1, len(s.items))
+    return next((i for i in rest if not isinstance(s.items[i].message, Result)), reply)
+
+
+def least_step(s: Situation) -> int:
+    """Tokens of the newest step when everything is clipped that may be: its calls and signed thinking stay,
+    and a stub for each result."""
+    total = 0
+    for index in range(newest_step(s), len(s.items)):
+        size, message = s.sizes.item(index), s.items[index].message
+        held = isinstance(message, Assistant) and any(signed(part) for part in message.content)
+        total += size if held or isinstance(message, User) else min(size, LEVELS[0] + FRAME)
+    return total
+
+
+def _last_reply(s: Situation) -> int:
+    """Index of the newest reply; one before the first item that may be folded where there is none."""
+    items, first = s.items, s.projection.first
+    replies = (i for i in range(len(items) - 1, first - 1, -1) if isinstance(items[i].message, Assistant))
+    return next(replies, first - 1)
+
+
+def legal_cut(s: Situation, index: int, slack: int) -> int:
+    """A place near `index` where the wire's rules allow a cut, and that keeps something: the next one behind;
+    where there is none, one before that keeps at most `slack` tokens more. Where signed thinking forbids
+    both,
+    pairs and batches alone decide: the thinking of that loop is dropped."""
+    items, first = s.items, s.projection.first
+    if index <= first:
+        return first
+    later, earlier = range(index, len(items)), range(index - 1, first, -1)
+    after = next((at for at in later if legal(items, at)), None)
+    if after is not None:
+        return after
+    before = next((at for at in earlier if legal(items, at)), None)
+    if before is not None and s.sizes.items(before, index) <= slack:
+        return before
+    return next((at for at in (*later, *earlier) if legal(items, at, PAIRS)), first)
+
+
+class _Reader:
+    """The items of a view from the first that may be folded on, as grading sees them."""
+
+    def __init__(self, s: Situation, goal: int, record: Callable[[int, float], int]) -> None:
+        self.s, self.goal, self.clips = s, goal, Clips.of(s.session)
+        self.first, self.last_reply = s.projection.first, _last_reply(s)
+        turns = s.session.turns
+        self.open_from = s.projection.item_at(turns[-1]) if turns else 0
+        """The turn that is going on: its signed thinking may not be touched."""
+        self.pins = set(s.session.pins)
+        step = newest_step(s)
+        least = record(s.projection.position_of(step), 0.0) if step > self.first else 0
+        self.whole_answers = s.sizes.items(step, len(s.items)) + least <= goal
+        """Results that nobody has answered yet stay whole whenever they fit."""
+        self.calls = {call.id: call for item in s.items for call in item.message.calls}
+        self.superseded = self._superseded()
+        self.pieces = [self._piece(index) for index in range(self.first, len(s.items))]
+
+    def size_at(self, index: int, level: int) -> int:
+        """Index counted from the first item that may be folded."""
+        form = self.form(self.first + index, level)
+        return self.pieces[index].now if form is None else form.size
+
+    def form(self, index: int, level: int) -> Form | None:
+        """What an item becomes at a level; None where that is no smaller than what is shown now."""
+        item = self.s.items[index]
+        if level == 0 and not self._drops_thinking(index, item):
+            return None
+        if not self._one_entry(index, item):
+            return None
+        original = self._original(item)
+        call = self.calls.get(original.call_id) if isinstance(original, Result) else None
+        form = self.clips.form(item.entries[0], original, level, self.s.counter, call)
+        return form if form.size < self.s.sizes.item(index) else None
+
+    def forget_others(self, forms: dict[int, Form], caps: dict[int, int]) -> None:
+        name, items = self.s.counter.name, self.s.items
+        self.clips.keep({(items[i].entries[0], caps.get(i, 0), name) for i in forms})
+
+    def _superseded(self) -> set[int]:
+        """Results of calls that were made again later in just the same way: the newest says how things
+        are."""
+        seen: set[tuple[str, str]] = set()
+        old: set[int] = set()
+        for index in range(len(self.s.items) - 1, self.first - 1, -1):
+            message = self.s.items[index].message
+            call = self.calls.get(message.call_id) if isinstance(message, Result) else None
+            if call is not None:
+                made = call.name, arguments_json(call)
+                if made in seen:
+                    old.add(index)
+                seen.add(made)
+        return old
+
+    def _piece(self, index: int) -> Piece:
+        s, item = self.s, self.s.items[index]
+        message, now = item.message, s.sizes.item(index)
+        if not self._one_entry(index, item):
+            return Piece(now, now, fixed=True)
+        whole = s.session.cached_count(item.entries[0], self._original(item), s.counter)
+        if (bare := self.form(index, 0)) is not None:
+            now = bare.size
+        waits = isinstance(message, Result) and index > self.last_reply
+        said = waits or isinstance(message, Assistant) or self._is_typed(item)
+        return Piece(whole, now, said, self._fixed(index, item, now), index in self.superseded)
+
+    def _one_entry(self, index: int, item: Item) -> bool:
+        items = self.s.items
+        return len(item.entries) == 1 and not inside_put(items, index) and not inside_put(items, index + 1)
+
+    def _fixed(self, index: int, item: Item, size: int) -> bool:
+        message = item.message
+        match message:
+            case Assistant():
+                held = index >= self.open_from and any(signed(part) for part in message.content)
+            case Result():
+                held = index > self.last_reply and self.whole_answers
+            case User():
+                held = self._is_typed(item) and (size <= TYPED * self.goal or index > self.last_reply)
+            case _:
+                held = message.role == "system"
+        return held or item.entries[0] in self.pins
+
+    def _is_typed(self, item: Item) -> bool:
+        entry = self.s.session[item.entries[0]]
+        return (
+            isinstance(entry, e.MessageEntry)
+            and isinstance(entry.message, User)
+            and bool(typed(entry.message))
+        )
+
+    def _drops_thinking(self, index: int, item: Item) -> bool:
+        """Of a closed turn a provider reads no thinking any more."""
+        return index < self.open_from and any(isinstance(part, Thinking) for part in item.message.parts)
+
+    def _original(self, item: Item) -> Message:
+        """What the entry says, whatever an earlier fold made of it."""
+        return said_by(self.s.session[item.entries[0]]) or item.message

@@ -1,0 +1,88 @@
+"""Rung 5 of the default design where no tools were used: what lies before the newest part as extracted
+sentences.
+
+People who talk do not work on one thing: what was said once may be asked for at any time, and the digest
+holds
+more of that per token than messages in their place (M1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from refold import entries as e
+from refold.compaction.layout import Layout, legal_cut, newest_step
+from refold.compaction.plan import Proposal, Reason
+from refold.compaction.reading import reading
+from refold.compaction.record import Composer, Record, check_floor
+from refold.compaction.rungs.graded import Graded, Shape
+from refold.compaction.situation import Situation
+from refold.compaction.transcript import Source as Told
+from refold.compaction.transcript import sources
+from refold.digest import Source, digest
+
+TAIL = 0.025
+"""Share of the goal that stays in its place."""
+WORDS = 8
+"""Own words get at most this part of the record: half of all that is said here is the user's."""
+
+
+@dataclass(frozen=True)
+class Dialogue:
+    """The deterministic end for conversations without tools."""
+
+    shape: Shape
+    name: str = "digest"
+
+    def propose(self, s: Situation, /) -> Proposal | Reason:
+        if s.uses_tools:
+            return Reason("tools", "where tools were used, lines tell what was done")
+        check_floor(s, self.shape.budget)
+        view = self._view(s, self.shape.within(s))
+        if view.in_place:
+            return Reason("everything_fits", "the view fits as it is; there is nothing to fold")
+        return view.proposal(self.name, lambda _: view.finished(self._record(view)))
+
+    def _view(self, s: Situation, shape: Shape) -> Graded:
+        goal = shape.goal - s.sizes.overhead - s.sizes.system_messages
+        room = shape.room(s)
+        composer = Composer(
+            s, reading(s.session), replace(room, words=min(room.words, goal // WORDS), state=0)
+        )
+        if s.sizes.items(s.projection.first, len(s.items)) <= goal:
+            cut = s.projection.first
+        else:
+            cut = s.wanted_cut or legal_cut(s, _newest(s, int(goal * TAIL)), goal // 10)
+        tokens = s.sizes.items(cut, len(s.items))
+        layout = Layout(cut, s.projection.position_of(cut), 0.0, tokens, {})
+        return Graded(s, shape, goal, layout, composer)
+
+    def _record(self, view: Graded) -> Record:
+        s, room = view.s, view.goal - view.layout.tokens
+        told = [_source(x) for x in sources(s.session, s.projection.floor, view.position)]
+        kept = [_source(x) for x in sources(s.session, view.position, len(s.session.path))]
+        left = room - view.composer.size(view.position, 0.0)
+        made = digest(told, budget=max(left, 0), counter=s.counter, kept=kept)
+        while True:
+            record = view.composer.with_summary(view.position, made.render())
+            over = s.counter.message(record.message) - room
+            if over <= 0 or left <= 0:
+                return record
+            left -= over + 8
+            made = made.within(max(left, 0))
+
+
+def _newest(s: Situation, tokens: int) -> int:
+    """Index of the first of the newest items that have at most so many tokens together."""
+    index, last = len(s.items), newest_step(s)
+    while index > s.projection.first:
+        tokens -= s.sizes.item(index - 1)
+        if tokens < 0 and index <= last:
+            break
+        index -= 1
+    return index
+
+
+def _source(told: Told) -> Source:
+    return Source(
+        message=told.message, id=told.id, key=e.key(told.id), turn=told.turn, time=told.time or None
+    )

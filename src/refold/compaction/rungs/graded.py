@@ -1,0 +1,180 @@
+"""The rungs of the default design: grade the view (R19); what lies before the graded part is written by a
+model,
+or stands as lines. They differ only in how that stretch is written."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from refold import entries as e
+from refold.compaction.details import Refold
+from refold.compaction.grade import Curve
+from refold.compaction.layout import Layout, lay_out
+from refold.compaction.plan import Finished, Proposal, Reason
+from refold.compaction.reading import reading
+from refold.compaction.record import FRAME, Composer, Record, Room, check_floor, floor
+from refold.compaction.requests import Wanted
+from refold.compaction.situation import Situation
+from refold.compaction.transcript import sources
+from refold.preserve import words
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How large the parts of a folded view may be, in exact tokens."""
+
+    budget: int
+    """The view never passes this."""
+    goal: int
+    """What a fold aims at, and uses."""
+    curve: Curve = Curve()
+    words: float = words.SHARE
+    """Share of the goal for the user's own words."""
+    state: int = 1_500
+    lines: float = 0.13
+    """Room for lines as a share of the layout's scale."""
+    summary: int = 4_000
+    min_gain: float = 0.1
+    unverified: str = "mark"
+    redact: bool = True
+    request: Wanted = "auto"
+    """How a summary is asked for."""
+    cache_ttl: float = 300.0
+    """Seconds that a provider keeps what it was sent."""
+
+    def within(self, s: Situation) -> Shape:
+        """The same in what the provider counts, where that is known to be more than we do; not where nothing
+        could fit then: that is for the provider to say."""
+        goal, budget = s.sizes.room(self.goal), s.sizes.room(self.budget)
+        if goal == self.goal or sum(floor(s).values()) > goal:
+            return self
+        return replace(self, goal=goal, budget=budget)
+
+    def room(self, s: Situation) -> Room:
+        """Of what the floor leaves, at most: a newest step that fills the view leaves little for a record."""
+        left = max(self.goal - sum(floor(s).values()) - FRAME, 0)
+        own = min(words.room(self.goal, self.words), left * 2 // 3)
+        return Room(own, min(self.state, self.goal // 10, left - own), self.lines)
+
+
+@dataclass(frozen=True)
+class Graded:
+    """What a rung has decided: the layout, and who composes the record before it."""
+
+    s: Situation
+    shape: Shape
+    goal: int
+    """Tokens for items and record."""
+    layout: Layout
+    composer: Composer
+
+    @property
+    def in_place(self) -> bool:
+        """Nothing leaves its place."""
+        return self.layout.first <= self.s.projection.first
+
+    @property
+    def position(self) -> int:
+        return self.layout.position
+
+    def finished(self, record: Record | None) -> Finished:
+        s, path = self.s, self.s.session.path
+        edits = list(self.layout.edits(s.items))
+        if record is not None:
+            stretch = path[s.projection.floor].id, path[self.position - 1].id
+            edits.insert(0, e.Edit(*stretch, (record.message,)))
+        return Finished(
+            edits=(*edits, *s.hidden_edits(after=self.position)),
+            summary=record.summary if record else "",
+            files=self.composer.reading.state.files(),
+            details=Refold(
+                calibration=s.sizes.learnt, words_left_out=list(record.left_out) if record else []
+            ).stored(),
+        )
+
+    def proposal(self, name: str, finish: Callable[[Sequence[str]], Finished]) -> Proposal:
+        s, path = self.s, self.s.session.path
+        previous, floor_id = s.projection.newest_summary, path[s.projection.floor].id
+        last = path[self.position - 1].id if self.position else path[0].id
+        turn = _split_turn(s, self.position)
+        whole = self.position if turn is None else turn
+        first = s.boundary(previous)
+        return Proposal(
+            rung=name,
+            finish=finish,
+            stretch=(floor_id, floor_id if self.in_place else last),
+            fold=() if self.in_place else tuple(x.id for x in sources(s.session, first, whole)),
+            turn_prefix=() if turn is None else tuple(x.id for x in sources(s.session, turn, self.position)),
+            clipped=self.layout.clipped(s.items),
+            first_kept=path[self.position].id if self.position < len(path) else None,
+            split=turn is not None,
+            previous=previous.summary if previous else None,
+            files=self.composer.reading.state.files,
+            tokens_after=min(self.shape.goal, s.sizes.tokens),
+            min_gain=self.shape.min_gain,
+        )
+
+
+def graded(s: Situation, shape: Shape, *, written: int | None = None, factor: float = 1.0) -> Graded | Reason:
+    """The view graded to the goal. `written`: tokens of a summary that replaces the lines; `factor`: how much
+    of the usual room messages get before they are clipped."""
+    check_floor(s, shape.budget)
+    shape = shape.within(s)
+    composer = Composer(s, reading(s.session), shape.room(s))
+    goal = shape.goal - s.sizes.overhead - s.sizes.system_messages
+    curve = shape.curve._replace(said=shape.curve.said * factor, result=shape.curve.result * factor)
+    layout = lay_out(s, goal, curve, lambda at, scale: composer.size(at, scale, written))
+    if layout.first <= s.projection.first and not layout.forms:
+        return Reason("everything_fits", "the view fits as it is; there is nothing to fold")
+    return Graded(s, shape, goal, layout, composer)
+
+
+def _split_turn(s: Situation, position: int) -> int | None:
+    """Start of the turn that a cut goes through; None where it goes through none."""
+    turns = s.session.turns
+    before = bisect_left(turns, position)
+    if not before or position in turns[before : before + 1] or position >= len(s.session.path):
+        return None
+    return turns[before - 1]
+
+
+@dataclass(frozen=True)
+class Clip:
+    """Rungs 1 and 2: old and large messages clipped in their place. Nobody is asked, nothing leaves."""
+
+    shape: Shape
+    name: str = "clip"
+
+    def propose(self, s: Situation, /) -> Proposal | Reason:
+        if not s.uses_tools:
+            return Reason("dialogue", "a conversation without tools has no results to clip")
+        view = graded(s, self.shape)
+        if isinstance(view, Reason):
+            return view
+        if not view.in_place:
+            return Reason("not_enough", "clipping messages in their place would not free enough")
+        return view.proposal(self.name, lambda _: view.finished(None))
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Rung 5: what lies before the graded part as lines. The deterministic end of every ladder."""
+
+    shape: Shape
+    name: str = "lines"
+
+    def propose(self, s: Situation, /) -> Proposal | Reason:
+        if not s.uses_tools:
+            return Reason("dialogue", "a conversation without tools is told in sentences, not in lines")
+        view = graded(s, self.shape)
+        if isinstance(view, Reason):
+            return view
+
+        def finish(_: Sequence[str]) -> Finished:
+            room = view.goal - view.layout.tokens
+            record = None if view.in_place else view.composer.with_lines(view.position, room)
+            return view.finished(record)
+
+        return view.proposal(self.name, finish)

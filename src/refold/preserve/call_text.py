@@ -1,0 +1,171 @@
+"""A message in a few words: what was said, and a tool's main argument."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, cast
+
+from refold.messages import Call, compact_json
+from refold.preserve.action import Action
+from refold.preserve.hunks import short_change
+from refold.preserve.runs import without_folder
+from refold.preserve.todos import todos
+from refold.preserve.tools import Names, actions
+from refold.session.toolnames import (
+    DIRECTORIES,
+    PATHS,
+    PATTERNS,
+    argument,
+    command_line,
+    kind,
+    text_argument,
+)
+from refold.text.sentences import sentences
+from refold.text.truncate import head
+
+SAID = 160
+ARGUMENT = 120
+_READ = 4_000
+"""Characters of what was said that are looked at."""
+
+
+# ── words ───────────────────────────────────────────────────────────────────────────────────────
+
+_MARKUP = re.compile(r"^(?:[#>*\-+•]+\s+|\d{1,3}[.)]\s+|\*\*|__)+|\*\*|`{3,}\w*")
+_FENCE = re.compile(r"^```[^\n]*\n(?s:.*?)(?:^```|\Z)", re.M)
+_DRAWN = ("|", "├", "│", "└", "┌", "<", "{", "[")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+
+
+def said(text: str) -> str:
+    """The first sentence that says something, in one line."""
+    found = [line for line in map(_plain, sentences(_FENCE.sub("\n", text[:_READ]))) if line]
+    first = next((i for i, line in enumerate(found) if _tells(line)), None)
+    if first is None:
+        return clipped(found[0], SAID) if found else ""
+    line = found[first]
+    if len(line) < 40 and first + 1 < len(found):
+        line = f"{line} {found[first + 1]}"
+    return clipped(line, SAID)
+
+
+def _plain(sentence: str) -> str:
+    return " ".join(_MARKUP.sub("", sentence).split())
+
+
+def _tells(line: str) -> bool:
+    """More than courtesy or a drawing: three words, or some characters of a script without spaces."""
+    if line.startswith(_DRAWN):
+        return False
+    return len(_LETTERS.findall(line[:400])) >= 3 or len(_WIDE.findall(line[:400])) >= 4
+
+
+def clipped(text: str, limit: int) -> str:
+    """One line, cut at the end of a word."""
+    line = " ".join(text[: limit * 8].split())
+    if len(line) <= limit:
+        return line
+    cut = head(line, limit - 1)
+    space = cut.rfind(" ", limit // 2)
+    return (cut[:space] if space > 0 else cut).rstrip(" ,;:") + "…"
+
+
+# ── calls ───────────────────────────────────────────────────────────────────────────────────────
+
+_WORDS = (
+    "query", "url", "description", "prompt", "question", "thought", "message", "task", "subject", "name",
+    "title", "skill", "expression",
+)  # fmt: skip
+
+
+def main_argument(call: Call, names: Names | None = None, cwd: str = "") -> str:
+    """What a call is about, in at most `ARGUMENT` characters; paths below `cwd` from there."""
+    what = kind(call.name, names)
+    if what == "bash":
+        text = _command(call)
+    elif what in ("grep", "glob"):
+        where = text_argument(call, DIRECTORIES)
+        text = text_argument(call, PATTERNS) + (f" in {where}" if where else "")
+    elif what == "ls":
+        text = text_argument(call, DIRECTORIES)
+    elif what == "todo":
+        text = _todos(call)
+    else:
+        text = _files(call, actions(call, names=names), cwd)
+    text = (text or _other(call))[: ARGUMENT * 16]
+    return clipped(text.replace(f"{cwd}/", "") if cwd else text, ARGUMENT)
+
+
+def _command(call: Call) -> str:
+    """The command without the folder it runs in; a patch by its files."""
+    line = command_line(call).strip()
+    if "*** Begin Patch" in line[:2_000] or line.startswith(("edit ", "insert ")):
+        done = actions(call, "the open file")
+        return f"{line.split(None, 1)[0]} {_changes(done)}" if done else line
+    return without_body(without_folder(line))
+
+
+def without_body(line: str) -> str:
+    """A command line without the body of its here-document."""
+    start = line.find("<<")
+    end = line.find("\n", start) if start >= 0 else -1
+    return line if end < 0 else f"{line[:end]} …"
+
+
+def _files(call: Call, done: Sequence[Action], cwd: str) -> str:
+    if not done:
+        return ""
+    if done[0].verb == "view":
+        text = ", ".join(action.path for action in done[:4]) + _range(call)
+    else:
+        text = _changes(done, cwd)
+    verb = text_argument(call, ("command",)) if kind(call.name) == "editor" else ""
+    return f"{verb} {text}" if verb else text
+
+
+def _changes(done: Sequence[Action], cwd: str = "") -> str:
+    """Files with what changed in the last of them, if that is short."""
+    prefix = f"{cwd}/" if cwd else ""
+    paths = ", ".join(dict.fromkeys(action.path.removeprefix(prefix) for action in done))
+    last = done[-1]
+    if last.verb in ("create", "write") and last.new and not last.old:
+        return f"{paths} ({len(last.new.splitlines())} lines)"
+    change = short_change(last, max(ARGUMENT - len(paths) - 2, 0)) if len(paths) < ARGUMENT - 20 else ""
+    return f"{paths}: {change}" if change else paths
+
+
+def _range(call: Call) -> str:
+    """The lines that were asked for: `:10-60`."""
+    given = call.arguments.get("view_range")
+    if isinstance(given, list) and len(cast("list[Any]", given)) == 2:
+        first, last = map(_line, cast("list[Any]", given))
+    else:
+        first = _line(argument(call, ("offset", "start_line", "startLine", "line_number", "StartLine")))
+        last = _line(argument(call, ("end_line", "endLine", "EndLine")))
+        count = _line(argument(call, ("limit",)))
+        last = last or (first + count - 1 if first and count else 0)
+    return (f":{first}" + (f"-{last}" if last else "")) if first else ""
+
+
+def _line(value: Any) -> int:
+    """A line number; 0 where it is none."""
+    return value if isinstance(value, int) and 0 < value < 10**9 else 0
+
+
+def _todos(call: Call) -> str:
+    listed = todos(call)
+    if not listed:
+        return ""
+    now = next((todo.text for todo in listed if todo.status == "in_progress"), "")
+    done = sum(not todo.open for todo in listed)
+    return f"{done} of {len(listed)} done" + (f", now: {now}" if now else "")
+
+
+def _other(call: Call) -> str:
+    """Of a tool nobody knows: its telling argument, or all of them."""
+    if call.raw is not None:
+        return call.raw[: ARGUMENT * 8]
+    given = text_argument(call, (*_WORDS, *PATHS, *PATTERNS))
+    return given or (compact_json(call.arguments)[: ARGUMENT * 8] if call.arguments else "")

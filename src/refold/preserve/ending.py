@@ -1,0 +1,199 @@
+"""How a tool call ended, read from its result: exit status, the line that says what went wrong, directory.
+
+Only what the agent's tool reports about a call is taken for its status, in the forms the common agents use;
+the text of a program is its own matter. Cost is bounded: a few lines at either end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from refold.messages import Result
+from refold.session.toolnames import Kind
+from refold.text.truncate import one_line
+
+_EDGE = 6_000
+"""Characters looked at from each end of a text for the line that says what went wrong."""
+_STATUS_LINES = 8
+_ROW = 400
+
+
+class Ending(msgspec.Struct, frozen=True, omit_defaults=True):
+    ok: bool | None = None
+    """None: the result does not say."""
+    exit: int | None = None
+    error: str = ""
+    body: str = ""
+    """What the tool printed, out of its envelope."""
+    cwd: str = ""
+    """The directory the shell reports to stand in."""
+
+
+def ending(result: Result, tool: Kind = "other") -> Ending:
+    """How the call ended that this result answers. `tool` is the kind of tool that was called."""
+    body, exit_code, failed = unwrapped(result.text)
+    cwd = ""
+    if tool in ("bash", "other") and exit_code is None:
+        exit_code, cwd = _reported(body)
+    if result.is_error or failed or exit_code:
+        return Ending(False, exit_code, error_line(body), body, cwd)
+    if exit_code == 0:
+        return Ending(True, 0, "", body, cwd)
+    if _refused(body, tool):
+        return Ending(False, None, one_line(" ".join(_rows(body[:1_000])[:3]), 300), body, cwd)
+    return Ending(None, None, _crash(body) if tool == "bash" else "", body, cwd)
+
+
+# ── envelopes ───────────────────────────────────────────────────────────────────────────────────
+
+
+def unwrapped(text: str) -> tuple[str, int | None, bool]:
+    """The readable body of a result; exit status and failure where a JSON envelope states them."""
+    if text.startswith("failed in sandbox"):
+        at = text.find(", stderr: ", 0, 2_000)
+        return (
+            (text[at + len(", stderr: ") :] if at >= 0 else text),
+            _number(_SANDBOX.match(text[:400])),
+            True,
+        )
+    if not text.startswith("{") or len(text) > 4_000_000:
+        return text, None, False
+    try:
+        value = msgspec.json.decode(text.encode("utf-8", "replace"))
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return text, None, False
+    return _envelope(cast("dict[str, Any]", value), text) if isinstance(value, dict) else (text, None, False)
+
+
+_STDERR = ", stderr: "
+_SANDBOX = re.compile(r"failed in sandbox .{0,200}?exit code: (-?\d{1,9})")
+
+
+def _envelope(value: Mapping[str, Any], text: str) -> tuple[str, int | None, bool]:
+    """Codex: `{output, metadata: {exit_code}}`; layered: `{status, data, text, error …}`."""
+    inside = [
+        value,
+        *(cast("dict[str, Any]", value[k]) for k in ("metadata", "data") if isinstance(value.get(k), dict)),
+    ]
+    code = next(
+        (m[k] for m in inside for k in ("exit_code", "exitCode", "exit_status") if type(m.get(k)) is int),
+        None,
+    )
+    error = value.get("error")
+    failed = value.get("status") == "error" or error not in (None, False, "", {}, [])
+    if isinstance(error, dict):
+        error = cast("dict[str, Any]", error).get("message")
+    bodies = (error, value.get("output"), value.get("stderr"), value.get("text"))
+    return next((b for b in bodies if isinstance(b, str) and b), text), code, failed
+
+
+# ── status ──────────────────────────────────────────────────────────────────────────────────────
+
+_STATUS = re.compile(
+    r"(?:exit code:?|command exited with code|process exited with code) (-?\d{1,9})\.?$"
+    r"|\[(?:the command completed|command finished) with exit code (-?\d{1,9})\.?\]"
+    r"|\(exit (?:code )?(-?\d{1,9})\)$|<(?:exit_code|returncode)>(-?\d{1,9})</",
+    re.I,
+)
+_CWD = re.compile(r"\[Current working directory: (/[^\n\]]{0,400})\]|\(Current directory: (/[^\n)]{0,400})\)")
+_FRAME = re.compile(
+    r"EXECUTION RESULT of|\[Python interpreter: |\(Open file: |bash-\$$|\(no output\)$|Wall time: |Output:$"
+    r"|Error: \(none\)|Signal: |Background PIDs: |Process Group PGID: |Command: |Directory: "
+)
+
+
+def _reported(body: str) -> tuple[int | None, str]:
+    """Exit status and directory, from the first and last lines."""
+    rows = [*_ends(body[:1_000].splitlines()[:3]), *_ends(body[-1_500:].splitlines()[-_STATUS_LINES:])]
+    codes = [code for row in rows if (code := _number(_STATUS.match(row))) is not None]
+    places = [found for row in rows if (found := _CWD.match(row))]
+    return codes[-1] if codes else None, (places[-1][1] or places[-1][2]) if places else ""
+
+
+def _ends(rows: Sequence[str]) -> Iterator[str]:
+    return (row[:_ROW].strip() for row in rows)
+
+
+def _number(found: re.Match[str] | None) -> int | None:
+    return int(next(filter(None, found.groups()), "0")) if found else None
+
+
+_REFUSED = re.compile(
+    r"\s{0,80}(?:EXECUTION RESULT of \[\w{1,60}\]:\s{0,8})?(?:<tool_use_error>|\[Operation Cancelled\]"
+    r"|The user doesn't want|Tool .{0,60} (?:failed|not found)|Permission to use .{0,80} has been denied)"
+)
+_FAILED = re.compile(
+    r"\s{0,80}(?:EXECUTION RESULT of \[\w{1,60}\]:\s{0,8})?(?:Error[: ]|ERROR|No replacement was performed"
+    r"|File (?:not found|does not exist)|Failed to|Could not (?:find|read|open)|old_string not found|Invalid "
+    r"|String to replace not found|Your proposed edit has introduced|apply_patch verification failed|ENOENT"
+    r"|Missing required parameter)"
+)
+_SHORT = 1_200
+"""A tool that refuses says so in a few words; a longer text is what was asked for."""
+
+
+def _refused(body: str, tool: Kind) -> bool:
+    head = body[:400]
+    if _REFUSED.match(head):
+        return True
+    if tool == "bash" or (tool in ("read", "grep", "glob", "ls", "other") and len(body) > _SHORT):
+        return False
+    return _FAILED.match(head) is not None
+
+
+# ── what went wrong ─────────────────────────────────────────────────────────────────────────────
+
+_TRACEBACK = "Traceback (most recent call last)"
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(?::|$)")
+_BROKEN = re.compile(
+    r"(?:[\w.$]+(?:Error|Exception)\b[^:]{0,80}:|error(?:\[\w+\])?:|fatal:|panic:|(?:/bin/)?(?:bash|sh|zsh): "
+    r"|npm (?:ERR!|error) (?!code|errno|path)|E: |ERROR\b|FAILED\b|Error\b|<tool_use_error>"
+    r"|\S{1,200}[(:]\d+[,:]\d+\)?(?::| -) error\b)|.{0,300}(?:No such file or directory|command not found"
+    r"|Permission denied)\b|g?make(?:\[\d+\])?: \*\*\*",
+)
+
+
+def error_line(text: str) -> str:
+    """The line that says what went wrong: the last of a traceback, the first that names an error, or else the
+    last that was printed."""
+    rows = _rows(text)
+    said = _raised(rows) or _named(rows) or (rows[-1] if rows else "")
+    return one_line(said.strip().removeprefix("<tool_use_error>").removesuffix("</tool_use_error>"), 300)
+
+
+def _named(rows: Sequence[str]) -> str:
+    """The first line that names an error; with the next one where it is a mere heading."""
+    at = next((i for i, row in enumerate(rows) if _BROKEN.match(row.lstrip())), -1)
+    if at < 0:
+        return ""
+    return " ".join(rows[at : at + 2]) if len(rows[at].strip()) < 12 else rows[at]
+
+
+def _rows(text: str) -> list[str]:
+    """Lines of both ends, without what the agent's tool wraps around them."""
+    edge = text if len(text) <= 2 * _EDGE else text[:_EDGE] + "\n" + text[-_EDGE:]
+    rows = (row[:_ROW].removeprefix("Output: ") for row in edge.splitlines() if row.strip())
+    return [row for row in rows if not any(frame.match(row.strip()) for frame in (_STATUS, _CWD, _FRAME))]
+
+
+def _raised(rows: Sequence[str]) -> str:
+    """The exception of the last traceback."""
+    start = next((i for i in range(len(rows) - 1, -1, -1) if rows[i].startswith(_TRACEBACK)), -1)
+    if start < 0:
+        return ""
+    return next((row for row in rows[start + 1 :] if _RAISED.match(row)), rows[start])
+
+
+def _crash(body: str) -> str:
+    """The exception that a program died of, where its output ends in the traceback and nobody says how it
+    ended."""
+    if _TRACEBACK not in body[-_EDGE:]:
+        return ""
+    rows = _rows(body[-_EDGE:])
+    raised = _raised(rows)
+    after = rows[rows.index(raised) + 1 :] if raised in rows else rows
+    return "" if after else one_line(raised, 300)

@@ -1,0 +1,87 @@
+"""What a step put into a file, in a few lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from refold.preserve.action import Action
+from refold.text.truncate import one_line
+
+ROWS = 8
+"""Lines kept of a change."""
+_WIDTH = 140
+_REMOVED = 1
+_READ = 40_000
+"""Characters of a text that are looked at."""
+
+
+def hunk(action: Action) -> str:
+    """The change in at most `ROWS` lines, `-` taken out, `+` put in; words where the step shows no text."""
+    old, new = _lines(action.old), _lines(action.new)
+    if action.verb in ("create", "write") and new and not old:
+        return _contents(action)
+    first, last = _same(old, new)
+    gone, put = old[first : len(old) - last], new[first : len(new) - last]
+    rows = _marked("- ", gone, _REMOVED if put else 4)
+    rows += _marked("+ ", put, ROWS - len(rows) - bool(action.how))
+    if action.source:
+        rows.insert(0, f"moved from {action.source}")
+    if action.how:
+        rows.insert(0, one_line(action.how, _WIDTH))
+    return "\n".join(rows)
+
+
+def short_change(action: Action, limit: int) -> str:
+    """The change in one line, where it is that small: `old → new`, `+ new`."""
+    old, new = _lines(action.old), _lines(action.new)
+    first, last = _same(old, new)
+    gone, put = old[first : len(old) - last], new[first : len(new) - last]
+    before, after = (" ".join(" ".join(rows).split()) for rows in (gone, put))
+    if before and after and len(before) + len(after) + 3 <= limit:
+        return f"{before} → {after}"
+    shown = next((row.strip() for row in (put or gone) if len(row.strip()) > 2), "")
+    return f"{'+' if put else '-'} {one_line(shown, limit - 2)}" if shown else ""
+
+
+def _lines(text: str) -> list[str]:
+    return text[:_READ].expandtabs(4).splitlines() if text else []
+
+
+def _same(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """How many lines both have in common at the start and at the end."""
+    most = min(len(old), len(new))
+    first = last = 0
+    while first < most and old[first] == new[first]:
+        first += 1
+    while last < most - first and old[-1 - last] == new[-1 - last]:
+        last += 1
+    return first, last
+
+
+def _marked(mark: str, rows: Sequence[str], most: int) -> list[str]:
+    """The first rows that say something, with their indentation to one another."""
+    kept = [row for row in rows if row.strip()]
+    margin = min((len(row) - len(row.lstrip()) for row in kept[:most]), default=0)
+    shown = [mark + row[margin : margin + _WIDTH].rstrip() for row in kept[: max(most, 0)]]
+    if len(kept) > len(shown) and shown:
+        shown[-1] += " …"
+    return shown
+
+
+_DEFINES = re.compile(
+    r"(?:export |default |public |private |static |abstract |async |pub(?:\([a-z]{1,10}\))? |@?override )*"
+    r"(?:def|class|function\*?|fn|func|interface|struct|enum|trait|impl|type|module|namespace|object|record)"
+    r" [\w$<(*]|export (?:const|let|default)\b"
+)
+_HEADING = re.compile(r"#{1,3} \S")
+
+
+def _contents(action: Action) -> str:
+    """Of a whole file: its length, and what it defines or else begins with."""
+    text, rows = action.new, _lines(action.new)
+    count = text.count("\n") + (not text.endswith("\n"))
+    telling = _HEADING if action.path.endswith((".md", ".mdx")) else _DEFINES
+    said = [row.rstrip() for row in rows if telling.match(row.lstrip()[:200])]
+    shown = said[: ROWS - 1] or [row.rstrip() for row in rows if row.strip()][:3]
+    return "\n".join([f"{count} line{'s' * (count != 1)}", *(f"+ {row[:_WIDTH]}" for row in shown)])

@@ -1,0 +1,198 @@
+"""One line per action (R11): what was said, each tool with its main argument, the outcome where it matters.
+
+Lines are computed from a message alone, once, and kept beside its entry; `render` joins those of many
+entries, newest kept first, and costs what it shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from refold.messages import Assistant, Bash, Call, Message, Result
+from refold.preserve.call_text import main_argument, said
+from refold.preserve.ending import Ending, ending
+from refold.preserve.runs import Run, judge, run
+from refold.preserve.tools import Names
+from refold.preserve.verdicts import UNKNOWN, Verdict
+from refold.protocols import TokenCounter
+from refold.session.toolnames import command_line, kind
+from refold.text.truncate import one_line
+
+OUTCOME = 120
+CallOf: TypeAlias = Callable[[str], Call | None]
+
+
+class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+    text: str
+    call: str = ""
+    """The call it is about; empty for words."""
+    outcome: bool = False
+    """How that call ended."""
+
+
+class EntryLines(msgspec.Struct, frozen=True):
+    """The lines of one entry: its number on the path, which is its key, and the turn it belongs to."""
+
+    number: int
+    turn: int
+    lines: tuple[Line, ...]
+
+
+class Listed(msgspec.Struct, frozen=True):
+    text: str
+    first: int
+    """Index of the oldest entry that is listed; those before it did not fit."""
+
+
+def lines_of(
+    message: Message, call_of: CallOf, names: Names | None = None, *, cwd: str = ""
+) -> tuple[Line, ...]:
+    """The lines of one message. `call_of` finds the call that a result answers; paths below `cwd` are given
+    from there."""
+    if isinstance(message, Assistant):
+        words = said(message.text)
+        acts = (Line(_act(call, names, cwd), call.id) for call in message.calls)
+        return (*((Line(words),) if words else ()), *acts)
+    if isinstance(message, Result):
+        call = call_of(message.call_id)
+        text = _outcome(message, call, names) if call else ""
+        return (Line(text, message.call_id, outcome=True),) if text else ()
+    if isinstance(message, Bash):
+        ran = run(message.command)
+        ok = None if message.exit_code is None else message.exit_code == 0
+        ended = ending(Result("", message.parts, is_error=ok is False), "bash")
+        text = _ran(ran, Ending(ok, message.exit_code, ended.error, message.output))
+        return (Line(f"The user ran {ran.shown}" + (f" → {text}" if text else "")),)
+    return ()
+
+
+def _act(call: Call, names: Names | None, cwd: str) -> str:
+    argument = main_argument(call, names, cwd)
+    return f"{one_line(call.name, 60)} {argument}" if argument else one_line(call.name, 60)
+
+
+def _outcome(result: Result, call: Call, names: Names | None) -> str:
+    what = kind(call.name, names)
+    ended = ending(result, what)
+    if what == "bash":
+        return _ran(run(command_line(call)), ended)
+    return _status(ended, UNKNOWN) if ended.ok is False else ""
+
+
+def _ran(ran: Run, ended: Ending) -> str:
+    judged = judge(ran, ended.body)
+    if ran.looks and ended.exit == 1:
+        # What looks around ends with 1 where it finds nothing, or a difference: no failure.
+        missing = "No such file" in ended.error
+        return _status(ended, UNKNOWN) if missing else "" if ended.error else "nothing found"
+    if ended.ok is False or judged.passed is not None or ended.error:
+        return _status(ended, judged)
+    return "exit 0" if ran.check and ended.exit == 0 and not ran.covered else ""
+
+
+def _status(ended: Ending, judged: Verdict) -> str:
+    """`exit 1: 2 failed, 11 passed`"""
+    status = f"exit {ended.exit}" if ended.exit else ""
+    word = "failed: " if judged.passed is False and not status else ""
+    return one_line(
+        ": ".join(filter(None, (status, word + (judged.line or ended.error)))) or "failed", OUTCOME
+    )
+
+
+# ── many ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Block(msgspec.Struct):
+    """The rows of one entry, and how often it came again."""
+
+    turn: int
+    number: int
+    rows: tuple[str, ...]
+    last: int
+    times: int = 1
+
+    def text(self) -> str:
+        again = f" ×{self.times}" if self.times > 1 else ""
+        key = f"#{self.number}" + (f"–{self.last}" if self.times > 1 else "")
+        first, *rest = self.rows
+        return "\n".join([f"- {first}{again} {key}", *(f"  {row}" for row in rest)])
+
+
+def render(
+    entries: Sequence[EntryLines], budget: int | None = None, counter: TokenCounter | None = None
+) -> Listed:
+    """The lines of consecutive entries, oldest first, under a heading per turn where there are several turns.
+    With a budget (in tokens of `counter`), as many of the newest as fit."""
+    blocks, first = _newest(entries, budget, counter)
+    merged = _merged(blocks)
+    several = len({block.turn for block in merged}) > 1
+    rows: list[str] = []
+    turn: int | None = None
+    for block in merged:
+        if several and block.turn != turn:
+            rows.append(f"Turn {block.turn}")
+            turn = block.turn
+        rows.append(block.text())
+    return Listed("\n".join(rows), first)
+
+
+def _newest(
+    entries: Sequence[EntryLines], budget: int | None, counter: TokenCounter | None
+) -> tuple[list[_Block], int]:
+    """Blocks from the newest entry back, as long as they fit; oldest first."""
+    blocks: list[_Block] = []
+    outcomes: dict[str, str] = {}
+    first = len(entries)
+    left = budget if budget is not None and counter is not None else None
+    for index in range(len(entries) - 1, -1, -1):
+        entry = entries[index]
+        rows = tuple(_rows(entry.lines, outcomes))
+        if not rows:
+            continue
+        block = _Block(entry.turn, entry.number, rows, entry.number)
+        if left is not None and counter is not None:
+            heading = 4 if not blocks or blocks[-1].turn != block.turn else 0
+            left -= counter.text(block.text()) + 1 + heading
+            if left < 0:
+                break
+        blocks.append(block)
+        first = index
+    return blocks[::-1], first
+
+
+def _rows(lines: Sequence[Line], outcomes: dict[str, str]) -> Iterator[str]:
+    """The rows of an entry; outcomes are remembered for the call that comes before them."""
+    before, times = "", 0
+    for line in lines:
+        if line.outcome:
+            outcomes[line.call] = line.text
+            continue
+        ended = outcomes.pop(line.call, "") if line.call else ""
+        row = f"{line.text} → {ended}" if ended else line.text
+        if row == before:
+            times += 1
+            continue
+        if times:
+            yield _counted(before, times)
+        before, times = row, 1
+    if times:
+        yield _counted(before, times)
+
+
+def _counted(row: str, times: int) -> str:
+    return f"{row} ×{times}" if times > 1 else row
+
+
+def _merged(blocks: Sequence[_Block]) -> list[_Block]:
+    """Blocks that say the same one after the other count as one."""
+    merged: list[_Block] = []
+    for block in blocks:
+        before = merged[-1] if merged else None
+        if before is not None and before.rows == block.rows and before.turn == block.turn:
+            before.times, before.last = before.times + 1, block.number
+        else:
+            merged.append(block)
+    return merged

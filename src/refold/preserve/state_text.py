@@ -1,0 +1,223 @@
+"""The state of the work as text within a token budget.
+
+In order of choice: names of changed files; what is open (the last error, newest verdicts, todos); what was
+last changed in the newest files; the rest. What does not fit is left out as a whole.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from refold.preserve.filebook import FileNote
+from refold.preserve.state import Check, Failure, WorkState
+from refold.preserve.todos import Todo
+from refold.protocols import TokenCounter
+from refold.text.truncate import head, one_line
+
+CHANGED, CREATED, DELETED = "Files changed", "Files created", "Files deleted"
+FAILED, READ = "Tried to change, without success", "Files read"
+CHANGES, CHECKS = "Newest changes", "Builds and tests, last result"
+ERROR, TODOS, PLAN = "Last error, not answered since", "Open todos", "Plan"
+_ORDER = (CHANGED, CREATED, DELETED, FAILED, CHANGES, CHECKS, ERROR, TODOS, PLAN, READ)
+_NAMES, _DELETED, _READ = 0.7, 0.15, 0.25
+"""Parts of the budget that names of files may take."""
+_HUNKS = 24
+"""Newest changed files whose change may be shown."""
+_PLAN = 800
+_ELSEWHERE = ("/tmp/", "/private/tmp/", "/var/folders/")
+
+
+def render(state: WorkState, budget: int, counter: TokenCounter, before: int | None = None) -> str:
+    """The state in at most `budget` tokens; see `WorkState.render`."""
+    seen = float("inf") if before is None else before
+    notes = sorted(state.notes(), key=lambda note: (note.moved, -note.number))
+    sheet = _Sheet(budget, counter, notes, state.home)
+    sheet.put_names(((CHANGED, "modified"), (CREATED, "created")), _NAMES)
+    sheet.put_names(((DELETED, "deleted"),), _DELETED)
+    if state.error and state.error.number < seen:
+        sheet.put(ERROR, _failure(state.error))
+    checks = [check for check in reversed(state.checks) if check.number < seen][:10]
+    usual = next(iter(Counter(check.folder for check in checks).most_common(1)), ("", 0))[0]
+    for check in checks[:2]:
+        sheet.put(CHECKS, _check(check, usual, failing=3))
+    for row in _todos(state.todos) if state.todos_at < seen else ():
+        sheet.put(TODOS, row)
+    changed = [n for n in notes if n.change and n.fate in ("modified", "created") and n.number < seen]
+    for note, rows in zip(changed[:3], (8, 4, 4), strict=False):
+        sheet.put_change(note, rows)
+    for check in checks[2:]:
+        sheet.put(CHECKS, _check(check, usual, failing=0))
+    for note in changed[3:_HUNKS]:
+        sheet.put_change(note, 3)
+    if state.plan and state.todos_at < state.plan_at < seen:
+        sheet.put(PLAN, head(state.plan, _PLAN))
+    sheet.put_names(((FAILED, "failed"),), _READ)
+    sheet.put_names(((READ, "read"),), max(_READ, sheet.left / 2 / max(budget, 1)))
+    return sheet.text()
+
+
+class _Sheet:
+    """Statements under headings, each put there only while it fits."""
+
+    def __init__(self, budget: int, counter: TokenCounter, notes: Sequence[FileNote], home: str) -> None:
+        self.budget, self.left, self.counter = budget, budget, counter
+        self.names: dict[str, list[str]] = {}
+        gone = {note.name for note in notes if note.fate == "deleted" and note.folder}
+        for note in notes:
+            if not (note.fate == "deleted" and note.within in gone):
+                self.names.setdefault(note.fate, []).append(note.name + "/" * note.folder)
+        self.told = {note.name for note in notes if note.told}
+        self.root = _root([note.name for note in notes], home)
+        self.sections: dict[str, list[str]] = {}
+        self.order: list[str] = []
+
+    def text(self) -> str:
+        """All that was put; what was put last leaves where the joints made it too long after all."""
+        while True:
+            parts = [self.sections[title] for title in _ORDER if self.sections.get(title)]
+            text = "\n".join("\n".join(rows) for rows in parts)
+            if not self.order or self.counter.text(text) <= self.budget:
+                return text
+            self.sections[self.order.pop()].pop()
+
+    def put(self, title: str, row: str) -> bool:
+        """One statement under its heading, if it fits."""
+        rows = [f"- {row}"] if title in self.sections else [f"{title}:\n- {row}"]
+        return self._put(title, rows[0])
+
+    def put_change(self, note: FileNote, most: int) -> None:
+        """What was last changed in a file, in as many of its rows as fit."""
+        rows = note.change.split("\n")[:most]
+        while rows and not self.put(
+            CHANGES, "\n".join([f"{self.short(note.name)} #{note.number}", *_indented(rows)])
+        ):
+            rows = rows[: len(rows) // 2]
+
+    def put_names(self, lists: Sequence[tuple[str, str]], share: float) -> None:
+        """Names of files under one or more headings: all of them, or the newest and how many are left out."""
+        room = min(self.left, int(self.budget * share))
+        total = sum(len(self.names.get(fate, ())) for _, fate in lists)
+        for title, fate in lists:
+            names = self.names.get(fate, [])
+            if not names:
+                continue
+            part = room * len(names) // total if total else room
+            whole = self._size(self.listed(title, names)) <= room
+            if not whole:
+                # What a file tool named was meant; what a shell moved about comes after it.
+                names = sorted(names, key=lambda name: name not in self.told)
+            count = (
+                len(names)
+                if whole
+                else largest(
+                    len(names),
+                    lambda n, t=title, s=names, p=part: self._size(self.listed(t, s[:n], len(s) - n)) <= p,
+                )
+            )
+            if count:
+                text = self.listed(title, names[:count], len(names) - count)
+                self._put(title, text)
+                room, total = room - self._size(text), total - len(names)
+
+    def listed(self, title: str, names: Sequence[str], more: int = 0) -> str:
+        """Names by folder, one row each, below the folder they share: `- src/: a.py, b.py`."""
+        folders: dict[str, list[str]] = {}
+        for name in names:
+            folder, base = posixpath.split(head(self.short(name), 400))
+            # What is not spelled from the root stands as it is spelled.
+            whole = not base or (self.root and not name.startswith(self.root))
+            folders.setdefault("" if whole else folder, []).append(self.short(name) if whole else base)
+        rows = [_row(folder, bases) for folder, bases in folders.items()]
+        below = f", below {self.root}" if self.root and any(n.startswith(self.root) for n in names) else ""
+        rest = [f"- (and {more} more)"] if more else []
+        return "\n".join([f"{title} ({len(names) + more}{below}):", *rows, *rest])
+
+    def short(self, name: str) -> str:
+        return name.removeprefix(self.root) or name
+
+    def _put(self, title: str, text: str) -> bool:
+        size = self._size(text)
+        if size > self.left:
+            return False
+        self.left -= size
+        self.sections.setdefault(title, []).append(text)
+        self.order.append(title)
+        return True
+
+    def _size(self, text: str) -> int:
+        return self.counter.text(text) + 1
+
+
+def _row(folder: str, names: Sequence[str]) -> str:
+    if len(names) == 1 or not folder or folder.startswith(("/", "~")):
+        return "\n".join(f"- {posixpath.join(folder, name)}" for name in names)
+    return f"- {folder}/: {', '.join(names)}"
+
+
+def largest(limit: int, fits: Callable[[int], bool]) -> int:
+    """The largest n ≤ limit that fits, if fitting is monotone; 0 where none does."""
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
+
+
+def _root(names: Sequence[str], home: str) -> str:
+    """The folder, with its slash, that names are given below; empty where that would save nothing."""
+    if home:
+        return f"{home}/" if sum(name.startswith(f"{home}/") for name in names) > 1 else ""
+    here = [name for name in names if name.startswith("/") and not name.startswith(_ELSEWHERE)]
+    relative = any(not name.startswith(("/", "~")) for name in names)
+    return shared_root(here) if len(here) > 1 and not relative else ""
+
+
+def shared_root(paths: Sequence[str]) -> str:
+    """The longest folder, with its slash, that all paths begin with."""
+    low, high = min(paths), max(paths)
+    same = 0
+    while same < min(len(low), len(high)) and low[same] == high[same]:
+        same += 1
+    return low[: low.rfind("/", 0, same) + 1]
+
+
+def _indented(rows: Sequence[str]) -> Iterator[str]:
+    return (f"    {row}" for row in rows)
+
+
+def _todos(todos: Sequence[Todo]) -> list[str]:
+    open_ones = sorted((todo for todo in todos if todo.open), key=lambda todo: todo.status == "pending")
+    done = len(todos) - len(open_ones)
+    rows = [
+        todo.text if todo.status == "pending" else f"{todo.text} [{todo.status.replace('_', ' ')}]"
+        for todo in open_ones
+    ]
+    return [*rows, *([f"({done} of {len(todos)} done)"] if rows and done else [])]
+
+
+def _failure(failure: Failure) -> str:
+    status = f"exit {failure.exit}: " if failure.exit else ""
+    return f"{failure.what}: {status}{one_line(failure.error, 240) or 'failed'} #{failure.number}"
+
+
+def _check(check: Check, usual: str, failing: int) -> str:
+    """`pytest -q: FAILED (2 failed, 11 passed) #183`, and the first few that failed."""
+    place = f" (in {check.folder})" if check.folder and check.folder != usual else ""
+    row = f"{check.command}{place}: {verdict_text(check)} #{check.number}"
+    return "\n".join([row, *_indented([one_line(name, 120) for name in check.verdict.failing[:failing]])])
+
+
+def verdict_text(check: Check) -> str:
+    """The verdict in words, as reported: `passed (11 passed)`, `exit 1: error …`, `unknown`."""
+    judged, status = check.verdict, f"exit {check.exit}"
+    said = f" ({judged.line})" if judged.line else ""
+    if judged.passed is not None:
+        word = "passed" if judged.passed else "FAILED"
+        return f"{word}{said}" + (f", but {status}" if judged.passed and check.exit else "")
+    if check.exit is not None:
+        return status + (f": {one_line(check.error, 160)}" if check.error else said)
+    if check.error:
+        return f"failed: {one_line(check.error, 160)}"
+    return f"unknown{said}" if said or check.covered else "unknown (no error reported)"

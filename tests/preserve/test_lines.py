@@ -1,0 +1,293 @@
+"""R11: one line per action in order, with its key; the outcome where it matters; newest kept first."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refold import messages as m
+from refold import tokens
+from refold.messages import Call, Message
+from refold.preserve.call_text import SAID
+from refold.preserve.lines import OUTCOME, EntryLines, Line, lines_of, render
+from tests.data import all_transcripts
+from tests.preserve import readers
+from tests.preserve.steps import conversation
+
+COUNTER = tokens.get("o200k")
+
+
+def entries(messages: list[Message]) -> list[EntryLines]:
+    """Lines of a conversation, numbered from 0, turns from the user's messages."""
+    calls = {call.id: call for message in messages for call in message.calls}
+    made, turn = list[EntryLines](), 0
+    for number, message in enumerate(messages):
+        turn += isinstance(message, m.User)
+        made.append(EntryLines(number, turn, lines_of(message, calls.get)))
+    return made
+
+
+def shown(*messages: Message) -> str:
+    return render(entries(list(messages))).text
+
+
+def acted(name: str, arguments: dict[str, Any]) -> str:
+    (line,) = lines_of(m.assistant("", m.call("c", name, arguments)), {}.get)
+    return line.text
+
+
+def ended(name: str, arguments: dict[str, Any], result: str, failed: bool = False) -> str:
+    call = m.call("c", name, arguments)
+    found = lines_of(m.result("c", result, is_error=failed), {"c": call}.get)
+    return found[0].text if found else ""
+
+
+# ── one message ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("Let me look at the failing test. Then we will see.", "Let me look at the failing test. Then we will see."),
+        ("I have found the reason: the token expires too early.\nI will fix it.", "I have found the reason: the token expires too early."),
+        ("Perfect! Now the login refuses wrong passwords and says why it does so.", "Now the login refuses wrong passwords and says why it does so."),
+        ("## Summary\n\nThe exporter now streams its rows instead of loading them all.", "The exporter now streams its rows instead of loading them all."),
+        ("```python\nx = 1\n```\nThis is how the value is set from now on, everywhere.", "This is how the value is set from now on, everywhere."),
+        ("**All three** checks are green and the branch can be merged now.", "All three checks are green and the branch can be merged now."),
+        ("好的。我先看一下登录测试为什么失败，然后再修改代码并重新运行全部测试，最后提交结果给你看。", "我先看一下登录测试为什么失败，然后再修改代码并重新运行全部测试，最后提交结果给你看。"),
+        ("Done.", "Done."),
+        ("\n \n", ""),
+    ],
+)  # fmt: skip
+def test_R11_what_was_said_in_one_line(text: str, line: str) -> None:
+    assert [one.text for one in lines_of(m.assistant(text), {}.get)] == ([line] if line else [])
+
+
+def test_R11_a_long_sentence_is_cut_at_the_end_of_a_word() -> None:
+    (line,) = lines_of(m.assistant("word " * 100), {}.get)
+    assert len(line.text) <= SAID
+    assert line.text.endswith("word…")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "line"),
+    [
+        ("Read", {"file_path": "src/a.py"}, "Read src/a.py"),
+        ("read", {"path": "src/a.py", "offset": 10, "limit": 50}, "read src/a.py:10-59"),
+        ("str_replace_editor", {"command": "view", "path": "a.py", "view_range": [3, 9]}, "str_replace_editor view a.py:3-9"),
+        ("Bash", {"command": "cd /w && pytest -q   tests/test_login.py"}, "Bash pytest -q tests/test_login.py"),
+        ("shell", {"command": ["bash", "-lc", "ls -l\nmake"]}, "shell ls -l make"),
+        ("bash", {"command": "cat > a.py <<'E'\nx = 1\nE"}, "bash cat > a.py <<'E' …"),
+        ("Edit", {"file_path": "a.py", "old_string": "return None", "new_string": "raise NoUser"}, "Edit a.py: return None → raise NoUser"),
+        ("Edit", {"file_path": "a.py", "old_string": "", "new_string": "def login(user):\n    " + "x" * 200}, "Edit a.py: + def login(user):"),
+        ("Write", {"file_path": "a.py", "content": "1\n2\n3\n"}, "Write a.py (3 lines)"),
+        ("apply_patch", {"input": "*** Begin Patch\n*** Update File: a.ts\n-x\n+y\n*** Update File: b.ts\n-1\n+2\n*** End Patch"}, "apply_patch a.ts, b.ts: 1 → 2"),
+        ("shell", {"command": ["apply_patch", "*** Begin Patch\n*** Update File: a.ts\n-x\n+y\n*** End Patch"]}, "shell apply_patch a.ts: x → y"),
+        ("Grep", {"pattern": "def login", "path": "src"}, "Grep def login in src"),
+        ("Glob", {"pattern": "**/*.py"}, "Glob **/*.py"),
+        ("LS", {"path": "/w"}, "LS /w"),
+        ("WebSearch", {"query": "plugin hooks"}, "WebSearch plugin hooks"),
+        ("WebFetch", {"url": "https://x.org", "prompt": "read it"}, "WebFetch https://x.org"),
+        ("TodoWrite", {"todos": [{"content": "a", "status": "done"}, {"content": "b", "status": "in_progress"}]}, "TodoWrite 1 of 2 done, now: b"),
+        ("get_user", {"id": 7}, 'get_user {"id":7}'),
+        ("submit", {}, "submit"),
+    ],
+)  # fmt: skip
+def test_R11_a_call_with_its_main_argument(name: str, arguments: dict[str, Any], line: str) -> None:
+    assert acted(name, arguments) == line
+
+
+def test_R11_paths_are_given_from_where_the_session_works() -> None:
+    call = m.call("c", "Edit", file_path="/w/app/src/a.py", old_string="1", new_string="2")
+    assert lines_of(m.assistant("", call), {}.get, cwd="/w/app")[0].text == "Edit src/a.py: 1 → 2"
+
+
+@pytest.mark.parametrize(
+    ("command", "result", "failed", "line"),
+    [
+        ("pytest -q", "Exit code 1\n2 failed, 11 passed in 0.3s", True, "exit 1: 2 failed, 11 passed"),
+        ("pytest -q", "13 passed in 0.3s", False, "13 passed"),
+        ("npm test | tail", "Tests:  1 failed, 4 passed, 5 total", False, "failed: 1 failed, 4 passed, 5 total"),
+        ("make", '{"output":"cc x.c","metadata":{"exit_code":0}}', False, "exit 0"),
+        ("make | tail", "cc x.c", False, ""),
+        ("python a.py", "Exit code 1\nTraceback (most recent call last):\n  x\nKeyError: 'a'", True, "exit 1: KeyError: 'a'"),
+        ("python a.py", "Traceback (most recent call last):\n  x\nKeyError: 'a'", False, "KeyError: 'a'"),
+        ("python a.py", "42", False, ""),
+        ("ls -l", "total 0", False, ""),
+        ("grep -n x a.py", "\n[Command finished with exit code 1]", False, "nothing found"),
+        ("cat a.py", "cat: a.py: No such file or directory\n\nCommand exited with code 1", True, "exit 1: cat: a.py: No such file or directory"),
+    ],
+)  # fmt: skip
+def test_R11_the_outcome_of_a_command_where_it_matters(
+    command: str, result: str, failed: bool, line: str
+) -> None:
+    assert ended("Bash", {"command": command}, result, failed) == line
+
+
+def test_R11_the_outcome_of_a_tool_only_where_it_failed() -> None:
+    assert ended("Edit", {"file_path": "a.py"}, "The file has been updated.") == ""
+    assert (
+        ended("Edit", {"file_path": "a.py"}, "String to replace not found in file.", True)
+        == "String to replace not found in file."
+    )
+    assert ended("Read", {"file_path": "a.py"}, "Error handling\n" * 200) == ""
+
+
+def test_R11_the_users_own_commands_are_named_as_such() -> None:
+    (line,) = lines_of(m.Bash("make", "make: *** [all] Error 2", 2), {}.get)
+    assert line.text == "The user ran make → exit 2: *** [all] Error 2"
+
+
+def test_R11_words_of_the_user_are_no_lines() -> None:
+    assert lines_of(m.user("Fix the login."), {}.get) == lines_of(m.system("x"), {}.get) == ()
+
+
+# ── many ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_R11_lines_read_like_a_log() -> None:
+    assert shown(
+        m.user("Fix it."),
+        m.assistant(
+            "Let me look at the failing test first of all.",
+            m.call("a", "Read", file_path="tests/test_login.py"),
+            m.call("b", "Bash", command="pytest -q tests/test_login.py"),
+        ),
+        m.result("a", "text"),
+        m.result("b", "Exit code 1\n2 failed, 11 passed in 0.3s", is_error=True),
+        m.assistant("", m.call("c", "Edit", file_path="login.py", old_string="1", new_string="2")),
+        m.result("c", "ok"),
+        m.user("And now?"),
+        m.assistant("The tests pass, and the branch is ready to be merged."),
+    ) == (
+        "Turn 1\n"
+        "- Let me look at the failing test first of all. #1\n"
+        "  Read tests/test_login.py\n"
+        "  Bash pytest -q tests/test_login.py → exit 1: 2 failed, 11 passed\n"
+        "- Edit login.py: 1 → 2 #4\n"
+        "Turn 2\n"
+        "- The tests pass, and the branch is ready to be merged. #7"
+    )  # fmt: skip
+
+
+def test_R11_a_single_turn_has_no_heading() -> None:
+    assert shown(m.user("Fix it."), m.assistant("I will fix the login now, as you say.")).startswith(
+        "- I will"
+    )
+
+
+def test_R11_repeated_lines_are_counted() -> None:
+    make = ("bash", {"command": "make"}, "Exit code 2\nmake: *** [all] Error 2", True)
+    look = m.assistant("", m.call("x", "LS", path="."), m.call("y", "LS", path="."))
+    assert shown(*conversation(make, make, make), look) == (
+        "- bash make → exit 2: *** [all] Error 2 ×3 #0–4\n- LS . ×2 #6"
+    )
+
+
+def test_R11_an_outcome_stands_with_its_own_call() -> None:
+    calls = [m.call(f"c{i}", "Bash", command=f"python {i}.py") for i in range(3)]
+    results = [
+        m.result(f"c{i}", f"Exit code {i}\nbad {i}" if i else "fine", is_error=bool(i)) for i in (2, 0, 1)
+    ]
+    assert shown(m.assistant("", *calls), *results) == (
+        "- Bash python 0.py #0\n  Bash python 1.py → exit 1: bad 1\n  Bash python 2.py → exit 2: bad 2"
+    )
+
+
+def test_R11_an_outcome_without_its_call_says_nothing() -> None:
+    path = conversation(("bash", {"command": "make"}, "Exit code 2\nno", True))
+    assert render(entries(path)[1:]).text == ""
+
+
+def test_R11_the_newest_are_kept() -> None:
+    path = conversation(*(("Read", {"file_path": f"file_{i}.py"}, "ok") for i in range(50)))
+    made = entries(path)
+    listed = render(made, 120, COUNTER)
+    assert COUNTER.text(listed.text) <= 120
+    assert "file_49.py #98" in listed.text
+    assert f"file_{listed.first // 2}.py" in listed.text
+    assert f"file_{listed.first // 2 - 1}.py" not in listed.text
+    assert render(made).first == 0
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.text(max_size=60), st.text(max_size=60)), max_size=20),
+    st.integers(0, 200),
+)
+def test_R11_lines_never_pass_their_budget(steps: list[tuple[int, str, str]], budget: int) -> None:
+    path: list[Message] = []
+    for index, (kind, said, command) in enumerate(steps):
+        path.append(
+            m.user(said)
+            if kind == 0
+            else m.assistant(said, *[m.call(f"c{index}", "bash", command=command)] * (kind - 1))
+        )
+        path.append(m.result(f"c{index}", command, is_error=kind == 3))
+    assert COUNTER.text(render(entries(path), budget, COUNTER).text) <= budget
+
+
+@pytest.mark.parametrize("path", all_transcripts(), ids=lambda p: f"{p.parent.name}/{p.name[:40]}")
+def test_R11_every_call_of_the_real_transcripts_has_a_line_with_its_key(path: Path) -> None:
+    for messages in readers.read(path)[:5]:
+        made = entries(messages)
+        for number, (message, entry) in enumerate(zip(messages, made, strict=True)):
+            assert [line.call for line in entry.lines if line.call and not line.outcome] == [
+                c.id for c in message.calls
+            ]
+            assert entry.number == number
+            for line in entry.lines:
+                assert line.text == " ".join(line.text.split())
+                assert len(line.text) <= (OUTCOME if line.outcome else SAID + 60)
+        text = render(made).text
+        keys = [
+            part
+            for row in text.splitlines()
+            for part in row.split()
+            if part.startswith("#") and part[1:2].isdigit()
+        ]
+        assert len(keys) >= sum(row.startswith("- ") for row in text.splitlines())
+
+
+def test_R11_the_cost_follows_what_is_shown() -> None:
+    made = [EntryLines(i, i // 100, (Line(f"Read {i}.py", f"c{i}"),)) for i in range(200_000)]
+    began = time.process_time()
+    render(made, 1_500, COUNTER)
+    assert time.process_time() - began < 0.3
+
+
+HOSTILE: list[Any] = [None, 7, 10**30, [], {}, [[]], "", "\0" * 500, "a\n" * 50_000, "```" * 20_000, "../" * 900, "\ud800", ["x"] * 500, "<<" * 20_000, "**" * 20_000]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=range(len(HOSTILE)))
+def test_R11_hostile_messages_are_read(value: Any) -> None:
+    names = (
+        "Edit",
+        "Write",
+        "bash",
+        "apply_patch",
+        "str_replace_editor",
+        "TodoWrite",
+        "Read",
+        "Grep",
+        "LS",
+        "x" * 500,
+    )
+    keys = ("file_path", "path", "command", "edits", "old_string", "new_string", "todos", "content", "input", "view_range", "offset", "limit", "pattern", "query")  # fmt: skip
+    said = value if isinstance(value, str) else "x"
+    began = time.process_time()
+    for name in names:
+        call = Call("c", name, dict.fromkeys(keys, value))
+        for message in (
+            m.assistant(said * 3, call),
+            m.result("c", said, is_error=True),
+            m.result("c", said),
+            m.Bash(said, said, 1),
+        ):
+            for line in lines_of(message, {"c": call}.get):
+                assert len(line.text) <= 400
+    assert time.process_time() - began < 3

@@ -1,0 +1,205 @@
+"""Which files a tool call touches (A16), and which of them pi lists (B12)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refold import messages as m
+from refold.entries import Files
+from refold.messages import Message
+from refold.preserve import state
+from refold.preserve.commands import shell_actions
+from refold.preserve.shell import parse
+from refold.preserve.tools import pi_files
+from tests.data import shared
+from tests.preserve import readers
+from tests.preserve.steps import done, ran
+
+# ── pi (B12) ────────────────────────────────────────────────────────────────────────────────────
+
+
+def pi_entries(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()][1:]
+
+
+@pytest.mark.parametrize(("name", "counts"), [("large-session", (7, 20)), ("before-compaction", (2, 12))])
+def test_B12_files_of_the_sample_sessions(name: str, counts: tuple[int, int]) -> None:
+    """7/20 and 2/12: the head that pi would summarise at its default budget, its turn prefix included."""
+    entries = pi_entries(shared(f"pi/{name}.jsonl"))
+    cuts = {"large-session": 837, "before-compaction": 946}
+    last = max((i for i, e in enumerate(entries) if e["type"] == "compaction"), default=None)
+    # A version-1 file: the index counts the header line.
+    first = 0 if last is None else entries[last]["firstKeptEntryIndex"] - 1
+    head = [readers.pi_message(e["message"]) for e in entries[first : cuts[name]] if e["type"] == "message"]
+    files = pi_files([message for message in head if message])
+    assert (len(files.read), len(files.modified)) == counts
+    assert files.created == ()
+
+
+def test_B12_the_oracles_file_lists() -> None:
+    cases = json.loads(gzip.decompress(shared("pi/oracle.json.gz").read_bytes()))["cases"]
+    checked = 0
+    for case in cases:
+        by_id = {e["id"]: e for e in case["entries"]}
+        out = case["out"]
+        if prep := out.get("prep"):
+            ids = [*prep["messagesToSummarize"], *prep["turnPrefixMessages"]]
+            previous = _previous(case, by_id)
+            files = pi_files(_messages(ids, by_id), previous)
+            assert list(files.read) == prep["files"]["readFiles"]
+            assert list(files.modified) == prep["files"]["modifiedFiles"]
+            checked += 1
+        branch = out["branch"]
+        ids = [entry["id"] for entry in _collected(branch, by_id)]
+        files = pi_files(_messages(ids, by_id), _carried(branch, by_id))
+        assert list(files.read) == branch["files"]["readFiles"]
+        assert list(files.modified) == branch["files"]["modifiedFiles"]
+    assert checked > 100
+
+
+def _collected(branch: dict[str, Any], by_id: dict[str, Any]) -> list[dict[str, Any]]:
+    """pi looks at a message's calls before it finds that the message passes the budget."""
+    said = [
+        entry
+        for entry in map(by_id.__getitem__, branch["entries"])
+        if entry["type"] in ("custom_message", "branch_summary", "compaction")
+        or (entry["type"] == "message" and entry["message"]["role"] != "toolResult")
+    ]
+    return said[-len(branch["messages"]) - 1 :]
+
+
+def _carried(branch: dict[str, Any], by_id: dict[str, Any]) -> Files:
+    details = [e.get("details") or {} for e in map(by_id.__getitem__, branch["entries"]) if e["type"] == "branch_summary" and not e.get("fromHook")]  # fmt: skip
+    return Files(
+        read=tuple(f for d in details for f in d.get("readFiles", ())),
+        modified=tuple(f for d in details for f in d.get("modifiedFiles", ())),
+    )
+
+
+def _messages(ids: list[str], by_id: dict[str, Any]) -> list[Message]:
+    raw = [by_id[i]["message"] for i in ids if i in by_id and by_id[i]["type"] == "message"]
+    return [message for message in map(readers.pi_message, raw) if message]
+
+
+def _previous(case: dict[str, Any], by_id: dict[str, Any]) -> Files | None:
+    path = [by_id[i] for i in case["out"]["path"]]
+    last = next((e for e in reversed(path) if e["type"] == "compaction"), None)
+    details = (last or {}).get("details") or {}
+    if not last or last.get("fromHook"):
+        return None
+    return Files(read=tuple(details.get("readFiles", ())), modified=tuple(details.get("modifiedFiles", ())))
+
+
+# ── tools of other agents ───────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "kind"),
+    [
+        ("Edit", {"file_path": "a.py", "old_string": "x", "new_string": "y"}, "modified"),
+        ("MultiEdit", {"file_path": "a.py", "edits": []}, "modified"),
+        ("NotebookEdit", {"notebook_path": "a.py"}, "modified"),
+        ("replace", {"file_path": "a.py"}, "modified"),
+        ("search_replace", {"file_path": "a.py"}, "modified"),
+        ("replace_in_file", {"path": "a.py", "diff": ""}, "modified"),
+        ("str_replace_editor", {"command": "str_replace", "path": "a.py"}, "modified"),
+        ("str_replace_based_edit_tool", {"command": "insert", "path": "a.py"}, "modified"),
+        ("apply_patch", {"input": "*** Begin Patch\n*** Update File: a.py\n@@\n*** End Patch"}, "modified"),
+        ("shell", {"command": ["apply_patch", "*** Begin Patch\n*** Update File: a.py\n"]}, "modified"),
+        ("edit_file", {"target_file": "a.py", "code_edit": ""}, "modified"),
+        ("mcp__filesystem__edit_file", {"path": "a.py"}, "modified"),
+        ("functions.Write", {"file_path": "a.py", "content": ""}, "created"),
+        ("write_to_file", {"path": "a.py", "content": ""}, "created"),
+        ("create_file", {"filePath": "a.py"}, "created"),
+        ("str_replace_editor", {"command": "create", "path": "a.py"}, "created"),
+        ("delete_file", {"target_file": "a.py"}, "deleted"),
+        ("Read", {"file_path": "a.py"}, "read"),
+        ("read_file", {"absolute_path": "a.py"}, "read"),
+        ("read_many_files", {"paths": ["a.py"]}, "read"),
+        ("open", {"path": "a.py"}, "read"),
+    ],
+)  # fmt: skip
+def test_A16_tools_of_the_common_agents(name: str, arguments: dict[str, Any], kind: str) -> None:
+    files = done((name, arguments, "ok")).files()
+    assert getattr(files, kind) == ("a.py",)
+    assert sum(len(getattr(files, k)) for k in ("read", "modified", "created", "deleted")) == 1
+
+
+def test_A16_the_table_is_extensible() -> None:
+    path = [m.assistant("", m.call("c", "frobnicate", path="a.py")), m.result("c", "ok")]
+    assert state.of(path).files().modified == ()
+    assert state.of(path, {"frobnicate": "edit"}).files().modified == ("a.py",)
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("echo hi > out.txt", {"created": ["out.txt"]}),
+        ("echo hi >> log.txt", {"modified": ["log.txt"]}),
+        ("make 2>&1 | tee build.log", {"created": ["build.log"]}),
+        ("npm test > /dev/null 2>&1", {}),
+        ("sed -i 's/a/b/' x.c y.c", {"modified": ["x.c", "y.c"]}),
+        ("sed -i '' -e 's/a/b/' x.c", {"modified": ["x.c"]}),
+        ("sed -n '1,200p' 'app/(x)/a.ts'", {"read": ["app/(x)/a.ts"]}),
+        ("perl -pi -e 's/a/b/' x.c", {"modified": ["x.c"]}),
+        ("mv a.py b.py", {"created": ["b.py"], "deleted": ["a.py"]}),
+        ("mkdir -p d && mv a.py b.py d", {"created": ["d/a.py", "d/b.py"], "deleted": ["a.py", "b.py"]}),
+        ("cp a.py d/", {"created": ["d/a.py"], "read": ["a.py"]}),
+        ("rm -rf a b", {"deleted": ["a", "b"]}),
+        ("touch a.py", {"created": ["a.py"]}),
+        ("git mv a.py b.py", {"created": ["b.py"], "deleted": ["a.py"]}),
+        ("git rm -q a.py", {"deleted": ["a.py"]}),
+        ("git checkout -- a.py", {"modified": ["a.py"]}),
+        ("git checkout -b new", {}),
+        ("cat > f.py <<'EOF'\nrm -rf /\nEOF\npython f.py", {"created": ["f.py"]}),
+        ("cd src && cat > f.py <<EOF\nx\nEOF", {"created": ["src/f.py"]}),
+        ("bash -lc 'cd a && touch b'", {"created": ["a/b"]}),
+        ("sudo tee -a /etc/hosts < x", {"modified": ["/etc/hosts"]}),
+        ("python - <<'E'\nopen('o.txt', 'w').write('x')\nE", {"created": ["o.txt"]}),
+        ("python3 -c \"from pathlib import Path; Path('p.txt').write_text('x')\"", {"created": ["p.txt"]}),
+        ("apply_patch <<'P'\n*** Begin Patch\n*** Add File: n.ts\n+x\n*** Delete File: o.ts\n*** Update File: u.ts\n*** Move to: v.ts\n*** End Patch\nP", {"created": ["n.ts", "v.ts"], "deleted": ["o.ts", "u.ts"]}),
+        ("git apply <<'P'\n--- a/x.c\n+++ b/x.c\n@@ -1 +1 @@\n-a\n+b\nP", {"modified": ["x.c"]}),
+        ("for f in a b; do mv $f.txt d/; done", {"created": ["d/a.txt", "d/b.txt"], "deleted": ["a.txt", "b.txt"]}),
+        ("curl -sL https://x.org/a -o a.tgz", {"created": ["a.tgz"]}),
+        ("echo 'a > b' && grep '>' file", {}),
+        ("open a.py\n", {"read": ["a.py"]}),
+        ("diff <(ls a) <(ls b)", {}),
+    ],
+)  # fmt: skip
+def test_R10_shell_commands(command: str, expected: dict[str, list[str]]) -> None:
+    files = ran(command).files()
+    for kind in ("created", "modified", "deleted", "read"):
+        if kind != "read" or "read" in expected:
+            assert sorted(getattr(files, kind)) == sorted(expected.get(kind, [])), kind
+
+
+@given(st.text(alphabet="ab '\"\\$()`|&;<>\n#={}-EOF", max_size=200))
+def test_R10_any_command_line_is_read(line: str) -> None:
+    parse(line)
+    shell_actions(line)
+
+
+HOSTILE = ["<<a " * 50_000, "$(" * 100_000, "'" * 99_999, "a;" * 200_000, "\\" * 200_000, "x" * 1_000_000]
+HOSTILE += [
+    "a= " * 30_000,
+    "rm " + "a/" * 400 + " b" * 20_000,
+    "rm " + "{a,b}" * 10_000,
+    "cat " + "../" * 10_000,
+]
+HOSTILE += ["--- " + "a" * 50_000, "*** Update File: a" + " " * 50_000 + "b", "edit 1:2\nx\n" * 5_000]
+
+
+@pytest.mark.parametrize("line", HOSTILE, ids=range(len(HOSTILE)))
+def test_R10_hostile_command_lines_are_bounded(line: str) -> None:
+    started = time.process_time()
+    ran(line)
+    ran(f"apply_patch <<'E'\n{line}\nE")
+    assert time.process_time() - started < 3
