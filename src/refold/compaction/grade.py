@@ -34,11 +34,11 @@ _STALE = 0.1
 class Curve(NamedTuple):
     """Tokens an item may have at age x: scale × share × (x / bend)^−decay, for x beyond the bend."""
 
-    said: float = 0.28
+    said: float = 0.45
     said_decay: float = 0.3
-    result: float = 0.12
+    result: float = 0.08
     result_decay: float = 1.04
-    bend: float = 0.3
+    bend: float = 0.5
     weight: float = 0.2
 
 

@@ -21,6 +21,8 @@ from refold.session.invariants import PAIRS, inside_put, legal
 from refold.session.invariants.thinking import signed
 from refold.shrink.clip import FRAME, LEVELS, clipped
 
+UNANSWERED = 0.5
+"""Share of the goal up to which results that nobody has answered yet stay whole."""
 TYPED = 0.25
 """Share of the goal up to which one message that the user typed stays whole."""
 
@@ -94,7 +96,7 @@ class Layout:
 def lay_out(s: Situation, goal: int, curve: Curve, record: Callable[[int, float], int]) -> Layout:
     """The items of the view within `goal` tokens, together with the record that stands for those before
     them: `record(position, scale)` says how large that is for the path before a position."""
-    reader = _Reader(s, goal, record)
+    reader = _Reader(s, goal)
     first, wanted = s.projection.first, s.wanted_cut
 
     def before(index: int, scale: float) -> int:
@@ -103,7 +105,12 @@ def lay_out(s: Situation, goal: int, curve: Curve, record: Callable[[int, float]
 
     newest = newest_step(s) if wanted is None else min(newest_step(s), wanted)
     grades = grade(reader.pieces, goal, before, reader.size_at, curve, newest - first)
-    cut = legal_cut(s, first + grades.first, goal // 10) if wanted is None else wanted
+    if wanted is not None:
+        cut = wanted
+    elif may_leave(s) and least_step(s) + before(newest - first, 0.0) > goal:
+        cut = len(s.items)
+    else:
+        cut = legal_cut(s, first + grades.first, goal // 10)
     caps = {first + grades.first + n: cap for n, cap in enumerate(grades.caps)}
     caps |= dict.fromkeys(range(cut, first + grades.first), LEVELS[0])
     forms = {i: form for i in range(cut, len(s.items)) if (form := reader.form(i, caps.get(i, 0)))}
@@ -117,6 +124,15 @@ def newest_step(s: Situation) -> int:
     reply = max(_last_reply(s), s.projection.first)
     rest = range(reply + 1, len(s.items))
     return next((i for i in rest if not isinstance(s.items[i].message, Result)), reply)
+
+
+def may_leave(s: Situation) -> bool:
+    """May the newest step go into the record, with its results quoted there? Not what the user has just said,
+    nor while results are still missing."""
+    items, step = s.items, newest_step(s)
+    return (
+        not isinstance(items[step].message, User) and legal(items, len(items)) if step < len(items) else False
+    )
 
 
 def least_step(s: Situation) -> int:
@@ -158,17 +174,16 @@ def legal_cut(s: Situation, index: int, slack: int) -> int:
 class _Reader:
     """The items of a view from the first that may be folded on, as grading sees them."""
 
-    def __init__(self, s: Situation, goal: int, record: Callable[[int, float], int]) -> None:
+    def __init__(self, s: Situation, goal: int) -> None:
         self.s, self.goal, self.clips = s, goal, Clips.of(s.session)
         self.first, self.last_reply = s.projection.first, _last_reply(s)
         turns = s.session.turns
         self.open_from = s.projection.item_at(turns[-1]) if turns else 0
         """The turn that is going on: its signed thinking may not be touched."""
         self.pins = set(s.session.pins)
-        step = newest_step(s)
-        least = record(s.projection.position_of(step), 0.0) if step > self.first else 0
-        self.whole_answers = s.sizes.items(step, len(s.items)) + least <= goal
-        """Results that nobody has answered yet stay whole whenever they fit."""
+        answers = (i for i in range(newest_step(s), len(s.items)) if isinstance(s.items[i].message, Result))
+        self.whole_answers = sum(map(s.sizes.item, answers)) <= UNANSWERED * goal
+        """Results that nobody has answered yet stay whole whenever they fit the part for whole messages."""
         self.calls = {call.id: call for item in s.items for call in item.message.calls}
         self.superseded = self._superseded()
         self.pieces = [self._piece(index) for index in range(self.first, len(s.items))]

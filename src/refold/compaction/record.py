@@ -11,19 +11,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from refold import entries as e
-from refold.compaction.layout import least_step
+from refold.compaction.layout import least_step, may_leave, newest_step
 from refold.compaction.reading import Reading
 from refold.compaction.situation import Situation
 from refold.errors import DoesNotFit
-from refold.messages import Message, Text, User
+from refold.messages import Message, Result, Text, User
 from refold.preserve import pins, words
 from refold.preserve.lines import render
 from refold.session import Session
 from refold.session.edits import said_by
+from refold.shrink.clip import clip_text
 from refold.text.frames import defuse, frame
 
 FRAME = 100
 """Tokens of the words around a record's parts."""
+STEP = 200
+"""Tokens that a newest step needs at least where it may go into the record."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,22 @@ class Composer:
         counter = self.s.counter
         front, left_out, state = self._front(position)
         left = room - self._pins_size - FRAME - counter.text(front) - counter.text(state)
+        newest = self._newest(left * 2 // 3) if position == len(self.s.session.path) else ""
+        left -= counter.text(newest)
         lines = render(self.reading.lines_before(position), max(left, 0), counter).text
-        return self._record(front, left_out, (("State of the work", state), ("What was done", lines)), "")
+        sections = (("State of the work", state), ("What was done", lines), ("Newest results", newest))
+        return self._record(front, left_out, sections, "")
+
+    def _newest(self, room: int) -> str:
+        """Results of a newest step that had to go too: nobody has answered them yet."""
+        s = self.s
+        items = [x for x in s.items[newest_step(s) :] if isinstance(x.message, Result)]
+        each = room // max(len(items), 1) - 8
+        return "\n\n".join(
+            clip_text(item.message.text, each, s.counter, key=f"#{s.session.position(item.entries[0])}")
+            for item in items
+            if each > 0
+        )
 
     def with_summary(self, position: int, text: str) -> Record:
         front, left_out, state = self._front(position)
@@ -117,7 +134,7 @@ def floor(s: Situation) -> dict[str, int]:
         "tools": s.counter.tools(s.tools) if s.tools else 0,
         "system messages": s.sizes.system_messages,
         "pins": s.counter.text(pins_text(s.session)),
-        "newest step": least_step(s),
+        "newest step": min(least_step(s), STEP) if may_leave(s) else least_step(s),
     }
     return {name: size for name, size in found.items() if size}
 

@@ -40,7 +40,7 @@ _MARK = "[… {cut} tokens, {key} …]"
 _MARK_TOKENS = 10
 _VALUE = "[{size} tokens, {key}]"
 _SHORT = 24
-"""An argument of at most so many tokens stays: a path or a command tells more than a marker."""
+"""Words or an argument of at most so many tokens stay: a path or a command tells more than a marker."""
 _QUOTE = 32
 """Least tokens with which a value that was dropped from a call is quoted beside it."""
 _HEADS = {"bash": 0.5, "ls": 0.85, "glob": 0.85, "grep": 0.85}
@@ -128,7 +128,7 @@ def _reply(message: Assistant, tokens: int, counter: TokenCounter, key: str) -> 
     calls, text = message.calls, message.text
     sizes = [counter.text(compact_json(call.arguments) if call.raw is None else call.raw) for call in calls]
     said = counter.text(text) if text else 0
-    room = min(said, max(tokens // 2, tokens - sum(sizes)))
+    room = min(said, max(tokens // 2, tokens - sum(sizes), _SHORT))
     rest = max(tokens - room, 0)
     words = [clip_text(text, max(room, 8), counter, key=key, size=said)] if text else []
     kept: list[Call] = []
