@@ -81,11 +81,6 @@ class Rounds(Details, frozen=True, omit_defaults=True):
     """Why what stood before the end of the view changed."""
 
 
-class Window(Details, frozen=True, omit_defaults=True):
-    dropped: int = 0
-    """Messages that a hard trim took out."""
-
-
 class Check(msgspec.Struct, frozen=True):
     """Report of the verification of a summary (R5)."""
 

@@ -7,7 +7,7 @@ model call is one exchange. A request at the very end that nobody answered yet i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,8 +16,10 @@ from refold.compaction.details import Augment
 from refold.compaction.situation import Situation
 from refold.compaction.squeeze import squeezed
 from refold.compaction.transcript import Source, source_of
-from refold.messages import Assistant, Bash, Call, Message, Text, arguments_json, compact_json
+from refold.messages import Assistant, Bash, Call, Message, Text, compact_json
 from refold.session import Item, Session
+from refold.tokens.estimate import Chars
+from refold.tokens.parts import part_strings
 
 
 class Exchange(NamedTuple):
@@ -28,32 +30,16 @@ class Exchange(NamedTuple):
     size: int
 
 
-class Characters:
-    """Size in characters: texts, names of tools, their arguments as compact JSON. Thoughts are not said."""
+class Characters(Chars):
+    """Texts, names of tools, their arguments as compact JSON. Thoughts are not said."""
 
     name = "said"
 
-    def text(self, text: str) -> int:
-        return len(text)
-
     def message(self, message: Message) -> int:
         if isinstance(message, Bash):
-            return 0 if message.hidden else len(message.text)
-        return sum(_length(part) for part in message.parts)
-
-    def tools(self, tools: Sequence[Any]) -> int:
-        del tools
-        return 0
-
-
-def _length(part: object) -> int:
-    match part:
-        case Text(text=text):
-            return len(text)
-        case Call(name=name):
-            return len(name) + len(arguments_json(part))
-        case _:
-            return 0
+            return super().message(message)
+        parts = (part for part in message.parts if isinstance(part, (Text, Call)))
+        return sum(len(text) for part in parts for text in part_strings(part))
 
 
 CHARACTERS = Characters()

@@ -15,6 +15,7 @@ from refold.compaction import carried, transcript
 from refold.compaction.details import Line, Rounds
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import prompt
+from refold.compaction.requests import stand_alone
 from refold.compaction.rounds import Round, Zone, finished, items_of, left_alone, round_at, touches, verbatim
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, sources
@@ -73,12 +74,7 @@ class WriteLines:
                 conversation=transcript.render(sources, STYLE),
                 words=str(max(self.line_tokens * 3 // 4, 5)),
             )
-            return Request(
-                messages=(user(text),),
-                system=prompt("summariser_system"),
-                max_tokens=200 + self.line_tokens,
-                purpose="line",
-            )
+            return stand_alone(text, max_tokens=200 + self.line_tokens, purpose="line")
 
         return Ask(
             sources=sources(s.session, round.first, round.last + 1),
