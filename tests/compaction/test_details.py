@@ -11,24 +11,36 @@ import pytest
 import refold
 from refold import entries as e
 from refold.compaction import details
-from refold.compaction.details import Augment, Check, Common, Details, Layered, Learnt, Line, Refold, Rounds
+from refold.compaction.details import (
+    AugmentDetails,
+    CalibrationNote,
+    Check,
+    Details,
+    FoldDetails,
+    LayeredDetails,
+    Line,
+    RefoldDetails,
+    RoundsDetails,
+)
 from refold.format import decode, encode
 
 STORED: list[tuple[Details, dict[str, Any]]] = [
-    (Augment(is_history_summary=True, sequence=13.5), {"is_history_summary": True, "sequence": 13.5}),
-    (Augment(is_history_summary=True, by_hand=True), {"is_history_summary": True, "by_hand": True}),
-    (Layered(archive=True), {"archive": True}),
-    (Layered(archive=True, notice="no"), {"archive": True, "notice": "no"}),
-    (Layered(shrunk_through="e9"), {"shrunk_through": "e9"}),
-    (Rounds(lines=[Line("a", "b", 1, 2, "x → y")]), {"lines": [["a", "b", 1, 2, "x → y"]]}),
+    (AugmentDetails(is_history_summary=True, sequence=13.5), {"is_history_summary": True, "sequence": 13.5}),
+    (AugmentDetails(is_history_summary=True, by_hand=True), {"is_history_summary": True, "by_hand": True}),
+    (LayeredDetails(archive=True), {"archive": True}),
+    (LayeredDetails(archive=True, notice="no"), {"archive": True, "notice": "no"}),
+    (LayeredDetails(shrunk_through="e9"), {"shrunk_through": "e9"}),
+    (RoundsDetails(lines=[Line("a", "b", 1, 2, "x → y")]), {"lines": [["a", "b", 1, 2, "x → y"]]}),
     (
-        Refold(calibration=Learnt("o200k", "m", [1.25, 310, 7]), constraints_left_out=[["e1", "Never."]]),
+        RefoldDetails(
+            calibration=CalibrationNote("o200k", "m", [1.25, 310, 7]), constraints_left_out=[["e1", "Never."]]
+        ),
         {
             "calibration": {"counter": "o200k", "model": "m", "line": [1.25, 310, 7]},
             "constraints_left_out": [["e1", "Never."]],
         },
     ),
-    (Common(reads_left=["a.py"]), {"reads_left": ["a.py"]}),
+    (FoldDetails(reads_left=["a.py"]), {"reads_left": ["a.py"]}),
 ]
 """As release 0.1.0 wrote them."""
 
@@ -49,15 +61,15 @@ def test_details_are_stored_as_they_always_were_and_read_back(value: Details, st
 @pytest.mark.parametrize(
     ("kind", "foreign"),
     [
-        (Augment, {"is_history_summary": 1}),
-        (Augment, {"sequence": "first"}),
-        (Layered, {"archive": "yes"}),
-        (Layered, {"pi": {"firstKeptEntryId": "x"}}),
-        (Rounds, {"lines": 7}),
-        (Rounds, {"lines": [["a", "b", "1"]]}),
-        (Refold, {"calibration": [1, 2]}),
-        (Refold, {"calibration": {"counter": "c", "model": "m", "line": [1.0]}}),
-        (Common, {"reads_left": "a.py"}),
+        (AugmentDetails, {"is_history_summary": 1}),
+        (AugmentDetails, {"sequence": "first"}),
+        (LayeredDetails, {"archive": "yes"}),
+        (LayeredDetails, {"pi": {"firstKeptEntryId": "x"}}),
+        (RoundsDetails, {"lines": 7}),
+        (RoundsDetails, {"lines": [["a", "b", "1"]]}),
+        (RefoldDetails, {"calibration": [1, 2]}),
+        (RefoldDetails, {"calibration": {"counter": "c", "model": "m", "line": [1.0]}}),
+        (FoldDetails, {"reads_left": "a.py"}),
     ],
 )
 def test_what_somebody_else_noted_under_the_same_name_is_no_note_of_ours(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from refold import entries as e
-from refold.compaction.details import Augment
+from refold.compaction.details import AugmentDetails
 from refold.compaction.situation import Situation
 from refold.compaction.squeeze import squeezed
 from refold.compaction.transcript import Source, source_of
@@ -103,7 +103,7 @@ def node_of(s: Situation, item: Item) -> e.Fold | None:
     if item.fold is None:
         return None
     fold = s.projection.fold_of(item)
-    return fold if Augment.of(fold).is_history_summary else None
+    return fold if AugmentDetails.of(fold).is_history_summary else None
 
 
 def grouped(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
@@ -206,7 +206,7 @@ def keys(entries: Sequence[str], summaries: Iterable[tuple[str, str | None]]) ->
 def sequence_numbers(session: Session) -> dict[str, float]:
     """Keys of what was said on the path and of the summary nodes in it."""
     folds = (entry for entry in session.path if isinstance(entry, e.Fold) and entry.edits)
-    nodes = [fold for fold in folds if Augment.of(fold).is_history_summary]
+    nodes = [fold for fold in folds if AugmentDetails.of(fold).is_history_summary]
     entries = [entry.id for entry in session.path if not isinstance(entry, (e.Fold, e.Undo, e.Redo))]
     known = set(entries)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from refold import entries as e
-from refold.compaction.details import Layered
+from refold.compaction.details import LayeredDetails
 from refold.compaction.exchanges import history_size
 from refold.compaction.overflow import in_reply
 from refold.compaction.plan import Reason
@@ -127,7 +127,7 @@ def _last_usage(session: Session) -> int | None:
     """Everything the last call took, as the provider counted it. What was counted before an archive was made
     describes a view that is gone."""
     for entry in reversed(session.path):
-        if isinstance(entry, e.Fold) and Layered.of(entry).archive:
+        if isinstance(entry, e.Fold) and LayeredDetails.of(entry).archive:
             return None
         if not isinstance(entry, e.MessageEntry) or not isinstance(entry.message, Assistant):
             continue

@@ -12,7 +12,7 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction import answer, carried, transcript
-from refold.compaction.details import Layered
+from refold.compaction.details import LayeredDetails
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import focus, prompt
 from refold.compaction.reduce import Reduction, shrink_results
@@ -63,7 +63,7 @@ def _source(s: Situation, item: Item) -> Source:
 
 def _after_archives(s: Situation) -> int:
     """The first path position behind every archive (and behind summaries of other designs)."""
-    archives = (fold for fold in s.projection.folds if fold.edits and Layered.of(fold).archive)
+    archives = (fold for fold in s.projection.folds if fold.edits and LayeredDetails.of(fold).archive)
     ends = [s.session.position(fold.edits[0].last) for fold in archives]
     ends += [s.session.position(x.entries[-1]) for x in s.items if x.fold and len(x.entries) > 1]
     return max((end + 1 for end in ends if end is not None), default=s.projection.floor)
@@ -88,7 +88,9 @@ class Archive:
             text = answers[0] if s.has_model else by_rule(old.sources, answers[0], self.tokens, s.counter)
             put = (system(f"{HEADING}\n\n{defuse(text)}"), *old.kept)
             edit = _edit(s, old, put, "summary")
-            return Finished(edits=(edit,), summary=text, files=files, details=Layered(archive=True).stored())
+            return Finished(
+                edits=(edit,), summary=text, files=files, details=LayeredDetails(archive=True).stored()
+            )
 
         return _proposal(
             s, old, self.name, finish, ask=self._ask(s, old), tokens=self.tokens, timeout=self.timeout
@@ -119,7 +121,7 @@ class KeepRecent:
         old = old_rounds(s, self.keep_rounds)
         if isinstance(old, Reason):
             return old
-        details = Layered(archive=True, notice=NOTICE).stored()
+        details = LayeredDetails(archive=True, notice=NOTICE).stored()
         edit = _edit(s, old, old.kept, "trim")
         return _proposal(s, old, self.name, lambda _: Finished(edits=(edit,), details=details))
 
@@ -202,7 +204,7 @@ def archives_fit(s: Situation) -> Reason | None:
     size = sum(
         s.sizes.item(index)
         for index, item in enumerate(s.items)
-        if item.fold and Layered.of(s.projection.fold_of(item)).archive
+        if item.fold and LayeredDetails.of(s.projection.fold_of(item)).archive
     )
     if size <= s.window // 2:
         return None
@@ -232,7 +234,7 @@ class ShrinkRounds:
         if not edits:
             return Reason("nothing_shrinks", "no rule makes a result of the finished rounds shorter")
         files = carried.reading(s.session).trail.files()
-        details = Layered(shrunk_through=s.session.path[end - 1].id).stored()
+        details = LayeredDetails(shrunk_through=s.session.path[end - 1].id).stored()
         saved = sum(s.sizes.item(index) - reduction.size(index) for index in reduction.changed)
         return Proposal(
             rung=self.name,
@@ -259,7 +261,7 @@ def _results(s: Situation, first: int, end: int) -> list[int]:
 def _seen(s: Situation) -> int:
     """Path position up to which results were looked at before."""
     for fold in reversed(s.projection.folds):
-        position = s.session.position(Layered.of(fold).shrunk_through)
+        position = s.session.position(LayeredDetails.of(fold).shrunk_through)
         if position is not None:
             return position + 1
     return s.projection.floor

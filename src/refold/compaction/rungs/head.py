@@ -10,7 +10,7 @@ from typing import Any
 from refold import entries as e
 from refold.compaction import answer, carried, transcript
 from refold.compaction.carried import FRAME, check_floor, floor
-from refold.compaction.details import Check, Refold
+from refold.compaction.details import Check, RefoldDetails
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import prompt
 from refold.compaction.record import Budgets, Composer, Record
@@ -119,7 +119,7 @@ class Reduce:
             finish=lambda _: Finished(
                 edits=edits,
                 files=carried.reading(s.session).trail.files(),
-                details=Refold(calibration=s.sizes.learnt).stored(),
+                details=RefoldDetails(calibration=s.sizes.calibration_note).stored(),
             ),
             masked=tuple(dict.fromkeys((*reduction.ids("shrink"), *reduction.ids("mask")))),
             stretch=(edits[0].first, edits[-1].last),
@@ -325,7 +325,7 @@ def finished(s: Situation, head: Head, record: Record, check: dict[str, Any]) ->
         summary=record.summary if head.cut > first else "",
         files=carried.reading(s.session).trail.files(),
         check=check,
-        details=Refold(calibration=s.sizes.learnt, constraints_left_out=left_out).stored(),
+        details=RefoldDetails(calibration=s.sizes.calibration_note, constraints_left_out=left_out).stored(),
     )
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction import carried, transcript
-from refold.compaction.details import Line, Rounds
+from refold.compaction.details import Line, RoundsDetails
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import prompt
 from refold.compaction.requests import stand_alone
@@ -155,7 +155,7 @@ class TurnLines:
     ) -> Proposal:
         path, files = s.session.path, carried.reading(s.session).trail.files()
         changed = {(edit.first, edit.last) for edit in edits}
-        details = Rounds(
+        details = RoundsDetails(
             lines=[line for line in lines if (line.first, line.last) in changed],
             cache_reset="lines were merged into ranges" if is_merge else "",
         ).stored()
@@ -203,7 +203,7 @@ def shown_lines(s: Situation) -> list[tuple[Line, tuple[Message, ...]]]:
             shown[key] = (shown[key][0], (*shown[key][1], item.message))
         elif item.fold is not None:
             if item.fold not in noted:
-                lines = Rounds.of(s.projection.fold_of(item)).lines
+                lines = RoundsDetails.of(s.projection.fold_of(item)).lines
                 noted[item.fold] = {(line.first, line.last): line for line in lines}
             if key in noted[item.fold]:
                 shown[key] = (noted[item.fold][key], (item.message,))

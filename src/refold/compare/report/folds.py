@@ -6,7 +6,7 @@ from collections import Counter
 from shlex import quote
 
 from refold import entries as e
-from refold.compaction.details import Check, Refold
+from refold.compaction.details import Check, RefoldDetails
 from refold.compare.measures import said
 from refold.compare.report.charts import short
 from refold.compare.report.html import Child, Markup, el, join
@@ -135,7 +135,7 @@ def _lost(one: e.Fold) -> Child:
     listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
     size = sum(row.size for row in one.ledger)
     out: list[Child] = [f"{size:,} tokens are no longer verbatim: {listed or 'none'}"]
-    left = Refold.of(one).constraints_left_out
+    left = RefoldDetails.of(one).constraints_left_out
     if left:
         listed = "; ".join(head(row[-1], 120) for row in left[:5])
         out.append(el("span", f" Constraints without room: {listed}", cls="bad"))
