@@ -9,7 +9,7 @@ from refold import entries as e
 from refold import tokens
 from refold.compaction import answer, transcript
 from refold.compaction.plan import Ask
-from refold.compaction.prompts import focus, prompt
+from refold.compaction.prompts import focus_line, prompt
 from refold.compaction.requests import stand_alone
 from refold.compaction.rungs.budget_summary import FilesOf, size_of
 from refold.compaction.transcript import Source, message_of
@@ -91,7 +91,7 @@ def prepare_branch(
     )
 
 
-def branch_ask(plan: BranchPlan, *, wish: str | None = None, text: str | None = None, limit: int) -> Ask:
+def branch_ask(plan: BranchPlan, *, focus: str | None = None, text: str | None = None, limit: int) -> Ask:
     """The question to a summariser. `text` takes the place of our own instructions."""
 
     def render(sources: Sequence[Source], previous: str | None) -> Request:
@@ -100,7 +100,7 @@ def branch_ask(plan: BranchPlan, *, wish: str | None = None, text: str | None = 
             "branch_summary" if text is None else "branch_frame",
             conversation=frame("conversation", redact(transcript.render(sources, STYLE))[0]),
             prompt=text or "",
-            focus=focus(wish),
+            focus=focus_line(focus),
         )
         return stand_alone(words, max_tokens=limit, purpose="branch")
 

@@ -118,8 +118,8 @@ async def _summary(
     writer = ByModel(change.model, engine.counter) if change.model else engine.summariser
     files = plan.files if supply is None or supply.files is None else supply.files
     if supply is None:
-        wish = change.instructions or instructions
-        ask = branch_ask(plan, wish=wish, text=change.prompt, limit=_length(engine, session))
+        focus = change.instructions or instructions
+        ask = branch_ask(plan, focus=focus, text=change.prompt, limit=_length(engine, session))
         try:
             [answer] = await ask_all(writer, [ask])
         except AssertionError:

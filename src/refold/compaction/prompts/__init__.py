@@ -23,6 +23,6 @@ def prompt(name: str, **values: str) -> str:
     return fill(load(name), **values)
 
 
-def focus(wish: str | None) -> str:
+def focus_line(wish: str | None) -> str:
     """What the user wants a summary to look at, as a line of a prompt."""
     return f"\nPay special attention to: {wish}" if wish else ""

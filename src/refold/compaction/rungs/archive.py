@@ -14,7 +14,7 @@ from refold import entries as e
 from refold.compaction import answer, carried, transcript
 from refold.compaction.details import LayeredDetails
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
-from refold.compaction.prompts import focus, prompt
+from refold.compaction.prompts import focus_line, prompt
 from refold.compaction.reduce import Reduction, shrink_results
 from refold.compaction.requests import stand_alone
 from refold.compaction.rounds import finished, left_alone, round_at, touches
@@ -102,7 +102,7 @@ class Archive:
                 "layered_archive",
                 conversation=transcript.render(sources, STYLE),
                 period=period(old.sources),
-                focus=focus(s.instructions),
+                focus=focus_line(s.instructions),
             )
             return stand_alone(text, max_tokens=self.tokens, timeout=self.timeout)
 

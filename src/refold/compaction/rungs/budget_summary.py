@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 from refold import entries as e
 from refold.compaction import answer, transcript
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
-from refold.compaction.prompts import focus, prompt
+from refold.compaction.prompts import focus_line, prompt
 from refold.compaction.requests import stand_alone
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, sources
@@ -111,7 +111,7 @@ class BudgetSummary:
                 name,
                 conversation=transcript.render(sources, STYLE),
                 previous=transcript.inert(previous or ""),
-                focus=focus(s.instructions),
+                focus=focus_line(s.instructions),
             )
             return stand_alone(text, max_tokens=limit, purpose=purpose)
 
