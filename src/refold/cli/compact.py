@@ -120,7 +120,7 @@ def _why_not(engine: Engine, done: Replayed, view: View, limit: int) -> str | No
 
 
 def as_dict(done: Replayed, view: View, limit: int, passes: int, why: str | None) -> dict[str, Any]:
-    from refold.compaction.details import Check, Layered
+    from refold.compaction.details import Check, LayeredDetails
 
     return {
         "view": view_dict(view),
@@ -139,7 +139,7 @@ def as_dict(done: Replayed, view: View, limit: int, passes: int, why: str | None
                 "check": fold.check,
                 "requests": fold.requests,
                 "author": fold.author,
-                "notice": Layered.of(fold).notice or None,
+                "notice": LayeredDetails.of(fold).notice or None,
             }
             for fold in done.folds
         ],
@@ -180,9 +180,9 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, why: str 
         out.print(table)
     for failed in done.failures:
         out.print(f"[yellow]failed[/] at rung {failed.rung}: {failed.text}")
-    from refold.compaction.details import Layered
+    from refold.compaction.details import LayeredDetails
 
-    for notice in filter(None, (Layered.of(fold).notice for fold in done.folds)):
+    for notice in filter(None, (LayeredDetails.of(fold).notice for fold in done.folds)):
         out.print(f"[yellow]{notice}[/]")
     fits = "[green]fits[/]" if why is None else "[red]does not fit[/]"
     out.print(f"view: {len(view)} messages, {view.tokens:,} tokens of {limit:,}: {fits}")

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from refold import entries as e
 from refold import tokens
 from refold.compaction import answer, transcript
 from refold.compaction.plan import Ask
-from refold.compaction.prompts import prompt
-from refold.compaction.rungs.budget_summary import size_of
+from refold.compaction.prompts import focus_line, prompt
+from refold.compaction.requests import stand_alone
+from refold.compaction.rungs.budget_summary import FilesOf, size_of
 from refold.compaction.transcript import Source, message_of
 from refold.messages import Message, Result, user
 from refold.preserve import state
 from refold.preserve.tools import pi_files
-from refold.protocols import Request, TokenCounter
+from refold.protocols import Request
 from refold.session import Session
 from refold.session.dialects.frames import frame
 from refold.session.edits import active_folds
 from refold.text.redact import redact
-
-FilesOf: TypeAlias = Callable[[Sequence[Message], e.Files], e.Files]
-"""Files touched by messages, added to those of the branch summaries among them."""
 
 MEASURE = tokens.get("utf16/4")
 NEARLY = 0.9
@@ -57,7 +54,6 @@ def prepare_branch(
     target: str | None,
     budget: int = 0,
     *,
-    measure: TokenCounter = MEASURE,
     files_of: FilesOf = pi_files,
 ) -> BranchPlan:
     """What moving the leaf from `old_leaf` to `target` leaves behind: the entries after their deepest common
@@ -79,7 +75,7 @@ def prepare_branch(
         walked.append(message)
         if isinstance(entry, e.MessageEntry) and isinstance(message, Result):
             continue
-        size = size_of(entry, measure)
+        size = size_of(entry, MEASURE)
         full = bool(budget) and used + size > budget
         if not full or (_is_summary(entry) and used < budget * NEARLY):
             sources.append(Source(entry.id, message, entry.time))
@@ -105,14 +101,9 @@ def branch_ask(plan: BranchPlan, *, focus: str | None = None, text: str | None =
             "branch_summary" if text is None else "branch_frame",
             conversation=frame("conversation", redact(transcript.render(sources, STYLE))[0]),
             prompt=text or "",
-            focus=f"\nPay special attention to: {focus}" if focus else "",
+            focus=focus_line(focus),
         )
-        return Request(
-            messages=(user(words),),
-            system=prompt("summariser_system"),
-            max_tokens=limit,
-            purpose="branch",
-        )
+        return stand_alone(words, max_tokens=limit, purpose="branch")
 
     return Ask(
         sources=plan.sources,

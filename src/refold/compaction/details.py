@@ -27,14 +27,14 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.to_builtins(self)
 
 
-class Common(Details, frozen=True, omit_defaults=True):
+class FoldDetails(Details, frozen=True):
     """What every fold notes, whatever its design."""
 
     reads_left: list[str] = []
     """Files whose text left the view, the most recently read last (R18)."""
 
 
-class Learnt(msgspec.Struct, frozen=True):
+class CalibrationNote(msgspec.Struct, frozen=True):
     """What a provider counts for what we count, as a line (R12)."""
 
     counter: str
@@ -43,13 +43,13 @@ class Learnt(msgspec.Struct, frozen=True):
     """Scale, fixed part, number of points."""
 
 
-class Refold(Details, frozen=True, omit_defaults=True):
-    calibration: Learnt | None = None
+class RefoldDetails(Details, frozen=True):
+    calibration: CalibrationNote | None = None
     words_left_out: list[str] = []
     """Entries whose typed words are not all in the record (R8)."""
 
 
-class Augment(Details, frozen=True, omit_defaults=True):
+class AugmentDetails(Details, frozen=True):
     is_history_summary: bool = False
     sequence: float | None = None
     """Sort key of the summary node (A9)."""
@@ -57,7 +57,7 @@ class Augment(Details, frozen=True, omit_defaults=True):
     """Asked for explicitly."""
 
 
-class Layered(Details, frozen=True, omit_defaults=True):
+class LayeredDetails(Details, frozen=True):
     archive: bool = False
     notice: str = ""
     """What the user is told."""
@@ -75,15 +75,10 @@ class Line(msgspec.Struct, frozen=True, array_like=True):
     text: str
 
 
-class Rounds(Details, frozen=True, omit_defaults=True):
+class RoundsDetails(Details, frozen=True):
     lines: list[Line] = []
     cache_reset: str = ""
     """Why what stood before the end of the view changed."""
-
-
-class Window(Details, frozen=True, omit_defaults=True):
-    dropped: int = 0
-    """Messages that a hard trim took out."""
 
 
 class Check(msgspec.Struct, frozen=True):

@@ -7,17 +7,19 @@ model call is one exchange. A request at the very end that nobody answered yet i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from refold import entries as e
-from refold.compaction.details import Augment
+from refold.compaction.details import AugmentDetails
 from refold.compaction.situation import Situation
 from refold.compaction.squeeze import squeezed
 from refold.compaction.transcript import Source, source_of
-from refold.messages import Assistant, Bash, Call, Message, Text, arguments_json, compact_json
+from refold.messages import Assistant, Bash, Call, Message, Text, compact_json
 from refold.session import Item, Session
+from refold.tokens.estimate import Chars
+from refold.tokens.parts import part_strings
 
 
 class Exchange(NamedTuple):
@@ -28,32 +30,16 @@ class Exchange(NamedTuple):
     size: int
 
 
-class Characters:
-    """Size in characters: texts, names of tools, their arguments as compact JSON. Thoughts are not said."""
+class Characters(Chars):
+    """Texts, names of tools, their arguments as compact JSON. Thoughts are not said."""
 
     name = "said"
 
-    def text(self, text: str) -> int:
-        return len(text)
-
     def message(self, message: Message) -> int:
         if isinstance(message, Bash):
-            return 0 if message.hidden else len(message.text)
-        return sum(_length(part) for part in message.parts)
-
-    def tools(self, tools: Sequence[Any]) -> int:
-        del tools
-        return 0
-
-
-def _length(part: object) -> int:
-    match part:
-        case Text(text=text):
-            return len(text)
-        case Call(name=name):
-            return len(name) + len(arguments_json(part))
-        case _:
-            return 0
+            return super().message(message)
+        parts = (part for part in message.parts if isinstance(part, (Text, Call)))
+        return sum(len(text) for part in parts for text in part_strings(part))
 
 
 CHARACTERS = Characters()
@@ -117,7 +103,7 @@ def node_of(s: Situation, item: Item) -> e.Fold | None:
     if item.fold is None:
         return None
     fold = s.projection.fold_of(item)
-    return fold if Augment.of(fold).is_history_summary else None
+    return fold if AugmentDetails.of(fold).is_history_summary else None
 
 
 def grouped(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
@@ -220,7 +206,7 @@ def keys(entries: Sequence[str], summaries: Iterable[tuple[str, str | None]]) ->
 def sequence_numbers(session: Session) -> dict[str, float]:
     """Keys of what was said on the path and of the summary nodes in it."""
     folds = (entry for entry in session.path if isinstance(entry, e.Fold) and entry.edits)
-    nodes = [fold for fold in folds if Augment.of(fold).is_history_summary]
+    nodes = [fold for fold in folds if AugmentDetails.of(fold).is_history_summary]
     entries = [entry.id for entry in session.path if not isinstance(entry, (e.Fold, e.Undo, e.Redo))]
     known = set(entries)
 

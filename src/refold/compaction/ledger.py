@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from refold import entries as e
-from refold.compaction.details import Common
+from refold.compaction.details import FoldDetails
 from refold.messages import Call, Result, compact_json, content
 from refold.preserve.fitting import fit
 from refold.preserve.tools import actions
@@ -94,7 +94,7 @@ def reinjection(
     of them and `tokens` each, most recently read first in choice. `read` gives a file's text as it is now,
     or None (gone, denied, binary): such a file is left out."""
     blocks: list[str] = []
-    for path in reversed(Common.of(fold).reads_left):
+    for path in reversed(FoldDetails.of(fold).reads_left):
         if len(blocks) == files:
             break
         text = read(path)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from refold.data import table
-from refold.messages import Assistant, Stop, Usage
+from refold.messages import Assistant, Usage
 
 LIMIT = 8_000
 """Characters of an error text that are looked at."""
@@ -52,17 +52,6 @@ def in_reply(message: Assistant, usage: Usage | None, window: int | None) -> Sig
     silent = message.stop != "aborted" and read > window
     no_room = message.stop == "length" and usage.output == 0 and read >= FULL * window
     return Sign("usage") if silent or no_room else None
-
-
-def is_overflow(
-    *,
-    error: str | None = None,
-    stop: Stop | None = None,
-    usage: Usage | None = None,
-    window: int | None = None,
-) -> bool:
-    """The same for the parts of a reply: did it fail, or silently suffer, from too long a context?"""
-    return in_reply(Assistant((), stop, error), usage, window) is not None
 
 
 @cache

@@ -20,11 +20,11 @@ class UnknownParameter(UserWarning):
     """A key that no setting has; it is ignored."""
 
 
-def read(text: str, kind: type[msgspec.Struct], where: str = "params") -> dict[str, Any]:
+def read(text: str, kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Settings of `kind` out of the JSON text: the parameters themselves, or a feature-flag object that holds
     them as a string. Unknown keys are ignored with a warning; anything else that is wrong is a `SettingError`
     that names the key."""
-    given = _object(text, where)
+    given = _object(text, "params")
     known = {field.name for field in msgspec.structs.fields(kind)} - set(FLAGS)
     are_flags = any(flag in given for flag in FLAGS) and not known & given.keys()
     return _from_flags(given, kind) if are_flags or FLAGS[0] in given else convert(given, kind)
@@ -45,22 +45,22 @@ def resolved(settings: S, text: str) -> S:
 def _from_flags(flags: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Without a minimum version in the flags the feature is off."""
     inner = flags.get("history_summary_params", "")
-    found = convert(_object(inner, "history_summary_params"), kind)
+    own = convert(_object(inner, "history_summary_params"), kind)
     others = {"history_summary_min_version": "", **flags}
     others.pop("history_summary_params", None)
-    return found | convert(others, kind)
+    return own | convert(others, kind)
 
 
 def convert(given: Mapping[str, Any], kind: type[msgspec.Struct], prefix: str = "") -> dict[str, Any]:
     """The known keys with their values, each of its type."""
     fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for key, value in given.items():
         if key not in fields:
             warnings.warn(f"unknown parameter {prefix}{key} is ignored", UnknownParameter, stacklevel=2)
         else:
-            found[key] = _value(prefix + key, value, fields[key])
-    return found
+            settings[key] = _value(prefix + key, value, fields[key])
+    return settings
 
 
 def _value(key: str, value: Any, kind: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from refold import entries as e
+from refold.compaction.prompts import load
 from refold.compaction.situation import Situation
 from refold.costs import same_model
 from refold.messages import Assistant, Message, user
@@ -48,8 +49,8 @@ def choose(s: Situation, wanted: Wanted, *, ttl: float, redact: bool, output: in
     same = chat is not None and same_model(chat, s.writer.name)
     if wanted == "cached-prefix":
         return "cached-prefix" if same or chat is None or not redact else "stand-alone"
-    known = bool(s.system or s.tools or s.projection.first)
-    return "cached-prefix" if same and known and is_warm(s, ttl) else "stand-alone"
+    has_prefix = bool(s.system or s.tools or s.projection.first)
+    return "cached-prefix" if same and has_prefix and is_warm(s, ttl) else "stand-alone"
 
 
 def _holds(s: Situation, output: int) -> bool:
@@ -91,8 +92,6 @@ def cached_prefix(
     *,
     since: Iterable[Message] = (),
     max_tokens: int | None = None,
-    timeout: float | None = None,
-    purpose: str = "summary",
 ) -> Request:
     """The chat's own request, what was said `since` (its reply), and the instruction as the user's words.
 
@@ -104,8 +103,17 @@ def cached_prefix(
         messages=(*chat.messages, *since, user(instruction)),
         stable=len(chat.messages),
         max_tokens=max_tokens,
-        timeout=chat.timeout if timeout is None else timeout,
-        purpose=purpose,
+        purpose="summary",
+    )
+
+
+def stand_alone(
+    prompt: str, *, max_tokens: int, purpose: str = "summary", timeout: float | None = None
+) -> Request:
+    """A prompt that holds all there is to read."""
+    system = load("summariser_system")
+    return Request(
+        messages=(user(prompt),), system=system, max_tokens=max_tokens, purpose=purpose, timeout=timeout
     )
 
 

@@ -196,13 +196,13 @@ class Sizes:
         return min(limit, max(limit // 4, self.calibration.budget(limit) + self.overhead))
 
     @property
-    def learnt(self) -> details.Learnt | None:
+    def calibration_note(self) -> details.CalibrationNote | None:
         """What a fold writes down about the provider's count."""
         fit = self.calibration
         if not fit.known:
             return None
         line = [round(fit.scale, 4), round(fit.fixed), fit.points]
-        return details.Learnt(self.counter.name, _present_model(self), line)
+        return details.CalibrationNote(self.counter.name, _present_model(self), line)
 
 
 def _usage_of(session: Session, item: Item) -> Usage | None:
@@ -294,10 +294,10 @@ def _learnt(sizes: Sizes) -> Calibration:
     return Calibration(min(3.0, max(0.5, scale)), fixed, int(points))
 
 
-def _written(sizes: Sizes) -> details.Learnt | None:
+def _written(sizes: Sizes) -> details.CalibrationNote | None:
     """What the newest fold says."""
     fold = sizes.projection.newest_fold
-    return details.Refold.of(fold).calibration if fold else None
+    return details.RefoldDetails.of(fold).calibration if fold else None
 
 
 def _present_model(sizes: Sizes) -> str:

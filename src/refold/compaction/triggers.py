@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from refold import entries as e
-from refold.compaction.details import Layered
+from refold.compaction.details import LayeredDetails
 from refold.compaction.exchanges import history_size
-from refold.compaction.overflow import is_overflow
+from refold.compaction.overflow import in_reply
 from refold.compaction.plan import Reason
 from refold.compaction.requests import last_model
 from refold.compaction.rounds import finished
@@ -127,7 +127,7 @@ def _last_usage(session: Session) -> int | None:
     """Everything the last call took, as the provider counted it. What was counted before an archive was made
     describes a view that is gone."""
     for entry in reversed(session.path):
-        if isinstance(entry, e.Fold) and Layered.of(entry).archive:
+        if isinstance(entry, e.Fold) and LayeredDetails.of(entry).archive:
             return None
         if not isinstance(entry, e.MessageEntry) or not isinstance(entry.message, Assistant):
             continue
@@ -144,7 +144,6 @@ class MessageCount:
     """So many messages are in the view when the user speaks."""
 
     threshold: int
-    code: str = "count"
 
     def due(self, s: Situation, /) -> Due | Reason:
         count = len(s.items)
@@ -152,7 +151,7 @@ class MessageCount:
             return Reason("in_turn", "checked once per user message")
         if count < self.threshold:
             return Reason("below_threshold", f"{count} messages of {self.threshold}")
-        return Due(self.code, f"{count} messages, the threshold is {self.threshold}")
+        return Due("count", f"{count} messages, the threshold is {self.threshold}")
 
 
 @dataclass(frozen=True)
@@ -191,10 +190,9 @@ class RoundEnded:
     change is for the rung to say."""
 
     text: str
-    least: int = 1
 
     def due(self, s: Situation, /) -> Due | Reason:
-        if finished(s) < self.least:
+        if not finished(s):
             return Reason("no_round", "no round is finished yet")
         return Due("round_ended", self.text)
 
@@ -205,20 +203,18 @@ class RoundEnded:
 def failed_by_overflow(entry: e.MessageEntry, window: int) -> bool:
     """Did this reply fail, or silently suffer, because the context was too long?"""
     message = entry.message
-    return isinstance(message, Assistant) and is_overflow(
-        error=message.error, stop=message.stop, usage=entry.usage, window=window
-    )
+    return isinstance(message, Assistant) and in_reply(message, entry.usage, window) is not None
 
 
 def overflowed_twice(session: Session, window: int) -> bool:
     """Did the provider refuse the context twice, with no good reply in between and no fold since?"""
     last = [session.path[at] for at in session.replies[-2:]]
-    if len(last) < 2 or not all(_refused(entry, window) for entry in last):
+    refused = [x for x in last if isinstance(x, e.MessageEntry) and _refused(x, window)]
+    if len(refused) < 2:
         return False
     return not any(isinstance(entry, e.Fold) for entry in session.path[session.replies[-1] :])
 
 
-def _refused(entry: e.Entry, window: int) -> bool:
-    if not isinstance(entry, e.MessageEntry) or not isinstance(entry.message, Assistant):
-        return False
-    return entry.message.stop == "error" and failed_by_overflow(entry, window)
+def _refused(entry: e.MessageEntry, window: int) -> bool:
+    stop = entry.message.stop if isinstance(entry.message, Assistant) else None
+    return stop == "error" and failed_by_overflow(entry, window)

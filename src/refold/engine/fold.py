@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from refold import entries as e
-from refold.compaction.details import Common
+from refold.compaction.details import FoldDetails
 from refold.compaction.ledger import ledger, reads_left
 from refold.compaction.plan import Failed, Finished, Plan, Proposal, Reason
 from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
@@ -98,7 +98,7 @@ def _judge(
         text = f"less than {proposal.min_gain:.0%} of the view would be freed"
         return Failed("no_gain", text, proposal.rung, requests)
     items = [item for _, item in after]
-    noted = Common(reads_left=list(reads_left(s.items, items))).stored()
+    noted = FoldDetails(reads_left=list(reads_left(s.items, items))).stored()
     return msgspec.structs.replace(
         fold,
         tokens_after=tokens,

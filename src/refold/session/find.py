@@ -16,7 +16,7 @@ def find(session: Session, name: str) -> e.AnyEntry:
         raise SessionError(f"{len(labelled)} entries are labelled {name!r}: name one by its id")
     if labelled:
         return session[labelled[0]]
-    found = [entry for entry in session.entries if e.key(entry.id) == name]
-    if len(found) != 1:
+    keyed = [entry for entry in session.entries if e.key(entry.id) == name]
+    if len(keyed) != 1:
         raise EntryNotFound(name)
-    return found[0]
+    return keyed[0]

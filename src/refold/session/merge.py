@@ -41,7 +41,7 @@ OLDER = 16
 class Piece(NamedTuple):
     """The smallest thing that is compared: a text, a call, a result, a picture."""
 
-    said: tuple[str, ...]
+    content: tuple[str, ...]
     owner: int
     """Index of the message or item it belongs to."""
 
@@ -106,9 +106,9 @@ def _read(path: Path, position: Position, messages: list[Message]) -> Reading:
     """The reading under which most of the list is known; the newest view where that decides nothing."""
     best: Reading | None = None
     for items in _states(path, position):
-        kept = _without_prompt(messages, items)
-        ours, theirs = pieces([item.message for item in items]), pieces(kept)
-        reading = Reading(items, ours, kept, theirs, _common(ours, theirs))
+        listed = _without_prompt(messages, items)
+        ours, theirs = pieces([item.message for item in items]), pieces(listed)
+        reading = Reading(items, ours, listed, theirs, _common(ours, theirs))
         if best is None or reading.same > best.same or reading.is_sure > best.is_sure:
             best = reading
         if reading.is_sure:
@@ -122,10 +122,10 @@ def _states(path: Path, position: Position) -> Iterator[list[Item]]:
     before the last folds."""
     folds = active_folds(path)
     yield from _as_sent([item for _, item in project(path, position, folds)])
-    said = (entry for entry in path if isinstance(entry, e.MessageEntry))
-    yield from _as_sent([Item(entry.message, (entry.id,)) for entry in said])
-    for known in range(len(folds) - 1, max(-1, len(folds) - 1 - OLDER), -1):
-        yield from _as_sent([item for _, item in project(path, position, folds[:known])])
+    messages = (entry for entry in path if isinstance(entry, e.MessageEntry))
+    yield from _as_sent([Item(entry.message, (entry.id,)) for entry in messages])
+    for count in range(len(folds) - 1, max(-1, len(folds) - 1 - OLDER), -1):
+        yield from _as_sent([item for _, item in project(path, position, folds[:count])])
 
 
 def _as_sent(items: list[Item]) -> Iterator[list[Item]]:
@@ -139,24 +139,24 @@ def _as_sent(items: list[Item]) -> Iterator[list[Item]]:
 
 
 def pieces(messages: Sequence[Message]) -> list[Piece]:
-    found: list[Piece] = []
+    parts: list[Piece] = []
     for owner, message in enumerate(messages):
         side = "assistant" if isinstance(message, Assistant) else "user"
         if isinstance(message, Result):
-            found.append(Piece(("result", message.call_id, message.text.strip()), owner))
+            parts.append(Piece(("result", message.call_id, message.text.strip()), owner))
             continue
         for part in message.parts:
             match part:
                 case Text(text=text) if text.strip():
-                    found.append(Piece((side, text.strip()), owner))
+                    parts.append(Piece((side, text.strip()), owner))
                 case Call(id=id, name=name):
                     arguments = part.raw if part.raw is not None else compact_json(part.arguments)
-                    found.append(Piece(("call", id, name, arguments), owner))
+                    parts.append(Piece(("call", id, name, arguments), owner))
                 case Image():
-                    found.append(Piece((side, "image", part.data or part.url or ""), owner))
+                    parts.append(Piece((side, "image", part.data or part.url or ""), owner))
                 case _:
                     pass
-    return found
+    return parts
 
 
 def _without_prompt(messages: list[Message], items: Sequence[Item]) -> list[Message]:
@@ -173,7 +173,7 @@ def _without_prompt(messages: list[Message], items: Sequence[Item]) -> list[Mess
 def _common(ours: Sequence[Piece], theirs: Sequence[Piece]) -> int:
     same = 0
     for mine, yours in zip(ours, theirs, strict=False):
-        if mine.said != yours.said:
+        if mine.content != yours.content:
             break
         same += 1
     return same

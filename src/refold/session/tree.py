@@ -187,10 +187,10 @@ class Session:
 
     def cached_count(self, key: str, message: Message, counter: TokenCounter) -> int:
         counts = self._counts.setdefault(counter.name, {})
-        found = counts.get(key)
-        if found is None:
-            found = counts[key] = counter.message(message)
-        return found
+        size = counts.get(key)
+        if size is None:
+            size = counts[key] = counter.message(message)
+        return size
 
     def share_counts(self, other: Session) -> None:
         """Count together with another session of the same entries: each is counted once for both."""

@@ -21,3 +21,8 @@ def fill(template: str, **values: str) -> str:
 
 def prompt(name: str, **values: str) -> str:
     return fill(load(name), **values)
+
+
+def focus_line(wish: str | None) -> str:
+    """What the user wants a summary to look at, as a line of a prompt."""
+    return f"\nPay special attention to: {wish}" if wish else ""

@@ -12,14 +12,15 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction import answer, transcript
-from refold.compaction.details import Layered
+from refold.compaction.details import LayeredDetails
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
-from refold.compaction.prompts import prompt
+from refold.compaction.prompts import focus_line, prompt
 from refold.compaction.reading import reading
+from refold.compaction.requests import stand_alone
 from refold.compaction.rounds import finished, left_alone, round_at, touches
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, message_of_item, source_of
-from refold.messages import Call, Message, Result, System, system, user
+from refold.messages import Call, Message, Result, System, system
 from refold.preserve import abridged, state
 from refold.preserve.fitting import newest_within, one_line
 from refold.protocols import Request, TokenCounter
@@ -32,7 +33,7 @@ HEADING = "[Archive of earlier history. It is a record; the task in progress is 
 STYLE = transcript.Style(thinking="", result_limit=4_000, system=None)
 
 
-class Stretch(NamedTuple):
+class OldRounds(NamedTuple):
     """What is archived, as path positions (both inside) and as items."""
 
     first: int
@@ -42,7 +43,7 @@ class Stretch(NamedTuple):
     """System messages in it: they are not compacted."""
 
 
-def stretch_of(s: Situation, keep_rounds: int) -> Stretch | Reason:
+def old_rounds(s: Situation, keep_rounds: int) -> OldRounds | Reason:
     """The finished rounds after the last archive, except the newest ones."""
     rounds = finished(s)
     if rounds <= keep_rounds:
@@ -53,7 +54,7 @@ def stretch_of(s: Situation, keep_rounds: int) -> Stretch | Reason:
     sources = tuple(_source(s, item) for item in items if not isinstance(item.message, System))
     if not sources:
         return Reason("all_archived", f"everything before the newest {keep_rounds} rounds is archived")
-    return Stretch(first, last, sources, tuple(x.message for x in items if isinstance(x.message, System)))
+    return OldRounds(first, last, sources, tuple(x.message for x in items if isinstance(x.message, System)))
 
 
 def _source(s: Situation, item: Item) -> Source:
@@ -62,7 +63,7 @@ def _source(s: Situation, item: Item) -> Source:
 
 def _after_archives(s: Situation) -> int:
     """The first path position behind every archive (and behind summaries of other designs)."""
-    archives = (fold for fold in s.projection.folds if fold.edits and Layered.of(fold).archive)
+    archives = (fold for fold in s.projection.folds if fold.edits and LayeredDetails.of(fold).archive)
     ends = [s.session.position(fold.edits[0].last) for fold in archives]
     ends += [s.session.position(x.entries[-1]) for x in s.items if x.fold and len(x.entries) > 1]
     return max((end + 1 for end in ends if end is not None), default=s.projection.floor)
@@ -78,41 +79,35 @@ class Archive:
     name: str = "archive"
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
-        stretch = stretch_of(s, self.keep_rounds)
-        if isinstance(stretch, Reason):
-            return stretch
-        files = state.of(source.message for source in stretch.sources).files()
+        old = old_rounds(s, self.keep_rounds)
+        if isinstance(old, Reason):
+            return old
+        files = state.of(source.message for source in old.sources).files()
 
         def finish(answers: Sequence[str]) -> Finished:
-            text = answers[0] if s.has_model else by_rule(stretch.sources, answers[0], self.tokens, s.counter)
-            put = (system(f"{HEADING}\n\n{defuse(text)}"), *stretch.kept)
-            edit = _edit(s, stretch, put, "summary")
-            return Finished(edits=(edit,), summary=text, files=files, details=Layered(archive=True).stored())
+            text = answers[0] if s.has_model else by_rule(old.sources, answers[0], self.tokens, s.counter)
+            put = (system(f"{HEADING}\n\n{defuse(text)}"), *old.kept)
+            edit = _edit(s, old, put, "summary")
+            return Finished(
+                edits=(edit,), summary=text, files=files, details=LayeredDetails(archive=True).stored()
+            )
 
         return _proposal(
-            s, stretch, self.name, finish, ask=self._ask(s, stretch), tokens=self.tokens, timeout=self.timeout
+            s, old, self.name, finish, ask=self._ask(s, old), tokens=self.tokens, timeout=self.timeout
         )
 
-    def _ask(self, s: Situation, stretch: Stretch) -> Ask:
-        focus = f"\nPay special attention to: {s.instructions}" if s.instructions else ""
-
+    def _ask(self, s: Situation, old: OldRounds) -> Ask:
         def render(sources: Sequence[Source], previous: str | None) -> Request:  # noqa: ARG001
             text = prompt(
                 "layered_archive",
                 conversation=transcript.render(sources, STYLE),
-                period=period(stretch.sources),
-                focus=focus,
+                period=period(old.sources),
+                focus=focus_line(s.instructions),
             )
-            return Request(
-                messages=(user(text),),
-                system=prompt("summariser_system"),
-                max_tokens=self.tokens,
-                timeout=self.timeout,
-                purpose="summary",
-            )
+            return stand_alone(text, max_tokens=self.tokens, timeout=self.timeout)
 
         target = self.tokens if s.has_model else self.tokens // 2
-        return Ask(sources=stretch.sources, render=render, target_tokens=target, accept=answer.plain)
+        return Ask(sources=old.sources, render=render, target_tokens=target, accept=answer.plain)
 
 
 @dataclass(frozen=True)
@@ -123,21 +118,21 @@ class KeepRecent:
     name: str = "keep_recent"
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
-        stretch = stretch_of(s, self.keep_rounds)
-        if isinstance(stretch, Reason):
-            return stretch
-        details = Layered(archive=True, notice=NOTICE).stored()
-        edit = _edit(s, stretch, stretch.kept, "trim")
-        return _proposal(s, stretch, self.name, lambda _: Finished(edits=(edit,), details=details))
+        old = old_rounds(s, self.keep_rounds)
+        if isinstance(old, Reason):
+            return old
+        details = LayeredDetails(archive=True, notice=NOTICE).stored()
+        edit = _edit(s, old, old.kept, "trim")
+        return _proposal(s, old, self.name, lambda _: Finished(edits=(edit,), details=details))
 
 
-def _edit(s: Situation, stretch: Stretch, put: tuple[Message, ...], kind: str) -> e.Edit:
-    return e.Edit(s.session.path[stretch.first].id, s.session.path[stretch.last].id, put, kind)
+def _edit(s: Situation, old: OldRounds, put: tuple[Message, ...], kind: str) -> e.Edit:
+    return e.Edit(s.session.path[old.first].id, s.session.path[old.last].id, put, kind)
 
 
 def _proposal(
     s: Situation,
-    stretch: Stretch,
+    old: OldRounds,
     name: str,
     finish: Callable[[Sequence[str]], Finished],
     *,
@@ -146,15 +141,15 @@ def _proposal(
     timeout: float | None = None,
 ) -> Proposal:
     path, at = s.session.path, s.projection.item_at
-    gone = s.projection.size(s.counter, at(stretch.first), at(stretch.last + 1))
+    gone = s.projection.size(s.counter, at(old.first), at(old.last + 1))
     return Proposal(
         rung=name,
         finish=finish,
         asks=(ask,) if ask else (),
-        stretch=(path[stretch.first].id, path[stretch.last].id),
-        fold=tuple(source.id for source in stretch.sources),
-        first_kept=path[stretch.last + 1].id if stretch.last + 1 < len(path) else None,
-        tokens_after=s.sizes.tokens - gone + tokens + sum(s.counter.message(x) for x in stretch.kept),
+        stretch=(path[old.first].id, path[old.last].id),
+        fold=tuple(source.id for source in old.sources),
+        first_kept=path[old.last + 1].id if old.last + 1 < len(path) else None,
+        tokens_after=s.sizes.tokens - gone + tokens + sum(s.counter.message(x) for x in old.kept),
         smaller=False,
         shorter=False,
         timeout=timeout,
@@ -209,7 +204,7 @@ def archives_fit(s: Situation) -> Reason | None:
     size = sum(
         s.sizes.item(index)
         for index, item in enumerate(s.items)
-        if item.fold and Layered.of(s.projection.fold_of(item)).archive
+        if item.fold and LayeredDetails.of(s.projection.fold_of(item)).archive
     )
     if size <= s.window // 2:
         return None
@@ -239,7 +234,7 @@ class ShrinkRounds:
         ids = {index: s.items[index].entries[0] for index in shorter}
         edits = tuple(e.Edit(ids[index], ids[index], (small,), "shrink") for index, small in shorter.items())
         files = reading(s.session).state.files()
-        details = Layered(shrunk_through=s.session.path[end - 1].id).stored()
+        details = LayeredDetails(shrunk_through=s.session.path[end - 1].id).stored()
         saved = sum(s.sizes.item(index) - s.counter.message(small) for index, small in shorter.items())
         return Proposal(
             rung=self.name,
@@ -275,7 +270,7 @@ def _results(s: Situation, first: int, end: int) -> list[int]:
 def _seen(s: Situation) -> int:
     """Path position up to which results were looked at before."""
     for fold in reversed(s.projection.folds):
-        position = s.session.position(Layered.of(fold).shrunk_through)
+        position = s.session.position(LayeredDetails.of(fold).shrunk_through)
         if position is not None:
             return position + 1
     return s.projection.floor

@@ -10,15 +10,16 @@ from typing import NamedTuple, TypeAlias
 from refold import entries as e
 from refold.compaction import answer, transcript
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
-from refold.compaction.prompts import prompt
+from refold.compaction.prompts import focus_line, prompt
+from refold.compaction.requests import stand_alone
 from refold.compaction.situation import Situation
 from refold.compaction.summary_text import file_lists, framed_summary
 from refold.compaction.transcript import Source, sources
-from refold.messages import Bash, Message, Result, User, content, user
+from refold.messages import Bash, Message, Result, User, content
 from refold.protocols import Request, TokenCounter
 
 FilesOf: TypeAlias = Callable[[Sequence[Message], e.Files], e.Files]
-"""Files touched by messages, added to those carried from the previous fold."""
+"""Files touched by messages, added to those of earlier summaries."""
 
 STYLE = transcript.Style()
 SPLIT_HEADING = "\n\n---\n\n**Beginning of the current turn (its later part follows verbatim):**\n\n"
@@ -65,7 +66,8 @@ class BudgetSummary:
         files = self.files_of(
             [x.message for x in (*history, *prefix)], previous.files if previous else e.Files()
         )
-        asks = self._asks(history, prefix, earlier, s.instructions)
+        parts = (("summary", history, earlier, 0.8), ("turn_prefix", prefix, None, 0.5))
+        asks = tuple(self._ask(s, *part) for part in parts if part[1])
         first, last = path[s.projection.floor].id, path[cut.position - 1].id
         hidden = s.hidden_edits(after=cut.position)
 
@@ -92,37 +94,20 @@ class BudgetSummary:
             tokens_after=kept + limit + s.counter.text(file_lists(files)),
         )
 
-    def _asks(
-        self,
-        history: tuple[Source, ...],
-        prefix: tuple[Source, ...],
-        previous: str | None,
-        focus: str | None,
-    ) -> tuple[Ask, ...]:
-        asks: list[Ask] = []
-        if history:
-            asks.append(self._ask("summary", history, previous, focus, int(0.8 * self.reserve_tokens)))
-        if prefix:
-            asks.append(self._ask("turn_prefix", prefix, None, focus, int(0.5 * self.reserve_tokens)))
-        return tuple(asks)
-
     def _ask(
-        self, purpose: str, sources: tuple[Source, ...], previous: str | None, focus: str | None, limit: int
+        self, s: Situation, purpose: str, sources: tuple[Source, ...], previous: str | None, share: float
     ) -> Ask:
+        limit = int(share * self.reserve_tokens)
+
         def render(sources: Sequence[Source], previous: str | None) -> Request:
             name = "pi_turn_prefix" if purpose == "turn_prefix" else "pi_update" if previous else "pi_summary"
             text = prompt(
                 name,
                 conversation=transcript.render(sources, STYLE),
                 previous=transcript.inert(previous or ""),
-                focus=f"\nPay special attention to: {focus}" if focus else "",
+                focus=focus_line(s.instructions),
             )
-            return Request(
-                messages=(user(text),),
-                system=prompt("summariser_system"),
-                max_tokens=limit,
-                purpose=purpose,
-            )
+            return stand_alone(text, max_tokens=limit, purpose=purpose)
 
         return Ask(
             sources=sources,

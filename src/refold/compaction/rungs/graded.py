@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from refold import entries as e
-from refold.compaction.details import Refold
+from refold.compaction.details import RefoldDetails
 from refold.compaction.grade import Curve
 from refold.compaction.layout import Layout, lay_out
 from refold.compaction.plan import Finished, Proposal, Reason
@@ -89,7 +89,7 @@ class Graded:
             edits=(*edits, *s.hidden_edits(after=self.position)),
             summary=record.summary if record else "",
             files=self.composer.reading.state.files(),
-            details=Refold(
+            details=RefoldDetails(
                 calibration=s.sizes.learnt, words_left_out=list(record.left_out) if record else []
             ).stored(),
         )

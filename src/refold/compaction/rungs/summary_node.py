@@ -11,7 +11,7 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction import answer
-from refold.compaction.details import Augment
+from refold.compaction.details import AugmentDetails
 from refold.compaction.exchanges import (
     SEGMENT,
     Exchange,
@@ -145,7 +145,7 @@ class SummaryNode:
 def newest_node(folds: Sequence[e.Fold], *, version: str, off: bool, blank: bool) -> Sequence[e.Fold]:
     """Which folds count: of the summary nodes only the newest one of this version. Switched off, none does;
     with a blank prompt, only one that was asked for by hand."""
-    nodes = {fold.id: about for fold in folds if (about := Augment.of(fold)).is_history_summary}
+    nodes = {fold.id: about for fold in folds if (about := AugmentDetails.of(fold)).is_history_summary}
     mine = [
         fold.id
         for fold in folds
@@ -173,11 +173,11 @@ def _open_calls(s: Situation, last: Exchange) -> tuple[Call, ...]:
     return tuple(call for reply in replies if isinstance(reply, Assistant) for call in reply.calls)
 
 
-def _details(s: Situation, position: int) -> Augment:
+def _details(s: Situation, position: int) -> AugmentDetails:
     """What marks a node, and its sort key in the view."""
     entries = len(s.session.path)
     key = between(float(position - 1), float(position) if position < entries else None, entries)
-    return Augment(is_history_summary=True, sequence=key, by_hand=s.force)
+    return AugmentDetails(is_history_summary=True, sequence=key, by_hand=s.force)
 
 
 def outline(sources: Iterable[tuple[str, Message]], *, continues: bool = True) -> tuple[abridged.Group, ...]:

@@ -12,10 +12,11 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction import transcript
-from refold.compaction.details import Line, Rounds
+from refold.compaction.details import Line, RoundsDetails
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import prompt
 from refold.compaction.reading import reading
+from refold.compaction.requests import stand_alone
 from refold.compaction.rounds import Round, Zone, finished, items_of, left_alone, round_at, touches, verbatim
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, sources
@@ -73,12 +74,7 @@ class WriteLines:
                 conversation=transcript.render(sources, STYLE),
                 words=str(max(self.line_tokens * 3 // 4, 5)),
             )
-            return Request(
-                messages=(user(text),),
-                system=prompt("summariser_system"),
-                max_tokens=200 + self.line_tokens,
-                purpose="line",
-            )
+            return stand_alone(text, max_tokens=200 + self.line_tokens, purpose="line")
 
         return Ask(
             sources=sources(s.session, round.first, round.last + 1),
@@ -159,7 +155,7 @@ class TurnLines:
     ) -> Proposal:
         path, files = s.session.path, reading(s.session).state.files()
         changed = {(edit.first, edit.last) for edit in edits}
-        details = Rounds(
+        details = RoundsDetails(
             lines=[line for line in lines if (line.first, line.last) in changed],
             cache_reset="lines were merged into ranges" if is_merge else "",
         ).stored()
@@ -207,7 +203,7 @@ def shown_lines(s: Situation) -> list[tuple[Line, tuple[Message, ...]]]:
             shown[key] = (shown[key][0], (*shown[key][1], item.message))
         elif item.fold is not None:
             if item.fold not in noted:
-                lines = Rounds.of(s.projection.fold_of(item)).lines
+                lines = RoundsDetails.of(s.projection.fold_of(item)).lines
                 noted[item.fold] = {(line.first, line.last): line for line in lines}
             if key in noted[item.fold]:
                 shown[key] = (noted[item.fold][key], (item.message,))

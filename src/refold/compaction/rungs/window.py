@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from refold import entries as e
 from refold.compaction import answer, transcript
-from refold.compaction.details import Window
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import prompt
 from refold.compaction.situation import Situation
@@ -128,7 +127,7 @@ class HardTrim:
         kept = s.projection.size(s.counter, end) + s.projection.size(s.counter, 0, start)
         return Proposal(
             rung=self.name,
-            finish=lambda _: Finished(edits=(edit,), details=Window(dropped=len(dropped)).stored()),
+            finish=lambda _: Finished(edits=(edit,)),
             stretch=(first, last),
             fold=tuple(id for item in dropped for id in item.entries),
             first_kept=items[end].entries[0],

@@ -6,7 +6,7 @@ from collections import Counter
 from shlex import quote
 
 from refold import entries as e
-from refold.compaction.details import Check, Refold
+from refold.compaction.details import Check, RefoldDetails
 from refold.compare.measures import said
 from refold.compare.report.charts import short
 from refold.compare.report.html import Child, Markup, el, join
@@ -135,7 +135,7 @@ def _lost(one: e.Fold) -> Child:
     listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
     size = sum(row.size for row in one.ledger)
     out: list[Child] = [f"{size:,} tokens are no longer verbatim: {listed or 'none'}"]
-    left = Refold.of(one).words_left_out
+    left = RefoldDetails.of(one).words_left_out
     if left:
         out.append(el("span", f" Typed words not all in the record: {len(left)} messages", cls="bad"))
     return out
