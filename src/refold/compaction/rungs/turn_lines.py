@@ -137,7 +137,7 @@ class TurnLines:
         return edits
 
     def _workspace(self, s: Situation) -> Message:
-        state = carried.reading(s.session).trail.render(self.workspace_tokens, s.counter)
+        state = carried.reading(s.session).trail.render(self.workspace_tokens, s.counter, changes=False)
         return user(f"{WORKSPACE}\n{defuse(state) or '(no files yet)'}")
 
     def _proposal(
