@@ -126,6 +126,13 @@ def test_R10_last_known_state() -> None:
     assert "Tried to change, without success (1):\n- no.py" in made.render()
 
 
+def test_R10_a_tool_that_says_it_updated_a_file_did_not_create_it() -> None:
+    made = done(
+        ("Write", {"file_path": "a.py", "content": "x"}, "The file a.py has been updated successfully.")
+    )
+    assert made.files().modified == ("a.py",)
+
+
 def test_R10_what_was_deleted_and_written_again_was_changed() -> None:
     patch = "*** Begin Patch\n*** Delete File: a.ts\n*** Add File: a.ts\n+x\n*** End Patch"
     assert done(("apply_patch", {"input": patch}, "ok")).files().modified == ("a.ts",)
@@ -276,6 +283,7 @@ BEFORE, AFTER = (
         ("bash", {"command": "cat > a.py <<'E'\nprint(1)\nE"}, "1 line\n+ print(1)"),
         ("bash", {"command": "echo 'x = 1' >> a.py"}, "+ x = 1"),
         ("bash", {"command": "mv b.py a.py"}, "moved from b.py"),
+        ("bash", {"command": "cp b.py a.py"}, "copied from b.py"),
         ("bash", {"command": "open a.py\nedit 3:4\n    y = 2\nend_of_edit"}, "lines 3–4\n+ y = 2"),
     ],
 )  # fmt: skip

@@ -26,7 +26,7 @@ def hunk(action: Action) -> str:
     rows = _marked("- ", gone, _REMOVED if put else 4)
     rows += _marked("+ ", put, ROWS - len(rows) - bool(action.how))
     if action.source:
-        rows.insert(0, f"moved from {action.source}")
+        rows.insert(0, f"{'copied' if action.verb == 'write' else 'moved'} from {action.source}")
     if action.how:
         rows.insert(0, one_line(action.how, _WIDTH))
     return "\n".join(rows)

@@ -192,6 +192,8 @@ class WorkState:
             if failed:
                 self.book.tried(action, base=step.base)
                 continue
+            if action.verb == "write" and "has been updated" in ended.body[:400]:
+                action = msgspec.structs.replace(action, verb="modify")
             self.book.take(
                 action, base=step.base, number=step.number, entry=step.entry, tool=step.kind != "bash"
             )
@@ -291,13 +293,19 @@ class WorkState:
         }  # fmt: skip
 
     def render(
-        self, budget: int = 1_500, counter: TokenCounter | None = None, *, before: int | None = None
+        self,
+        budget: int = 1_500,
+        counter: TokenCounter | None = None,
+        *,
+        before: int | None = None,
+        changes: bool = True,
     ) -> str:
         """As text within `budget` tokens (o200k unless another counter is given). What entries from number
-        `before` on say stands in the view itself: of those only the names of files are given."""
+        `before` on say stands in the view itself: of those only the names of files are given. `changes`: with
+        what was last changed in the newest files."""
         from refold.preserve.state_text import render
 
-        return render(self, budget, counter or tokens.get(), before)
+        return render(self, budget, counter or tokens.get(), before, changes=changes)
 
 
 def of(messages: Iterable[Message], names: Names | None = None) -> WorkState:

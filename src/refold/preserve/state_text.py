@@ -29,27 +29,31 @@ _PLAN = 800
 _ELSEWHERE = ("/tmp/", "/private/tmp/", "/var/folders/")
 
 
-def render(state: WorkState, budget: int, counter: TokenCounter, before: int | None = None) -> str:
+def render(
+    state: WorkState, budget: int, counter: TokenCounter, before: int | None = None, *, changes: bool = True
+) -> str:
     """The state in at most `budget` tokens; see `WorkState.render`."""
     seen = float("inf") if before is None else before
     notes = sorted(state.notes(), key=lambda note: (note.moved, -note.number))
     sheet = _Sheet(budget, counter, notes, state.home)
     sheet.put_names(((CHANGED, "modified"), (CREATED, "created")), _NAMES)
     sheet.put_names(((DELETED, "deleted"),), _DELETED)
-    if state.error and state.error.number < seen:
-        sheet.put(ERROR, _failure(state.error))
     checks = [check for check in reversed(state.checks) if check.number < seen][:10]
     usual = next(iter(Counter(check.folder for check in checks).most_common(1)), ("", 0))[0]
-    for check in checks[:2]:
-        sheet.put(CHECKS, _check(check, usual, failing=3))
+    opened = [(check.number, CHECKS, _check(check, usual, failing=3)) for check in checks[:2]]
+    if state.error and state.error.number < seen:
+        opened.append((state.error.number, ERROR, _failure(state.error)))
+    for _, title, row in sorted(opened, key=lambda one: -one[0]):
+        sheet.put(title, row)
     for row in _todos(state.todos) if state.todos_at < seen else ():
         sheet.put(TODOS, row)
     changed = [n for n in notes if n.change and n.fate in ("modified", "created") and n.number < seen]
+    changed = changed[:_HUNKS] if changes else []
     for note, rows in zip(changed[:3], (8, 4, 4), strict=False):
         sheet.put_change(note, rows)
     for check in checks[2:]:
         sheet.put(CHECKS, _check(check, usual, failing=0))
-    for note in changed[3:_HUNKS]:
+    for note in changed[3:]:
         sheet.put_change(note, 3)
     if state.plan and state.todos_at < state.plan_at < seen:
         sheet.put(PLAN, head(state.plan, _PLAN))
@@ -96,38 +100,37 @@ class _Sheet:
             rows = rows[: len(rows) // 2]
 
     def put_names(self, lists: Sequence[tuple[str, str]], share: float) -> None:
-        """Names of files under one or more headings: all of them, or the newest and how many are left out."""
-        room = min(self.left, int(self.budget * share))
-        total = sum(len(self.names.get(fate, ())) for _, fate in lists)
-        for title, fate in lists:
-            names = self.names.get(fate, [])
-            if not names:
-                continue
-            part = room * len(names) // total if total else room
-            whole = self._size(self.listed(title, names)) <= room
-            if not whole:
-                # What a file tool named was meant; what a shell moved about comes after it.
-                names = sorted(names, key=lambda name: name not in self.told)
-            count = (
-                len(names)
-                if whole
-                else largest(
-                    len(names),
-                    lambda n, t=title, s=names, p=part: self._size(self.listed(t, s[:n], len(s) - n)) <= p,
-                )
-            )
-            if count:
-                text = self.listed(title, names[:count], len(names) - count)
-                self._put(title, text)
-                room, total = room - self._size(text), total - len(names)
+        """Names of files under one or more headings: each as it is spelled, by folder where that is too long,
+        or the newest and how many are left out."""
+        named = [(title, names) for title, fate in lists if (names := self.names.get(fate))]
+        for by_folder, part in ((False, share / 2), (True, share)):
+            texts = [(title, self.listed(title, names, by_folder=by_folder)) for title, names in named]
+            if sum(self._size(text) for _, text in texts) <= min(self.left, self.budget * part):
+                for title, text in texts:
+                    self._put(title, text)
+                return
+        room, total = min(self.left, int(self.budget * share)), sum(len(names) for _, names in named)
+        for title, names in named:
+            self._put_some(title, names, room * len(names) // total)
 
-    def listed(self, title: str, names: Sequence[str], more: int = 0) -> str:
-        """Names by folder, one row each, below the folder they share: `- src/: a.py, b.py`."""
+    def _put_some(self, title: str, names: Sequence[str], room: int) -> None:
+        # What a file tool named was meant; what a shell moved about comes after it.
+        names = sorted(names, key=lambda name: name not in self.told)
+
+        def text(count: int) -> str:
+            return self.listed(title, names[:count], len(names) - count, by_folder=True)
+
+        count = largest(len(names), lambda count: self._size(text(count)) <= room)
+        if count:
+            self._put(title, text(count))
+
+    def listed(self, title: str, names: Sequence[str], more: int = 0, *, by_folder: bool) -> str:
+        """Names one by one, or one row per folder (`- src/: a.py, b.py`), below the folder they share."""
         folders: dict[str, list[str]] = {}
         for name in names:
             folder, base = posixpath.split(head(self.short(name), 400))
             # What is not spelled from the root stands as it is spelled.
-            whole = not base or (self.root and not name.startswith(self.root))
+            whole = not by_folder or not base or (self.root and not name.startswith(self.root))
             folders.setdefault("" if whole else folder, []).append(self.short(name) if whole else base)
         rows = [_row(folder, bases) for folder, bases in folders.items()]
         below = f", below {self.root}" if self.root and any(n.startswith(self.root) for n in names) else ""

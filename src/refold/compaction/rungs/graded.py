@@ -90,7 +90,7 @@ class Graded:
             summary=record.summary if record else "",
             files=self.composer.reading.state.files(),
             details=RefoldDetails(
-                calibration=s.sizes.learnt, words_left_out=list(record.left_out) if record else []
+                calibration=s.sizes.calibration_note, words_left_out=list(record.left_out) if record else []
             ).stored(),
         )
 

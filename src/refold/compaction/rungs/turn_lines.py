@@ -141,7 +141,7 @@ class TurnLines:
         return edits
 
     def _workspace(self, s: Situation) -> Message:
-        state = reading(s.session).state.render(self.workspace_tokens, s.counter)
+        state = reading(s.session).state.render(self.workspace_tokens, s.counter, changes=False)
         return user(f"{WORKSPACE}\n{defuse(state) or '(no files yet)'}")
 
     def _proposal(
