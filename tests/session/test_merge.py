@@ -194,7 +194,9 @@ def test_what_the_user_attached_does_not_come_back_as_typed(number: int, branche
         wire = wire[2:]  # the framework forgot the first exchange: all of it is appended once more
     merged = session.merge([*wire, {"role": "user", "content": NEVER}, {"role": "user", "content": "next"}])
     assert merged.branched is branched
-    said = [part for entry in session.path if isinstance(entry, e.MessageEntry) for part in entry.message.parts]
+    said = [
+        part for entry in session.path if isinstance(entry, e.MessageEntry) for part in entry.message.parts
+    ]
     origins = {part.text: part.origin for part in said if isinstance(part, m.Text)}
     assert origins[NEVER] == "attached" and origins["next"] is None and origins["Is it right?"] is None
     assert origins.get("a reminder") == ("program" if branched else None)

@@ -92,6 +92,8 @@ def _message_losses(message: m.Message, to: str) -> Iterable[str]:
             yield "{n} thoughts are left out"
         elif isinstance(part, m.Call) and part.raw is not None and to == "anthropic":
             yield "{n} calls have arguments that are no object; they are wrapped"
+        elif isinstance(part, m.Text) and part.origin and to != "markdown":
+            yield "{n} texts no longer say who wrote them"
         elif isinstance(part, m.Opaque):
             yield "{n} parts of unknown kinds may become a description"
         elif isinstance(part, m.Image) and (to == "markdown" or isinstance(message, m.Result)):
