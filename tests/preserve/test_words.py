@@ -105,6 +105,7 @@ def test_R8_the_words_follow_the_path_and_every_entry_is_read_once(monkeypatch: 
     assert [s.text for s in followed.follow(session.path)] == ["one"]
     session.append(m.user("other"))
     assert [(s.position, s.text) for s in followed.follow(session.path)] == [(0, "one"), (1, "other")]
+    followed.follow(session.path)
     assert read == ["one", "fine", "two", "three", "other"]
     session.move(None)
     assert list(followed.follow(session.path)) == []
@@ -216,6 +217,13 @@ def test_R8_later_words_lift_nothing() -> None:
 @pytest.mark.parametrize("budget", [0, 1, 5, 12])
 def test_R8_a_budget_that_holds_nothing_shows_nothing_and_says_so(budget: int) -> None:
     assert shown([saying(0, "word " * 300)], budget) == words.Rendered("", (), ("e0",))
+
+
+def test_R8_the_budget_holds_by_a_counter_that_sees_every_mark() -> None:
+    said = [saying(0, "Build it."), saying(1, "Well. Do not. " * 40), saying(2, "Good.")]
+    characters = tokens.get("chars")
+    for budget in range(0, 600, 3):
+        assert len(render(said, budget, characters, key).text) <= budget
 
 
 TEXTS = st.text(st.sampled_from("ab .!?\n。不要never`\t"), min_size=1, max_size=60).filter(
