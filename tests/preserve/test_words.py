@@ -220,9 +220,9 @@ def test_R8_a_budget_that_holds_nothing_shows_nothing_and_says_so(budget: int) -
 
 
 def test_R8_the_budget_holds_by_a_counter_that_sees_every_mark() -> None:
-    said = [saying(0, "Build it."), saying(1, "Well. Do not. " * 40), saying(2, "Good.")]
+    said = [saying(0, "Build it."), saying(1, "Well. Do not. " * 40), *LONG[1:]]
     characters = tokens.get("chars")
-    for budget in range(0, 600, 3):
+    for budget in range(0, 1_500, 7):
         assert len(render(said, budget, characters, key).text) <= budget
 
 
