@@ -170,7 +170,8 @@ LONG = [
 
 def test_R8_where_they_do_not_fit_first_newest_and_rules_come_first() -> None:
     said = [saying(0, "Build the parser. It reads dates."), *LONG]
-    said[60] = saying(60, f"It works now, thanks, that was a good idea. {RULE} What comes next on your list?")
+    talk = "It works now, thanks, that was a good idea, and it is quicker too. What comes next on your list?"
+    said[60] = saying(60, f"{talk} {RULE} {talk}")
     rendered = shown(said, 600)
     assert "[ke0] Build the parser. It reads dates." in rendered.text
     assert f"[ke60] {GAP} {RULE} {GAP}" in rendered.text.replace("  ", " ")
@@ -198,8 +199,9 @@ def test_R8_the_caller_learns_of_every_word_that_is_missing() -> None:
     ],
 )  # fmt: skip
 def test_R8_sentences_that_forbid_or_require_are_ranked_in_several_languages(rule: str) -> None:
-    text = f"Some talk. {rule} More talk."
+    text = f"Some talk. {rule} {'More talk. ' * 20}"
     assert [text[a:b].strip() for a, b in demands(text)] == [rule]
+    assert demands("More talk. " * 30) == ()
 
 
 def test_R8_later_words_lift_nothing() -> None:
@@ -214,7 +216,7 @@ def test_R8_later_words_lift_nothing() -> None:
     )
 
 
-@pytest.mark.parametrize("budget", [0, 1, 5, 12])
+@pytest.mark.parametrize("budget", [-1, 0, 1, 5])
 def test_R8_a_budget_that_holds_nothing_shows_nothing_and_says_so(budget: int) -> None:
     assert shown([saying(0, "word " * 300)], budget) == words.Rendered("", (), ("e0",))
 

@@ -1,75 +1,294 @@
-"""A snapshot of what the model sees, and its rendering in the providers' dialects."""
+"""The user's own words (R8): what the user typed, verbatim, oldest first, each with its recall key.
+
+Whose words a text is says its origin (`messages.Text`), not a guess made here. Nothing is lifted or
+interpreted: words stand in their order and the later one speaks for itself. Only where they do not all fit
+their share, some come before others: the first request, the newest, and sentences that forbid or require.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
 
-from refold.messages import Message
+from refold.entries import AnyPathEntry, MessageEntry
+from refold.messages import Message, Result, Text, User
 from refold.protocols import TokenCounter
-from refold.session.items import Item
+from refold.text.truncate import boundary
+
+SHARE, LEAST, MOST = 10, 1_000, 4
+"""Own words get a tenth of the goal, at least so many tokens, never over a quarter of the goal."""
+GAP = "[…]"
+"""Stands where words were left out."""
+_LONGEST = 400
+"""A sentence that does not end is cut here."""
+_SHORT = 200
+"""A message up to this length is there as a whole or not at all."""
+_READ = 100_000
+"""Characters in which demands are looked for: more than that was pasted, and its two ends are read."""
+
+DEMANDS = {
+    "English": "never always must mustn't shall shouldn't don't doesn't not cannot can't only without avoid"
+    " forbidden required ensure sure instead important",
+    "Deutsch": "nie niemals immer muss müssen darf dürfen nicht kein keine nur ohne unbedingt verboten",
+    "français": "jamais toujours doit doivent faut pas interdit seulement uniquement sans obligatoire",
+    "español": "nunca siempre debe deben prohibido solo solamente sin obligatorio",
+    "português": "nunca sempre deve devem proibido somente apenas sem obrigatório não",
+    "русский": "никогда всегда должен должна должны нельзя запрещено только без обязательно не",
+}
+"""Words by which a sentence may forbid or require something. They rank; they decide nothing."""
+DEMANDS_INSIDE = {
+    "中文": "不要 不能 不得 不可 不准 不许 必须 务必 禁止 严禁 切勿 请勿 只能 一定要 千万 别",
+    "日本語": "必ず 禁止 ないで いけません してはいけない 絶対 のみ なければ",
+    "한국어": "절대 반드시 금지 마세요 하지마 해야 항상 오직",
+}
+"""The same for languages that are written without spaces around such words."""
+
+_DEMANDS = frozenset(word for words in DEMANDS.values() for word in words.split())
+_INSIDE = re.compile("|".join(word for words in DEMANDS_INSIDE.values() for word in words.split()))
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+_END = re.compile(
+    r"\n+|(?<=[.!?…])[\"'”’)\]]{0,4}[ \t]+|(?<=[。！？；])[”’」』）]{0,4}(?![。！？；”’」』）])"
+)
+
+Span = tuple[int, int]
 
 
-class View:
-    """A snapshot of what the model sees. Rendering gives fresh dicts each time."""
+class Saying(NamedTuple):
+    """What the user typed in one entry."""
 
-    def __init__(
-        self,
-        items: Sequence[Item],
-        *,
-        counter: TokenCounter,
-        count: Callable[[], int],
-        system: str | None = None,
-        tools: Sequence[Any] = (),
-    ) -> None:
-        self._items = items
-        self._length = len(items)
-        self.counter = counter
-        self._count = count
-        self.system = system
-        self.tools = tools
+    position: int
+    """Place of the entry on the path."""
+    id: str
+    text: str
+    demands: tuple[Span, ...] = ()
+    """Sentences that forbid or require."""
 
-    @cached_property
-    def tokens(self) -> int:
-        """Size by the exact counter, system prompt and tools included. Counted when first asked for."""
-        return self._count()
 
-    @property
-    def items(self) -> list[Item]:
-        return list(self._items[: self._length])
+class Rendered(NamedTuple):
+    text: str
+    clipped: tuple[str, ...] = ()
+    """Ids of entries of which some words are left out."""
+    left_out: tuple[str, ...] = ()
+    """Ids of entries of which nothing is there."""
 
-    @property
-    def messages(self) -> list[Message]:
-        return [item.message for item in self.items]
 
-    @property
-    def text(self) -> str:
-        """All that can be read, one message after the other."""
-        return "\n\n".join(message.text for message in self.messages)
+class Words:
+    """The user's words along a path that grows or is left for a branch. Every entry is read once."""
 
-    def __len__(self) -> int:
-        return self._length
+    def __init__(self) -> None:
+        self.sayings: list[Saying] = []
+        self._ids: list[str] = []
 
-    def __iter__(self) -> Iterator[Item]:
-        return iter(self.items)
+    def follow(self, path: Sequence[AnyPathEntry]) -> Sequence[Saying]:
+        """All that was typed on this path, oldest first. Costs what is new."""
+        known = self._common(path)
+        del self._ids[known:]
+        while self.sayings and self.sayings[-1].position >= known:
+            self.sayings.pop()
+        for position in range(known, len(path)):
+            entry = path[position]
+            self._ids.append(entry.id)
+            said = typed(entry.message) if isinstance(entry, MessageEntry) else ""
+            if said:
+                self.sayings.append(Saying(position, entry.id, said, demands(said)))
+        return self.sayings
 
-    def to(self, dialect: str) -> Any:
-        """What a provider gets, in the dialect of that name (`refold.session.dialects`)."""
-        from refold.session import dialects
-        from refold.session.invariants import repair_by
+    def _common(self, path: Sequence[AnyPathEntry]) -> int:
+        """How many entries the path has in common with the one read last. An entry has one way from the
+        root, so where two paths meet they are the same up to there."""
+        low, high = 0, min(len(self._ids), len(path))
+        if high and self._ids[high - 1] == path[high - 1].id:
+            return high
+        while low < high:
+            half = (low + high) // 2
+            if self._ids[half] == path[half].id:
+                low = half + 1
+            else:
+                high = half
+        return low
 
-        chosen = dialects.get(dialect)
-        return chosen.render(repair_by(chosen.rules, self.items), system=self.system)
 
-    def to_openai(self) -> list[dict[str, Any]]:
-        return self.to("openai")
+def room(goal: int) -> int:
+    """Tokens that own words may take of a view of `goal` tokens."""
+    return min(max(goal // SHARE, LEAST), goal // MOST)
 
-    def to_responses(self) -> list[dict[str, Any]]:
-        return self.to("responses")
 
-    def to_anthropic(self, *, cache: bool = True, ttl: str | None = None) -> dict[str, Any]:
-        from refold.session.dialects import anthropic
-        from refold.session.invariants import repair
+def typed(message: Message) -> str:
+    """What the user typed in a message, verbatim. In a result that is only what is declared so: the words
+    with which a user refused a call."""
+    parts = [part for part in message.parts if isinstance(part, Text)]
+    if isinstance(message, User):
+        own = [part.text for part in parts if part.origin in (None, "typed")]
+    elif isinstance(message, Result):
+        own = [part.text for part in parts if part.origin == "typed"]
+    else:
+        return ""
+    return "\n".join(own).strip("\r\n").rstrip() if any(not text.isspace() for text in own) else ""
 
-        return anthropic.render(repair(self.items, "anthropic"), system=self.system, cache=cache, ttl=ttl)
+
+def demands(text: str) -> tuple[Span, ...]:
+    """The sentences of a text that may forbid or require something."""
+    if len(text) <= _READ:
+        return tuple(span for span in sentences(text) if _demands(text[slice(*span)]))
+    ends = (sentences(text, 0, _READ // 2), sentences(text, len(text) - _READ // 2))
+    return tuple(span for spans in ends for span in spans if _demands(text[slice(*span)]))
+
+
+def _demands(sentence: str) -> bool:
+    words = _WORD.findall(sentence.lower().replace("’", "'"))
+    return not _DEMANDS.isdisjoint(words) or (not sentence.isascii() and bool(_INSIDE.search(sentence)))
+
+
+def sentences(text: str, start: int = 0, end: int | None = None) -> Iterator[Span]:
+    """The text as sentences and lines, without a gap between them, none longer than a limit. A short text
+    is one piece: its sentences say little without each other."""
+    end = len(text) if end is None else end
+    if len(text) <= _SHORT:
+        yield start, end
+        return
+    for found in _END.finditer(text, start, end):
+        yield from _bounded(text, start, found.end())
+        start = found.end()
+    yield from _bounded(text, start, end)
+
+
+def _bounded(text: str, start: int, end: int) -> Iterator[Span]:
+    while end - start > _LONGEST:
+        space = text.rfind(" ", start + _LONGEST // 2, start + _LONGEST) + 1
+        stop = space if space > 0 else max(boundary(text, start + _LONGEST), start + 1)
+        yield start, stop
+        start = stop
+    if end > start:
+        yield start, end
+
+
+def render(
+    sayings: Sequence[Saying], budget: int, counter: TokenCounter, key_of: Callable[[str], str]
+) -> Rendered:
+    """The words within `budget` tokens: all of them, or those that come first."""
+    if _fit(sayings, budget, counter, key_of):
+        text = "\n".join(_block(saying.text, key_of(saying.id)) for saying in sayings)
+        if counter.text(text) <= budget:
+            return Rendered(text)
+    chosen = list(_chosen(sayings, budget, counter, key_of))
+    while True:
+        rendered = _clipped(sayings, chosen, key_of)
+        if not chosen or counter.text(rendered.text) <= budget:
+            return rendered
+        chosen.pop()
+
+
+def _block(text: str, key: str) -> str:
+    return f"[{key}]{chr(10) if chr(10) in text else ' '}{text}"
+
+
+def _fit(sayings: Sequence[Saying], budget: int, counter: TokenCounter, key_of: Callable[[str], str]) -> bool:
+    """Whether all fit. Newest first, and no further than the budget: cost does not grow with the log."""
+    left = budget + 1
+    for saying in reversed(sayings):
+        left -= counter.text(_block(saying.text, key_of(saying.id))) + 1
+        if left < 0:
+            return False
+    return True
+
+
+Piece = tuple[int, Span]
+"""Index of a saying, and a sentence of it."""
+
+
+def _chosen(
+    sayings: Sequence[Saying], budget: int, counter: TokenCounter, key_of: Callable[[str], str]
+) -> Iterator[Piece]:
+    """The sentences that come first, as many as fit. Their order does not depend on the budget: a larger
+    one shows the same and more."""
+    taken: set[Piece] = set()
+    edges: set[tuple[int, int]] = set()
+    """Where what is taken begins and ends: two pieces that meet have no gap between them."""
+    keyed: set[int] = set()
+    gap, left = counter.text(f" {GAP}"), budget
+    for piece, size in _ranked(sayings, counter, taken):
+        index, (start, end) = piece
+        if index not in keyed:
+            left -= counter.text(_block(GAP, key_of(sayings[index].id))) + 1
+        closed = (start == 0 or (index, start) in edges) + (
+            end == len(sayings[index].text) or (index, end) in edges
+        )
+        left -= gap * (1 - closed)
+        if size > left:
+            cut = _head(sayings[index].text, start, end, left, counter)
+            if cut > start:
+                yield index, (start, cut)
+            return
+        left -= size
+        taken.add(piece)
+        edges.update(((index, start), (index, end)))
+        keyed.add(index)
+        yield piece
+
+
+def _head(text: str, start: int, end: int, room: int, counter: TokenCounter) -> int:
+    """How far a sentence that does not fit can be shown: up to a space, so that no word is cut."""
+    low, high = start, end
+    while high - low > 8:
+        half = (low + high) // 2
+        low, high = (half, high) if counter.text(text[start:half]) <= room else (low, half)
+    return max(text.rfind(mark, start, low) for mark in (" ", "\n", "，", "、"))
+
+
+def _ranked(
+    sayings: Sequence[Saying], counter: TokenCounter, taken: set[Piece]
+) -> Iterator[tuple[Piece, int]]:
+    """All sentences, first the first request, demands and the newest, each in its share; a little of every
+    other message too."""
+    newest = range(len(sayings) - 1, -1, -1)
+    queues: list[tuple[int, Iterator[Piece]]] = [
+        (3, ((0, span) for span in sentences(sayings[0].text)) if sayings else iter(())),
+        (3, ((index, span) for index in newest for span in sayings[index].demands)),
+        (3, ((index, span) for index in newest for span in sentences(sayings[index].text))),
+        (2, ((index, span) for index in newest for span in islice(sentences(sayings[index].text), 1))),
+    ]
+    used = [0.0] * len(queues)
+    while queues:
+        at = min(range(len(queues)), key=used.__getitem__)
+        share, queue = queues[at]
+        piece = next((piece for piece in queue if piece not in taken), None)
+        if piece is None:
+            del queues[at], used[at]
+            continue
+        index, (start, end) = piece
+        size = counter.text(sayings[index].text[start:end].rstrip(" "))
+        used[at] += max(size, 1) / share
+        yield piece, size
+
+
+def _clipped(sayings: Sequence[Saying], chosen: Iterable[Piece], key_of: Callable[[str], str]) -> Rendered:
+    spans: dict[int, list[Span]] = {}
+    for index, span in chosen:
+        spans.setdefault(index, []).append(span)
+    blocks: list[str] = []
+    clipped: list[str] = []
+    for index in sorted(spans):
+        saying = sayings[index]
+        shown = _verbatim(saying.text, sorted(spans[index]))
+        if shown != saying.text:
+            clipped.append(saying.id)
+        blocks.append(_block(shown, key_of(saying.id)))
+    left_out = tuple(saying.id for index, saying in enumerate(sayings) if index not in spans)
+    return Rendered("\n".join(blocks), tuple(clipped), left_out)
+
+
+def _verbatim(text: str, spans: Sequence[Span]) -> str:
+    """These sentences as they stand in the text; a mark where something between them is missing."""
+    pieces: list[str] = []
+    at = start = 0
+    for begin, end in spans:
+        if begin > at:
+            pieces += [text[start:at].rstrip(), GAP]
+            start = begin
+        at = end
+    pieces.append(text[start:at].rstrip() if at < len(text) else text[start:])
+    if at < len(text):
+        pieces.append(GAP)
+    return " ".join(piece for piece in pieces if piece)
