@@ -14,6 +14,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.preserve import words
 from refold.preserve.words import DEMANDS, DEMANDS_INSIDE, GAP, Saying, Words, demands, render, room, typed
+from refold.session import Projection
 from tests.data import shared
 
 COUNTER = tokens.get("o200k")
@@ -84,6 +85,9 @@ def test_R8_what_was_pasted_is_never_the_users_word_in_any_form(text: str, origi
     session.append(m.assistant("", m.call("c1", "Read", path="a")))
     session.append(m.result("c1", text))
     assert [found.text for found in Words().follow(session.path)] == ["Look at this."]
+    assert [typed(item.message) for item in Projection(session).items if typed(item.message)] == [
+        "Look at this."
+    ]
 
 
 # ── along the path ──────────────────────────────────────────────────────────────────────────────
