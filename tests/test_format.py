@@ -205,3 +205,25 @@ def test_golden_files_stay_readable(name: str, tmp_path: Path) -> None:
 def test_golden_files_hold_every_kind() -> None:
     wanted = json.loads((GOLDEN / "v1.expected.json").read_text())
     assert {entry["type"] for entry in wanted} == fmt._known_kinds() | {"of-tomorrow"}
+
+
+def test_a_text_says_its_origin_only_where_it_has_one() -> None:
+    plain = e.MessageEntry(id="a", message=m.user("Fix it."))
+    line = (
+        b'{"type":"message","id":"a","message":{"role":"user","content":[{"type":"text","text":"Fix it."}]}}'
+    )
+    assert fmt.encode(plain) == line and fmt.decode(line) == plain  # as 0.1.0 wrote it
+    lone = e.MessageEntry(id="a", message=m.user("\ud800"))
+    assert b"origin" not in fmt.encode(lone) and fmt.decode(fmt.encode(lone)) == lone
+    for said in ("x", "\ud800"):
+        told = e.MessageEntry(
+            id="a", message=m.user([m.attached(said), m.quoted(said), m.text(said, "program"), said])
+        )
+        assert fmt.decode(fmt.encode(told)) == told
+        assert fmt.encode(told).count(b'"origin":') == 3
+
+
+def test_hashes_of_what_was_said_do_not_know_origins() -> None:
+    assert (
+        m.fingerprint(m.user([m.attached("x")])) == m.fingerprint(m.user("x")) == "f147f4bac301f09576e1df5e"
+    )

@@ -204,6 +204,16 @@ def quoted(text: str) -> Text:
     return Text(text, "quoted")
 
 
+def with_origin(origin: Origin, parts: Iterable[AnyPart]) -> Content:
+    """The parts, with this origin wherever a text declares none."""
+    return tuple(
+        msgspec.structs.replace(part, origin=origin)
+        if isinstance(part, Text) and part.origin is None
+        else part
+        for part in parts
+    )
+
+
 def user(said: Said = "") -> User:
     return User(content(said))
 

@@ -23,6 +23,8 @@ GAP = "[…]"
 """Stands where words were left out."""
 _LONGEST = 400
 """A sentence that does not end is cut here."""
+_SHORT = 200
+"""A message up to this length is there as a whole or not at all."""
 _READ = 100_000
 """Characters in which demands are looked for: more than that was pasted, and its two ends are read."""
 
@@ -140,8 +142,12 @@ def _demands(sentence: str) -> bool:
 
 
 def sentences(text: str, start: int = 0, end: int | None = None) -> Iterator[Span]:
-    """The text as sentences and lines, without a gap between them, none longer than a limit."""
+    """The text as sentences and lines, without a gap between them, none longer than a limit. A short text
+    is one piece: its sentences say little without each other."""
     end = len(text) if end is None else end
+    if len(text) <= _SHORT:
+        yield start, end
+        return
     for found in _END.finditer(text, start, end):
         yield from _bounded(text, start, found.end())
         start = found.end()
@@ -198,16 +204,37 @@ def _chosen(
     """The sentences that come first, as many as fit. Their order does not depend on the budget: a larger
     one shows the same and more."""
     taken: set[Piece] = set()
+    edges: set[tuple[int, int]] = set()
+    """Where what is taken begins and ends: two pieces that meet have no gap between them."""
     keyed: set[int] = set()
-    left = budget
+    gap, left = counter.text(f" {GAP}"), budget
     for piece, size in _ranked(sayings, counter, taken):
-        index, _ = piece
-        left -= size + (0 if index in keyed else counter.text(_block(GAP, key_of(sayings[index].id))) + 1)
-        if left < 0:
+        index, (start, end) = piece
+        if index not in keyed:
+            left -= counter.text(_block(GAP, key_of(sayings[index].id))) + 1
+        closed = (start == 0 or (index, start) in edges) + (
+            end == len(sayings[index].text) or (index, end) in edges
+        )
+        left -= gap * (1 - closed)
+        if size > left:
+            cut = _head(sayings[index].text, start, end, left, counter)
+            if cut > start:
+                yield index, (start, cut)
             return
+        left -= size
         taken.add(piece)
+        edges.update(((index, start), (index, end)))
         keyed.add(index)
         yield piece
+
+
+def _head(text: str, start: int, end: int, room: int, counter: TokenCounter) -> int:
+    """How far a sentence that does not fit can be shown: up to a space, so that no word is cut."""
+    low, high = start, end
+    while high - low > 8:
+        half = (low + high) // 2
+        low, high = (half, high) if counter.text(text[start:half]) <= room else (low, half)
+    return max(text.rfind(mark, start, low) for mark in (" ", "\n", "，", "、"))
 
 
 def _ranked(
@@ -231,7 +258,7 @@ def _ranked(
             del queues[at], used[at]
             continue
         index, (start, end) = piece
-        size = counter.text(sayings[index].text[start:end])
+        size = counter.text(sayings[index].text[start:end].rstrip(" "))
         used[at] += max(size, 1) / share
         yield piece, size
 

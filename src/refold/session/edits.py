@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from refold import entries as e
-from refold.messages import Message, Text, User
+from refold.messages import Message, Text, User, with_origin
 from refold.session.dialects.frames import frame
 from refold.session.items import Item
 
@@ -25,7 +25,7 @@ def said_by(entry: e.Entry) -> Message | None:
         case e.MessageEntry(message=message):
             return message
         case e.Note(content=content):
-            return User(content)
+            return User(with_origin("program", content))
         case e.BranchSummary(summary=summary) if summary:
             return User((Text(f"{BRANCH_NOTE}\n\n{frame(BRANCH, summary)}", "summary"),))
         case _:

@@ -7,7 +7,7 @@ orphans both ways, late and repeated results, replies that broke off, thinking, 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
@@ -79,13 +79,14 @@ opaques: SearchStrategy[m.Opaque] = st.sampled_from(
     (m.Opaque({"type": "video", "url": "x"}), m.Opaque({"type": "note", "text": "a note"}), m.Opaque({}))
 )
 _text_parts = st.builds(m.Text, texts)
+_told_parts = st.builds(m.Text, texts, st.sampled_from((None, *get_args(m.Origin))))
 
 
 def _content(*kinds: SearchStrategy[m.AnyPart], most: int = 3) -> SearchStrategy[m.Content]:
     return st.lists(st.one_of(*kinds), max_size=most).map(tuple)
 
 
-users = st.builds(m.User, _content(_text_parts, _text_parts, images, opaques, most=2))
+users = st.builds(m.User, _content(_text_parts, _told_parts, images, opaques, most=2))
 systems = st.builds(m.System, _content(_text_parts, most=2))
 bashes = st.builds(
     m.Bash,

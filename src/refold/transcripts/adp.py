@@ -25,7 +25,7 @@ from refold.transcripts.foreign import (
     without,
 )
 from refold.transcripts.foreign import name as named
-from refold.transcripts.origins import OPENHANDS, SWE_AGENT, all_of, declared
+from refold.transcripts.origins import OPENHANDS, SWE_AGENT, declared
 from refold.transcripts.swe_agent import command_call, is_output, thought_and_command, unheaded
 
 name = "adp"
@@ -106,7 +106,7 @@ class _Import:
         meta = {**_meta(raw), **({"heading": heading} if heading else {})}
         if call is None or (heading.endswith("]:") and f"[{call.name}]" not in heading):
             # Nobody knows which call it answers.
-            self.log.say(m.User(all_of("quoted", map(plain, printed))), index, meta=meta)
+            self.log.say(m.User(m.with_origin("quoted", map(plain, printed))), index, meta=meta)
         else:
             self.log.say(m.Result(call.id, tuple(printed)), index, meta=meta)
 

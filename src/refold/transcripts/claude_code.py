@@ -19,7 +19,6 @@ from refold.transcripts.claude_chain import Node, Reply, arrange
 from refold.transcripts.claude_parts import is_note, part_of, spoken
 from refold.transcripts.foreign import Builder, listing, mapping, text, whole, without
 from refold.transcripts.foreign import name as named
-from refold.transcripts.origins import all_of
 
 name = "claude-code"
 
@@ -239,7 +238,7 @@ class _Import:
     # ── compactions ─────────────────────────────────────────────────────────────────────────────
 
     def _compaction(self, node: Node) -> None:
-        content = all_of("summary", (part_of(block) for block in node.blocks))
+        content = m.with_origin("summary", (part_of(block) for block in node.blocks))
         boundary = self._boundary(node)
         metadata = mapping(boundary.get("compactMetadata"))
         parent = self._parent(node)

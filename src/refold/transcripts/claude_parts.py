@@ -8,7 +8,7 @@ from refold import messages as m
 from refold.transcripts.base import Record
 from refold.transcripts.foreign import is_list, listing, mapping, text
 from refold.transcripts.foreign import name as named
-from refold.transcripts.origins import CLAUDE_CODE, all_of, declared
+from refold.transcripts.origins import CLAUDE_CODE, declared
 
 _REJECTED = "The user doesn't want to proceed with this tool use."
 _WHY = "the user said:\n"
@@ -39,7 +39,9 @@ def is_note(raw: Record, message: m.User) -> bool:
 def _user(raw: Record, parts: Iterable[m.AnyPart]) -> m.User:
     written = declared(parts, CLAUDE_CODE)
     by_human = (text(mapping(raw.get("origin")).get("kind")) or "human") == "human"
-    return m.User(written if by_human and raw.get("isMeta") is not True else all_of("program", written))
+    return m.User(
+        written if by_human and raw.get("isMeta") is not True else m.with_origin("program", written)
+    )
 
 
 def _attachment(raw: Record) -> list[m.Message]:
@@ -48,7 +50,7 @@ def _attachment(raw: Record) -> list[m.Message]:
     if raw.get("type") == "queued_command":
         prompted = (text(raw.get("commandMode")) or "prompt") == "prompt"
         parts = parts_of(raw.get("prompt"))
-        said = _user(raw, parts) if prompted else m.User(all_of("program", parts))
+        said = _user(raw, parts) if prompted else m.User(m.with_origin("program", parts))
         return [said] if parts else []
     file = mapping(mapping(raw.get("content")).get("file"))
     if raw.get("type") != "file" or not text(file.get("content")):

@@ -9,7 +9,7 @@ from refold import messages as m
 from refold.transcripts.base import Record
 from refold.transcripts.foreign import arguments, chat_parts, is_list, is_object, listing, mapping, text
 from refold.transcripts.foreign import name as named
-from refold.transcripts.origins import CODEX, all_of, declared
+from refold.transcripts.origins import CODEX, declared
 
 
 class _Mark(NamedTuple):
@@ -141,7 +141,7 @@ def replacement(items: Sequence[object], summary: str) -> list[m.Message]:
         elif kind == "message" and raw.get("role") != "assistant":
             said = message_of(raw) or m.User(tuple(chat_parts(raw.get("content"))))
             retold = isinstance(said, m.User) and summary and said.text.endswith(summary)
-            found.append(m.User(all_of("summary", said.parts)) if retold else said)
+            found.append(m.User(m.with_origin("summary", said.parts)) if retold else said)
         elif kind != "ghost_snapshot":
             parts = part_of(raw) if kind else [m.Opaque(raw)]
             before = found[-1] if found else None

@@ -34,7 +34,7 @@ from refold.transcripts.foreign import (
 )
 from refold.transcripts.foreign import name as named
 from refold.transcripts.openhands_sdk import KINDS, assistant_of, message_of, replies_of
-from refold.transcripts.origins import OPENHANDS, all_of, declared
+from refold.transcripts.origins import OPENHANDS, declared
 
 name = "openhands"
 
@@ -227,7 +227,7 @@ class _Import:
         elif kind in _UNSEEN_OBSERVATIONS:
             self._other(raw, index, kind)
         elif call is None:
-            self._note(all_of("tool", _printed(raw)), kind, raw, index)
+            self._note(m.with_origin("tool", _printed(raw)), kind, raw, index)
         else:
             self._say(m.Result(call, tuple(_printed(raw)), None, kind == "error"), raw, index)
 

@@ -8,7 +8,7 @@ from refold import messages as m
 from refold.transcripts.base import Record
 from refold.transcripts.foreign import chat_calls, chat_parts, listing, mapping, text, without
 from refold.transcripts.foreign import name as named
-from refold.transcripts.origins import OPENHANDS, all_of, declared
+from refold.transcripts.origins import OPENHANDS, declared
 
 KINDS = frozenset({
     "ActionEvent", "ObservationEvent", "MessageEvent", "SystemPromptEvent", "AgentErrorEvent", "PauseEvent",
@@ -66,7 +66,7 @@ def message_of(kind: str, raw: Record) -> m.Message | None:
         content, added = chat_parts(said.get("content")), chat_parts(raw.get("extended_content"))
         if said.get("role") == "assistant":
             return m.Assistant((*content, *added), "end")
-        return m.User((*declared(content, OPENHANDS), *all_of("program", added)))
+        return m.User((*declared(content, OPENHANDS), *m.with_origin("program", added)))
     if kind == "ObservationEvent":
         seen = mapping(raw.get("observation"))
         parts = chat_parts(seen.get("content")) or chat_parts(seen.get("output"))

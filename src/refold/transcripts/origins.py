@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-import msgspec
-
 from refold import messages as m
 from refold.messages import Content, Origin, Text
 
@@ -95,14 +93,6 @@ def declared(parts: Iterable[m.AnyPart], wrappers: Sequence[Wrapper]) -> Content
             pieces, rest = split(part.text, wrappers)
             found.extend(pieces)
     return tuple(found)
-
-
-def all_of(origin: Origin, parts: Iterable[m.AnyPart]) -> Content:
-    """The parts with this origin wherever none is declared."""
-    return tuple(
-        msgspec.structs.replace(part, origin=origin) if isinstance(part, Text) and not part.origin else part
-        for part in parts
-    )
 
 
 def split(text: str, wrappers: Sequence[Wrapper]) -> tuple[list[Text], Origin | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from refold import messages as m
 from refold.transcripts.origins import PI, declared
@@ -18,6 +18,7 @@ _STOPS: dict[str, m.Stop] = {
     "error": "error",
     "aborted": "aborted",
 }
+_ORIGINS: tuple[m.Origin, ...] = get_args(m.Origin)
 _STOPS_BACK = {ours: theirs for theirs, ours in _STOPS.items()}
 
 
@@ -166,7 +167,8 @@ def _bash_to(message: m.Bash) -> Record:
 def _part_from(part: Record) -> m.AnyPart:
     match part:
         case {"type": "text", "text": str(text)}:
-            return m.Text(text)
+            origin = part.get("origin")
+            return m.Text(text, origin if origin in _ORIGINS else None)
         case {"type": "thinking", "thinking": str(text)}:
             signature = part.get("thinkingSignature")
             seal = signature if isinstance(signature, str) else None
@@ -182,8 +184,10 @@ def _part_from(part: Record) -> m.AnyPart:
 
 def _part_to(part: m.AnyPart) -> Record:
     match part:
-        case m.Text():
+        case m.Text(origin=None):
             return {"type": "text", "text": part.text}
+        case m.Text():
+            return {"type": "text", "text": part.text, "origin": part.origin}
         case m.Thinking():
             raw: Record = {"type": "thinking", "thinking": part.text}
             if part.data is not None or part.signature is not None:

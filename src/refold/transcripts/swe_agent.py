@@ -27,7 +27,7 @@ from refold.transcripts.foreign import (
     without,
 )
 from refold.transcripts.foreign import name as named
-from refold.transcripts.origins import SWE_AGENT, all_of, declared
+from refold.transcripts.origins import SWE_AGENT, declared
 
 name = "swe-agent"
 
@@ -103,7 +103,7 @@ class _Import:
             case "user" if self.prompted or is_output(raw.get("content"), raw if self.replied else {}):
                 self._output(raw, index)
             case "user" if raw.get("is_demo") is True:
-                content = all_of("program", chat_parts(raw.get("content")))
+                content = m.with_origin("program", chat_parts(raw.get("content")))
                 meta = without(raw, _USED)
                 id = self.log.fresh(None, index)
                 self.log.put(e.Note(id=id, parent=self.log.tail, content=content, kind="demo", meta=meta))
@@ -123,7 +123,7 @@ class _Import:
         knows which call it answers, and it is a quotation."""
         call = call or (self.open[0] if len(self.open) == 1 else "")
         heading, parts = unheaded(chat_parts(raw.get("content")))
-        said = m.Result(call, tuple(parts)) if call else m.User(all_of("quoted", map(plain, parts)))
+        said = m.Result(call, tuple(parts)) if call else m.User(m.with_origin("quoted", map(plain, parts)))
         self.open = [id for id in self.open if id != call]
         self.prompted = False
         self._say(said, raw, index, **({"heading": heading} if heading else {}))
