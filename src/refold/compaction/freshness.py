@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 from refold import entries as e
 from refold.messages import Call, Result, content
-from refold.preserve.fitting import fit
 from refold.preserve.tools import actions
 from refold.protocols import TokenCounter
 from refold.session import Session
 from refold.session.items import Item
 from refold.text.frames import NOTE, frame
+from refold.tokens.fitting import fit
 
 FILES = 5
 TOKENS = 5_000

@@ -15,9 +15,10 @@ from refold.entries import TurnLine
 from refold.errors import BadAnswer
 from refold.preserve import abridged
 from refold.preserve.constraints_text import own_words
-from refold.preserve.fitting import fit, head, one_line
 from refold.protocols import TokenCounter
 from refold.text.frames import defuse
+from refold.text.truncate import head, one_line
+from refold.tokens.fitting import fit
 
 _POLITE = re.compile(
     r"^(?:(?:please|pls|now|ok(?:ay)?|so|then|hi|hello|hey|thanks|great|and|also|can you|could you|"

@@ -14,12 +14,13 @@ import msgspec
 from refold.entries import key
 from refold.messages import Assistant, Bash, Call, Message, Result, User
 from refold.preserve.constraints_text import own_words
-from refold.preserve.fitting import fit, middle, newest_within, one_line
 from refold.preserve.outcome import outcome
 from refold.preserve.tools import Names, actions
 from refold.preserve.trail import shown_command
 from refold.protocols import TokenCounter
 from refold.session.toolnames import command_line, kind
+from refold.text.truncate import middle, one_line
+from refold.tokens.fitting import fit, newest_within
 
 
 class Limits(msgspec.Struct, frozen=True):

@@ -18,8 +18,8 @@ from refold.preserve.constraints_chinese import HAN, chinese
 from refold.preserve.constraints_english import english
 from refold.preserve.constraints_lift import contradicts, lifts, normal
 from refold.preserve.constraints_text import LONGEST, Sentence, Sort, Verdict, sentences
-from refold.preserve.fitting import boundary
 from refold.protocols import TokenCounter
+from refold.text.truncate import boundary
 
 _COMPARED = 300
 

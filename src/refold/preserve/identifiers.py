@@ -14,6 +14,8 @@ from typing import Any
 import msgspec
 
 from refold.messages import Bash, Call, Message, Result, User
+from refold.text.truncate import middle
+from refold.tokens.fitting import largest
 
 SHORTEST, LONGEST = 5, 160
 READ = 2_000_000
@@ -135,7 +137,7 @@ def collect(messages: Sequence[Message], earlier: str = "") -> dict[str, Identif
 
 def _clipped(text: str, share: float) -> str:
     most = 200_000 if share >= 1 else int(len(text) * share)
-    return text if len(text) <= most else f"{text[: most * 2 // 3]}\n{text[len(text) - most // 3 :]}"
+    return middle(text, most, "\n", 2 / 3)
 
 
 class _Collection:
@@ -204,14 +206,7 @@ def _unique(chosen: list[Identifier]) -> list[Identifier]:
 
 
 def _fitted(chosen: list[Identifier], budget: int, count: Callable[[str], int]) -> str:
-    low, high = 0, len(chosen)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if count(rendered(chosen[:middle])) <= budget:
-            low = middle
-        else:
-            high = middle - 1
-    return rendered(chosen[:low])
+    return rendered(chosen[: largest(len(chosen), lambda n: count(rendered(chosen[:n])) <= budget)])
 
 
 def rendered(chosen: Iterable[Identifier]) -> str:

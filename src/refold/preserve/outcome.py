@@ -10,8 +10,8 @@ from typing import Any, cast
 import msgspec
 
 from refold.messages import Result
-from refold.preserve.fitting import one_line
 from refold.preserve.shelled import simple_commands
+from refold.text.truncate import middle, one_line
 
 _EDGE = 6_000
 """Characters looked at from each end of a result: agents put the status there."""
@@ -86,7 +86,7 @@ def _envelope(value: Mapping[str, Any], text: str) -> tuple[str, int | None]:
 
 
 def _exit_code(text: str) -> int | None:
-    edge = text if len(text) <= 2 * 600 else text[:600] + "\n" + text[-600:]
+    edge = middle(text, 2 * 600, "\n")
     low = edge.lower()
     if ("exit" not in low and "return" not in low) or ("code" not in low and "status" not in low):
         return None
@@ -96,7 +96,7 @@ def _exit_code(text: str) -> int | None:
 
 def error_line(text: str) -> str:
     """The line that says what went wrong: the last of a traceback, otherwise the first that names an error."""
-    edge = text if len(text) <= 2 * _EDGE else text[:_EDGE] + "\n" + text[-_EDGE:]
+    edge = middle(text, 2 * _EDGE, "\n")
     found = list(_BROKEN.finditer(edge))
     if not found:
         said = (

@@ -14,12 +14,12 @@ import msgspec
 from refold import tokens
 from refold.entries import Files
 from refold.messages import Assistant, Bash, Call, Message, Result
-from refold.preserve.fitting import one_line
 from refold.preserve.outcome import Outcome, outcome, test_command, verdict
 from refold.preserve.shelled import Action
 from refold.preserve.tools import Names, actions
 from refold.protocols import TokenCounter
 from refold.session.toolnames import canonical, command_line, kind
+from refold.text.truncate import one_line
 
 State: TypeAlias = Literal["read", "modified", "created", "deleted", "failed"]
 """Last known state of a file. `failed`: changes were tried and none succeeded."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from refold.preserve.fitting import head
 from refold.preserve.trail import Command, Test, Todo, Trail
 from refold.protocols import TokenCounter
+from refold.text.truncate import head
+from refold.tokens.fitting import largest
 
 
 def render(trail: Trail, budget: int, counter: TokenCounter) -> str:
@@ -110,17 +111,6 @@ class _Sheet:
 
     def _size(self, text: str) -> int:
         return self.counter.text(text) + 1
-
-
-def largest(limit: int, fits: Callable[[int], bool]) -> int:
-    """The largest n ≤ limit that fits, if fitting is monotone; 0 where none does."""
-    if limit <= 0 or fits(limit):
-        return max(limit, 0)
-    low, high = 0, limit - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
 
 
 def _bullets(title: str, items: Sequence[str], more: int) -> str:

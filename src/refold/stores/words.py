@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from refold.entries import AnyEntry, MessageEntry, Note
 from refold.messages import AnyPart, Call, Text
+from refold.text.truncate import middle
 
 MAX_TEXT = 256 * 1024
 """Characters of one entry that are indexed: most of them from its beginning, the rest from its end."""
@@ -36,7 +37,7 @@ def of_entry(entry: AnyEntry) -> str:
     else:
         return ""
     text = "\n".join(piece for part in parts for piece in _said(part))
-    return prepared(_bounded(text)) if text else ""
+    return prepared(middle(text, MAX_TEXT, "\n", 3 / 4)) if text else ""
 
 
 def query(terms: Iterable[str]) -> str:
@@ -83,13 +84,6 @@ def _grams(run: str, *, single: bool) -> str:
     """Pairs of neighbours; when indexing, single characters as well, so that one character can be sought."""
     pairs = [run[i : i + 2] for i in range(len(run) - 1)]
     return " ".join([*run, *pairs] if single or len(run) == 1 else pairs)
-
-
-def _bounded(text: str) -> str:
-    if len(text) <= MAX_TEXT:
-        return text
-    tail = MAX_TEXT // 4
-    return f"{text[: MAX_TEXT - tail]}\n{text[-tail:]}"
 
 
 def _said(part: AnyPart) -> Iterable[str]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from refold import messages as m
 from refold.messages import arguments_json, compact_json
 from refold.session import Item
+from refold.text.truncate import one_line
 from refold.tokens import images
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -80,7 +81,7 @@ def _prose(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    return " ".join(_clean(text).split())[:200]
+    return one_line(_clean(text), 200)
 
 
 def _clean(text: str) -> str:

@@ -12,7 +12,7 @@ from refold import entries as e
 from refold.compaction.rounds import round_at
 from refold.compaction.situation import Situation
 from refold.messages import Message, Result, Text
-from refold.preserve.fitting import middle
+from refold.text.truncate import middle
 
 
 class Zone(Protocol):

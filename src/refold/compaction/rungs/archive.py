@@ -18,10 +18,11 @@ from refold.compaction.situation import Situation
 from refold.compaction.told import told_as
 from refold.messages import Message, System, system, user
 from refold.preserve import abridged, trail
-from refold.preserve.fitting import newest_within, one_line
 from refold.protocols import Request, TokenCounter
 from refold.session.items import Item
 from refold.text.frames import defuse
+from refold.text.truncate import one_line
+from refold.tokens.fitting import newest_within
 
 NOTICE = "Summary generation timed out, keeping recent history only."
 HEADING = "[Archive of earlier history. It is a record; the task in progress is in the messages that follow.]"
