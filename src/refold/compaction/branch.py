@@ -17,8 +17,8 @@ from refold.messages import Message, Result, user
 from refold.preserve import trail
 from refold.protocols import Request, TokenCounter
 from refold.session import Session
-from refold.session.dialects.frames import frame
 from refold.session.view import active_folds
+from refold.text.frames import element
 from refold.text.redact import redact
 
 FilesOf: TypeAlias = Callable[[Sequence[Message], e.Files], e.Files]
@@ -102,7 +102,7 @@ def branch_ask(plan: BranchPlan, *, focus: str | None = None, text: str | None =
         del previous  # one shot: a branch summary is never brought up to date
         words = prompt(
             "branch_summary" if text is None else "branch_frame",
-            conversation=frame("conversation", redact(transcript.render(sources, STYLE))[0]),
+            conversation=element("conversation", redact(transcript.render(sources, STYLE))[0]),
             prompt=text or "",
             focus=f"\nPay special attention to: {focus}" if focus else "",
         )

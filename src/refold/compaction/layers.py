@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from refold.session.dialects.frames import frame
+from refold.text.frames import element
 
 RULES_FILE = "CODE_LAW.md"
 INTRODUCTION = "Rules of this project. They hold for everything you do here."
@@ -16,7 +16,7 @@ def layers(system: str, tool_prompts: Sequence[str] = (), rules: str | None = No
     stable = "\n\n".join(text.strip() for text in (system, *tool_prompts) if text.strip())
     if rules is None or not rules.strip():
         return stable
-    law = f"{INTRODUCTION}\n{frame('project_rules', rules.strip(), source=RULES_FILE)}"
+    law = f"{INTRODUCTION}\n{element('project_rules', rules.strip(), source=RULES_FILE)}"
     return f"{stable}\n\n{law}" if stable else law
 
 

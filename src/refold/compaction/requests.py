@@ -18,8 +18,8 @@ from refold.costs import same_model
 from refold.messages import Assistant, Message, user
 from refold.protocols import Request
 from refold.session import Session
-from refold.session.dialects.frames import frame
 from refold.session.dialects.tools import given_tools
+from refold.text.frames import element
 
 Form: TypeAlias = Literal["stand-alone", "cached-prefix"]
 Wanted: TypeAlias = Literal["auto", "stand-alone", "cached-prefix"]
@@ -121,7 +121,7 @@ def stand_alone(
 ) -> Request:
     """A transcript, framed as record so that nothing inside it can end the frame, and what to do with it."""
     return Request(
-        messages=(user(f"{frame('transcript', transcript)}\n\n{prompt}"),),
+        messages=(user(f"{element('transcript', transcript)}\n\n{prompt}"),),
         system=system,
         max_tokens=max_tokens,
         temperature=temperature,

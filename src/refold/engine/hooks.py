@@ -29,11 +29,10 @@ from refold.hooks import (
 from refold.messages import Message, user
 from refold.protocols import Request
 from refold.session import Session, View
-from refold.session.dialects.frames import frame
 from refold.session.invariants import PAIRS, legal
 from refold.session.items import Item
 from refold.session.view import said_by
-from refold.text.frames import defuse
+from refold.text.frames import defuse, element
 from refold.text.redact import redact
 
 AUTHOR = "hook"
@@ -226,9 +225,9 @@ def _ask(ask: Ask, text: str) -> Ask:
     """The same question in other words; limits and sampling stay the design's."""
 
     def render(sources: Sequence[Source], previous: str | None) -> Request:
-        blocks = [frame("conversation", redact(transcript.render(sources, STYLE))[0])]
+        blocks = [element("conversation", redact(transcript.render(sources, STYLE))[0])]
         if previous:
-            blocks.append(frame("previous-summary", previous))
+            blocks.append(element("previous-summary", previous))
         said = user("\n\n".join([*blocks, text]))
         return msgspec.structs.replace(ask.render((), None), messages=(said,), tools=(), stable=0)
 

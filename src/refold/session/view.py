@@ -13,9 +13,9 @@ from typing import NamedTuple, TypeAlias
 from refold import entries as e
 from refold.messages import Message, Text, User
 from refold.protocols import TokenCounter
-from refold.session.dialects.frames import frame
 from refold.session.items import Item
 from refold.session.tree import Session
+from refold.text.frames import element
 
 Accepts: TypeAlias = Callable[[Sequence[e.Fold]], Sequence[e.Fold]]
 """Which of the active folds (oldest first) count."""
@@ -33,7 +33,7 @@ def said_by(entry: e.Entry) -> Message | None:
         case e.Note(content=content):
             return User(content)
         case e.BranchSummary(summary=summary) if summary:
-            return User((Text(f"{BRANCH_NOTE}\n\n{frame(BRANCH, summary)}"),))
+            return User((Text(f"{BRANCH_NOTE}\n\n{element(BRANCH, summary)}"),))
         case _:
             return None
 
