@@ -152,9 +152,6 @@ def test_R11_real_transcripts(file: object) -> None:
 def test_R9_pins_are_verbatim() -> None:
     text = "  Keep\n\tthis exactly.  \n"
     call = m.assistant("Look.", m.call("c", "Read", path="a.py"))
-    shown = pins.render([("e1", m.user(text)), ("e2", call), ("e3", m.result("c", "1 x", name="Read"))])
-    assert text in shown
-    assert f"[{key('e1')}] user:" in shown
-    assert '→ Read {"path":"a.py"}' in shown
-    assert "tool result (Read):\n1 x" in shown
-    assert pins.size([("e1", m.user(text))], COUNTER) > 0
+    assert pins.block("e1", m.user(text)) == f"[{key('e1')}] user:\n{text}"
+    assert pins.block("e2", call).endswith("assistant:\nLook.\nRead(path=a.py)")
+    assert pins.block("e3", m.result("c", "1 x", name="Read")).endswith("tool result (Read):\n1 x")

@@ -11,13 +11,12 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
 
 import msgspec
 
 from refold.compaction.claims import Claim, claims
 from refold.compaction.plan import Source
-from refold.messages import Bash, Call, Message, Text, Thinking
+from refold.messages import searchable
 
 MARK = " [unverified]"
 
@@ -45,7 +44,9 @@ class Verified(msgspec.Struct, frozen=True):
 
 def verify(summary: str, sources: Iterable[Source], previous: str = "", *, action: str = "mark") -> Verified:
     """The summary with every unsupported claim marked (`mark`) or its sentence taken out (`remove`)."""
-    return verify_against(summary, Evidence([previous, *texts(s.message for s in sources)]), action=action)
+    return verify_against(
+        summary, Evidence([previous, *(searchable(s.message, keys=True) for s in sources)]), action=action
+    )
 
 
 def verify_against(summary: str, evidence: Evidence, *, action: str = "mark") -> Verified:
@@ -198,36 +199,6 @@ def _continues(edge: str, beyond: str, hyphens: bool) -> bool:
     if beyond[0] == "-" and hyphens:
         beyond = beyond[1:]
     return beyond.isascii() and (beyond[:1].isalnum() or beyond[:1] == "_")
-
-
-def texts(messages: Iterable[Message]) -> Iterator[str]:
-    """Everything readable in messages, arguments of calls value by value."""
-    for message in messages:
-        if isinstance(message, Bash):
-            yield f"{message.command}\n{message.output}\n{message.exit_code}"
-            continue
-        for part in message.parts:
-            match part:
-                case Text(text=text) | Thinking(text=text):
-                    yield text
-                case Call(name=name, raw=raw):
-                    yield name
-                    yield raw if raw is not None else ""
-                    yield from _values(part.arguments)
-                case _:
-                    pass
-
-
-def _values(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, inner in value.items():  # pyright: ignore[reportUnknownVariableType]
-            yield str(key)  # pyright: ignore[reportUnknownArgumentType]
-            yield from _values(inner)
-    elif isinstance(value, list):
-        for inner in value:  # pyright: ignore[reportUnknownVariableType]
-            yield from _values(inner)
-    else:
-        yield str(value)
 
 
 def _spellings(number: str) -> Iterator[str]:

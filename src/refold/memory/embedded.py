@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from refold.memory.notes import Note
-from refold.recall import words
+from refold.text import words
 
 SAME = 0.8
 """Share of common words from which two notes say the same."""

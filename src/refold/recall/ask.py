@@ -7,12 +7,12 @@ from collections.abc import Callable, Container, Sequence
 import msgspec
 
 from refold import tokens
+from refold.messages import searchable
 from refold.protocols import TokenCounter
-from refold.recall import words
 from refold.recall.index import Doc, Index
 from refold.recall.rank import rank, read
-from refold.recall.said import searchable
 from refold.recall.snippet import snippet
+from refold.text import words
 
 LIMIT = 5
 MOST = 1000

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from refold.recall import words
+from refold.text import words
 
 _NAMES = "january february march april may june july august september october november december"
 _MONTHS = _NAMES.split()

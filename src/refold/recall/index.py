@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from refold.entries import key
-from refold.messages import Assistant, Message, Result
-from refold.recall import dates, words
-from refold.recall.said import searchable, tools_of
+from refold.messages import Assistant, Message, Result, searchable
+from refold.recall import dates
+from refold.text import words
 
 ENDS_ASKING, ASKS, TELLS_TIME = 1, 2, 4
 PAUSE = 3 * 3600
@@ -167,12 +167,13 @@ class Index:
         return match[1] if match else ""
 
     def _tools_of(self, message: Message) -> tuple[str, ...]:
+        """The tools a message calls or answers for."""
+        if isinstance(message, Result):
+            name = message.name or self._calls.get(message.call_id)
+            return (name,) if name else ()
         for call in message.calls:
             self._calls[call.id] = call.name
-        if isinstance(message, Result) and not message.name:
-            name = self._calls.get(message.call_id)
-            return (name,) if name else ()
-        return tuple(dict.fromkeys(tools_of(message)))
+        return tuple(dict.fromkeys(call.name for call in message.calls))
 
 
 def _flags(message: Message, text: str, terms: Mapping[str, int]) -> int:

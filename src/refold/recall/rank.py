@@ -22,8 +22,9 @@ from operator import itemgetter
 
 import msgspec
 
-from refold.recall import dates, words
+from refold.recall import dates
 from refold.recall.index import ASKS, ENDS_ASKING, TELLS_TIME, Doc, Index
+from refold.text import words
 
 
 class Weights(msgspec.Struct, frozen=True):

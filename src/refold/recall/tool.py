@@ -7,12 +7,11 @@ from typing import Any, cast
 
 from refold import messages as m
 from refold import tokens
-from refold.messages import Call, Result
+from refold.messages import Call, Result, in_full
 from refold.protocols import TokenCounter, ToolSpec
 from refold.recall.ask import ROUGH, search
 from refold.recall.index import Doc, Index
 from refold.recall.log import index_of
-from refold.recall.said import in_full
 from refold.session.dialects import tools
 from refold.session.tree import Session
 from refold.text.frames import NOTE, TAG, attribute, frame

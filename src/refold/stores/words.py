@@ -7,11 +7,10 @@ for scripts that do not put spaces between words. Long runs without a space (bas
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Iterable
 
 from refold.entries import AnyEntry, MessageEntry, Note
-from refold.messages import AnyPart, Call, Text
+from refold.messages import User, searchable
 from refold.text.truncate import middle
 
 MAX_TEXT = 256 * 1024
@@ -31,12 +30,11 @@ _WORD = 48
 def of_entry(entry: AnyEntry) -> str:
     """The text to index; empty where nothing was said."""
     if isinstance(entry, MessageEntry):
-        parts = entry.message.parts
+        text = searchable(entry.message, keys=True)
     elif isinstance(entry, Note):
-        parts = entry.content
+        text = searchable(User(entry.content), keys=True)
     else:
         return ""
-    text = "\n".join(piece for part in parts for piece in _said(part))
     return prepared(middle(text, MAX_TEXT, "\n", 3 / 4)) if text else ""
 
 
@@ -84,32 +82,3 @@ def _grams(run: str, *, single: bool) -> str:
     """Pairs of neighbours; when indexing, single characters as well, so that one character can be sought."""
     pairs = [run[i : i + 2] for i in range(len(run) - 1)]
     return " ".join([*run, *pairs] if single or len(run) == 1 else pairs)
-
-
-def _said(part: AnyPart) -> Iterable[str]:
-    if isinstance(part, Text):
-        yield part.text
-    elif isinstance(part, Call):
-        yield part.name
-        if part.raw is not None:
-            yield part.raw
-        yield from _strings(part.arguments)
-
-
-def _strings(value: Any) -> Iterable[str]:
-    """Keys, strings and numbers inside arguments of any depth, up to the bound."""
-    todo: list[Any] = [value]
-    room = MAX_TEXT
-    while todo and room > 0:
-        item = todo.pop()
-        if isinstance(item, str):
-            room -= len(item) + 1
-            yield item
-        elif isinstance(item, Mapping):
-            pairs = cast("Mapping[str, Any]", item).items()
-            todo.extend(piece for key, inner in reversed(list(pairs)) for piece in (inner, key))
-        elif isinstance(item, list | tuple):
-            todo.extend(reversed(cast("list[Any]", item)))
-        elif isinstance(item, int | float) and not isinstance(item, bool) and abs(item) < 1e18:
-            room -= 20
-            yield str(item)

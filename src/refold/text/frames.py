@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from refold.text.truncate import one_line
 
@@ -46,7 +46,7 @@ _UNSEEN = frozenset(("Mn", "Me", "Cf", "Cc"))
 _LOOKALIKES = str.maketrans("‐‑‒–—―−∕⁄⧸аеорсухіѕјһԁАЕОРСУХІЅЈНТМВК", "-------///aeopcyxisjhdAEOPCYXISJHTMBK")
 
 _template = re.compile(
-    rf"{_OPENING}(?=[\u200c\u200d]{{0,8}}[|｜￨][^|｜￨\n]{{1,40}}[|｜￨])|[\[［](?=[/／]?[IＩ][NＮ][SＳ][TＴ][\]］])",
+    rf"{_OPENING}(?=[\u200c\u200d]{{0,8}}[|｜￨].{{1,40}}?[|｜￨])|[\[［](?=[/／]?[IＩ][NＮ][SＳ][TＴ][\]］])",
     re.IGNORECASE,
 )
 """Tokens of chat templates: `<|im_start|>`, `[INST]`."""
@@ -56,12 +56,6 @@ _role_line = re.compile(
     r"|===\s?[A-Z]))",
     re.MULTILINE,
 )
-_odd_line = re.compile(
-    r"^[ \t#*>＃＊＞]{0,8}+(?=[ADHSTU&\[［]|[^ -~\u3000-\u9fff\uac00-\ud7af])"
-    rf"(?=[^\n:：﹕\]］]{{0,60}}+[:：﹕\]］])(?=[ -~]{{0,60}}{_ODD})",
-    re.MULTILINE,
-)
-"""A line that may begin with a role in another spelling."""
 _escape = re.compile(
     r"\x1b\[[0-?]*+[ -/]*+[@-~]|\x1b\][^\x07\x1b]*+(?:\x07|\x1b\\)|\x1b[@-Z\\-_]?|\x9b[0-?]*+[ -/]*+[@-~]"
 )
@@ -89,7 +83,7 @@ def defuse(text: str, *tags: str) -> str:
     `tags`: names of the elements it is about to stand in, which it cannot close either."""
     text = _without(visible(text), (*_OURS, *tags), _ROLES)
     text = _role_line.sub("› ", _template.sub("‹", text))
-    return text if text.isascii() and "&" not in text else _odd_line.sub(_quoted, text)
+    return text if text.isascii() and "&" not in text else _odd_line().sub(_quoted, text)
 
 
 def without_tags(text: str, *names: str) -> str:
@@ -184,6 +178,16 @@ def _seen(char: str) -> str:
     forms = unicodedata.normalize("NFKD", char)
     seen = "".join(c for c in forms if c in "\n\t" or unicodedata.category(c) not in _UNSEEN)
     return seen.translate(_LOOKALIKES)
+
+
+@cache
+def _odd_line() -> re.Pattern[str]:
+    """A line that may begin with a role in another spelling. Compiled late: it takes milliseconds."""
+    return re.compile(
+        r"^[ \t#*>＃＊＞]{0,8}+(?=[ADHSTU&\[［]|[^ -~\u3000-\u9fff\uac00-\ud7af])"
+        rf"(?=[^\n:：﹕\]］]{{0,60}}+[:：﹕\]］])(?=[ -~]{{0,60}}{_ODD})",
+        re.MULTILINE,
+    )
 
 
 def _quoted(line: re.Match[str]) -> str:

@@ -7,7 +7,7 @@ import re
 LONGEST = 600
 """A sentence without an end is cut here, at a space where there is one."""
 
-_END = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？；]+[”’」』）]*|\n+|(?=\[image: )")
+_END = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？；]+[”’」』）]*|\n+")
 _ABBREVIATION = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|vs|etc|e\.g|i\.e|approx|No|Fig)|\b[A-Z])\.$")
 _LETTER = re.compile(r"\w")
 
