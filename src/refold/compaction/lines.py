@@ -17,6 +17,7 @@ from refold.preserve import abridged
 from refold.preserve.constraints_text import own_words
 from refold.protocols import TokenCounter
 from refold.text.frames import defuse
+from refold.text.sentences import sentences
 from refold.text.truncate import head, one_line
 from refold.tokens.fitting import fit
 
@@ -27,7 +28,6 @@ _POLITE = re.compile(
 )
 _ARTICLE = re.compile(r"\b(?:the|an?) (?=\w)", re.IGNORECASE)
 _PREFIX = re.compile(r"^[-*\s]*\[Turn[^\]\n]{0,20}\]\s*")
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s")
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -134,7 +134,7 @@ def _shorter(line: Line, room: int, counter: TokenCounter) -> Line:
 def _asked(group: abridged.Group) -> str:
     own = one_line(own_words(group.user).strip() or group.user, 300)
     gist = _POLITE.sub("", own) or own
-    return _ARTICLE.sub("", _SENTENCE.split(gist, maxsplit=1)[0]).rstrip(".!?。！？ ")
+    return _ARTICLE.sub("", _first_sentence(gist))
 
 
 def _done(groups: Sequence[abridged.Group]) -> str:
@@ -153,7 +153,11 @@ def _outcome(groups: Sequence[abridged.Group]) -> str:
     done, last = _done(groups), groups[-1]
     if last.state:
         return f"{done}; interrupted" if done else "interrupted"
-    return done or _SENTENCE.split(one_line(last.response, 300), maxsplit=1)[0].rstrip(".!?。！？ ")
+    return done or _first_sentence(one_line(last.response, 300))
+
+
+def _first_sentence(line: str) -> str:
+    return next(iter(sentences(line)), "").rstrip(".!?。！？ ")
 
 
 def short(text: str, room: int, counter: TokenCounter) -> str:

@@ -17,6 +17,7 @@ import msgspec
 from refold.compaction.claims import Claim, claims
 from refold.compaction.plan import Source
 from refold.messages import searchable
+from refold.text.sentences import spans
 
 MARK = " [unverified]"
 
@@ -29,7 +30,6 @@ _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _SUFFIX = re.compile(r"(?::\d+(?:[-:]\d+)?|#L\d+(?:-L?\d+)?)$")
 _CALLED = re.compile(r"([\w.$:#>-]{1,200})\((.*)\)")
 _LINE = re.compile(r"[^\n]*\n?")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*")
 _PLACES = 400
 """Occurrences of a text that are looked at for one that stands alone."""
 _NEAR = 0.1
@@ -243,8 +243,8 @@ def _without(text: str, wrong: Sequence[Claim]) -> str:
 def _line_without(line: str, offset: int, wrong: Sequence[Claim]) -> str:
     """The line without its sentences that hold one of these claims; what stood between the others stays."""
     body = line.rstrip("\n")
-    starts = [0, *(match.end() for match in _SENTENCE_END.finditer(body))]
-    bad = {bisect_right(starts, claim.start - offset) - 1 for claim in wrong}
-    sentences = [body[a:b] for a, b in zip(starts, [*starts[1:], len(body)], strict=True)]
-    rest = "".join(sentence for number, sentence in enumerate(sentences) if number not in bad).rstrip()
+    sentences = list(spans(body))
+    bad = {bisect_right(sentences, claim.start - offset, key=lambda span: span[0]) - 1 for claim in wrong}
+    rest = "".join(body[a:b] for number, (a, b) in enumerate(sentences) if number not in bad).rstrip()
+    rest = rest.lstrip() if 0 in bad else rest
     return rest + line[len(body) :] if re.search(r"\w", rest) else ""

@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from refold.digest import dates
 from refold.digest.dense import dense
 from refold.digest.places import ROLES, Place, earlier, placed
 from refold.digest.source import Source
+from refold.text import dates
 from refold.text.sentences import sentences
 from refold.text.words import terms
 

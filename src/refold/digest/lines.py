@@ -6,8 +6,8 @@ import bisect
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from refold.digest.dates import written
 from refold.digest.facts import Fact
+from refold.text.dates import written
 
 KEY_SHARE = 0.04
 """Keys may take this part of a section; with less room they stand on fewer lines."""
