@@ -39,7 +39,6 @@ _MARKS = (
 )
 _ODD = r"(?:[^\n\t -~]|&)"
 """A character that may stand for another one, or for none."""
-_ENTITY = re.compile(r"&#?\w{2,10};?")
 _WINDOW = 160
 """Characters after a bracket that are looked at. Where all of these are unseen, they are hostile."""
 _UNSEEN = frozenset(("Mn", "Me", "Cf", "Cc"))
@@ -59,6 +58,7 @@ _role_line = re.compile(
 _escape = re.compile(
     r"\x1b\[[0-?]*+[ -/]*+[@-~]|\x1b\][^\x07\x1b]*+(?:\x07|\x1b\\)|\x1b[@-Z\\-_]?|\x9b[0-?]*+[ -/]*+[@-~]"
 )
+_SPECIAL = re.compile(rf"&#?\w{{2,10}};?|{_escape.pattern}")
 _return = re.compile(r"\r\n?|[\u2028\u2029\x85\x0b\x0c]")
 _invisible = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
@@ -157,12 +157,10 @@ def _letters(text: str, at: int) -> Iterator[str]:
     end = min(len(text), at + _WINDOW)
     while at < end:
         char = text[at]
-        special = _escape.match(text, at) if char in "\x1b\x9b" else _ENTITY.match(text, at)
-        if special:
+        at += 1
+        if char in "&\x1b\x9b" and (special := _SPECIAL.match(text, at - 1)):
             at = special.end()
             char = _unescaped(special[0]) if char == "&" else ""
-        else:
-            at += 1
         for each in char:
             yield from _seen(each)
 
