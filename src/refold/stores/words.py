@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from refold.entries import AnyEntry, MessageEntry, Note
 from refold.messages import User, searchable
 from refold.text.truncate import middle
+from refold.text.words import HUMPS, UNSPACED, bigrams
 
 MAX_TEXT = 256 * 1024
 """Characters of one entry that are indexed: most of them from its beginning, the rest from its end."""
@@ -20,10 +21,6 @@ MAX_TERM = 200
 
 _BLOB = re.compile(r"(?<![A-Za-z0-9+/=_\-])[A-Za-z0-9+/=_\-]{120,}")
 _HUMP = re.compile(r"[A-Z](?:(?<=[a-z0-9][A-Z])|(?<=[A-Z][A-Z])(?=[a-z]))")
-_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_UNSPACED = re.compile(
-    "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
-)
 _WORD = 48
 
 
@@ -55,7 +52,7 @@ def prepared(text: str, *, query: bool = False) -> str:
     text = _BLOB.sub(" ", text)
     humps = list(_humps(text))
     if not text.isascii():
-        text = _UNSPACED.sub(lambda run: f" {_grams(run.group(), single=not query)} ", text)
+        text = UNSPACED.sub(lambda run: f" {_grams(run.group(), single=not query)} ", text)
     return f"{text} {' '.join(humps)}" if humps else text
 
 
@@ -71,7 +68,7 @@ def _humps(text: str) -> Iterable[str]:
         highest = min(len(text), done + _WORD)
         while done < highest and _is_ascii_word(text[done]):
             done += 1
-        yield from _PIECE.findall(text[first:done])
+        yield from HUMPS.findall(text[first:done])
 
 
 def _is_ascii_word(character: str) -> bool:
@@ -80,5 +77,4 @@ def _is_ascii_word(character: str) -> bool:
 
 def _grams(run: str, *, single: bool) -> str:
     """Pairs of neighbours; when indexing, single characters as well, so that one character can be sought."""
-    pairs = [run[i : i + 2] for i in range(len(run) - 1)]
-    return " ".join([*run, *pairs] if single or len(run) == 1 else pairs)
+    return " ".join([*run, *bigrams(run)] if single and len(run) > 1 else bigrams(run))
