@@ -14,7 +14,7 @@ from refold.recall.index import Doc, Index
 from refold.recall.log import index_of
 from refold.session.dialects import tools
 from refold.session.tree import Session
-from refold.text.frames import NOTE, TAG, attribute, frame
+from refold.text.frames import NOTE, attribute, frame
 from refold.text.truncate import middle
 from refold.tokens.fitting import largest
 
@@ -78,9 +78,6 @@ TEXT_PROTOCOL = (
     "read earlier parts of this conversation in full."
 )
 """The tool's line in the list of actions of the text protocol (E14)."""
-
-HINT = f"Anything left out here can be read in full with {NAME} (turn_numbers, query or keys)."
-"""For summaries: tells the model that nothing is lost."""
 
 
 def result(session: Session, call: Call, *, budget: int = BUDGET) -> Result:
@@ -228,10 +225,8 @@ def _listed(value: Any) -> list[Any]:
 
 __all__ = [
     "BUDGET",
-    "HINT",
     "NAME",
     "SPEC",
-    "TAG",
     "TEXT_PROTOCOL",
     "answer",
     "for_anthropic",
