@@ -199,7 +199,9 @@ def scored(
     began = time.monotonic()
     for number, case in enumerate(chosen):
         row = found.setdefault(case.name, {})
-        full = next(b for b in (FULL, 20_000, 16_000, 6_000, 5_000) if 1.35 * b + 1_500 < judge.window or b == 5_000)
+        full = next(
+            b for b in (FULL, 20_000, 16_000, 6_000, 5_000) if 1.35 * b + 1_500 < judge.window or b == 5_000
+        )
         views: dict[str, list[Said] | None] = {"none": [], "full": tail(case, full)}
         for budget in budgets:
             if budget <= 0.7 * case.tokens:
@@ -210,7 +212,11 @@ def scored(
                 loss = judge.surprise(view, case.after)
                 if loss is not None:
                     row[name] = loss
-        print(f"{number + 1}/{len(chosen)} {case.name} {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+        print(
+            f"{number + 1}/{len(chosen)} {case.name} {time.monotonic() - began:.0f} s",
+            file=sys.stderr,
+            flush=True,
+        )
         if stored:
             stored.write_text(json.dumps(found), encoding="utf-8")
     return found
@@ -244,7 +250,11 @@ def table(rows: dict[str, dict[str, float]], names: Sequence[str], budgets: Sequ
 
 
 def run(
-    *, quick: bool = False, only: int | None = 12, budgets: Sequence[int] = (2_000,), names: Sequence[str] = ()
+    *,
+    quick: bool = False,
+    only: int | None = 12,
+    budgets: Sequence[int] = (2_000,),
+    names: Sequence[str] = (),
 ) -> dict[str, Any]:
     """In `make bench`: twelve cases at 2,000 tokens with the small judge, as gain over the tail."""
     if reason := missing():
@@ -270,7 +280,9 @@ def run(
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", type=int, default=None, help="that many cases, spread over all")
     parser.add_argument("--budgets", default=",".join(map(str, BUDGETS)))
     parser.add_argument("--ways", default="")

@@ -48,7 +48,9 @@ class Judge:
         reader = GGUFReader(str(path))
         field = {name: value.contents() for name, value in reader.fields.items()}
         self.name = f"{field['general.basename']}-{field.get('general.size_label', '')}"
-        about = {name.removeprefix("llama."): value for name, value in field.items() if name.startswith("llama.")}
+        about = {
+            name.removeprefix("llama."): value for name, value in field.items() if name.startswith("llama.")
+        }
         self.layers, self.heads = about["block_count"], about["attention.head_count"]
         self.groups = about["attention.head_count_kv"]
         self.width = about["embedding_length"] // self.heads
@@ -94,7 +96,9 @@ def _tokenizer(field: dict[str, Any]) -> Any:
     merges = [tuple(pair.split(" ")) for pair in field["tokenizer.ggml.merges"]]
     tokenizer = Tokenizer(models.BPE({word: number for number, word in enumerate(words)}, merges))
     digits = pre_tokenizers.Digits(individual_digits=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [digits, pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
     control = [w for w, kind in zip(words, field["tokenizer.ggml.token_type"], strict=True) if kind == 3]
     tokenizer.add_special_tokens([AddedToken(word, normalized=False) for word in control])
     return tokenizer
@@ -138,7 +142,9 @@ class _Numpy:
         import numpy as np
 
         w, n, d = self.w, len(ids), judge.width
-        turn = np.arange(n, dtype=np.float32)[:, None] * judge.base ** (-np.arange(0, d, 2, dtype=np.float32) / d)
+        turn = np.arange(n, dtype=np.float32)[:, None] * judge.base ** (
+            -np.arange(0, d, 2, dtype=np.float32) / d
+        )
         cos, sin = np.cos(turn)[:, None], np.sin(turn)[:, None]
 
         def norm(x: Any, name: str) -> Any:

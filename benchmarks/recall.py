@@ -24,7 +24,8 @@ from benchmarks.measuring import DATA
 from benchmarks.recall_folds import DEPTHS, Asked, Judge, held_out
 from benchmarks.references import Prefix, Probe, prefixes, tail_only
 from refold import messages as m
-from refold.recall import Index, rank, search, words
+from refold.recall import Index, rank, search
+from refold.text import words
 
 SIZES = (1_000, 10_000, 100_000)
 Find = Callable[[str], list[int]]

@@ -221,9 +221,3 @@ def test_a_text_says_its_origin_only_where_it_has_one() -> None:
         )
         assert fmt.decode(fmt.encode(told)) == told
         assert fmt.encode(told).count(b'"origin":') == 3
-
-
-def test_hashes_of_what_was_said_do_not_know_origins() -> None:
-    assert (
-        m.fingerprint(m.user([m.attached("x")])) == m.fingerprint(m.user("x")) == "f147f4bac301f09576e1df5e"
-    )

@@ -6,14 +6,16 @@ holds it (`refold.entries`). Content is always a tuple of parts, whatever the so
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Literal, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 import msgspec
 
+from refold.text.frames import without_escapes
 from refold.text.lenient_json import dump_hostile
 
+HUGE = 1e30
+"""Numbers from here on are nobody's words, and Python refuses to write the largest ones."""
 Stop = Literal["end", "tool_use", "length", "refusal", "error", "aborted", "other"]
 Origin = Literal["typed", "attached", "quoted", "program", "tool", "summary"]
 """Who said a text: the user's own words, a file or selection the user attached, a quotation (pasted mail,
@@ -256,20 +258,82 @@ def arguments_json(call: Call) -> str:
     return call.raw if call.raw is not None else compact_json(call.arguments)
 
 
-def fingerprint(message: Message) -> str:
-    """Hash of what a message says. Equal for a message and its copy that came back from a framework:
-    stop reasons, error texts, origins and empty text parts do not count."""
-    parts = [p for p in message.parts if not (isinstance(p, Text) and not p.text)]
-    body: list[Any] = [message.role, [_identity(p) for p in parts]]
-    if isinstance(message, Result):
-        body.append(message.call_id)
-    return hashlib.blake2b(compact_json(body).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+# ── what a message says ─────────────────────────────────────────────────────────────────────────
+# `message.text` is what was written. Two more answers follow; whoever needs another one adds it here.
 
 
-def _identity(part: AnyPart) -> Any:
-    if isinstance(part, Call):
-        return [part.id, part.name, part.arguments if part.raw is None else part.raw]
-    if isinstance(part, Text):
-        return ["text", part.text]
-    # Not `to_builtins`: it leaves out a default only where it is the very same object.
-    return [part.__struct_config__.tag, *msgspec.structs.astuple(part)]
+def searchable(message: Message, *, keys: bool = False) -> str:
+    """Everything that words can be found in: text, thinking, names and argument values of calls; with `keys`
+    the names of the arguments too."""
+    if isinstance(message, Bash):
+        return without_escapes(message.text)
+    return without_escapes("\n".join(text for part in message.parts for text in _strings(part, keys)))
+
+
+def in_full(message: Message, *, thoughts: bool = True) -> str:
+    """The whole message for a reader, arguments of calls included, pictures by their name."""
+    told = (_told(part) for part in message.parts if thoughts or not isinstance(part, Thinking))
+    return "\n".join(filter(None, told))
+
+
+def argument_text(call: Call) -> str:
+    """The values of a call's arguments, as the tool gets them (not as JSON writes them)."""
+    return call.raw if call.raw is not None else "\n".join(leaves(call.arguments))
+
+
+def leaves(value: Any, *, keys: bool = False) -> Iterator[str]:
+    """The strings and numbers inside a JSON value of any depth, in order; with `keys` also those of its
+    objects."""
+    left: list[Any] = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, Mapping):
+            pairs = reversed(list(cast("Mapping[str, Any]", item).items()))
+            left.extend(each for key, inner in pairs for each in ((inner, key) if keys else (inner,)))
+        elif isinstance(item, list | tuple):
+            left.extend(reversed(cast("list[Any]", item)))
+        elif isinstance(item, int | float) and not isinstance(item, bool) and abs(item) < HUGE:
+            yield str(item)
+
+
+def _strings(part: AnyPart, keys: bool) -> Iterator[str]:
+    match part:
+        case Text(text=text) | Thinking(text=text):
+            if text:
+                yield text
+        case Call(name=name, raw=raw):
+            yield name
+            if raw is not None:
+                yield raw
+            else:
+                yield from leaves(part.arguments, keys=keys)
+        case Opaque(raw=raw):
+            yield from leaves(raw, keys=keys)
+        case Image():
+            pass
+
+
+def _told(part: AnyPart) -> str:
+    match part:
+        case Text(text=text):
+            return text
+        case Thinking(text=text):
+            return f"(thinking) {text}" if text else ""
+        case Call():
+            return f"{part.name}({_told_arguments(part)})"
+        case Image(media_type=kind, url=url):
+            return f"(picture: {url or kind})"
+        case Opaque(raw=raw):
+            return compact_json(raw)
+
+
+def _told_arguments(call: Call) -> str:
+    """On one line while they are short; long or many-lined texts as they are, below each other."""
+    if call.raw is not None:
+        return call.raw
+    shown = {name: v if isinstance(v, str) else compact_json(v) for name, v in call.arguments.items()}
+    if all("\n" not in text and len(text) <= 120 for text in shown.values()):
+        return ", ".join(f"{name}={text}" for name, text in shown.items())
+    return "\n" + "\n".join(f"{name}: {text}" for name, text in shown.items()) + "\n"

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refold import messages as m
+from refold.digest.facts import decides
 from refold.preserve import identifiers as ids
-from refold.preserve.importance import decides, importance, references
 
 
 def found(text: str) -> dict[str, str]:
@@ -70,21 +70,6 @@ def test_index_fits(names: list[str], budget: int) -> None:
 
 def test_an_earlier_index_competes_again() -> None:
     assert "old/kept.py" in ids.collect([m.user("new/one.py")], earlier="old/kept.py old_name")
-
-
-def test_importance_knows_users_decisions_errors_and_references() -> None:
-    said: list[m.Message] = [
-        m.user("Fix parse_table please."),
-        m.assistant("Looking.", m.call("c", "Grep", pattern="parse_table")),
-        m.result("c", "src/table.py: def parse_table"),
-        m.result("d", "boom", is_error=True),
-        m.assistant("We decided to use a stack."),
-        m.assistant("Hm."),
-    ]
-    scores = importance(said)
-    assert references(said) == [1, 0, 0, 0, 0, 0]
-    assert scores[0] == max(scores)
-    assert scores[4] > scores[5] and scores[3] > scores[2]
 
 
 @pytest.mark.parametrize(

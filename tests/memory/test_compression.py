@@ -15,7 +15,7 @@ from refold.memory import (
     build_request,
     check,
     compress,
-    deduplicate,
+    embedded,
     needs_compression,
     note,
     parse,
@@ -153,7 +153,7 @@ def test_near_duplicates_are_dropped_and_exact_things_kept_apart() -> None:
         "Build needs node 20",
         "User prefers tabs",
     ]
-    kept = [each.text for each in deduplicate([Note(text) for text in told])]
+    kept = [each.text for each in embedded.compress([Note(text) for text in told], len(told))]
     assert len([text for text in kept if "tabs" in text]) == 1
     assert "Build needs node 18" in kept and "Build needs node 20" in kept
 

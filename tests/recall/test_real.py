@@ -45,8 +45,8 @@ def test_R1_every_message_of_a_transcript_comes_back_by_key_and_by_its_rarest_wo
 
 
 def _terms(entry: e.MessageEntry) -> list[str]:
-    from refold.recall.said import searchable
-    from refold.recall.words import terms
+    from refold.messages import searchable
+    from refold.text.words import terms
 
     return [
         term

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from refold import entries as e
 from refold import messages as m
-from refold.recall import Index, LogIndex, index_of, recall, rerank, search
+from refold.recall import Index, LogIndex, index_of, recall, search
 from refold.session import Session
 
 DAY = 86_400.0
@@ -170,12 +170,6 @@ def test_several_hits_cover_a_call_together() -> None:
     session = session_of(*said)
     hits = recall(session, "Edit core/alpha.py alpha_one alpha_two alpha_three beta_flag", limit=3)
     assert any("beta_flag" in hit.text for hit in hits)
-
-
-def test_rerank_gives_candidates_the_same_order_as_the_session(work: Session) -> None:
-    assert [h.entry_id for h in rerank(work.entries, "exp_claim")] == [
-        h.entry_id for h in recall(work, "exp_claim")
-    ]
 
 
 def test_hidden_shell_commands_are_not_recalled() -> None:

@@ -18,6 +18,7 @@ from refold.session.items import Item
 from refold.testing.builders import items
 from refold.testing.validators import validate_anthropic, validate_openai, validate_responses
 from tests.data import shared
+from tests.session.identity import identity
 
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -452,4 +453,4 @@ def test_real_conversations_are_valid_in_every_dialect() -> None:
         assert validate_responses(openai_responses.render(repair(listed, "responses"))) == []
         assert validate_anthropic(anthropic.render(repair(listed, "anthropic"), cache=True)) == []
         back = openai_chat.parse_list(openai_chat.render(parsed))
-        assert [m.fingerprint(x) for x in back] == [m.fingerprint(x) for x in parsed]
+        assert [identity(x) for x in back] == [identity(x) for x in parsed]

@@ -15,6 +15,7 @@ from refold.session.items import Item
 from refold.testing import strategies
 from refold.testing.builders import items
 from refold.testing.validators import validate
+from tests.session.identity import identity
 from tests.session.sdk_types import anthropic_problems, openai_problems, responses_problems
 
 runs = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -104,12 +105,12 @@ def test_orderly_conversations_are_left_alone(messages: list[m.Message]) -> None
 @runs
 @given(strategies.orderly())
 def test_what_was_sent_is_read_back_as_it_was(messages: list[m.Message]) -> None:
-    shown = [m.fingerprint(x) for x in messages if not any(isinstance(p, m.Thinking) for p in x.parts)]
+    shown = [identity(x) for x in messages if not any(isinstance(p, m.Thinking) for p in x.parts)]
     chat = openai_chat.parse_list(openai_chat.render(messages))
-    assert [m.fingerprint(x) for x in chat if m.fingerprint(x) in shown] == shown
+    assert [identity(x) for x in chat if identity(x) in shown] == shown
     messages = [*messages, m.user("more")]  # the final reply loses its trailing whitespace
     both = anthropic.parse_list(anthropic.render(messages))
-    assert [m.fingerprint(x) for x in both] == [m.fingerprint(x) for x in messages]
+    assert [identity(x) for x in both] == [identity(x) for x in messages]
 
 
 @runs

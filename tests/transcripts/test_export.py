@@ -16,6 +16,7 @@ from refold.errors import UnknownName
 from refold.session import Session
 from refold.transcripts.export import export, targets, told
 from tests.data import all_transcripts, shared
+from tests.session.identity import identity
 
 
 def talk() -> Session:
@@ -34,7 +35,7 @@ def back(data: bytes) -> list[m.Message]:
 
 
 def prints(messages: list[m.Message]) -> list[str]:
-    return [m.fingerprint(message) for message in messages]
+    return [identity(message) for message in messages]
 
 
 @pytest.mark.parametrize("to", ["openai", "openai-responses", "anthropic", "jsonl"])

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
+from refold.text.truncate import one_line
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -34,8 +36,7 @@ def clean(text: str) -> str:
 
 
 def first_line(text: str, width: int = 100) -> str:
-    line = " ".join(text.split())
-    return clean(line if len(line) <= width else line[: width - 1] + "…")
+    return clean(one_line(text, width))
 
 
 class Names(TextType):

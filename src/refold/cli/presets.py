@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refold.cli.common import clean, console, emit, guarded, json_option
+from refold.cli.common import clean, console, emit, first_line, guarded, json_option
 
 if TYPE_CHECKING:
     from refold.compaction.preset import Setting, Settings
@@ -121,5 +121,4 @@ def _print(rows: list[dict[str, Any]], *, full: bool) -> None:
 def _shown(setting: Setting, values: dict[str, Any]) -> str:
     """A value in one short line."""
     value = values.get(setting.name, setting.default)
-    text = clean(" ".join(str(value).split()))
-    return text if len(text) <= 60 else text[:59] + "…"
+    return first_line(str(value), 60)

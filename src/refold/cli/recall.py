@@ -110,7 +110,7 @@ def _print(hits: list[Hit], index: LogIndex, query: str, full: bool) -> None:
 def _whole(hit: Hit, index: LogIndex) -> Hit:
     import msgspec
 
-    from refold.recall.said import in_full
+    from refold.messages import in_full
 
     doc = index.doc(hit.entry_id)
     return msgspec.structs.replace(hit, text=in_full(doc.message)) if doc else hit
@@ -120,8 +120,7 @@ def marked(text: str, query: str) -> Text:
     """The text with the words of the query in colour, endings aside."""
     from rich.text import Text
 
-    from refold.recall import plain
-    from refold.recall.words import stem
+    from refold.text.words import plain, stem
 
     said = Text(clean(text))
     stems = {re.escape(stem(word)) for word in plain(query)}

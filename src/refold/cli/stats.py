@@ -16,6 +16,7 @@ from refold.cli.common import (
     open_session,
     tell_problems,
 )
+from refold.text.truncate import tail
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -91,7 +92,7 @@ def _bars(out: Console, title: str, rows: Iterable[tuple[str, int]], whole: int)
 
 def _end(path: str, width: int = 25) -> str:
     """The end of a path says more than its beginning."""
-    return path if len(path) <= width else "…" + path[1 - width :]
+    return path if len(path) <= width else "…" + tail(path, width - 1)
 
 
 def _about(subject: str) -> str:

@@ -10,11 +10,11 @@ import msgspec
 from refold import entries as e
 from refold.compaction.details import FoldDetails
 from refold.messages import Call, Result, compact_json, content
-from refold.preserve.fitting import fit
 from refold.preserve.tools import actions
 from refold.protocols import TokenCounter
 from refold.session import Item, Session
 from refold.text.frames import NOTE, frame
+from refold.tokens.fitting import fit
 
 
 def verbatim(items: Iterable[Item]) -> set[str]:

@@ -19,8 +19,8 @@ from refold.costs import same_model
 from refold.messages import Assistant, Message, user
 from refold.protocols import Request
 from refold.session import Session
-from refold.session.dialects.frames import frame
 from refold.session.dialects.tools import given_tools
+from refold.text.frames import element
 
 Form: TypeAlias = Literal["stand-alone", "cached-prefix"]
 Wanted: TypeAlias = Literal["auto", "stand-alone", "cached-prefix"]
@@ -129,7 +129,7 @@ def layers(system: str, tool_prompts: Sequence[str] = (), rules: str | None = No
     stable = "\n\n".join(text.strip() for text in (system, *tool_prompts) if text.strip())
     if rules is None or not rules.strip():
         return stable
-    law = f"{INTRODUCTION}\n{frame('project_rules', rules.strip(), source=RULES_FILE)}"
+    law = f"{INTRODUCTION}\n{element('project_rules', rules.strip(), source=RULES_FILE)}"
     return f"{stable}\n\n{law}" if stable else law
 
 

@@ -12,9 +12,9 @@ import msgspec
 from refold import entries as e
 from refold.compaction.situation import Situation
 from refold.messages import Assistant, Message, Result, Text
-from refold.preserve.fitting import middle
 from refold.session import Item
 from refold.session.edits import said_by, stretches, undone_folds
+from refold.text.truncate import middle
 
 BROKEN = ("error", "aborted")
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import msgspec
 
 from refold.messages import AnyPart, Bash, Call, Image, Message, Opaque, Text, Thinking
-from refold.preserve.fitting import middle
+from refold.text.truncate import middle
 
 CUT = '[… cut here; recall_conversation(keys=["{key}"]) brings back all of it …]'
 MANY = 200

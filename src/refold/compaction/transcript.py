@@ -31,6 +31,7 @@ from refold.messages import (
 from refold.session import Item, Session
 from refold.session.edits import BRANCH_NOTE, said_by
 from refold.text.frames import visible, without_tags
+from refold.text.truncate import head
 
 NOTE = "note"
 
@@ -153,7 +154,7 @@ def render(sources: Sequence[Source], style: Style) -> str:
     text = style.separator.join(blocks)
     if style.total_limit and len(text) > style.total_limit:
         marker = f"{style.separator}[… transcript cut at {style.total_limit} characters]"
-        text = text[: style.total_limit - len(marker)] + marker
+        text = head(text, style.total_limit - len(marker)) + marker
     return text
 
 
@@ -161,7 +162,8 @@ def cut(text: str, limit: int) -> str:
     """The beginning of a text, with the number of characters that were cut."""
     if not limit or len(text) <= limit:
         return text
-    return f"{text[:limit]}\n[… {len(text) - limit} more characters cut]"
+    start = head(text, limit)
+    return f"{start}\n[… {len(text) - len(start)} more characters cut]"
 
 
 def _block(message: Message, style: Style) -> str:

@@ -11,13 +11,13 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
 
 import msgspec
 
 from refold.compaction.claims import Claim, claims
 from refold.compaction.plan import Source
-from refold.messages import Bash, Call, Message, Text, Thinking
+from refold.messages import searchable
+from refold.text.sentences import spans
 
 MARK = " [unverified]"
 
@@ -30,7 +30,6 @@ _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _SUFFIX = re.compile(r"(?::\d+(?:[-:]\d+)?|#L\d+(?:-L?\d+)?)$")
 _CALLED = re.compile(r"([\w.$:#>-]{1,200})\((.*)\)")
 _LINE = re.compile(r"[^\n]*\n?")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])\s*")
 _PLACES = 400
 """Occurrences of a text that are looked at for one that stands alone."""
 _NEAR = 0.1
@@ -45,7 +44,9 @@ class Verified(msgspec.Struct, frozen=True):
 
 def verify(summary: str, sources: Iterable[Source], previous: str = "", *, action: str = "mark") -> Verified:
     """The summary with every unsupported claim marked (`mark`) or its sentence taken out (`remove`)."""
-    return verify_against(summary, Evidence([previous, *texts(s.message for s in sources)]), action=action)
+    return verify_against(
+        summary, Evidence([previous, *(searchable(s.message, keys=True) for s in sources)]), action=action
+    )
 
 
 def verify_against(summary: str, evidence: Evidence, *, action: str = "mark") -> Verified:
@@ -200,36 +201,6 @@ def _continues(edge: str, beyond: str, hyphens: bool) -> bool:
     return beyond.isascii() and (beyond[:1].isalnum() or beyond[:1] == "_")
 
 
-def texts(messages: Iterable[Message]) -> Iterator[str]:
-    """Everything readable in messages, arguments of calls value by value."""
-    for message in messages:
-        if isinstance(message, Bash):
-            yield f"{message.command}\n{message.output}\n{message.exit_code}"
-            continue
-        for part in message.parts:
-            match part:
-                case Text(text=text) | Thinking(text=text):
-                    yield text
-                case Call(name=name, raw=raw):
-                    yield name
-                    yield raw if raw is not None else ""
-                    yield from _values(part.arguments)
-                case _:
-                    pass
-
-
-def _values(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, inner in value.items():  # pyright: ignore[reportUnknownVariableType]
-            yield str(key)  # pyright: ignore[reportUnknownArgumentType]
-            yield from _values(inner)
-    elif isinstance(value, list):
-        for inner in value:  # pyright: ignore[reportUnknownVariableType]
-            yield from _values(inner)
-    else:
-        yield str(value)
-
-
 def _spellings(number: str) -> Iterator[str]:
     """A number without separators, with and without trailing zeros of its fraction."""
     plain = number.replace(",", "").replace("_", "").rstrip(".")
@@ -272,8 +243,8 @@ def _without(text: str, wrong: Sequence[Claim]) -> str:
 def _line_without(line: str, offset: int, wrong: Sequence[Claim]) -> str:
     """The line without its sentences that hold one of these claims; what stood between the others stays."""
     body = line.rstrip("\n")
-    starts = [0, *(match.end() for match in _SENTENCE_END.finditer(body))]
-    bad = {bisect_right(starts, claim.start - offset) - 1 for claim in wrong}
-    sentences = [body[a:b] for a, b in zip(starts, [*starts[1:], len(body)], strict=True)]
-    rest = "".join(sentence for number, sentence in enumerate(sentences) if number not in bad).rstrip()
+    sentences = list(spans(body))
+    bad = {bisect_right(sentences, claim.start - offset, key=lambda span: span[0]) - 1 for claim in wrong}
+    rest = "".join(body[a:b] for number, (a, b) in enumerate(sentences) if number not in bad).rstrip()
+    rest = rest.lstrip() if 0 in bad else rest
     return rest + line[len(body) :] if re.search(r"\w", rest) else ""

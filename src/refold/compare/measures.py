@@ -13,8 +13,8 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction.reading import reading
-from refold.messages import Message
-from refold.preserve.identifiers import called_text, identifiers
+from refold.messages import Message, argument_text, searchable
+from refold.preserve.identifiers import identifiers
 from refold.session import Session
 from refold.session.edits import said_by
 from refold.session.items import Item
@@ -62,12 +62,7 @@ def kept(session: Session, items: Sequence[Item]) -> Kept:
 
 def readable(messages: Iterable[Message]) -> str:
     """All that a model can read, the arguments of calls included."""
-    return "\n\n".join(said(message) for message in messages)
-
-
-def said(message: Message) -> str:
-    calls = (f"{call.name} {called_text(call)}" for call in message.calls)
-    return "\n".join(filter(None, (message.text, *calls)))
+    return "\n\n".join(searchable(message) for message in messages)
 
 
 def probes(path: Sequence[e.AnyPathEntry], cut: int) -> Probes:
@@ -75,7 +70,7 @@ def probes(path: Sequence[e.AnyPathEntry], cut: int) -> Probes:
     occurred before the cut and did not come up again between the cut and the call."""
     messages = [message for entry in path if (message := said_by(entry)) is not None]
     before = readable(messages[:cut])
-    later = [said(message) for message in messages[cut:]]
+    later = [searchable(message) for message in messages[cut:]]
     after, start = "\n\n".join(later), 0
     found: dict[str, None] = {}
     judged: set[str] = set()
@@ -90,7 +85,7 @@ def probes(path: Sequence[e.AnyPathEntry], cut: int) -> Probes:
 
 def _called(messages: Iterable[Message]) -> dict[str, None]:
     """Identifiers in the arguments of calls, each once, in order."""
-    texts = (called_text(call) for message in messages for call in message.calls)
+    texts = (argument_text(call) for message in messages for call in message.calls)
     return dict.fromkeys(name for text in texts for name, kind in identifiers(text) if kind != "other")
 
 

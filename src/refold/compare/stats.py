@@ -18,6 +18,7 @@ from refold.protocols import TokenCounter
 from refold.session import Projection, Session
 from refold.session.edits import said_by
 from refold.session.toolnames import canonical, command_line, kind
+from refold.text.truncate import one_line
 
 TOP = 10
 
@@ -114,8 +115,7 @@ class _Book:
         total = self.turns[-1].total if self.turns else 0
         if starts or not self.turns:
             number = self.turns[-1].turn + 1 if self.turns else int(starts)
-            words = " ".join(message.text[:400].split())
-            self.turns.append(Turn(number, entry.id, words[:120], 0, 0, 0, 0, total, None))
+            self.turns.append(Turn(number, entry.id, one_line(message.text, 120), 0, 0, 0, 0, total, None))
         last, usage = self.turns[-1], entry.usage if isinstance(entry, e.MessageEntry) else None
         if usage is not None:
             self.usages.append(usage)
@@ -212,5 +212,5 @@ def _add(counts: dict[str, int], key: str, size: int) -> None:
 def _subject(call: m.Call, paths: Sequence[str]) -> str:
     """What a call was about: its command, or its files."""
     if kind(call.name) == "bash":
-        return " ".join(command_line(call)[:400].split())[:120]
+        return one_line(command_line(call), 120)
     return ", ".join(paths[:3])

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
-from refold.digest.facts import Fact, dense_text, facts
+from refold.digest.facts import Fact, decides, dense_text, facts
 from refold.digest.lines import fitted, lines
 from refold.digest.sections import SHARES, TITLES, Carried, Form, Name, Section, cut_lines, cut_words, parse
 from refold.digest.select import best, ranked, weigh
 from refold.digest.source import Source
-from refold.digest.words import words
+from refold.messages import searchable
 from refold.preserve import identifiers
-from refold.preserve.importance import decides
 from refold.protocols import TokenCounter
+from refold.text.words import terms
 
 CANDIDATES = 1_500
 """At least so many facts are weighed against each other; more with a larger budget."""
@@ -55,10 +55,7 @@ class Material:
 
     @cached_property
     def kept_text(self) -> str:
-        return "\n".join(
-            "\n".join((source.message.text, *map(identifiers.called_text, source.message.calls)))
-            for source in self.kept
-        )
+        return "\n".join(searchable(source.message) for source in self.kept)
 
 
 def compose(material: Material, budget: int, counter: TokenCounter, form: Form) -> tuple[Section, ...]:
@@ -149,7 +146,7 @@ class _Composition:
 
     def _facts(self) -> None:
         found = [fact for fact in self.material.facts[0] if id(fact) not in self.used]
-        _, text = self._chosen(found, self.room - _HEADING, covered=words(self.material.kept_text[-60_000:]))
+        _, text = self._chosen(found, self.room - _HEADING, covered=terms(self.material.kept_text[-60_000:]))
         self._add("facts", text)
 
     def _chosen(

@@ -7,20 +7,24 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from refold.digest import dates
 from refold.digest.dense import dense
 from refold.digest.places import ROLES, Place, earlier, placed
 from refold.digest.source import Source
-from refold.digest.words import COMMON, FUNCTION, words
+from refold.text import dates
 from refold.text.sentences import sentences
+from refold.text.words import terms
 
-_PICTURE = re.compile(
-    r"\[image: (?:an? )?(?:close[- ]?up )?(?:photo|photography|picture|image|screenshot) of ", re.I
-)
 _OWN = re.compile(r"\b(?:i|we|my|our|me|us)\b|我|咱", re.I)
 _YOURS = re.compile(r"\b(?:you|your)\b|你|您", re.I)
 _INTENT = re.compile(
     r"(?:now |first,? |next,? |then,? |ok(?:ay)?,? |and )*(?:let me|let's|i'll|i will|now,? i)\b", re.I
+)
+_DECISION = re.compile(
+    r"\b(?:decid|agreed?\b|settled on"
+    r"|(?:let's|we'll|i'll|will|should) (?:use|go with|keep|switch|drop)"
+    r"|going with|chose|chosen|instead of|switched to|the plan is|root cause|turns out|conclusion|confirmed)"
+    r"|决定|改用|采用|选择|方案|结论|原因是|确认",
+    re.I,
 )
 _CODE_STARTS = (
     "import ", "export ", "const ", "def ", "class ", "return ", "function ", "public ", "private ",
@@ -48,7 +52,8 @@ class Priors:
     """How telling a sentence's form is, before its words are weighed. Tuned leaving one conversation out."""
 
     question: float = 0.3
-    picture: float = 0.6
+    remark: float = 0.6
+    """ "[laughs]", "[a picture of a dog]": wholly in brackets, about the talk rather than in it."""
     own: float = 1.5
     yours: float = 0.7
     dated: float = 1.6
@@ -105,7 +110,7 @@ class _Reader:
 
     def __init__(self, present: frozenset[str], priors: Priors, work: int) -> None:
         self.present, self.priors, self.work = present, priors, work
-        self.silent = FUNCTION | present
+        self.silent = frozenset(term for name in present for term in terms(name))
 
     def read(self, rows: Iterable[tuple[Place, str]]) -> Iterator[Fact]:
         asked = False
@@ -125,11 +130,9 @@ class _Reader:
 
     def _fact(self, place: Place, number: int, said: str, dated: str, factor: float) -> Iterator[Fact]:
         # Tuples in order of appearance: sums over sets of strings differ from process to process.
-        found = [word for word in dict.fromkeys(words(said)) if word not in self.silent]
-        if all(word in COMMON for word in found):
-            return
-        if dated != said:
-            found = [word for word in dict.fromkeys(words(dated)) if word not in self.silent]
+        found = [term for term in terms(dated) if term not in self.silent]
+        if not found or (len(found) == 1 and found[0].isalpha() and place.role != "earlier"):
+            return  # one plain word, "Thanks, Maria!", is an answer, not a fact
         prior = factor * self._prior(said, place) * (self.priors.dated if dated != said else 1.0)
         yield Fact(place, number, dated, said, tuple(found), tuple(self._names(said)), prior)
 
@@ -139,8 +142,8 @@ class _Reader:
             return priors.earlier
         if place.role in ("tool", "bash"):
             return priors.tool
-        if said.startswith("[image: "):
-            return priors.picture
+        if said[0] == "[" and said[-1] == "]":
+            return priors.remark
         prior = priors.question if said.endswith(("?", "？")) else 1.0
         if _is_code(said):
             prior *= priors.code
@@ -154,7 +157,12 @@ class _Reader:
         """Words written with a capital inside the sentence, or quoted: names and titles."""
         for name in _NAME.findall(said):
             if name.lower() not in self.present and name != "I" and not name.startswith(("I'", "I’")):
-                yield from dict.fromkeys(words(name))
+                yield from terms(name)
+
+
+def decides(text: str) -> bool:
+    """Whether somebody states a choice or a finding."""
+    return _DECISION.search(text) is not None
 
 
 def _is_code(said: str) -> bool:
@@ -179,4 +187,4 @@ def dense_text(fact: Fact, present: frozenset[str]) -> str:
     text = fact.said
     if fact.place.day and fact.place.role != "earlier":
         text = dates.resolve(text, fact.place.day, lambda _, when: when)
-    return dense(_PICTURE.sub("[image: ", text), present)
+    return dense(text, present)

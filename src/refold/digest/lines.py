@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from refold.digest.dates import written
 from refold.digest.facts import Fact
+from refold.text.dates import written
+from refold.tokens.fitting import largest
 
 KEY_SHARE = 0.04
 """Keys may take this part of a section; with less room they stand on fewer lines."""
@@ -45,8 +45,6 @@ def fitted(
     ranked: Sequence[Fact], render: Callable[[Sequence[Fact]], str], count: Callable[[str], int], budget: int
 ) -> tuple[list[Fact], str]:
     """The longest prefix of `ranked` whose rendering fits, and that rendering."""
-    # Not quite monotonic (a key may move to another line), so the last step looks, never assumes.
-    size = bisect.bisect_right(range(1, len(ranked) + 1), budget, key=lambda n: count(render(ranked[:n])))
-    while size and count(render(ranked[:size])) > budget:
-        size -= 1
+    # Not quite monotonic (a key may move to another line); what `largest` returns fits all the same.
+    size = largest(len(ranked), lambda number: count(render(ranked[:number])) <= budget)
     return list(ranked[:size]), render(ranked[:size])

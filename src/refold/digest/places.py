@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from refold.digest import dates
 from refold.digest.source import Source, texts
+from refold.text import dates
+from refold.text.sentences import speaker_of
 
-_SPEAKER = re.compile(r"([^\W\d_][\w.'’-]{0,30}(?: [^\W\d_][\w.'’-]{0,30}){0,2}): (?=\S)")
 _KEYED = re.compile(r"\s\[([a-z2-7]{7})\]$")
 _LEADING = re.compile(r"\d{1,2} [A-Z][a-z]{2,8} \d{4} ")
 
@@ -42,9 +42,10 @@ def placed(sources: Sequence[Source]) -> Iterator[tuple[Place, str]]:
             heading, body = without_heading(body)
             day = heading or day
         speaker = source.speaker
-        if speaker is None and role in named and (match := _SPEAKER.match(body)):
-            speaker, body = match.group(1), body[match.end() :]
-        here = day or dates.of_time(source.time)
+        if speaker is None and role in named:
+            speaker, start = speaker_of(body)
+            body = body[start:]
+        here = day or dates.of_time(source.time).date
         yield Place(order, speaker or ROLES[role], role, here, source.key, source.turn), body
 
 
@@ -56,8 +57,8 @@ def _named_roles(sources: Sequence[Source], bodies: Sequence[str]) -> frozenset[
         role = source.message.role
         if body and role in names:
             totals[role] += 1
-            if match := _SPEAKER.match(without_heading(body)[1]):
-                names[role][match.group(1)] += 1
+            if speaker := speaker_of(body, dates.heading(body)[1])[0]:
+                names[role][speaker] += 1
     return frozenset(
         role
         for role, seen in names.items()
@@ -67,10 +68,8 @@ def _named_roles(sources: Sequence[Source], bodies: Sequence[str]) -> frozenset[
 
 def without_heading(body: str) -> tuple[date | None, str]:
     """The day of a first line that is only a date, and the text after it."""
-    body = body.lstrip()
-    end = body.find("\n", 0, 64)
-    day = dates.heading(body[:end]) if end > 0 else None
-    return (day, body[end + 1 :]) if day else (None, body)
+    when, end = dates.heading(body)
+    return (when.date, body[end:]) if when.date else (None, body.lstrip())
 
 
 def earlier(previous: str) -> Iterator[tuple[Place, str]]:
@@ -82,13 +81,11 @@ def earlier(previous: str) -> Iterator[tuple[Place, str]]:
         key = match.group(1) if match else ""
         line = line[: -len(match.group())] if match else line
         day, line = _leading_date(line.lstrip("-*• "), day)
-        speaker = ""
-        if named := _SPEAKER.match(line):
-            speaker, line = named.group(1), line[named.end() :]
-        yield Place(number - len(lines), speaker, "earlier", day, key), line
+        speaker, start = speaker_of(line)
+        yield Place(number - len(lines), speaker, "earlier", day, key), line[start:]
 
 
 def _leading_date(line: str, day: date | None) -> tuple[date | None, str]:
     match = _LEADING.match(line)
-    found = dates.heading(match.group()) if match else None
+    found = dates.read(match.group()).date if match else None
     return (found, line[match.end() :]) if match and found else (day, line)

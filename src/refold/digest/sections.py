@@ -8,6 +8,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from refold.tokens.fitting import largest
+
 Form: TypeAlias = Literal["readable", "dense"]
 Name: TypeAlias = Literal[
     "goal", "constraints", "pins", "decisions", "trail", "history", "facts", "identifiers"
@@ -81,14 +83,8 @@ def cut_lines(text: str, budget: int, count: Callable[[str], int], *, newest: bo
     if not text or count(text) <= budget:
         return text
     lines = text.split("\n")
-    low, high = 0, len(lines)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if count(_some(lines, middle, newest)) <= budget:
-            low = middle
-        else:
-            high = middle - 1
-    return _some(lines, low, newest)
+    number = largest(len(lines), lambda some: count(_some(lines, some, newest)) <= budget)
+    return _some(lines, number, newest)
 
 
 def _some(lines: list[str], number: int, newest: bool) -> str:

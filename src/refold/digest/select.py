@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from refold.digest.facts import Fact
-from refold.digest.words import COMMON, is_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +24,17 @@ class Weights:
     alpha: float = 0.55
     """Gain is divided by tokens to this power: below one, whole facts beat crumbs."""
     overhead: int = 2
-    common: float = 0.25
     number: float = 1.5
     name: float = 2.0
-    rarity: float = 1.3
-    """Power of the logarithm of a word's rarity."""
+    rarity: float = 2.0
+    """Power of the logarithm of a word's rarity: what everybody says carries little."""
 
 
 WEIGHTS = Weights()
 
 
 def weigh(facts: Sequence[Fact], weights: Weights = WEIGHTS) -> dict[str, float]:
-    """The worth of each word: rare ones more, names and numbers more, everybody's words less."""
+    """The worth of each word: rare ones more, names and numbers more."""
     spread: Counter[str] = Counter()
     capital: Counter[str] = Counter()
     for fact in facts:
@@ -46,9 +44,7 @@ def weigh(facts: Sequence[Fact], weights: Weights = WEIGHTS) -> dict[str, float]
     worth: dict[str, float] = {}
     for word, count in spread.items():
         value = math.log(1 + total / count) ** weights.rarity
-        if word in COMMON:
-            value *= weights.common
-        if is_number(word):
+        if word[0].isdigit():
             value *= weights.number
         elif capital[word] * 2 > count:
             value *= weights.name

@@ -8,6 +8,7 @@ import msgspec
 
 from refold.messages import Assistant, Bash, Message, Result, System, User
 from refold.preserve.words import typed
+from refold.text.truncate import middle
 
 READ = 600_000
 """Characters of a conversation that are looked at for facts. Beyond it the longest are cut."""
@@ -35,7 +36,7 @@ def texts(sources: Sequence[Source]) -> list[str]:
     raw = [_said(source.message) for source in sources]
     caps = [min(len(text), _CAPS[source.message.role]) for text, source in zip(raw, sources, strict=True)]
     most = level(caps, READ)
-    return [cut_middle(text, min(cap, most)) for text, cap in zip(raw, caps, strict=True)]
+    return [middle(text, min(cap, most), "\n", 2 / 3) for text, cap in zip(raw, caps, strict=True)]
 
 
 def level(sizes: Sequence[int], total: int) -> int:
@@ -73,7 +74,7 @@ def without_code(text: str) -> str:
 def trouble(output: str, most: int = 4) -> str:
     """The lines of a tool's output that say something went wrong. Of the rest a digest keeps names only:
     output is bulk, and what the agent made of it stands in the agent's words."""
-    window = cut_middle(output, 100_000)
+    window = middle(output, 100_000, "\n", 2 / 3)
     lowered = window.lower()
     if len(lowered) != len(window):  # a few letters grow when lowered; then positions do not match
         window = lowered
@@ -87,11 +88,3 @@ def _line(text: str, place: int) -> str:
     start = text.rfind("\n", 0, place) + 1
     end = text.find("\n", place)
     return text[max(start, place - 150) : min(end if end >= 0 else len(text), place + 150)].strip()
-
-
-def cut_middle(text: str, most: int) -> str:
-    """`text`, or its start and end with a line end between them."""
-    if len(text) <= most:
-        return text
-    head = most * 2 // 3
-    return f"{text[:head]}\n{text[len(text) - (most - head) :]}" if most > 0 else ""

@@ -31,10 +31,10 @@ from refold.hooks import (
 from refold.messages import Message, user
 from refold.protocols import Request
 from refold.session import Session, View
-from refold.session.dialects.frames import frame
 from refold.session.edits import said_by
 from refold.session.invariants import PAIRS, legal
 from refold.session.items import Item
+from refold.text.frames import element
 from refold.text.redact import redact
 
 AUTHOR = "hook"
@@ -229,9 +229,9 @@ def _ask(ask: Ask, text: str) -> Ask:
     """The same question in other words; limits and sampling stay the design's."""
 
     def render(sources: Sequence[Source], previous: str | None) -> Request:
-        blocks = [frame("conversation", redact(transcript.render(sources, STYLE))[0])]
+        blocks = [element("conversation", redact(transcript.render(sources, STYLE))[0])]
         if previous:
-            blocks.append(frame("previous-summary", previous))
+            blocks.append(element("previous-summary", previous))
         question = user("\n\n".join([*blocks, text]))
         return msgspec.structs.replace(ask.render((), None), messages=(question,), tools=(), stable=0)
 

@@ -19,10 +19,9 @@ from refold.digest import Source as DigestSource
 from refold.digest import digest
 from refold.entries import key
 from refold.errors import BadAnswer, ModelError, Overflow
-from refold.messages import Assistant, Message, Text, Thinking, Usage, User, user
+from refold.messages import Assistant, Text, Usage, User, in_full, user
 from refold.models.reply import Reply, complete
 from refold.models.retry import Retry
-from refold.preserve.pins import verbatim
 from refold.protocols import Model, Request, TokenCounter
 
 DEPTH = 6
@@ -165,7 +164,7 @@ class ByModel:
         if whole <= share:
             yield source
             return
-        text, parts = _all_text(source.message), whole // share + 1
+        text, parts = in_full(source.message), whole // share + 1
         step = max(len(text) // parts, 1)
         speaker = User if isinstance(source.message, User) else Assistant
         for start in range(0, len(text), step):
@@ -184,12 +183,6 @@ class ByModel:
         system = self.counter.text(request.system) if request.system else 0
         system += self.counter.tools(request.tools) if request.tools else 0
         return system + sum(self.counter.message(message) for message in request.messages)
-
-
-def _all_text(message: Message) -> str:
-    """Everything of a message that a summariser can read: what is called with is said too."""
-    thoughts = [part.text for part in message.parts if isinstance(part, Thinking) and part.text]
-    return "\n".join((*thoughts, verbatim(message)))
 
 
 @dataclass

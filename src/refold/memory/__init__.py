@@ -10,7 +10,6 @@ from refold.memory.compression import (
     compress,
     needs_compression,
 )
-from refold.memory.embedded import deduplicate
 from refold.memory.notes import Note, in_context, note, parse, written
 from refold.memory.params import MemoryParams, check
 
@@ -23,7 +22,6 @@ __all__ = [
     "build_request",
     "check",
     "compress",
-    "deduplicate",
     "in_context",
     "needs_compression",
     "note",

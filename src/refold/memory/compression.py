@@ -12,7 +12,7 @@ from refold.memory.notes import Note, lines, parse, redacted, unbulleted, writte
 from refold.memory.params import MemoryParams
 from refold.messages import user
 from refold.protocols import Request
-from refold.recall import words
+from refold.text import words
 from refold.text.frames import defuse, frame
 
 GROUNDED = 0.6

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from refold.memory.notes import Note
-from refold.recall import words
+from refold.text import words
 
 SAME = 0.8
 """Share of common words from which two notes say the same."""
@@ -41,17 +41,13 @@ def compress(notes: Sequence[Note], target: int) -> list[Note]:
     return [each.note for each in _most_important(kept, target)]
 
 
-def deduplicate(notes: Sequence[Note]) -> list[Note]:
-    """The notes without repetitions; of two that say the same the newer stays, or the fuller one."""
-    return [each.note for each in _distinct([_weigh(note) for note in notes])]
-
-
 def _weigh(note: Note) -> Weighed:
     return Weighed(note, frozenset(words.terms(note.text)) or frozenset((note.text.strip().lower(),)))
 
 
 def _distinct(notes: Sequence[Weighed]) -> list[Weighed]:
-    """Newest first, each note is taken unless a taken one already says it."""
+    """Newest first, each note is taken unless a taken one already says it. Of two that say the same the newer
+    stays, or the fuller one."""
     kept: dict[int, Weighed] = {}
     nearby = _Nearby(notes)
     for at in range(len(notes) - 1, -1, -1):

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 import msgspec
 
 from refold.text.frames import NOTE, defuse, frame
+from refold.text.truncate import middle
 
 USER = "user"
 NOTE_LIMIT = 2000
@@ -47,8 +48,7 @@ def note(text: str, *, date: str, source: str = USER) -> Note:
     said = " ".join(defuse(redacted(text)).split())
     if not said.strip("“” "):
         raise ValueError("a note needs some text")
-    if len(said) > NOTE_LIMIT:
-        said = f"{said[: NOTE_LIMIT * 2 // 3]} […] {said[-NOTE_LIMIT // 4 :]}"
+    said = middle(said, NOTE_LIMIT, " […] ", 2 / 3)
     where = re.sub(r"[\[\]\s]+", " ", defuse(source)).strip()[:120]
     return Note(said, date, where or "unknown")
 

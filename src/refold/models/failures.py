@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from refold.compaction import overflow
 from refold.errors import ModelError, ModelUnavailable, Overflow, Transient
+from refold.text.truncate import one_line
 
 LONGEST = 600
 """Characters of a provider's text that are handed on."""
@@ -56,18 +57,19 @@ def translate(name: str, error: Exception, secrets: Secrets) -> ModelError:
     if isinstance(error, ModelError):
         return error
     text = secrets.hide(_text(error))
+    line = one_line(text, LONGEST)
     status = _status(error)
     if sign := overflow.in_error(_with_status(status, text)):
-        return Overflow(f"{name}: the request is larger than the model's window: {_short(text)}", sign.window)
+        return Overflow(f"{name}: the request is larger than the model's window: {line}", sign.window)
     if _NO_CREDIT.search(f"{text} {_kind(error)}"):
-        return ModelUnavailable(f"{name}: the account has no credit left: {_short(text)}")
+        return ModelUnavailable(f"{name}: the account has no credit left: {line}")
     if status in (401, 403):
-        return ModelUnavailable(f"{name}: the key was not accepted: {_short(text)}")
+        return ModelUnavailable(f"{name}: the key was not accepted: {line}")
     if status == 404:
-        return ModelUnavailable(f"{name}: the server knows no such model or address: {_short(text)}")
+        return ModelUnavailable(f"{name}: the server knows no such model or address: {line}")
     if _passes(error, status):
-        return Transient(f"{name}: {_short(text)}; try again later", retry_after(_headers(error)))
-    return ModelError(f"{name}: the request was refused: {_short(text)}")
+        return Transient(f"{name}: {line}; try again later", retry_after(_headers(error)))
+    return ModelError(f"{name}: the request was refused: {line}")
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
@@ -135,8 +137,3 @@ def _status(error: Exception) -> int | None:
 def _headers(error: Exception) -> Mapping[str, str]:
     headers = getattr(getattr(error, "response", None), "headers", None)
     return cast("Mapping[str, str]", headers) if isinstance(headers, Mapping) else {}
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"

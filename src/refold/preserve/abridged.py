@@ -6,7 +6,6 @@ compact one with recall keys, measured in tokens.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
@@ -15,11 +14,13 @@ from refold.entries import key
 from refold.messages import Assistant, Bash, Call, Message, Result, User
 from refold.preserve.call_text import without_body
 from refold.preserve.ending import ending
-from refold.preserve.fitting import fit, middle, newest_within, one_line
 from refold.preserve.tools import Names, actions
 from refold.preserve.words import typed
 from refold.protocols import TokenCounter
 from refold.session.toolnames import command_line, kind
+from refold.text.frames import without_tags
+from refold.text.truncate import middle, one_line
+from refold.tokens.fitting import fit, newest_within
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -150,10 +151,9 @@ _SECTIONS = (
     ("files_modified", "modified"), ("files_created", "created"), ("files_deleted", "deleted"),
     ("files_viewed", "viewed"), ("terminal_commands", "commands"),
 )  # fmt: skip
-_OWN_TAGS = re.compile(
-    r"<(?=[\s/]{0,8}(?:user|agent_\w{1,20}|files_\w{1,10}|terminal_commands|supervisor|abridged_history|summary)\b)",
-    re.IGNORECASE,
-)
+_OWN_TAGS = (
+    "user", "agent_", "files_", "terminal_commands", "supervisor", "abridged_history", "summary",
+)  # fmt: skip
 
 
 def xml(found: Sequence[Group], limits: Limits | None = None) -> str:
@@ -195,7 +195,7 @@ def _section(tag: str, items: Sequence[str], limits: Limits) -> list[str]:
 
 
 def _inside(text: str, limit: int) -> str:
-    return middle(_OWN_TAGS.sub("‹", text), limit)
+    return middle(without_tags(text, *_OWN_TAGS), limit)
 
 
 def compact(found: Sequence[Group], budget: int, counter: TokenCounter) -> str:

@@ -9,17 +9,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 import msgspec
 
-from refold.messages import Bash, Call, Message, Result, User
+from refold.messages import Bash, Message, Result, User, argument_text
+from refold.text.truncate import middle
+from refold.tokens.fitting import largest
 
 SHORTEST, LONGEST = 5, 160
 READ = 2_000_000
 """Characters of a conversation that are searched; beyond it every message is cut alike."""
-DEPTH = 24
-"""Arguments nested deeper than this are not looked into."""
 
 _RUN = re.compile(r"[A-Za-z0-9_./@~+-]{5,400}")
 """All that an identifier can be made of. Longer runs are looked at in pieces, so this is linear."""
@@ -95,24 +94,6 @@ def kind_of(run: str) -> str | None:
     return "id" if 2 <= digits < len(run) else None
 
 
-def values(arguments: Any, depth: int = DEPTH) -> Iterator[str]:
-    """The strings and numbers inside tool arguments, as the tool gets them (not as JSON writes them)."""
-    if isinstance(arguments, str):
-        yield arguments
-    elif depth and isinstance(arguments, dict):
-        for value in arguments.values():  # pyright: ignore[reportUnknownVariableType]
-            yield from values(value, depth - 1)
-    elif depth and isinstance(arguments, list | tuple):
-        for value in arguments:  # pyright: ignore[reportUnknownVariableType]
-            yield from values(value, depth - 1)
-    elif isinstance(arguments, int | float) and not isinstance(arguments, bool):
-        yield str(arguments)
-
-
-def called_text(call: Call) -> str:
-    return call.raw if call.raw is not None else "\n".join(values(call.arguments))
-
-
 def collect(messages: Sequence[Message], earlier: str = "") -> dict[str, Identifier]:
     """All identifiers of a conversation by their text. `earlier`: an index whose sources are gone."""
     collection = _Collection()
@@ -122,7 +103,7 @@ def collect(messages: Sequence[Message], earlier: str = "") -> dict[str, Identif
     for position, message in enumerate(messages, 1):
         text = message.command if isinstance(message, Bash) else ""
         for call in message.calls:
-            text += "\n" + called_text(call)
+            text += "\n" + argument_text(call)
         collection.note(text, position, called=True)
         said = _clipped(message.text, share)
         collection.note(said, position, asked=isinstance(message, User))
@@ -135,7 +116,7 @@ def collect(messages: Sequence[Message], earlier: str = "") -> dict[str, Identif
 
 def _clipped(text: str, share: float) -> str:
     most = 200_000 if share >= 1 else int(len(text) * share)
-    return text if len(text) <= most else f"{text[: most * 2 // 3]}\n{text[len(text) - most // 3 :]}"
+    return middle(text, most, "\n", 2 / 3)
 
 
 class _Collection:
@@ -204,14 +185,7 @@ def _unique(chosen: list[Identifier]) -> list[Identifier]:
 
 
 def _fitted(chosen: list[Identifier], budget: int, count: Callable[[str], int]) -> str:
-    low, high = 0, len(chosen)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if count(rendered(chosen[:middle])) <= budget:
-            low = middle
-        else:
-            high = middle - 1
-    return rendered(chosen[:low])
+    return rendered(chosen[: largest(len(chosen), lambda n: count(rendered(chosen[:n])) <= budget)])
 
 
 def rendered(chosen: Iterable[Identifier]) -> str:

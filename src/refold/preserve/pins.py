@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from refold.entries import key
-from refold.messages import Bash, Call, Image, Message, Opaque, Result, Text, arguments_json
-from refold.protocols import TokenCounter
-
-
-def render(pinned: Iterable[tuple[str, Message]]) -> str:
-    """Every pinned message in full, headed by who said it and its recall key. Nothing is cut: what the user
-    pinned is part of the floor that has to fit (`size`)."""
-    return "\n\n".join(block(entry_id, message) for entry_id, message in pinned)
+from refold.messages import Message, Result, in_full
 
 
 def block(entry_id: str, message: Message) -> str:
-    head = f"[{key(entry_id)}] {who(message)}:"
-    return f"{head}\n{verbatim(message)}"
+    """A pinned message in full, headed by who said it and its recall key. Nothing is cut: what the user
+    pinned is part of the floor that has to fit."""
+    return f"[{key(entry_id)}] {who(message)}:\n{verbatim(message)}"
 
 
 def who(message: Message) -> str:
@@ -27,22 +19,5 @@ def who(message: Message) -> str:
 
 
 def verbatim(message: Message) -> str:
-    """The whole readable content, tool calls included; pictures are named, thoughts are left out."""
-    if isinstance(message, Bash):
-        return message.text
-    pieces: list[str] = []
-    for part in message.parts:
-        if isinstance(part, Text):
-            pieces.append(part.text)
-        elif isinstance(part, Call):
-            pieces.append(f"→ {part.name} {arguments_json(part)}")
-        elif isinstance(part, Image):
-            pieces.append(f"[image {part.media_type}]")
-        elif isinstance(part, Opaque):
-            pieces.append(f"[{part.raw.get('type', 'part')}]")
-    return "\n".join(pieces)
-
-
-def size(pinned: Iterable[tuple[str, Message]], counter: TokenCounter) -> int:
-    """Tokens the pins will take in a fold."""
-    return counter.text(render(pinned))
+    """All that was said and done; thoughts are neither."""
+    return in_full(message, thoughts=False)

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from refold.recall.ask import Hit, search
 from refold.recall.index import Doc, Index
-from refold.recall.log import LogIndex, index_of, recall, rerank
+from refold.recall.log import LogIndex, index_of, recall
 from refold.recall.pool import Found, Log, across
-from refold.recall.words import plain
 
 __all__ = [
     "Doc",
@@ -22,8 +21,6 @@ __all__ = [
     "LogIndex",
     "across",
     "index_of",
-    "plain",
     "recall",
-    "rerank",
     "search",
 ]

@@ -6,17 +6,20 @@ from collections.abc import Callable, Container, Sequence
 
 import msgspec
 
+from refold import tokens
+from refold.messages import searchable
 from refold.protocols import TokenCounter
-from refold.recall import words
 from refold.recall.index import Doc, Index
 from refold.recall.rank import rank, read
-from refold.recall.said import searchable
 from refold.recall.snippet import snippet
+from refold.text import words
 
 LIMIT = 5
 MOST = 1000
 LITERAL = 200
 """Longest text that is looked for literally when it has no words."""
+ROUGH = "bytes4"
+"""The counter where none is given."""
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -89,18 +92,14 @@ def _hit(doc: Doc, score: float, terms: Sequence[str]) -> Hit:
 def _within_budget(hits: list[Hit], budget: int | None, counter: TokenCounter | None) -> list[Hit]:
     if budget is None:
         return hits
+    counter = counter or tokens.get(ROUGH)
     kept: list[Hit] = []
     for hit in hits:
-        budget -= size(hit.text, counter)
+        budget -= counter.text(hit.text)
         if budget < 0:
             break
         kept.append(hit)
     return kept
-
-
-def size(text: str, counter: TokenCounter | None) -> int:
-    """Tokens of a text; without a counter, UTF-8 bytes / 4."""
-    return counter.text(text) if counter else (len(text.encode("utf-8", "replace")) + 3) // 4
 
 
 def _allowed(index: Index, ask: Ask, within: Container[str] | None) -> Callable[[int], bool] | None:

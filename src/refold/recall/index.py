@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from refold.entries import key
-from refold.messages import Assistant, Message, Result
-from refold.recall import dates, words
-from refold.recall.said import searchable, tools_of
+from refold.messages import Assistant, Message, Result, searchable
+from refold.text import dates, words
+from refold.text.sentences import speaker_of
 
 ENDS_ASKING, ASKS, TELLS_TIME = 1, 2, 4
 PAUSE = 3 * 3600
@@ -24,8 +24,8 @@ PAUSE = 3 * 3600
 PROSE_LIMIT = 4000
 TIMES_LIMIT = 255
 
-_speaker = re.compile(r"\s*([^\W\d_][\w .'’-]{0,30}?)[:：]\s")
-_image = re.compile(r"\[image: [^\]\n]*\]")
+_remark = re.compile(r"\s*\[[^\[\]\n]{0,300}\]\s*$")
+"""What stands in brackets at the end of a message is about it, not part of it: a picture, a laugh."""
 
 
 class Doc(msgspec.Struct, frozen=True):
@@ -91,7 +91,7 @@ class Index:
         if entry_id in self.ids:
             return
         text = searchable(message)
-        day, start = dates.header(text)
+        day, start = dates.heading(text)
         position = len(self.docs)
         named = speaker or self._speaker_of(message, text, start)
         tools = self._tools_of(message)
@@ -137,7 +137,7 @@ class Index:
         paused = before > 0 and doc.time - before > PAUSE
         if not self.docs or apart or paused or day != dates.NEVER:
             self.starts.append(position)
-            self.dates.append(day if day != dates.NEVER else dates.at(doc.time))
+            self.dates.append(day if day != dates.NEVER else dates.of_time(doc.time))
         self.docs.append(doc)
         self.stretch.append(len(self.starts) - 1)
         self.ids[doc.entry_id] = position
@@ -163,16 +163,16 @@ class Index:
     def _speaker_of(self, message: Message, text: str, start: int) -> str:
         if isinstance(message, Result) or message.calls:
             return ""
-        match = _speaker.match(text, start)
-        return match[1] if match else ""
+        return speaker_of(text, start)[0]
 
     def _tools_of(self, message: Message) -> tuple[str, ...]:
+        """The tools a message calls or answers for."""
+        if isinstance(message, Result):
+            name = message.name or self._calls.get(message.call_id)
+            return (name,) if name else ()
         for call in message.calls:
             self._calls[call.id] = call.name
-        if isinstance(message, Result) and not message.name:
-            name = self._calls.get(message.call_id)
-            return (name,) if name else ()
-        return tuple(dict.fromkeys(tools_of(message)))
+        return tuple(dict.fromkeys(call.name for call in message.calls))
 
 
 def _flags(message: Message, text: str, terms: Mapping[str, int]) -> int:
@@ -180,8 +180,7 @@ def _flags(message: Message, text: str, terms: Mapping[str, int]) -> int:
         return 0
     calls = isinstance(message, Assistant) and bool(message.calls)
     prose = text if len(text) <= PROSE_LIMIT else text[:PROSE_LIMIT]
-    bare = _image.sub("", prose) if "[image: " in prose else prose
-    flags = ENDS_ASKING if bare.rstrip().endswith(("?", "？")) else 0
-    if calls or "?" in bare or "？" in bare:
+    flags = ENDS_ASKING if _remark.sub("", prose[-400:]).rstrip().endswith(("?", "？")) else 0
+    if calls or "?" in prose or "？" in prose:
         flags |= ASKS  # a tool call asks as well: its result answers
     return flags | TELLS_TIME if len(text) <= PROSE_LIMIT and dates.tells_time(terms) else flags

@@ -1,8 +1,8 @@
-"""From a log to an index, and from a store's candidates to hits."""
+"""From a log to an index, and from an index to hits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -75,9 +75,3 @@ def index_of(session: Session) -> LogIndex:
 def recall(session: Session, query: str = "", *, limit: int = LIMIT, **conditions: Any) -> list[Hit]:
     """`search` over everything that was ever said in the session."""
     return search(index_of(session), query, limit=limit, **conditions)
-
-
-def rerank(entries: Sequence[e.AnyEntry], query: str, *, limit: int = LIMIT, **conditions: Any) -> list[Hit]:
-    """The same ranking for entries that a `Searchable` store proposed. Give the neighbours of each
-    candidate as well, in log order, where they are at hand: they help to rank it."""
-    return search(LogIndex(entries), query, limit=limit, **conditions)

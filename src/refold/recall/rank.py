@@ -22,8 +22,8 @@ from operator import itemgetter
 
 import msgspec
 
-from refold.recall import dates, words
 from refold.recall.index import ASKS, ENDS_ASKING, TELLS_TIME, Doc, Index
+from refold.text import dates, words
 
 
 class Weights(msgspec.Struct, frozen=True):
@@ -92,7 +92,7 @@ def read(index: Index, text: str, weights: Weights | None = None) -> Question:
     speakers = _speakers(index, text)
     known = sorted((having, term) for term in asked if (having := len(index.positions(term))))
     terms = {term: idf(len(index), having) for having, term in known[:TERMS_LIMIT]}
-    return Question(text, terms, weights, speakers, dates.asked(text), dates.asks_when(text))
+    return Question(text, terms, weights, speakers, dates.read(text, capitals=True), dates.asks_when(text))
 
 
 def _is_work(index: Index, text: str, asked: Sequence[str]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from refold.text.frames import visible
+from refold.text.truncate import window
 
 SNIPPET = 320
 SCAN = 200_000
@@ -16,8 +17,7 @@ def snippet(text: str, terms: Iterable[str], size: int = SNIPPET) -> str:
     one line; terms are stems, so the beginning of a word is enough."""
     if len(text) > size:
         low = text[:SCAN].lower()
-        start = _best_start(low, list(terms), size)
-        text = _cut(text, start, size)
+        text = window(text, _best_start(low, list(terms), size), size)
     return " ".join(visible(text).split())
 
 
@@ -41,15 +41,3 @@ def _find(low: str, term: str) -> list[int]:
         found.append(at)
         at = low.find(term, at + 1)
     return found
-
-
-def _cut(text: str, start: int, size: int) -> str:
-    """A window that begins and ends between words where one is near."""
-    end = min(len(text), start + size)
-    if start:
-        gap = text.find(" ", start, start + 24)
-        start = gap + 1 if gap >= 0 else start
-    if end < len(text):
-        gap = text.rfind(" ", end - 24, end)
-        end = gap if gap > start else end
-    return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")

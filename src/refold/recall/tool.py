@@ -6,15 +6,17 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any, cast
 
 from refold import messages as m
-from refold.messages import Call, Result
+from refold import tokens
+from refold.messages import Call, Result, in_full
 from refold.protocols import TokenCounter, ToolSpec
-from refold.recall.ask import search, size
+from refold.recall.ask import ROUGH, search
 from refold.recall.index import Doc, Index
 from refold.recall.log import index_of
-from refold.recall.said import in_full
 from refold.session.dialects import anthropic, openai_chat, openai_responses
 from refold.session.tree import Session
-from refold.text.frames import NOTE, TAG, attribute, frame
+from refold.text.frames import NOTE, attribute, frame
+from refold.text.truncate import middle
+from refold.tokens.fitting import largest
 
 NAME = "recall_conversation"
 BUDGET = 4000
@@ -77,9 +79,6 @@ TEXT_PROTOCOL = (
 )
 """The tool's line in the list of actions of the text protocol (E14)."""
 
-HINT = f"Anything left out here can be read in full with {NAME} (turn_numbers, query or keys)."
-"""For summaries: tells the model that nothing is lost."""
-
 
 def result(session: Session, call: Call, *, budget: int = BUDGET) -> Result:
     """The result of a model's call of the tool, ready to be appended. Turn numbers are those of the path."""
@@ -114,7 +113,9 @@ def answer(
     docs = [*_by_turn(index, turns, within, remarks), *_by_key(index, keys, remarks)]
     if query:
         docs += _by_query(index, query, remarks)
-    return _told(list({doc.entry_id: doc for doc in docs}.values()), remarks, budget, counter)
+    return _told(
+        list({doc.entry_id: doc for doc in docs}.values()), remarks, budget, counter or tokens.get(ROUGH)
+    )
 
 
 def _by_turn(
@@ -148,13 +149,13 @@ def _by_query(index: Index, query: str, remarks: list[str]) -> list[Doc]:
     return [doc for hit in hits if (doc := index.doc(hit.entry_id))]
 
 
-def _told(docs: Sequence[Doc], remarks: Sequence[str], budget: int, counter: TokenCounter | None) -> str:
+def _told(docs: Sequence[Doc], remarks: Sequence[str], budget: int, counter: TokenCounter) -> str:
     """The records in the order asked, the last one cut to what is left, the rest listed by key."""
     parts: list[str] = [*remarks, NOTE] if docs else list(remarks)
-    left = budget - size("\n".join(parts), counter) - LEAST
+    left = budget - counter.text("\n".join(parts)) - LEAST
     for at, doc in enumerate(docs):
         record = _record(doc, in_full(doc.message))
-        cost = size(record, counter) + 1
+        cost = counter.text(record) + 1
         if cost <= left:
             parts.append(record)
             left -= cost
@@ -174,17 +175,15 @@ def _record(doc: Doc, text: str, cut: str = "") -> str:
     return frame("recall", text, source=source, turn=doc.turn, key=doc.key, cut=cut)
 
 
-def _shortened(doc: Doc, left: int, counter: TokenCounter | None) -> str:
-    """The record with its middle taken out; halved until it fits."""
+def _shortened(doc: Doc, left: int, counter: TokenCounter) -> str:
+    """The record with as much of its middle taken out as it takes to fit."""
     text = in_full(doc.message)
-    keep = min(len(text), left * 4)
-    while True:
-        head, tail = text[: keep * 2 // 3], text[len(text) - keep // 3 :]
-        gone = len(text) - len(head) - len(tail)
-        record = _record(doc, f"{head}\n[… {gone} characters left out …]\n{tail}", cut="middle")
-        if size(record, counter) <= left or keep < 8:
-            return record
-        keep = keep * 4 // 5
+
+    def record(characters: int) -> str:
+        body = middle(text, characters, "\n[… {cut} characters left out …]\n", 2 / 3)
+        return _record(doc, body, cut="middle")
+
+    return record(largest(min(len(text), left * 4), lambda n: counter.text(record(n)) <= left))
 
 
 def _left_out(docs: Sequence[Doc]) -> str:
@@ -226,10 +225,8 @@ def _listed(value: Any) -> list[Any]:
 
 __all__ = [
     "BUDGET",
-    "HINT",
     "NAME",
     "SPEC",
-    "TAG",
     "TEXT_PROTOCOL",
     "answer",
     "for_anthropic",

@@ -16,12 +16,12 @@ from typing import Any
 import msgspec
 
 from refold.errors import UnknownName
+from refold.messages import searchable
 from refold.protocols import Candidate, Searchable, Store
-from refold.recall import Found, Log, plain
+from refold.recall import Found, Log
 from refold.recall import across as ranked
 from refold.recall.log import Reader
-from refold.recall.said import searchable
-from refold.recall.words import stem, terms
+from refold.text.words import plain, stem, terms
 
 LIMIT = 20
 CANDIDATES = (400, 4000)

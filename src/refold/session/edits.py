@@ -11,8 +11,8 @@ from typing import NamedTuple, TypeAlias
 
 from refold import entries as e
 from refold.messages import Message, Text, User, with_origin
-from refold.session.dialects.frames import frame
 from refold.session.items import Item
+from refold.text.frames import element
 
 Path: TypeAlias = Sequence[e.AnyPathEntry]
 Position: TypeAlias = Callable[[str], int | None]
@@ -27,7 +27,7 @@ def said_by(entry: e.Entry) -> Message | None:
         case e.Note(content=content):
             return User(with_origin("program", content))
         case e.BranchSummary(summary=summary) if summary:
-            return User((Text(f"{BRANCH_NOTE}\n\n{frame(BRANCH, summary)}", "summary"),))
+            return User((Text(f"{BRANCH_NOTE}\n\n{element(BRANCH, summary)}", "summary"),))
         case _:
             return None
 

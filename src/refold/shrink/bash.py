@@ -7,6 +7,7 @@ import re
 from refold.messages import Call
 from refold.session.toolnames import command_line
 from refold.shrink.base import Data, Limits, edges, first, flags, short, split
+from refold.text.truncate import middle
 
 _KEPT = ("exit_code", "exit_status", "signal", "directory", "cwd", "duration_seconds")
 _STREAMS = re.compile(r"^(?:stderr|standard error)\s*:\s*", re.I | re.M)
@@ -37,7 +38,7 @@ def plain(call: Call, text: str, limits: Limits) -> str:
     out = split(text[: found.start()] if found else text)
     err = split(text[found.end() :]) if found else []
     edge = edges(out, limits.bash_edge_lines, limits)
-    status = [m[0] for m in _STATUS.finditer(text[:500] + "\n" + text[-500:])][-1:]
+    status = [m[0] for m in _STATUS.finditer(middle(text, 1_000, "\n"))][-1:]
     shown = [row for row in status if row not in edge and row not in err[-limits.bash_stderr_lines :]]
     rows = [f"$ {short(command_line(call), limits)}", *shown, f"({len(out)} lines)", *edge]
     return "\n".join([*rows, *(["stderr:", *_last(err, limits)] if err else [])])

@@ -7,11 +7,12 @@ for scripts that do not put spaces between words. Long runs without a space (bas
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Iterable
 
 from refold.entries import AnyEntry, MessageEntry, Note
-from refold.messages import AnyPart, Call, Text
+from refold.messages import User, searchable
+from refold.text.truncate import middle
+from refold.text.words import HUMPS, UNSPACED, bigrams
 
 MAX_TEXT = 256 * 1024
 """Characters of one entry that are indexed: most of them from its beginning, the rest from its end."""
@@ -20,23 +21,18 @@ MAX_TERM = 200
 
 _BLOB = re.compile(r"(?<![A-Za-z0-9+/=_\-])[A-Za-z0-9+/=_\-]{120,}")
 _HUMP = re.compile(r"[A-Z](?:(?<=[a-z0-9][A-Z])|(?<=[A-Z][A-Z])(?=[a-z]))")
-_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_UNSPACED = re.compile(
-    "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
-)
 _WORD = 48
 
 
 def of_entry(entry: AnyEntry) -> str:
     """The text to index; empty where nothing was said."""
     if isinstance(entry, MessageEntry):
-        parts = entry.message.parts
+        text = searchable(entry.message, keys=True)
     elif isinstance(entry, Note):
-        parts = entry.content
+        text = searchable(User(entry.content), keys=True)
     else:
         return ""
-    text = "\n".join(piece for part in parts for piece in _said(part))
-    return prepared(_bounded(text)) if text else ""
+    return prepared(middle(text, MAX_TEXT, "\n", 3 / 4)) if text else ""
 
 
 def query(terms: Iterable[str]) -> str:
@@ -56,7 +52,7 @@ def prepared(text: str, *, query: bool = False) -> str:
     text = _BLOB.sub(" ", text)
     humps = list(_humps(text))
     if not text.isascii():
-        text = _UNSPACED.sub(lambda run: f" {_grams(run.group(), single=not query)} ", text)
+        text = UNSPACED.sub(lambda run: f" {_grams(run.group(), single=not query)} ", text)
     return f"{text} {' '.join(humps)}" if humps else text
 
 
@@ -72,7 +68,7 @@ def _humps(text: str) -> Iterable[str]:
         highest = min(len(text), done + _WORD)
         while done < highest and _is_ascii_word(text[done]):
             done += 1
-        yield from _PIECE.findall(text[first:done])
+        yield from HUMPS.findall(text[first:done])
 
 
 def _is_ascii_word(character: str) -> bool:
@@ -81,41 +77,4 @@ def _is_ascii_word(character: str) -> bool:
 
 def _grams(run: str, *, single: bool) -> str:
     """Pairs of neighbours; when indexing, single characters as well, so that one character can be sought."""
-    pairs = [run[i : i + 2] for i in range(len(run) - 1)]
-    return " ".join([*run, *pairs] if single or len(run) == 1 else pairs)
-
-
-def _bounded(text: str) -> str:
-    if len(text) <= MAX_TEXT:
-        return text
-    tail = MAX_TEXT // 4
-    return f"{text[: MAX_TEXT - tail]}\n{text[-tail:]}"
-
-
-def _said(part: AnyPart) -> Iterable[str]:
-    if isinstance(part, Text):
-        yield part.text
-    elif isinstance(part, Call):
-        yield part.name
-        if part.raw is not None:
-            yield part.raw
-        yield from _strings(part.arguments)
-
-
-def _strings(value: Any) -> Iterable[str]:
-    """Keys, strings and numbers inside arguments of any depth, up to the bound."""
-    todo: list[Any] = [value]
-    room = MAX_TEXT
-    while todo and room > 0:
-        item = todo.pop()
-        if isinstance(item, str):
-            room -= len(item) + 1
-            yield item
-        elif isinstance(item, Mapping):
-            pairs = cast("Mapping[str, Any]", item).items()
-            todo.extend(piece for key, inner in reversed(list(pairs)) for piece in (inner, key))
-        elif isinstance(item, list | tuple):
-            todo.extend(reversed(cast("list[Any]", item)))
-        elif isinstance(item, int | float) and not isinstance(item, bool) and abs(item) < 1e18:
-            room -= 20
-            yield str(item)
+    return " ".join([*run, *bigrams(run)] if single and len(run) > 1 else bigrams(run))

@@ -1,15 +1,22 @@
-"""Framing of recalled and summarised text (R17): a record that is quoted, never an instruction.
+"""Frames: text of others, shown as a quoted record, never as an instruction (R17).
 
-A frame is one element, `<refold-record …>`, with its source in the attributes. What stands inside comes
-from tools, files, models and other people, so it is defused first: it cannot close the frame, open another
-one, pose as a turn of the conversation or send control characters to a terminal. Defusing keeps the words:
-only the bracket of a forged tag, the start of a forged role line and invisible characters change.
+A frame is one element with its source in the attributes; ours is `<refold-record …>`. What stands inside
+comes from tools, files, models and other people, so it is defused first: it cannot close the frame, open
+another one, pose as a turn of the conversation or send control characters to a terminal. Defusing keeps the
+words: only the bracket of a forged tag, the start of a forged role line and invisible characters change.
+
+Tags are read as a careless reader would: full-width and other forms of letters, HTML entities, accents and
+invisible characters inside a name make no difference.
 """
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+import unicodedata
+from collections.abc import Iterator
+from functools import cache, lru_cache
+
+from refold.text.truncate import one_line
 
 TAG = "refold-record"
 NOTE = (
@@ -18,35 +25,40 @@ NOTE = (
 )
 ATTRIBUTE_LIMIT = 200
 
+_OURS = ("refold", "<sys", "s>")
+"""How our own tags go on after the bracket, and those of chat templates."""
 _ROLES = (
-    "system", "system-reminder", "developer", "user", "human", "assistant", "tool", "tool_result",
-    "function_results", "function_calls", "instructions", "important",
+    "system", "developer", "user", "human", "assistant", "tool", "function_results", "function_calls",
+    "instructions", "important",
 )  # fmt: skip
-_JOINERS = "[\u200c\u200d\ufe00-\ufe0f]*"
-
-
-def _spelled(name: str) -> str:
-    """The name, with characters that cannot be seen allowed between its letters."""
-    return _JOINERS.join(map(re.escape, name))
-
-
-_tag = re.compile(
-    f"[<＜﹤](?=[\\s/\u200c\u200d]{{0,8}}(?:{_spelled('refold')}|\\|[^|\\n]{{1,40}}\\||<SYS))", re.IGNORECASE
+_OPENING = r"(?:[<＜﹤]|&(?:lt|#0{0,8}60|#x0{0,8}3c);?)"
+_MARKS = (
+    (re.compile(_OPENING, re.I), "‹"),
+    (re.compile(r"[>＞﹥]|&(?:gt|#0{0,8}62|#x0{0,8}3e);?", re.I), "›"),
+    (re.compile(r'["＂]|&(?:quot|#0{0,8}34|#x0{0,8}22);?', re.I), "'"),
 )
-_role_tag = re.compile(
-    f"([<＜﹤])([\\s/\u200c\u200d]{{0,8}})(?={'|'.join(map(_spelled, _ROLES))})(?=([\\w\u200d]))",
+_ODD = r"(?:[^\n\t -~]|&)"
+"""A character that may stand for another one, or for none."""
+_WINDOW = 160
+"""Characters after a bracket that are looked at. Where all of these are unseen, they are hostile."""
+_UNSEEN = frozenset(("Mn", "Me", "Cf", "Cc"))
+_LOOKALIKES = str.maketrans("‐‑‒–—―−∕⁄⧸аеорсухіѕјһԁАЕОРСУХІЅЈНТМВК", "-------///aeopcyxisjhdAEOPCYXISJHTMBK")
+
+_template = re.compile(
+    rf"{_OPENING}(?=[\u200c\u200d]{{0,8}}[|｜￨].{{1,40}}?[|｜￨])|[\[［](?=[/／]?[IＩ][NＮ][SＳ][TＴ][\]］])",
     re.IGNORECASE,
 )
-_template = re.compile(r"\[(?=/?INST\])|<(?=/?s>)", re.IGNORECASE)
+"""Tokens of chat templates: `<|im_start|>`, `[INST]`."""
 _role_line = re.compile(
     r"^(?=[ \t#*>]{0,8}(?:\[(?i:system|user|human|assistant|tool|developer)[a-z ]{0,12}\]"
-    r"|(?:Human|System|User|Assistant|Developer|SYSTEM|USER|ASSISTANT|Action|Thought)\s{0,4}[:：]"
+    r"|(?:Human|System|User|Assistant|Developer|SYSTEM|USER|ASSISTANT|Action|Thought)\s{0,4}:"
     r"|===\s?[A-Z]))",
     re.MULTILINE,
 )
 _escape = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]?|\x9b[0-?]*[ -/]*[@-~]"
+    r"\x1b\[[0-?]*+[ -/]*+[@-~]|\x1b\][^\x07\x1b]*+(?:\x07|\x1b\\)|\x1b[@-Z\\-_]?|\x9b[0-?]*+[ -/]*+[@-~]"
 )
+_SPECIAL = re.compile(rf"&#?\w{{2,10}};?|{_escape.pattern}")
 _return = re.compile(r"\r\n?|[\u2028\u2029\x85\x0b\x0c]")
 _invisible = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
@@ -61,8 +73,7 @@ def without_escapes(text: str) -> str:
 
 def visible(text: str) -> str:
     """The text without terminal escapes, control, direction-changing and smuggled characters."""
-    text = without_escapes(text)
-    text = _return.sub("\n", text)
+    text = _return.sub("\n", without_escapes(text))
     return _surrogate.sub("\ufffd", _invisible.sub("", text))
 
 
@@ -70,51 +81,119 @@ def defuse(text: str, *tags: str) -> str:
     """The text with everything taken out of it that a model or a parser could take for structure:
     frame and role tags lose their bracket, chat-template tokens likewise, role lines get a quotation mark.
     `tags`: names of the elements it is about to stand in, which it cannot close either."""
-    text = visible(text)
-    text = _tag.sub("‹", text)
-    if tags:
-        text = without_tags(text, *tags)
-    text = _role_tag.sub(_without_bracket, text)
-    text = _template.sub("‹", text)
-    return _role_line.sub("› ", text)
+    text = _without(visible(text), (*_OURS, *tags), _ROLES)
+    text = _role_line.sub("› ", _template.sub("‹", text))
+    return text if text.isascii() and "&" not in text else _odd_line().sub(_quoted, text)
 
 
 def without_tags(text: str, *names: str) -> str:
-    """The text with tags of these names, opening or closing, deprived of their bracket."""
-    return _named(names).sub("‹", text)
-
-
-@lru_cache(maxsize=32)
-def _named(names: tuple[str, ...]) -> re.Pattern[str]:
-    spelled = "|".join(map(_spelled, names))
-    return re.compile(f"[<＜﹤](?=[\\s/\u200c\u200d]{{0,8}}(?:{spelled}))", re.IGNORECASE)
-
-
-def _without_bracket(tag: re.Match[str]) -> str:
-    before = tag.string[tag.start() - 1 : tag.start()]
-    if tag[3].isupper() and not tag[2] and before.isalnum():
-        return tag[0]  # a type argument, `List<User>`
-    return "‹" + tag[2]
-
-
-def attribute(value: object) -> str:
-    """One attribute's value: a short line without quotes and brackets."""
-    line = " ".join(visible(str(value)).split())
-    line = line.translate({ord('"'): "'", ord("<"): "‹", ord(">"): "›", ord("＜"): "‹"})
-    return line if len(line) <= ATTRIBUTE_LIMIT else line[: ATTRIBUTE_LIMIT - 1] + "…"
-
-
-def head(kind: str, *, source: str = "", **facts: object) -> str:
-    """The opening tag. Facts that are empty or None are left out."""
-    pairs = {"kind": kind, "source": source, **facts}
-    said = "".join(
-        f' {name}="{attribute(value)}"' for name, value in pairs.items() if value not in ("", None)
-    )
-    return f"<{TAG}{said}>"
+    """The text with all tags whose name begins with one of these deprived of their bracket."""
+    return _without(text, names)
 
 
 def frame(kind: str, text: str, *, source: str = "", note: str = "", **facts: object) -> str:
     """`text` as a quoted record of that kind. `note` is our own sentence before it, printed as it is;
     `frame.NOTE` is the one that says what a record is, needed once per message."""
-    body = f"{head(kind, source=source, **facts)}\n{defuse(text)}\n</{TAG}>"
+    body = _enclosed(TAG, defuse(text), {"kind": kind, "source": source, **facts})
     return f"{note}\n{body}" if note else body
+
+
+def element(tag: str, text: str, **attributes: object) -> str:
+    """`text` between `<tag …>` and `</tag>`, which it can neither open nor close; otherwise as it is."""
+    return _enclosed(tag, without_tags(text, tag), attributes)
+
+
+def attribute(value: object) -> str:
+    """One attribute's value: a short line without quotes and brackets."""
+    line = one_line(visible(str(value)), ATTRIBUTE_LIMIT)
+    for pattern, harmless in _MARKS:
+        line = pattern.sub(harmless, line)
+    return line
+
+
+def _enclosed(tag: str, text: str, attributes: dict[str, object]) -> str:
+    """Attributes that are empty or None are left out."""
+    named = "".join(f' {k}="{attribute(v)}"' for k, v in attributes.items() if v not in ("", None))
+    return f"<{tag}{named}>\n{text}\n</{tag}>"
+
+
+def _without(text: str, names: tuple[str, ...], roles: tuple[str, ...] = ()) -> str:
+    tags = _tags(names, roles)
+    return tags.candidate.sub(lambda tag: "‹" + tag[1] if tags.has(tag) else tag[0], text)
+
+
+class _Tags:
+    """Tags to be found: `names` in any case, `roles` where they are no type arguments."""
+
+    def __init__(self, names: tuple[str, ...], roles: tuple[str, ...]) -> None:
+        self.names, self.roles = frozenset(map(str.lower, names)), frozenset(roles)
+        every = self.names | self.roles
+        self.beginnings = frozenset(name[:end] for name in every for end in range(1, len(name) + 1))
+        # The first two letters of a name, or something that may be another spelling of them.
+        starts = {f"{re.escape(name[0])}(?:{re.escape(name[1:2])}|{_ODD})" for name in every}
+        self.candidate = re.compile(
+            rf"{_OPENING}([\s/]*+)(?={'|'.join(sorted(starts))}|{_ODD})", re.IGNORECASE
+        )
+
+    def has(self, tag: re.Match[str]) -> bool:
+        """Does one of the names follow this bracket?"""
+        seen = ""
+        for letter in _letters(tag.string, tag.end()):
+            if not seen and letter in "/ \t\n":
+                continue
+            seen += letter.lower()
+            if seen in self.names or (seen in self.roles and not _is_type(tag)):
+                return True
+            if seen not in self.beginnings:
+                return False
+        return len(tag.string) - tag.end() >= _WINDOW
+
+
+_tags = lru_cache(maxsize=64)(_Tags)
+
+
+def _letters(text: str, at: int) -> Iterator[str]:
+    """The letters of a text as a careless reader sees them."""
+    end = min(len(text), at + _WINDOW)
+    while at < end:
+        char = text[at]
+        at += 1
+        if char in "&\x1b\x9b" and (special := _SPECIAL.match(text, at - 1)):
+            at = special.end()
+            char = _unescaped(special[0]) if char == "&" else ""
+        for each in char:
+            yield from _seen(each)
+
+
+def _unescaped(entity: str) -> str:
+    from html import unescape  # rarely needed, and a table of two thousand names
+
+    return unescape(entity)
+
+
+@lru_cache(maxsize=4096)
+def _seen(char: str) -> str:
+    forms = unicodedata.normalize("NFKD", char)
+    seen = "".join(c for c in forms if c in "\n\t" or unicodedata.category(c) not in _UNSEEN)
+    return seen.translate(_LOOKALIKES)
+
+
+@cache
+def _odd_line() -> re.Pattern[str]:
+    """A line that may begin with a role in another spelling. Compiled late: it takes milliseconds."""
+    return re.compile(
+        r"^[ \t#*>＃＊＞]{0,8}+(?=[ADHSTU&\[［]|[^ -~\u3000-\u9fff\uac00-\ud7af])"
+        rf"(?=[^\n:：﹕\]］]{{0,60}}+[:：﹕\]］])(?=[ -~]{{0,60}}{_ODD})",
+        re.MULTILINE,
+    )
+
+
+def _quoted(line: re.Match[str]) -> str:
+    seen = "".join(_letters(line.string, line.start()))
+    return f"› {line[0]}" if _role_line.match(seen) else line[0]
+
+
+def _is_type(tag: re.Match[str]) -> bool:
+    """A type argument, `List<User>`."""
+    at = tag.start()
+    return tag[0] == "<" and tag.string[at - 1 : at].isalnum() and tag.string[at + 1 : at + 2].isupper()

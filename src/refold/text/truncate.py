@@ -35,23 +35,37 @@ def tail(text: str, limit: int) -> str:
     return text[start:]
 
 
-def middle(text: str, limit: int, marker: str = "…[{cut} characters cut]…") -> str:
-    """Start and end of a text within `limit` characters, the marker included. `{cut}` is what is missing."""
+def middle(text: str, limit: int, marker: str = "…[{cut} characters cut]…", start: float = 1 / 2) -> str:
+    """Start and end of a text within `limit` characters, the marker included. `{cut}` is what is missing;
+    `start` is the share of what stays that comes from the beginning."""
     if len(text) <= limit:
         return text
     # The number's width depends on what is cut: reserve the widest it can get.
     room = limit - len(marker.format(cut=len(text)))
     if room <= 0:
         return head(text, limit)
-    first = head(text, room - room // 2)
-    last = tail(text, room // 2)
+    end = int(room * (1 - start))
+    first, last = head(text, room - end), tail(text, end)
     return first + marker.format(cut=len(text) - len(first) - len(last)) + last
 
 
 def one_line(text: str, limit: int) -> str:
     """White space runs become one blank; cut at the end with an ellipsis."""
-    line = " ".join(text[: limit * 8].split())
+    line = " ".join(text.lstrip()[: limit * 8].split())
     return line if len(line) <= limit else head(line, limit - 1) + "…"
+
+
+def window(text: str, start: int, size: int, reach: int = 24) -> str:
+    """About `size` characters from `start` on, cut between words where a blank is near; an ellipsis says
+    where something is missing."""
+    end = min(len(text), start + size)
+    if start:
+        gap = text.find(" ", start, start + reach)
+        start = gap + 1 if gap >= 0 else boundary(text, start)
+    if end < len(text):
+        gap = text.rfind(" ", max(start, end - reach), end)
+        end = gap if gap > start else boundary(text, end)
+    return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
 
 
 def _continues(text: str, index: int) -> bool:

@@ -108,7 +108,7 @@ def _list_losses(message: m.Message, dialect: Dialect) -> Iterable[str]:
             yield "{n} thoughts are left out"
         elif isinstance(part, m.Call) and part.raw is not None:
             yield "{n} calls have arguments that are no object; they are wrapped"
-        elif isinstance(part, m.Text) and part.origin and to != "markdown":
+        elif isinstance(part, m.Text) and part.origin:
             yield "{n} texts no longer say who wrote them"
         elif isinstance(part, m.Opaque):
             yield "{n} parts of unknown kinds may become a description"

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from refold import messages as m
 from refold.messages import arguments_json, compact_json
 from refold.session import Item
+from refold.text.frames import visible
+from refold.text.truncate import one_line
 from refold.tokens import images
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _TICKS = re.compile(r"`{3,}")
 _HEADING = re.compile(r"^(#{1,6} )", re.MULTILINE)
 _TITLES = {"assistant": "Assistant", "system": "System", "bash": "User's command"}
@@ -45,7 +46,7 @@ def _part(part: m.AnyPart) -> str:
         case m.Text():
             return _prose(part.text)
         case m.Thinking():
-            return "\n".join(f"> {line}" for line in _clean(part.text).splitlines())
+            return "\n".join(f"> {line}" for line in visible(part.text).splitlines())
         case m.Call():
             return f"**{_line(part.name)}**\n\n" + _fenced(arguments_json(part), "json")
         case m.Image():
@@ -71,17 +72,13 @@ def _fenced(text: str, language: str = "") -> str:
     """A block that its own text cannot close."""
     longest = max((len(run) for run in _TICKS.findall(text)), default=2)
     fence = "`" * (longest + 1)
-    return f"{fence}{language}\n{_clean(text).rstrip()}\n{fence}"
+    return f"{fence}{language}\n{visible(text).rstrip()}\n{fence}"
 
 
 def _prose(text: str) -> str:
     """Text as it is, its headings one step below ours."""
-    return _HEADING.sub(r"###\1", _clean(text)).strip()
+    return _HEADING.sub(r"###\1", visible(text)).strip()
 
 
 def _line(text: str) -> str:
-    return " ".join(_clean(text).split())[:200]
-
-
-def _clean(text: str) -> str:
-    return _CONTROLS.sub("", text)
+    return one_line(visible(text), 200)

@@ -22,11 +22,12 @@ from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, message_of_item, source_of
 from refold.messages import Call, Message, Result, System, system
 from refold.preserve import abridged, state
-from refold.preserve.fitting import newest_within, one_line
 from refold.protocols import Request, TokenCounter
 from refold.session import Item
 from refold.shrink import Limits, shrink
 from refold.text.frames import defuse
+from refold.text.truncate import one_line
+from refold.tokens.fitting import newest_within
 
 NOTICE = "Summary generation timed out, keeping recent history only."
 HEADING = "[Archive of earlier history. It is a record; the task in progress is in the messages that follow.]"

@@ -23,9 +23,10 @@ from refold.compaction.transcript import Source, sources
 from refold.errors import BadAnswer
 from refold.messages import Message, user
 from refold.preserve import abridged
-from refold.preserve.fitting import fit, head, one_line
 from refold.protocols import Request, TokenCounter
 from refold.text.frames import defuse
+from refold.text.truncate import head, one_line
+from refold.tokens.fitting import fit
 
 HEADER = "=== ACCUMULATED MEMORY SUMMARIES ==="
 WORKSPACE = "=== CURRENT WORKSPACE CONTEXT ==="

@@ -15,6 +15,7 @@ from refold.messages import system, user
 from refold.protocols import Request
 from refold.session.invariants import PAIRS, legal
 from refold.text.frames import defuse
+from refold.text.truncate import head
 
 STYLE = transcript.Style(
     user="[user] ",
@@ -67,9 +68,9 @@ class WindowSummary:
         first, last = taken[0].entries[0], taken[-1].entries[-1]
 
         def finish(answers: Sequence[str]) -> Finished:
-            text = answers[0][: self.max_chars]
+            text = head(answers[0], self.max_chars)
             heading = HEADINGS.get(self.language, HEADING)
-            edit = e.Edit(first, last, (system(f"{heading}\n{defuse(text)[: self.max_chars]}"),))
+            edit = e.Edit(first, last, (system(f"{heading}\n{head(defuse(text), self.max_chars)}"),))
             return Finished(edits=(edit,), summary=text)
 
         earlier = previous.summary if previous else None

@@ -7,10 +7,10 @@ from shlex import quote
 
 from refold import entries as e
 from refold.compaction.details import Check, RefoldDetails
-from refold.compare.measures import said
 from refold.compare.report.charts import short
 from refold.compare.report.html import Child, Markup, el, join
 from refold.compare.run import Cell, all_folds
+from refold.messages import in_full
 from refold.session import Session
 from refold.session.edits import said_by
 from refold.text.truncate import head, middle
@@ -81,7 +81,7 @@ def _folded(session: Session, one: e.Fold) -> list[e.AnyPathEntry]:
 def _entry(entry: e.AnyPathEntry, lost: e.Lost | None) -> Markup:
     message = said_by(entry)
     assert message is not None
-    line = head(" ".join(head(said(message), 4 * LINE).split()), LINE)
+    line = head(" ".join(head(in_full(message), 4 * LINE).split()), LINE)
     return el(
         "li",
         el("b", message.role, cls=f"role {message.role}"),
@@ -94,7 +94,8 @@ def _entry(entry: e.AnyPathEntry, lost: e.Lost | None) -> Markup:
 def after(one: e.Fold, room: int) -> Markup:
     """Summaries in full length where there is room; of masks and lines the first few."""
     texts = {
-        edit.kind: [said(m) for e_ in one.edits if e_.kind == edit.kind for m in e_.put] for edit in one.edits
+        edit.kind: [in_full(m) for e_ in one.edits if e_.kind == edit.kind for m in e_.put]
+        for edit in one.edits
     }
     whole = [text for kind, found in texts.items() if kind == "summary" for text in found]
     small = [(kind, found) for kind, found in texts.items() if kind != "summary"]

@@ -41,9 +41,9 @@ from refold.session.dialects.common import (
     wire_id,
     wire_name,
 )
-from refold.session.dialects.frames import frame
 from refold.session.dialects.tools import convert, json_schema
 from refold.session.items import Item
+from refold.text.frames import element
 
 name = "anthropic"
 field = "messages"
@@ -270,7 +270,7 @@ class _Page:
         texts = [clean(t) for t in texts if t and not t.isspace()]
         if self.role:
             self._turn("user")
-            self.blocks.extend(_text(frame("system_message", t)) for t in texts)
+            self.blocks.extend(_text(element("system_message", t)) for t in texts)
         else:
             self.system.extend(_text(t) for t in texts)
 

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 import msgspec
 
 from refold.messages import Assistant, Call, Result, Text, Thinking, User
-from refold.session.dialects.frames import frame
 from refold.session.invariants.batches import Batch, around, calls_of, read
 from refold.session.items import Item
+from refold.text.frames import element
 
 MISSING = "(no result was recorded for this call)"
 LATE = "unpaired_tool_result"
@@ -28,7 +28,7 @@ def stand_in(call: Call) -> Result:
 
 def note(result: Result) -> User:
     """A result that belongs to no open call, as a record."""
-    text = frame(LATE, result.text, call=result.call_id, tool=result.name)
+    text = element(LATE, result.text, call=result.call_id, tool=result.name)
     others = (p for p in result.content if not isinstance(p, (Text, Thinking)))
     return User((Text(text, "tool"), *others))
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.recall.words import count, stem, terms
+from refold.text.words import count, stem, terms
 
 
 @pytest.mark.parametrize(

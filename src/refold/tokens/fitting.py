@@ -1,13 +1,11 @@
-"""Fitting text into budgets: characters (by the cutters of `refold.text.truncate`) and tokens."""
+"""Fitting text into a budget of tokens: the cutters of `refold.text.truncate`, measured by a counter."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from refold.protocols import TokenCounter
-from refold.text.truncate import boundary, head, middle, one_line, tail
-
-__all__ = ["boundary", "fit", "head", "middle", "newest_within", "one_line", "tail"]
+from refold.text.truncate import middle
 
 
 def fit(text: str, budget: int, counter: TokenCounter, cut: Callable[[str, int], str] = middle) -> str:
@@ -17,18 +15,22 @@ def fit(text: str, budget: int, counter: TokenCounter, cut: Callable[[str, int],
         return text
     if budget <= 0:
         return ""
-    low, high = 0, min(len(text), budget * max(8, 2 * len(text) // max(size, 1)))
-    best = ""
-    for _ in range(24):
-        if low >= high:
-            break
-        limit = (low + high + 1) // 2
-        piece = cut(text, limit)
-        if counter.text(piece) <= budget:
-            low, best = limit, piece
-        else:
-            high = limit - 1
-    return best
+    # A piece never has more characters than the whole would allow at twice its density.
+    longest = min(len(text), budget * max(8, 2 * len(text) // max(size, 1)))
+    limit = largest(longest, lambda limit: counter.text(cut(text, limit)) <= budget)
+    return cut(text, limit) if limit else ""
+
+
+def largest(limit: int, fits: Callable[[int], bool]) -> int:
+    """The largest n ≤ limit that fits, if fitting is monotone; 0 where none does. What it returns does fit
+    in any case."""
+    if limit <= 0 or fits(limit):
+        return max(limit, 0)
+    low, high = 0, limit - 1
+    while low < high:
+        half = (low + high + 1) // 2
+        low, high = (half, high) if fits(half) else (low, half - 1)
+    return low
 
 
 def newest_within(blocks: Sequence[str], budget: int, size: Callable[[str], int]) -> int:

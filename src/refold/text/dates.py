@@ -1,71 +1,130 @@
-"""Dates: finding the day a stretch of conversation happened on, and saying "yesterday" as a date.
+"""Dates: the day a text names, the day over a stretch of conversation, and "yesterday" said as a date.
 
-A digest is read long after the words were said; "last Friday" is worthless there without its day.
-Nothing is guessed: an expression that cannot be computed from the day of its message stays as it is.
+What is kept of a conversation is read long after it was said; "last Friday" is worthless there without its
+day. Nothing is guessed: an expression that cannot be computed from the day of its message stays as it is.
 """
 
 from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
 
-_MONTHS: list[str] = [
+from refold.text import words
+
+_MONTHS = (
     "january", "february", "march", "april", "may", "june",
     "july", "august", "september", "october", "november", "december",
-]  # fmt: skip
-_MONTH = "|".join((*_MONTHS, *(name[:3] for name in _MONTHS), "sept"))
-_DAYS: list[str] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+)  # fmt: skip
+_MONTH = {name[:3]: number for number, name in enumerate(_MONTHS, 1)}
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS = {
     "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
     "nine": 9, "ten": 10, "couple of": 2, "a couple of": 2,
 }  # fmt: skip
 
-_DAY_FIRST = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?\s({_MONTH})\b\.?,?\s(\d{{4}})\b", re.I)
-_MONTH_FIRST = re.compile(rf"\b({_MONTH})\b\.?\s(\d{{1,2}})(?:st|nd|rd|th)?,?\s(\d{{4}})\b", re.I)
-_ISO = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})\b")
-_CHINESE = re.compile(r"(\d{4})年(\d{1,2})月(\d{1,2})日")
+_numeric = re.compile(r"(?<!\d)((?:19|20)\d\d)[-/年](\d{1,2})(?:[-/月](\d{1,2})(?!\d))?")
+_named = re.compile(rf"\b(?:{'|'.join(_MONTHS)}|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b", re.I)
+_year = re.compile(r"\b(?:19|20)\d\d\b")
+_day = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)?\b")
+_clock = re.compile(r"\b\d{1,2}:\d\d(?::\d\d)?\b")
+_first_line = re.compile(r"\s*+([^\n]{6,60}+)\n")
+_letters = re.compile(r"[^\W\d_]+")
+_IN_A_DATE = frozenset(
+    (
+        *_MONTHS, *_MONTH, "sept", *_DAYS, *(name[:3] for name in _DAYS), "st", "nd", "rd", "th", "on", "at",
+        "of", "the", "am", "pm", "a", "p", "m", "utc", "gmt", "z", "t", "年", "月", "日", "星期",
+    )
+)  # fmt: skip
+_TELLING = """
+    yesterday today tonight tomorrow ago recently last next since week weekend month year morning afternoon
+    evening night spring summer autumn fall winter monday tuesday wednesday thursday friday saturday sunday
+    january february march april june july august september october november december
+    昨天 今天 明天 上周 下周 去年 明年 上个月 星期 昨日 今日 先週 来週"""
+_TELLING_TERMS = frozenset([*words.terms(_TELLING), *map(str, range(1980, 2040))])
+_asks_when = re.compile(
+    r"\s*(?:when|since when|how long|what (?:date|day|time|month|year)|什么时候|何时|いつ)\b", re.I
+)
+
+
+class When(NamedTuple):
+    """A day, or as much of it as was said; 0 where unsaid."""
+
+    year: int = 0
+    month: int = 0
+    day: int = 0
+
+    def covers(self, other: When) -> bool:
+        """True if `other` says everything that this one says."""
+        return all(mine in (0, theirs) for mine, theirs in zip(self, other, strict=True))
+
+    @property
+    def date(self) -> date | None:
+        """The day; None where less than one was said, or there is no such day."""
+        try:
+            return date(*self)
+        except ValueError:
+            return None
+
+
+NEVER = When()
+
+
+def read(text: str, *, capitals: bool = False) -> When:
+    """The date a text names, as much of it as it says: `8 May 2023`, `May 8th`, `2023-05-08`, `2023年5月`,
+    `2023`. `capitals`: months are names only with one; a lower-case `may` or `march` alone is a verb."""
+    if number := _numeric.search(text):
+        year, month, day = (int(part or 0) for part in number.groups())
+        return When(year, month, day) if 1 <= month <= 12 and day <= 31 else When(year)
+    year = int(found[0]) if (found := _year.search(text)) else 0
+    month = next((m for m in _named.finditer(text) if not capitals or m[0][0].isupper()), None)
+    if month is None:
+        return When(year)
+    around = _clock.sub(" ", text[max(0, month.start() - 8) : month.end() + 8])
+    day = next((int(d[1]) for d in _day.finditer(around) if 1 <= int(d[1]) <= 31), 0)
+    return When(year, _MONTH[month[0].lower()[:3]], day)
+
+
+def heading(text: str) -> tuple[When, int]:
+    """The date of a first line that is nothing but one (`# 2024-03-01`, `[Monday, 8 May 2023, 1:56 pm]`), and
+    where the text goes on after it; `NEVER, 0` where there is none."""
+    line = _first_line.match(text)
+    if line is None or not _is_date(line[1]):
+        return NEVER, 0
+    when = read(line[1])
+    return (when, line.end()) if when.year and when.month else (NEVER, 0)
+
+
+def _is_date(line: str) -> bool:
+    return any(map(str.isdigit, line)) and _IN_A_DATE.issuperset(_letters.findall(line.lower()))
+
+
+def of_time(time: float | None) -> When:
+    """The UTC day of seconds since 1970; `NEVER` where there is none or it is out of range."""
+    if not time or not 0 < time < 4e10:
+        return NEVER
+    day = datetime.fromtimestamp(time, UTC)
+    return When(day.year, day.month, day.day)
+
+
+def tells_time(terms: Iterable[str]) -> bool:
+    """True if among the terms of a text are some that place it in time."""
+    return not _TELLING_TERMS.isdisjoint(terms)
+
+
+def asks_when(question: str) -> bool:
+    return _asks_when.match(question) is not None
 
 
 def written(day: date) -> str:
     """`7 May 2023`: unambiguous everywhere, and the words people ask with."""
-    return f"{day.day} {_MONTHS[day.month - 1].capitalize()} {day.year}"
+    return f"{day.day} {month_written(day)}"
 
 
 def month_written(day: date) -> str:
     return f"{_MONTHS[day.month - 1].capitalize()} {day.year}"
-
-
-def of_time(time: float | None) -> date | None:
-    """The UTC day of seconds since 1970; None where there is none or it is out of range."""
-    if not time:
-        return None
-    try:
-        return datetime.fromtimestamp(time, UTC).date()
-    except (OverflowError, OSError, ValueError):
-        return None
-
-
-def heading(line: str) -> date | None:
-    """The date of a line that is nothing but one, such as `[1:56 pm on 8 May, 2023]` or `# 2024-03-01`."""
-    line = line.strip()
-    if not 6 <= len(line) <= 60 or not (line[0] in "[(#=-*" or line[0].isalnum()):
-        return None
-    for pattern, order in ((_DAY_FIRST, "dmy"), (_MONTH_FIRST, "mdy"), (_ISO, "ymd"), (_CHINESE, "ymd")):
-        match = pattern.search(line)
-        if match and len(line) - len(match.group()) <= 24:
-            return _built(dict(zip(order, match.groups(), strict=True)))
-    return None
-
-
-def _built(parts: dict[str, str]) -> date | None:
-    month = parts["m"].lower()
-    number = int(month) if month.isdigit() else [name[:3] for name in _MONTHS].index(month[:3]) + 1
-    try:
-        return date(int(parts["y"]), number, int(parts["d"]))
-    except ValueError:
-        return None
 
 
 # ── relative expressions ────────────────────────────────────────────────────────────────────────

@@ -27,10 +27,13 @@ STOP = frozenset(_FUNCTION_WORDS.split())
 
 _compound = re.compile(r"\w+(?:[./\\:@#+$-]{1,3}\w+)*")
 _piece = re.compile(r"[^\W\d_]+|\d+")
-_camel = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")
+HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")
+"""The pieces of `camelCase`."""
 _separator = re.compile(r"[/\\]+")
-_cjk = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+")
-_unslashed = str.maketrans("\\", "/")
+UNSPACED = re.compile(
+    "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
+)
+"""Runs of scripts that put no spaces between words."""
 
 
 def count(text: str) -> dict[str, int]:
@@ -81,7 +84,7 @@ def _pieces(compound: str) -> list[str]:
         if run.isascii() and (run.islower() or run.isupper() or run.isdigit()):
             found.append(stem(run.lower()[:PIECE_LIMIT]))
         elif run.isascii():
-            found.extend(stem(part.lower()[:PIECE_LIMIT]) for part in _camel.findall(run))
+            found.extend(stem(part.lower()[:PIECE_LIMIT]) for part in HUMPS.findall(run))
         else:
             found.extend(_foreign(run))
     return found
@@ -91,7 +94,7 @@ def _wholes(low: str) -> list[str]:
     """The compound itself; of a path also its last two parts and its name, so that a relative path finds
     an absolute one."""
     if "/" not in low and "\\" not in low:
-        return [] if _cjk.search(low) else [stem(low)]  # `OpenHands` is also asked for as `openhands`
+        return [] if UNSPACED.search(low) else [stem(low)]  # `OpenHands` is also asked for as `openhands`
     parts = [part for part in _separator.split(low) if part]
     return ["/".join(parts), "/".join(parts[-2:]), stem(parts[-1])]
 
@@ -99,7 +102,7 @@ def _wholes(low: str) -> list[str]:
 def _foreign(run: str) -> list[str]:
     found: list[str] = []
     rest = 0
-    for match in _cjk.finditer(run):
+    for match in UNSPACED.finditer(run):
         found.extend(_word(run[rest : match.start()]))
         found.extend(bigrams(match.group()))
         rest = match.end()
