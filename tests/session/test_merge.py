@@ -289,15 +289,27 @@ def test_of_a_message_we_have_in_part_only_the_rest_is_appended() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("dialect", ["openai", "responses"])
-def test_what_was_put_in_for_the_wire_is_recognised_when_it_comes_back(dialect: str) -> None:
-    """A stand-in for a result that never came."""
+def test_a_difference_inside_a_joined_message_goes_back_to_where_it_begins() -> None:
+    """Nothing of it is appended twice."""
     session = Session()
-    for message in (m.user("look"), m.assistant("", m.call("c1", "read", path="a")), m.user("never mind")):
+    for message in (m.user("zero"), m.assistant("Fine."), m.user("one"), m.user("two")):
         session.append(message)
-    view = Engine(PLAIN).view(session)
-    wire = view.to_openai() if dialect == "openai" else view.to_responses()
-    assert len(wire) == 4
+    joined = m.user((m.Text("one"), m.Text("three")))
+    merged = session.merge([m.user("zero"), m.assistant("Fine."), joined])
+    assert merged.branched
+    assert said(session) == [m.user("zero"), m.assistant("Fine."), joined]
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_what_was_put_in_for_the_wire_is_recognised_when_it_comes_back(number: int) -> None:
+    """A stand-in for a result that never came; for ids that occur twice, others where a dialect wants them."""
+    session = Session()
+    for _ in range(2):
+        session.append(m.user("look"))
+        session.append(m.assistant("", m.call("c1", "read", path="a"), m.call("c2", "read", path="b")))
+        session.append(m.result("c1", "A"))
+    session.append(m.user("never mind"))
+    _, wire = wires(session)[number]
     merged = session.merge([*wire, {"role": "user", "content": "go on"}])
     assert not merged.branched
     assert [x.message for x in merged.appended] == [m.user("go on")]
@@ -363,6 +375,14 @@ def test_a_fold_that_reaches_behind_the_branch_stays_behind() -> None:
     assert merged.branched
     assert engine.view(session).messages == changed
     assert not [x for x in session.path if isinstance(x, e.Fold)]
+
+
+def test_a_list_may_branch_directly_behind_a_summary() -> None:
+    session, engine = folded()
+    shown = engine.view(session).messages
+    merged = session.merge([shown[0], m.user("something else")])
+    assert merged.branched
+    assert engine.view(session).messages == [shown[0], m.user("something else")]
 
 
 def test_a_fold_that_comes_along_is_paid_for_once() -> None:
