@@ -222,7 +222,7 @@ def test_code_is_left_alone() -> None:
     ["password = getpass()", "token: str = ''", 'api_key = os.environ["OPENAI_API_KEY"]', "sk-learn is a library",
      "secret_key_base: <%= ENV['X'] %>", "AKIAIOSFODNN7EXAMPLE", "http://user:password@host/", "git@github.com:a/b.git",
      "commit 1f3e5a7b9c1d3e5f7a9b1c3d5e7f9a1b3c5d7e9f", "3f2504e0-4f89-11d3-9a0c-0305e82c3301", "tokens_before = 12345678901234",
-     "Bearer authentication is used here"],
+     "Bearer authentication is used here", "npm_thisisaveryplainnameofthirtysixlettersx"],
 )  # fmt: skip
 def test_what_is_no_secret(text: str) -> None:
     assert redact(text) == (text, [])
@@ -273,6 +273,7 @@ def test_secrets_beside_and_inside_each_other(text: str, clean: str, kinds: list
         ("a1!b2#c3^d4+", False),
         ("a1!b2#c3d4+e5", True),
         ("1234-5678-9012", False),  # no letter
+        ("1234#5678#9012", False),
         ("abcd-efgh-ijkl", False),  # no digit
         ("kqwxyzmn-12", False),  # a word
         ("kqwxyzmn-127", True),
