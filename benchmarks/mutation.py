@@ -50,11 +50,13 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "text": (
         "tests/text",
         "tests/test_redact.py",
+        "tests/test_format.py",
         "tests/test_poison.py",
-        "tests/digest",
-        "tests/preserve",
-        "tests/recall",
-        "tests/models/test_script.py",
+        "tests/digest/test_digest.py",
+        "tests/preserve/test_abridged.py",
+        "tests/recall/test_frame.py",
+        "tests/recall/test_tool.py",
+        "tests/shrink",
     ),
 }
 """The tests that answer for each room; of these, mutmut runs those that reach the changed function."""
