@@ -55,11 +55,13 @@ def test_every_preset_has_a_page_and_every_place_exists(generate: ModuleType) ->
 
 
 def test_every_rule_of_a_setting_is_a_rule_of_its_design(generate: ModuleType) -> None:
-    rules = generate.rules()
+    rules, named = generate.rules(), 0
     for name in ("augment", "rounds", "layered", "pi", "window"):
         for setting in presets.settings_of(name):
             for rule in generate.named(setting.origin.replace("–", "_to_").replace(", ", "_")):
                 assert rule in rules[name], (name, setting.name, rule)
+                named += 1
+    assert named > 20
 
 
 @pytest.mark.parametrize("name", ["augment", "pi", "window", "rounds", "layered"])

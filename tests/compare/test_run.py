@@ -118,6 +118,7 @@ def test_sources_are_never_changed_and_runs_are_repeatable() -> None:
 @pytest.mark.parametrize("session", [Session(), agent_session(0), agent_session(1)], ids=["empty", "0", "1"])
 def test_conversations_too_small_to_fold_are_no_error(session: Session) -> None:
     done = run(Plan(presets.NAMES, budgets.parse_list("20k,20%")), session)
+    assert len(done.cells) == 2 * len(presets.NAMES)
     for cell in done.cells:
         assert "Error" not in (cell.error or ""), cell
 

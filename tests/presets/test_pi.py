@@ -194,6 +194,25 @@ def test_B8_worked_example_keeps_from_the_fourth_message() -> None:
     assert sum(size_of(x, MEASURE) for x in session.path[3:]) == 22_000
 
 
+@pytest.mark.parametrize(
+    ("keep", "first_kept"),
+    [(1, 5), (999, 5), (1000, 5), (1001, 4), (1999, 4), (2000, 4), (2001, 3), (4999, 1), (5000, 1)],
+)
+def test_B8_the_budget_is_reached_when_it_is_met_exactly(keep: int, first_kept: int) -> None:
+    """Six messages of a thousand: walking back ends at the message with which the sum is at least `keep`."""
+    session = chat(*[1000] * 6)
+    plan = Engine(pi(keep_recent_tokens=keep)).plan(session, force=True)
+    assert isinstance(plan, Plan)
+    assert plan.first_kept == session.path[first_kept].id
+    assert plan.split is (first_kept % 2 == 1)  # at an assistant message: its turn is cut through
+
+
+@pytest.mark.parametrize("keep", [5001, 6000, 6001])
+def test_B8_B9_what_a_budget_reaches_from_the_first_message_on_is_all_kept(keep: int) -> None:
+    reason = Engine(pi(keep_recent_tokens=keep)).plan(chat(*[1000] * 6), force=True)
+    assert (bool(reason), reason.code) == (False, "everything_fits")  # type: ignore[union-attr]
+
+
 def with_usage(total: int, stop: m.Stop = "end") -> Session:
     session = chat(1000, 1000, 1000)
     session.append(m.assistant("ok", stop=stop), usage=m.Usage(input=total - 10, output=10), model="a:b")
@@ -356,6 +375,15 @@ def test_B13_tool_results_are_cut_with_the_number_cut_and_budgets_follow_the_res
     assert "r" * 2001 not in prompt
     assert "3000 more characters" in prompt
     assert model.requests[0].max_tokens == 8_000
+
+
+def test_B13_a_turn_that_is_cut_through_gets_half_of_the_reserve() -> None:
+    session = chat(3000, 3000, 3000, 3000, 3000, 3000)
+    model = summariser()
+    engine = Engine(pi(keep_recent_tokens=100, reserve_tokens=10_000), model=model)
+    run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
+    limits = {request.purpose: request.max_tokens for request in model.requests}
+    assert limits == {"summary": 8_000, "turn_prefix": 5_000}
 
 
 def test_B13_a_head_larger_than_the_summarisers_window_is_read_in_chunks() -> None:

@@ -100,10 +100,17 @@ def test_tools_of_results_are_known_by_their_call(work: Session) -> None:
     assert [h.role for h in search(index_of(work), "exp_claim", tool="Bash", limit=1)] == ["tool"]
 
 
-@pytest.mark.parametrize("query", ["(a+)+$", ".*", "[", "\\", "exp_claim) OR (x", '"', "NEAR(", "* -token"])
-def test_queries_are_literal(work: Session, query: str) -> None:
-    for hit in recall(work, query, limit=9):
-        assert hit.score > 0
+@pytest.mark.parametrize("query", ["(a+)+$", ".*", "[", "\\", '"', "NEAR(", "*"])
+def test_signs_of_a_query_language_find_nothing(work: Session, query: str) -> None:
+    assert recall(work, query, limit=9) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "word"), [("exp_claim) OR (x", "exp_claim"), ("* -token", "token"), ('"KeyError', "KeyError")]
+)
+def test_queries_are_literal(work: Session, query: str, word: str) -> None:
+    assert recall(work, query, limit=1)[0].entry_id == work.entries[4].id
+    assert [hit.entry_id for hit in recall(work, query)] == [hit.entry_id for hit in recall(work, word)]
 
 
 def test_text_without_words_is_found_literally() -> None:

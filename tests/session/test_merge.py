@@ -14,6 +14,8 @@ from refold.loop import run
 from refold.models.scripted import Scripted
 from refold.session.invariants import settled
 from refold.testing import strategies as made
+from tests.probe import engine as engine_of
+from tests.probe import swap, talk
 
 PLAIN = presets.get("pi", enabled=False)
 
@@ -209,3 +211,249 @@ def test_what_the_user_typed_too_stays_typed() -> None:
     session.merge([{"role": "user", "content": "start again"}, {"role": "user", "content": "go on"}])
     last = session.path[-1]
     assert isinstance(last, e.MessageEntry) and last.message == m.user("go on")
+
+
+# ── what counts as the same ─────────────────────────────────────────────────────────────────────
+
+MALFORMED = m.Call("c4", "read", raw='{"path": ')
+TOLD: tuple[m.Message, ...] = (
+    m.user((m.Text("look at this"), m.image("AAAA"))),
+    m.assistant("Looking.", m.call("c1", "read", path="a"), m.call("c2", "read", path="b")),
+    m.result("c1", "A"),
+    m.result("c2", "B"),
+    m.user((m.Image(url="https://x.org/1.png"),)),
+    m.assistant("", MALFORMED),
+    m.result("c4", "bad arguments"),
+    m.assistant("Done."),
+)
+
+
+def told() -> Session:
+    session = Session()
+    for message in TOLD:
+        session.append(message)
+    return session
+
+
+def said(session: Session) -> list[m.Message]:
+    return [x.message for x in session.path if isinstance(x, e.MessageEntry)]
+
+
+@pytest.mark.parametrize(
+    ("index", "other"),
+    [
+        (0, m.user((m.Text("look at that"), m.image("AAAA")))),
+        (0, m.user((m.Text("look at this"), m.image("BBBB")))),
+        (0, m.assistant("look at this")),
+        (1, m.assistant("Looking.", m.call("c1", "read", path="z"), m.call("c2", "read", path="b"))),
+        (1, m.assistant("Looking.", m.call("c1", "read", path="a"), m.call("c2", "edit", path="b"))),
+        (1, m.assistant("Looking.", m.call("c1", "read", path="a"), m.call("c9", "read", path="b"))),
+        (1, m.assistant("Looking.", m.call("c1", "read", path="a"))),
+        (1, m.assistant("", m.call("c1", "read", path="a"), m.call("c2", "read", path="b"))),
+        (2, m.result("c1", "Z")),
+        (2, m.result("c9", "A")),
+        (2, m.user("A")),
+        (3, m.result("c2", "")),
+        (4, m.user((m.Image(url="https://x.org/2.png"),))),
+        (4, m.user("https://x.org/1.png")),
+        (5, m.assistant("", m.Call("c4", "read", raw='{"path": 1'))),
+        (5, m.assistant("", m.Call("c4", "read"))),
+        (7, m.user("Done.")),
+        (7, m.assistant("Done!")),
+    ],
+)  # fmt: skip
+def test_a_list_that_differs_in_one_message_branches_at_that_message(index: int, other: m.Message) -> None:
+    session = told()
+    old = session.leaf
+    changed = [*TOLD[:index], other, *TOLD[index + 1 :]]
+    merged = session.merge(changed)
+    assert merged.branched
+    assert said(session) == changed
+    assert [x.message for x in merged.appended] == changed[index:]
+    assert session.common_ancestor(old, session.leaf) == (session.path[index - 1].id if index else None)
+
+
+@pytest.mark.parametrize(
+    ("index", "same"),
+    [
+        (0, m.user((m.Text("  look at this\n"), m.image("AAAA")))),  # spacing is the framework's
+        (1, m.Assistant((m.Text("Looking."), m.Text(" "), *TOLD[1].calls))),
+        (1, m.Assistant((m.thinking("hm"), m.Text("Looking."), *TOLD[1].calls))),  # thoughts come and go
+        (2, m.result("c1", "A\n", name="read", is_error=True)),
+        (5, m.Assistant((MALFORMED,), stop="end")),
+    ],
+)
+def test_what_frameworks_change_on_the_way_is_no_difference(index: int, same: m.Message) -> None:
+    session = told()
+    count = len(session)
+    merged = session.merge([*TOLD[:index], same, *TOLD[index + 1 :], m.user("go on")])
+    assert not merged.branched
+    assert [x.message for x in merged.appended] == [m.user("go on")]
+    assert len(session) == count + 1
+
+
+def test_an_empty_session_takes_the_whole_list_and_an_empty_list_nothing() -> None:
+    session = Session()
+    assert session.merge([]) == session.merge(())
+    assert len(session) == 0
+    merged = session.merge(list(TOLD))
+    assert not merged.branched
+    assert said(session) == list(TOLD)
+    assert session.merge([]).appended == ()
+
+
+def test_a_list_with_nothing_in_common_is_a_second_root() -> None:
+    session = told()
+    merged = session.merge([m.user("something else"), m.assistant("Fine.")])
+    assert merged.branched
+    assert said(session) == [m.user("something else"), m.assistant("Fine.")]
+    assert session.path[0].id in session.children(None)
+
+
+def test_of_a_message_we_have_in_part_only_the_rest_is_appended() -> None:
+    """Dialects join what one side says in a row; a part of such a message may be known."""
+    session = Session()
+    session.append(m.user("one"))
+    joined = m.user((m.Text("one"), m.Text(""), m.Text("two"), m.image("AAAA")))
+    merged = session.merge([joined, m.assistant("Fine.")])
+    assert not merged.branched
+    assert [x.message for x in merged.appended] == [
+        m.user((m.Text("two"), m.image("AAAA"))), m.assistant("Fine.")
+    ]  # fmt: skip
+
+
+def test_a_difference_inside_a_joined_message_goes_back_to_where_it_begins() -> None:
+    """Nothing of it is appended twice."""
+    session = Session()
+    for message in (m.user("zero"), m.assistant("Fine."), m.user("one"), m.user("two")):
+        session.append(message)
+    joined = m.user((m.Text("one"), m.Text("three")))
+    merged = session.merge([m.user("zero"), m.assistant("Fine."), joined])
+    assert merged.branched
+    assert said(session) == [m.user("zero"), m.assistant("Fine."), joined]
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_what_was_put_in_for_the_wire_is_recognised_when_it_comes_back(number: int) -> None:
+    """A stand-in for a result that never came; for ids that occur twice, others where a dialect wants them."""
+    session = Session()
+    for _ in range(2):
+        session.append(m.user("look"))
+        session.append(m.assistant("", m.call("c1", "read", path="a"), m.call("c2", "read", path="b")))
+        session.append(m.result("c1", "A"))
+    session.append(m.user("never mind"))
+    _, wire = wires(session)[number]
+    merged = session.merge([*wire, {"role": "user", "content": "go on"}])
+    assert not merged.branched
+    assert [x.message for x in merged.appended] == [m.user("go on")]
+
+
+# ── system prompts ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        [],
+        ["Be brief.", "Be kind."],
+        ["Be brief."],
+        ["Another one."],
+        ["Another one.", "Be brief.", "Be kind."],
+    ],
+)
+def test_system_prompts_in_front_never_part_a_list_from_the_log(front: list[str]) -> None:
+    """Those of the log stay; any others belong to the call; and some dialects keep them elsewhere."""
+    session = Session()
+    for message in (m.system("Be brief."), m.system("Be kind."), m.user("hi"), m.assistant("Hello.")):
+        session.append(message)
+    merged = session.merge([*map(m.system, front), m.user("hi"), m.assistant("Hello."), m.user("go on")])
+    assert not merged.branched
+    assert [x.message for x in merged.appended] == [m.user("go on")]
+    merged = session.merge([*map(m.system, front), m.user("something else")])
+    assert merged.branched
+    assert said(session) == [m.system("Be brief."), m.system("Be kind."), m.user("something else")]
+
+
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("prompt", [None, "You are a bot."])
+def test_a_log_with_a_system_prompt_of_its_own_is_recognised(number: int, prompt: str | None) -> None:
+    session = Session([e.MessageEntry(id="p", message=m.system("Be brief."))])
+    session.append(m.user("hi"))
+    name, wire = wires(session, system=prompt)[number]
+    new: Any = m.user("next") if name == "own" else {"role": "user", "content": "next"}
+    merged = session.merge([*wire, new])
+    assert not merged.branched
+    assert [x.message for x in merged.appended] == [m.user("next")]
+
+
+def test_prompts_that_a_framework_puts_in_front_are_never_part_of_the_log() -> None:
+    session = Session()
+    front = [m.system("Be brief."), m.system("Today is Monday.")]
+    session.merge([*front, m.user("hi")])
+    assert said(session) == [m.user("hi")]
+    merged = session.merge([m.system("Today is Tuesday."), m.user("hi"), m.assistant("Hello.")])
+    assert not merged.branched
+    assert said(session) == [m.user("hi"), m.assistant("Hello.")]
+
+
+# ── folds ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_fold_that_reaches_behind_the_branch_stays_behind() -> None:
+    """It stands for messages that this branch does not have."""
+    session, engine = folded()
+    everything = said(session)
+    changed = [*everything[:2], m.user("another question")]
+    merged = session.merge(changed)
+    assert merged.branched
+    assert engine.view(session).messages == changed
+    assert not [x for x in session.path if isinstance(x, e.Fold)]
+
+
+def test_a_list_may_branch_directly_behind_a_summary() -> None:
+    session, engine = folded()
+    shown = engine.view(session).messages
+    merged = session.merge([shown[0], m.user("something else")])
+    assert merged.branched
+    assert engine.view(session).messages == [shown[0], m.user("something else")]
+
+
+def test_a_fold_that_comes_along_is_paid_for_once() -> None:
+    session, engine = folded()
+    [original] = session.annotations(e.Fold)
+    wire = engine.view(session).to_openai()
+    session.merge([*wire[:-1], {"role": "assistant", "content": "another answer"}])
+    _, copied = session.annotations(e.Fold)
+    assert original.requests > 0
+    assert (copied.requests, copied.usage) == (0, None)
+    assert (copied.edits, copied.summary, copied.preset) == (
+        original.edits,
+        original.summary,
+        original.preset,
+    )
+    assert copied.id != original.id
+
+
+def test_a_fold_that_the_branch_has_is_not_copied() -> None:
+    session, engine = folded()
+    session.append(m.user("one more"))
+    session.append(m.assistant("Fine."))
+    wire = engine.view(session).to_openai()
+    merged = session.merge([*wire[:-1], {"role": "assistant", "content": "Not so fine."}])
+    assert merged.branched
+    assert len(session.annotations(e.Fold)) == 1
+
+
+@pytest.mark.parametrize(("ago", "known"), [(0, True), (1, True), (15, True), (16, True), (17, False)])
+def test_a_list_may_be_sixteen_folds_old(ago: int, known: bool) -> None:
+    session, views = talk(22), list[list[m.Message]]()
+    for number in range(19):
+        made = engine_of(swap(first=number, last=number, letters=5 + number))
+        views.append(made.view(session).messages)
+        assert run(made.apply(session, made.plan(session)))  # type: ignore[arg-type]
+    made = engine_of(swap(first=19, last=20))
+    views.append(made.view(session).messages)
+    merged = session.merge([*views[-1 - ago], m.user("go on")])
+    assert merged.branched is not known
+    if known:
+        assert [x.message for x in merged.appended] == [m.user("go on")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,8 +12,9 @@ from refold import Session
 from refold import entries as e
 from refold import messages as m
 from refold.errors import Conflict, EntryNotFound, FoldError, TreeError
-from refold.protocols import SessionInfo
+from refold.protocols import Loaded, SessionInfo
 from refold.stores.memory import MemoryStore
+from refold.tokens import get as counter
 
 
 def chain(*texts: str) -> Session:
@@ -145,6 +148,274 @@ def test_a_second_writer_gets_a_conflict_refreshes_and_goes_on() -> None:
     assert texts(one) == ["first", "second"]
 
 
+# ── all or nothing ──────────────────────────────────────────────────────────────────────────────
+
+
+def state_of(session: Session) -> tuple[Any, ...]:
+    """Everything an append changes."""
+    return (
+        [x.id for x in session.entries], [x.id for x in session.path], session.leaf, session.tip, session.epoch,
+        list(session.turns), list(session.replies), session.pins,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        entry("new", None),  # the id of its own batch
+        entry("root", None),  # an id of the log
+        entry("n", "missing"),
+        entry("n", "label"),  # an annotation is no parent
+        e.Fold(id="f", parent="b", edits=(e.Edit("root", "missing"),), preset="x"),
+        e.Fold(id="f", parent="b", edits=(e.Edit("missing", "b"),), preset="x"),
+        e.Fold(id="f", parent="b", edits=(e.Edit("b", "root"),), preset="x"),
+        e.Fold(id="f", parent="b", edits=(e.Edit("root", "b"), e.Edit("gone", "gone")), preset="x"),
+    ],
+)
+def test_a_batch_is_appended_whole_or_not_at_all(wrong: e.AnyEntry) -> None:
+    store = MemoryStore()
+    store.create(SessionInfo(id="s"))
+    session = Session(id="s", store=store)
+    session.extend((entry("root", None), entry("b", "root"), e.Label(id="label", target="root", text="t")))
+    before = state_of(session)
+    with pytest.raises((TreeError, FoldError)):
+        session.extend((e.Pin(id="new", target="b"), wrong))
+    assert state_of(session) == before
+    assert [x.id for x in store.load("s").entries] == ["root", "b", "label"]
+
+
+def test_what_the_store_refuses_is_not_in_the_session_either() -> None:
+    store = MemoryStore()
+    store.create(SessionInfo(id="s"))
+    one, two = Session(id="s", store=store), Session(id="s", store=store)
+    one.append(m.user("first"))
+    before = state_of(two)
+    with pytest.raises(Conflict):
+        two.append(m.user("second"))
+    assert state_of(two) == before
+
+
+def test_a_batch_may_bring_parents_and_their_children() -> None:
+    session = chain("a")
+    session.extend((entry("x", session.leaf, "b"), entry("y", "x", "c"), entry("z", "x", "d")))
+    assert texts(session) == ["a", "b", "d"]
+    assert session.children("x") == ("y", "z")
+
+
+def test_a_fold_may_be_of_a_single_entry() -> None:
+    session = chain("a", "b")
+    id = session.path[0].id
+    session.append(session.make(e.Fold, edits=(e.Edit(id, id, (m.user("A"),)),), preset="x"))
+    assert session.leaf == session.path[2].id
+
+
+def test_a_fold_of_another_branch_is_taken_as_it_was_made_there() -> None:
+    session = chain("a", "b", "c")
+    a, b, c = (x.id for x in session.path)
+    session.move(a)
+    session.append(m.assistant("d"))
+    session.append(e.Fold(id="f", parent=c, edits=(e.Edit(b, c),), preset="x"))
+    assert [x.id for x in session.path] == [a, b, c, "f"]
+
+
+# ── where an append goes ────────────────────────────────────────────────────────────────────────
+
+
+def test_an_entry_with_a_parent_of_its_own_branches_there() -> None:
+    session = chain("a", "b", "c")
+    a, b, c = (x.id for x in session.path)
+    epoch = session.epoch
+    session.append(entry("d", a, "d"))
+    assert texts(session) == ["a", "d"]
+    assert [session.position(id) for id in (a, b, c, "d")] == [0, None, None, 1]
+    assert session.epoch > epoch
+    assert session.children(a) == (b, "d")
+
+
+def test_appending_at_the_leaf_is_no_change_of_the_path_but_its_end() -> None:
+    """Who follows a session reads `epoch` to know whether it may go on from where it was."""
+    session = chain("a", "b")
+    epoch, path = session.epoch, session.path
+    session.append(m.user("c"))
+    session.append(session.make(e.Pin, target=session.leaf))
+    assert session.epoch == epoch
+    assert session.path is path
+    session.move(session.path[0].id)
+    assert session.epoch > epoch
+
+
+def test_a_ready_made_entry_keeps_the_parent_it_was_made_with() -> None:
+    session = chain("a", "b", "c")
+    a = session.path[0].id
+    assert session.make(e.Note, content=(), parent=a).parent == a
+    assert session.make(e.Note, content=()).parent == session.leaf
+
+
+def test_an_appended_message_keeps_what_was_given_along() -> None:
+    usage = m.Usage(input=5, output=2)
+    appended = Session().append(m.assistant("hi"), usage=usage, model="a:b", meta={"seen": True})
+    assert isinstance(appended, e.MessageEntry)
+    assert (appended.usage, appended.model, appended.meta) == (usage, "a:b", {"seen": True})
+
+
+def test_moving_to_where_the_leaf_is_writes_nothing() -> None:
+    session = chain("a", "b")
+    before = state_of(session)
+    session.move(session.leaf)
+    assert state_of(session) == before
+
+
+def test_a_moved_leaf_is_a_new_tip() -> None:
+    """A plan made before is stale: it was made for another path."""
+    session = chain("a", "b")
+    tip = session.tip
+    session.move(session.path[0].id)
+    assert session.tip not in (tip, session.leaf)
+    assert session.tip == session.entries[-1].id
+
+
+def test_an_annotation_has_no_place_in_the_tree() -> None:
+    session = chain("a", "b")
+    session.append(e.Label(id="l", target=session.leaf, text="t"))
+    before = state_of(session)
+    for wrong in (session.move, session.path_to):
+        with pytest.raises(TreeError, match="annotation"):
+            wrong("l")
+    with pytest.raises(EntryNotFound):
+        session.label("missing", "t")
+    assert state_of(session) == before
+
+
+def test_the_common_ancestor_may_be_one_of_the_two_or_nobody() -> None:
+    session = chain("a", "b", "c")
+    a, b, c = (x.id for x in session.path)
+    assert session.common_ancestor(b, c) == session.common_ancestor(c, b) == b
+    assert session.common_ancestor(b, b) == b
+    session.move(None)
+    other = session.append(m.user("z")).id
+    assert session.common_ancestor(a, other) is None
+    assert session.common_ancestor(None, a) is None
+
+
+# ── annotations ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_newest_annotation_counts() -> None:
+    session = chain("a", "b")
+    assert (session.state("k"), session.name) == (None, None)
+    for value in (1, 2):
+        session.append(session.make(e.State, name="k", value=value))
+        session.append(session.make(e.State, name="other", value=-value))
+        session.append(session.make(e.Info, name=f"name {value}"))
+    session.append(session.make(e.Info, cwd="/"))  # says nothing about the name
+    assert (session.state("k"), session.state("other"), session.name) == (2, -2, "name 2")
+
+
+def test_what_is_unpinned_is_not_pinned() -> None:
+    session = chain("a", "b", "c")
+    a, b, c = (x.id for x in session.path)
+    for kind, target in ((e.Pin, c), (e.Pin, a), (e.Pin, b), (e.Unpin, a)):
+        session.append(session.make(kind, target=target))
+    assert session.pins == (c, b)
+    assert Session(session.entries).pins == (c, b)
+
+
+def test_a_session_is_called_as_its_information_says() -> None:
+    session = Session(info=SessionInfo(id="s1", name="Monday"))
+    assert (session.id, session.name) == ("s1", "Monday")
+    assert Session(id="s2").info.id == "s2"
+
+
+def test_replies_are_where_the_assistant_speaks() -> None:
+    session = chain("a", "b", "c", "d")
+    session.append(session.make(e.Note, content=()))
+    session.append(m.result("c", "r"))
+    assert (list(session.turns), list(session.replies)) == ([0, 2], [1, 3])
+
+
+# ── counting ────────────────────────────────────────────────────────────────────────────────────
+
+
+class Once:
+    """Refuses to count the same message twice."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self.name, self.size = name, size
+        self.seen: list[m.Message] = []
+
+    def text(self, text: str) -> int:
+        return self.size
+
+    def message(self, message: m.Message) -> int:
+        assert message not in self.seen
+        self.seen.append(message)
+        return self.size
+
+    def tools(self, tools: Any) -> int:
+        return self.size
+
+
+def test_a_message_is_counted_once_by_each_counter() -> None:
+    session, one, two = chain("a"), Once("one", 1), Once("two", 2)
+    said = session.path[0]
+    assert isinstance(said, e.MessageEntry)
+    for _ in range(2):
+        assert (session.count(said, one), session.count(said, two)) == (1, 2)
+    assert session.count(said, counter("chars")) == 1
+    other = Session(session.entries)
+    other.share_counts(session)
+    assert other.count(said, one) == 1
+    assert len(one.seen) == 1
+
+
+# ── two writers ─────────────────────────────────────────────────────────────────────────────────
+
+
+class Reads(MemoryStore):
+    """Remembers from where it was read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.starts: list[int] = []
+
+    def load(self, session: str, start: int = 0) -> Loaded:
+        self.starts.append(start)
+        return super().load(session, start)
+
+
+def test_a_refresh_takes_what_is_new_and_reads_nothing_twice() -> None:
+    store = Reads()
+    store.create(SessionInfo(id="s"))
+    one, two = Session(id="s", store=store), Session(id="s", store=store)
+    for text in ("a", "b"):
+        one.append(m.user(text))
+    assert (two.refresh(), two.refresh()) == (2, 0)
+    one.label(one.path[0].id, "first")
+    two.append(m.user("c"))
+    assert two.refresh() == 1  # the label; its own message is known
+    assert two.labels == one.labels
+    assert one.refresh() == 1
+    assert [x.id for x in one.path] == [x.id for x in two.path]
+    store.starts.clear()
+    assert two.refresh() == 0
+    assert store.starts == [4]  # behind all four entries
+    assert chain("a").refresh() == 0  # without a store there is nobody else
+
+
+def test_after_a_move_the_next_append_follows_the_move() -> None:
+    """Compare-and-swap is on the last entry that moved anything, not on the leaf."""
+    store = MemoryStore()
+    store.create(SessionInfo(id="s"))
+    session = Session(id="s", store=store)
+    first = session.append(m.user("a"))
+    session.append(m.assistant("b"))
+    session.move(first.id)
+    session.append(m.assistant("c"))
+    again = Session.of(store.load("s"))
+    assert texts(again) == texts(session) == ["a", "c"]
+    assert again.tip == session.tip
+
+
 @given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=40))
 def test_incremental_paths_equal_rebuilt_ones(steps: list[tuple[int, bool]]) -> None:
     """Whatever order of appends and moves: what is kept up to date equals what is read from the log."""
@@ -158,5 +429,7 @@ def test_incremental_paths_equal_rebuilt_ones(steps: list[tuple[int, bool]]) -> 
     again = Session(session.entries)
     assert [x.id for x in again.path] == [x.id for x in session.path]
     assert list(again.turns) == list(session.turns)
+    assert list(again.replies) == list(session.replies)
+    assert [session.position(x.id) for x in session.path] == list(range(len(session.path)))
     assert again.leaf == session.leaf
     assert all(again.children(x.id) == session.children(x.id) for x in session.entries)

@@ -23,7 +23,7 @@ class Claim(NamedTuple):
 _URL = re.compile(r"https?://[^\s<>\"'`\])}，。；、）」]{1,2000}")
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)([^\n`]*)$", re.M)
 _CODE = re.compile(r"`([^`\n]{1,400})`")
-_QUOTED = re.compile(r'"([^"\n]{4,400})"|“([^”\n]{2,400})”|「([^」\n]{2,400})」|『([^』\n]{2,400})』')
+_QUOTED = re.compile(r'"([^"\n]{0,400})"|“([^”\n]{2,400})”|「([^」\n]{2,400})」|『([^』\n]{2,400})』')
 _PATH = re.compile(
     r"(?<![A-Za-z0-9_@+*./~{}-])(?:~|\.{1,2})?/?(?:(?:[A-Za-z0-9_@+*.-]|\{[^{}\s]{1,100}\}){1,120}/){1,30}"
     r"(?:[A-Za-z0-9_@+*.-]|\{[^{}\s]{1,100}\}){0,120}"
@@ -118,8 +118,10 @@ def _coded(text: str) -> Iterator[Claim]:
 
 def _quoted(text: str) -> Iterator[Claim]:
     for match in _QUOTED.finditer(text):
-        said = next(group for group in match.groups() if group)
-        yield Claim("quotation", said.strip(), match.start(), match.end())
+        # A short one is no claim, but its marks are a pair: what follows it is not quoted.
+        if match[1] is None or len(match[1]) >= 4:
+            said = next(group for group in match.groups() if group)
+            yield Claim("quotation", said.strip(), match.start(), match.end())
 
 
 def _plain(text: str, titles: _Taken) -> Iterator[Claim]:

@@ -105,10 +105,13 @@ def difference(path: Path, position: Position, given: list[Message]) -> Differen
 def _read(path: Path, position: Position, messages: list[Message]) -> Reading:
     """The reading under which most of the list is known; the newest view where that decides nothing."""
     best: Reading | None = None
+    messages = messages[_prompts(messages) :]
+    theirs = pieces(messages)
     for items in _states(path, position):
-        listed = _without_prompt(messages, items)
-        ours, theirs = pieces([item.message for item in items]), pieces(listed)
-        reading = Reading(items, ours, listed, theirs, _common(ours, theirs))
+        known = [item.message for item in items]
+        front = _prompts(known)
+        ours = [piece for piece in pieces(known) if piece.owner >= front]
+        reading = Reading(items, ours, messages, theirs, _common(ours, theirs))
         if best is None or reading.same > best.same or reading.is_sure > best.is_sure:
             best = reading
         if reading.is_sure:
@@ -159,15 +162,10 @@ def pieces(messages: Sequence[Message]) -> list[Piece]:
     return parts
 
 
-def _without_prompt(messages: list[Message], items: Sequence[Item]) -> list[Message]:
-    """A system prompt in front that is not in the log belongs to the call, not to the conversation."""
-    start = 0
-    while start < len(messages) and isinstance(messages[start], System):
-        mine = items[start].message if start < len(items) else None
-        if mine is not None and mine.text.strip() == messages[start].text.strip():
-            return messages
-        start += 1
-    return messages[start:]
+def _prompts(messages: Sequence[Message]) -> int:
+    """How many system prompts stand in front. They are not compared: those of the log stay, any others belong
+    to the call, and some dialects keep them outside of the list."""
+    return next((n for n, message in enumerate(messages) if not isinstance(message, System)), len(messages))
 
 
 def _common(ours: Sequence[Piece], theirs: Sequence[Piece]) -> int:

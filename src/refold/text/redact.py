@@ -239,8 +239,8 @@ def _random(value: str) -> bool:
     letters = sum(c.isalpha() for c in value)
     if not digits or not letters or digits + letters < 0.7 * len(value):
         return False
-    if re.search(r"[A-Za-z]{8,}", value) and digits < 3:
-        return False
+    if re.search(r"[a-z]{8,}|[A-Z]{8,}", value) and digits < 3:
+        return False  # a word; letters of both cases mixed are none
     if re.fullmatch(
         r"[A-Za-z_]+[\w.]*(?:\.[A-Za-z_]\w*)+|[a-z_]+\d{0,3}|[A-Z_]+\d{0,3}|\d+(?:[.,:-]\d+)*", value
     ):
