@@ -349,7 +349,7 @@ def restored(chosen: list[Case]) -> dict[str, Any]:
             if isinstance(entry, MessageEntry) and 20 < len(entry.message.text) < 600
         ][3:6]
         # The summarising rung itself, whatever smaller rungs would do first.
-        engine = Engine(presets.get("refold", budget=12_000, shrink_turns=10_000), summariser=Forgetful())
+        engine = Engine(presets.get("refold", budget=12_000), summariser=Forgetful())
         for id in pinned:
             engine.pin(session, id)
         plan = engine.plan(session, force=True)

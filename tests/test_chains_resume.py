@@ -63,7 +63,7 @@ def reopened(open_store: Callable[[], Store], **options: Any) -> Session:
 
 def engine_for(name: str, *, model: bool, budget: int | None = None) -> Engine:
     chosen: dict[str, dict[str, Any]] = {
-        "refold": {"window": BUDGET, "tail_tokens": 500},
+        "refold": {"window": BUDGET},
         "pi": {"window": BUDGET, "reserve_tokens": 1_000, "keep_recent_tokens": 600},
         "window": {"compact_threshold": 22, "compact_window": 12, "max_history": 26},
         "augment": {"history_tail_size_chars_to_exclude": 2_000, "trigger_on_history_size_chars": 8_000},

@@ -85,7 +85,7 @@ from refold.entries import MessageEntry
 from refold.session.merge import Merged
 
 async def right(session: Session) -> None:
-    engine = Engine(presets.Refold(window=8_000, tail_share=0.3), model="openai:gpt-5", hooks=Hooks())
+    engine = Engine(presets.Refold(window=8_000, words_share=0.2), model="openai:gpt-5", hooks=Hooks())
     Engine(presets.get("pi", keep_recent_tokens=10_000, budget=5_000))
     Engine(presets.get(window=8_000))
     name: str = "whatever"

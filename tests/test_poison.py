@@ -105,7 +105,7 @@ def poisoned(poison: str) -> Session:
 
 def engine_for(name: str, poison: str | None) -> Engine:
     chosen: dict[str, dict[str, Any]] = {
-        "refold": {"window": 6_000, "tail_tokens": 300},
+        "refold": {"window": 6_000},
         "pi": {"window": 6_000, "reserve_tokens": 2_000, "keep_recent_tokens": 300},
         "window": {},
         "augment": {"history_tail_size_chars_to_exclude": 500},

@@ -66,7 +66,7 @@ class World:
 
     def engine(self, name: str) -> Engine:
         preset = {
-            "refold": lambda: presets.get("refold", window=WINDOW, tail_tokens=600, cache_ttl=0.0),
+            "refold": lambda: presets.get("refold", window=WINDOW, cache_ttl=0.0),
             "pi": lambda: presets.get("pi", window=WINDOW, reserve_tokens=900, keep_recent_tokens=700),
             "window": lambda: presets.get("window", compact_threshold=22, compact_window=12, max_history=30),
         }[name]()

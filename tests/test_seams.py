@@ -99,7 +99,7 @@ def test_R2_a_message_that_arrives_during_the_summary_does_not_leave_the_view_to
 def test_R12_a_background_fold_is_published_only_if_system_prompt_and_tools_fit_too() -> None:
     session = sample()
     model = Scripted(then=say("## Goal\nFine."), context_window=100_000)
-    preset = presets.get("refold", window=5_000, tail_tokens=2_400, tail_share=0.9, target=0.9)
+    preset = presets.get("refold", window=5_000, target=0.9)
     engine = Engine(preset, model=model, summariser=ByModel(model, counter(), retries=NEVER))
     system = "Be brief. " * 600
 
@@ -212,9 +212,7 @@ def test_a_cut_never_parts_what_one_edit_put() -> None:
     for at, extra in itertools.product((1, 2), (0, 1, 50)):
         twin = Session(session.entries)
         tail = sum(sizes[at:]) + extra
-        engine = Engine(
-            presets.get("refold", window=1_000_000, tail_tokens=tail, tail_share=0.99, target=1.0)
-        )
+        engine = Engine(presets.get("refold", budget=max(tail, 1_000)))
         if fold(engine, twin):
             newest = [x.id for x in twin.path if isinstance(x, e.MessageEntry)][-1]
             assert engine.view(twin).items[-1].entries == (newest,)

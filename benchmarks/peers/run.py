@@ -172,7 +172,7 @@ def ours(preset: str, cases: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
 def _settings(preset: str, one: dict[str, Any]) -> dict[str, Any]:
     tokens = one["keep_tokens"]
     if preset == "refold":
-        return {"window": 4 * tokens + 3_000, "tail_tokens": tokens, "shrink_turns": 99}
+        return {"window": 4 * tokens + 3_000, "target": 0.5}
     return {"keep_recent_tokens": tokens} if preset == "pi" else {}
 
 

@@ -63,7 +63,7 @@ def test_the_keywords_of_get_are_the_settings(name: str) -> None:
     [
         (lambda: presets.Refold(window="8000"), "window"),
         (lambda: presets.Refold(window=0), "window"),
-        (lambda: presets.Refold(tail_share=1.5), "tail_share"),
+        (lambda: presets.Refold(words_share=1.5), "words_share"),
         (lambda: presets.Refold(unverified="shout"), "unverified"),
         (lambda: presets.Refold(window=1_000, output_reserve=1_000), "output_reserve"),
         (lambda: presets.Pi(window=100), "reserve_tokens"),

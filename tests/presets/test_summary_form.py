@@ -56,7 +56,6 @@ def engine(model: Any, **chosen: Any) -> Engine:
     chosen = {
         "window": 9_000,
         "output_reserve": 1_000,
-        "shrink_turns": 1_000,
         "summary_tokens": 400,
         **chosen,
     }

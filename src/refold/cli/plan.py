@@ -78,6 +78,7 @@ def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Re
             "fold": [],
             "turn_prefix": [],
             "masked": [],
+            "clipped": [],
             "split": False,
             "tokens_before": tokens,
             "tokens_after": tokens,
@@ -99,6 +100,7 @@ def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Re
         "fold": plan.fold,
         "turn_prefix": plan.turn_prefix,
         "masked": plan.masked,
+        "clipped": plan.clipped,
         "split": plan.split,
         "tokens_before": plan.tokens_before,
         "tokens_after": plan.tokens_after,
@@ -136,7 +138,9 @@ def _print(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Rea
     split = (
         f", {len(plan.turn_prefix)} of them the beginning of a turn that is cut through" if plan.split else ""
     )
-    out.print(f"folds {folded} messages{split}; masks {len(plan.masked)}; first kept: {plan.first_kept}")
+    out.print(
+        f"folds {folded} messages{split}; clips {len(plan.clipped) + len(plan.masked)}; first kept: {plan.first_kept}"
+    )
     files = plan.files
     out.print(
         f"files: {len(files.read)} read, {len(files.modified)} modified, "
@@ -177,7 +181,7 @@ def _bar(plan: Plan, width: int) -> Any:
 
     s = plan.situation
     gone = set(plan.fold) | set(plan.turn_prefix)
-    masked = set(plan.masked)
+    masked = {*plan.masked, *plan.clipped}
     kinds = {"folded": 0, "masked": 0, "kept": 0}
     for index, item in enumerate(s.items):
         size = s.projection.size(s.counter, index, index + 1)

@@ -181,8 +181,9 @@ class _Reader:
         self.open_from = s.projection.item_at(turns[-1]) if turns else 0
         """The turn that is going on: its signed thinking may not be touched."""
         self.pins = set(s.session.pins)
-        answers = (i for i in range(newest_step(s), len(s.items)) if isinstance(s.items[i].message, Result))
-        self.whole_answers = sum(map(s.sizes.item, answers)) <= UNANSWERED * goal
+        rest = range(self.last_reply + 1, len(s.items))
+        answers = sum(s.sizes.item(i) for i in rest if isinstance(s.items[i].message, Result))
+        self.whole_answers = answers <= UNANSWERED * goal
         """Results that nobody has answered yet stay whole whenever they fit the part for whole messages."""
         self.calls = {call.id: call for item in s.items for call in item.message.calls}
         self.superseded = self._superseded()
@@ -268,3 +269,16 @@ class _Reader:
     def _original(self, item: Item) -> Message:
         """What the entry says, whatever an earlier fold made of it."""
         return said_by(self.s.session[item.entries[0]]) or item.message
+
+
+def clip_kept(s: Situation, first: int, room: int) -> dict[int, Form]:
+    """Items from `first` on made to fit into `room`, the longest first: all to the same level."""
+    reader = _Reader(s, room)
+    sizes = {index: s.sizes.item(index) for index in range(first, len(s.items))}
+    forms: dict[int, Form] = {}
+    for level in reversed(LEVELS):
+        loose = (index for index in sizes if not reader.pieces[index - reader.first].fixed)
+        forms = {index: form for index in loose if (form := reader.form(index, level))}
+        if sum(forms[i].size if i in forms else size for i, size in sizes.items()) <= room:
+            break
+    return forms

@@ -179,6 +179,10 @@ class Plan:
         return self.proposal.masked
 
     @property
+    def clipped(self) -> tuple[str, ...]:
+        return self.proposal.clipped
+
+    @property
     def split(self) -> bool:
         return self.proposal.split
 

@@ -134,8 +134,11 @@ def floor(s: Situation) -> dict[str, int]:
         "tools": s.counter.tools(s.tools) if s.tools else 0,
         "system messages": s.sizes.system_messages,
         "pins": s.counter.text(pins_text(s.session)),
-        "newest step": min(least_step(s), STEP) if may_leave(s) else least_step(s),
     }
+    if may_leave(s):
+        found["newest step"] = min(least_step(s), STEP)
+    else:
+        found["newest user message"] = least_step(s)
     return {name: size for name, size in found.items() if size}
 
 

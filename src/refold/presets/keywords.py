@@ -25,15 +25,11 @@ class RefoldKeywords(Keywords, total=False):
     auto: bool
     soft: float
     target: float
-    tail_tokens: int
-    tail_share: float
     summary_tokens: int
-    shrink_turns: int
-    protect_tokens: int
+    state_tokens: int
+    lines_share: float
+    words_share: float
     min_gain: float
-    constraint_tokens: int
-    trail_tokens: int
-    history_tokens: int
     cache_ttl: float
     cache_buffer: float
     unverified: Literal["mark", "remove"]

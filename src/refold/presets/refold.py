@@ -97,8 +97,7 @@ class Refold(Settings, frozen=True, kw_only=True):
             Clip(shape),
             Summary(shape),
             Summary(shape, 0.5, "summary_half"),
-            Lines(shape),
-            Dialogue(shape),
+            Lines(shape, Dialogue(shape)),
         )
         return Preset(
             name="refold",

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from refold.entries import key
+from refold.entries import Entry, key
 from refold.messages import Assistant, Message, Result, searchable
 from refold.text import dates, words
 from refold.text.sentences import speaker_of
@@ -65,6 +65,8 @@ class Index:
         self.turns: dict[int, list[int]] = {}
         self.tools: dict[str, list[int]] = {}
         self.ids: dict[str, int] = {}
+        self.numbered: Sequence[Entry] = ()
+        """The path whose positions are meant by numbers."""
         self._keys: dict[str, int] = {}
         self._keyed = 0
         self._postings: dict[str, int | array[int]] = {}
@@ -120,12 +122,16 @@ class Index:
         return None if position is None else self.docs[position]
 
     def by_key(self, name: str) -> Doc | None:
-        """The entry with that recall key (or id). Of two with one key, the newer."""
+        """The entry with that recall key or id, or with that number on the path (`#12`). Of two with one key,
+        the newer."""
+        name = name.strip()
+        if name[:1] == "#" and name[1:].isdecimal() and int(name[1:]) < len(self.numbered):
+            return self.doc(self.numbered[int(name[1:])].id)
         for position in range(self._keyed, len(self.docs)):
             self._keys[self.docs[position].key] = position
         self._keyed = len(self.docs)
-        found = self._keys.get(name.strip().lower())
-        return self.docs[found] if found is not None else self.doc(name.strip())
+        found = self._keys.get(name.lower())
+        return self.docs[found] if found is not None else self.doc(name)
 
     def of_turn(self, number: int) -> list[Doc]:
         return [self.docs[i] for i in self.turns.get(number, ())]

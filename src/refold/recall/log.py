@@ -69,6 +69,7 @@ def index_of(session: Session) -> LogIndex:
         index = _indexes[session] = LogIndex()
     if index.read < len(session.entries):
         index.extend(session.entries[index.read :])
+    index.numbered = session.path
     return index
 
 

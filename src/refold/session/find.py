@@ -1,4 +1,4 @@
-"""Entries by name: an id, a label, or a recall key."""
+"""Entries by name: an id, a number on the path (`#12`), a label, or a recall key."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from refold.session.tree import Session
 
 
 def find(session: Session, name: str) -> e.AnyEntry:
-    """The entry of that id, label or recall key, whichever matches first."""
+    """The entry of that id, number on the path (`#12`), label or recall key, whichever matches first."""
     if name in session:
         return session[name]
+    if name[:1] == "#" and name[1:].isdecimal() and int(name[1:]) < len(session.path):
+        return session.path[int(name[1:])]
     labelled = [target for target, text in session.labels.items() if text == name and target in session]
     if len(labelled) > 1:
         raise SessionError(f"{len(labelled)} entries are labelled {name!r}: name one by its id")

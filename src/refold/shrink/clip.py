@@ -136,8 +136,9 @@ def _reply(message: Assistant, tokens: int, counter: TokenCounter, key: str) -> 
         small, quotes = _call(call, size, rest * size // max(sum(sizes), 1), counter, key)
         kept.append(small)
         words += quotes
-    others = [part for part in message.content if not isinstance(part, (Text, Call, Thinking))]
-    parts = (*([Text("\n".join(words))] if words else []), *kept, *others)
+    others = sum(not isinstance(part, (Text, Call, Thinking)) for part in message.content)
+    words += [f"[{others} part(s) that are no text, {key}]"] if others else []
+    parts = (*([Text("\n".join(words))] if words else []), *kept)
     return msgspec.structs.replace(message, content=parts)
 
 

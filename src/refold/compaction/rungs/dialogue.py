@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from refold import entries as e
-from refold.compaction.layout import Layout, legal_cut, newest_step
+from refold.compaction.layout import Form, Layout, clip_kept, legal_cut, newest_step
 from refold.compaction.plan import Proposal, Reason
 from refold.compaction.reading import reading
 from refold.compaction.record import Composer, Record, check_floor
@@ -38,9 +38,11 @@ class Dialogue:
             return Reason("tools", "where tools were used, lines tell what was done")
         check_floor(s, self.shape.budget)
         view = self._view(s, self.shape.within(s))
-        if view.in_place:
+        if view.in_place and not view.layout.forms:
             return Reason("everything_fits", "the view fits as it is; there is nothing to fold")
-        return view.proposal(self.name, lambda _: view.finished(self._record(view)))
+        return view.proposal(
+            self.name, lambda _: view.finished(None if view.in_place else self._record(view))
+        )
 
     def _view(self, s: Situation, shape: Shape) -> Graded:
         goal = shape.goal - s.sizes.overhead - s.sizes.system_messages
@@ -52,8 +54,12 @@ class Dialogue:
             cut = s.projection.first
         else:
             cut = s.wanted_cut or legal_cut(s, _newest(s, int(goal * TAIL)), goal // 10)
-        tokens = s.sizes.items(cut, len(s.items))
-        layout = Layout(cut, s.projection.position_of(cut), 0.0, tokens, {})
+        tokens, forms = s.sizes.items(cut, len(s.items)), dict[int, Form]()
+        least = goal - (composer.size(s.projection.position_of(cut), 0.0) if cut > s.projection.first else 0)
+        if tokens > least:
+            forms = clip_kept(s, cut, least)
+            tokens = sum(forms[i].size if i in forms else s.sizes.item(i) for i in range(cut, len(s.items)))
+        layout = Layout(cut, s.projection.position_of(cut), 0.0, tokens, forms)
         return Graded(s, shape, goal, layout, composer)
 
     def _record(self, view: Graded) -> Record:

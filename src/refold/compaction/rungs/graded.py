@@ -12,7 +12,7 @@ from refold import entries as e
 from refold.compaction.details import RefoldDetails
 from refold.compaction.grade import Curve
 from refold.compaction.layout import Layout, lay_out
-from refold.compaction.plan import Finished, Proposal, Reason
+from refold.compaction.plan import Finished, Proposal, Reason, Rung
 from refold.compaction.reading import reading
 from refold.compaction.record import FRAME, Composer, Record, Room, check_floor, floor
 from refold.compaction.requests import Wanted
@@ -160,14 +160,16 @@ class Clip:
 
 @dataclass(frozen=True)
 class Lines:
-    """Rung 5: what lies before the graded part as lines. The deterministic end of every ladder."""
+    """Rung 5: what lies before the graded part as lines; in conversations without tools, as another rung tells
+    it. The deterministic end of every ladder."""
 
     shape: Shape
+    dialogue: Rung
     name: str = "lines"
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
         if not s.uses_tools:
-            return Reason("dialogue", "a conversation without tools is told in sentences, not in lines")
+            return self.dialogue.propose(s)
         view = graded(s, self.shape)
         if isinstance(view, Reason):
             return view
