@@ -14,7 +14,19 @@ from refold.text.frames import TAG, attribute, defuse, element, frame, visible, 
 
 CLOSE = f"</{TAG}>"
 NAMES = (TAG, "branch-summary", "conversation", "unpaired_tool_result", "system_message")
-OPENINGS = ("<", "＜", "﹤", "&lt;", "&lt", "&LT;", "&#60;", "&#0060;", "&#x3c;", "&#X3C")
+OPENINGS = (
+    "<",
+    "＜",
+    "﹤",
+    "&lt;",
+    "&lt",
+    "&LT;",
+    "&#60;",
+    "&#0060;",
+    "&#x3c;",
+    "&#X3C",
+    f"&#{'0' * 200}60;",
+)
 SLASHES = ("", "/", " / ", "／", "&#47;", "&sol;", "\n/\t", "∕")
 UNSEEN = ("\u200b", "\u200c", "\u200d", "\u2060", "\ufe0f", "\u00ad", "\u202e", "\u0336", "\x00", "\x1b[31m")
 
@@ -22,7 +34,15 @@ UNSEEN = ("\u200b", "\u200c", "\u200d", "\u2060", "\ufe0f", "\u00ad", "\u202e", 
 def forms(letter: str) -> list[str]:
     """Ways to write a letter that a reader takes for it."""
     wide = chr(ord(letter) + 0xFEE0)
-    found = [letter, letter.upper(), wide, f"&#{ord(letter)};", f"&#x{ord(letter):x};", letter + "\u0301"]
+    found = [
+        letter,
+        letter.upper(),
+        wide,
+        f"&#{ord(letter)};",
+        f"&#x{ord(letter):x};",
+        f"&#{'0' * 90}{ord(letter)}",
+        letter + "\u0301",
+    ]
     if letter.isalpha():
         found += [chr(0x1D41A + ord(letter) - ord("a")), chr(0x24D0 + ord(letter) - ord("a"))]
     return [*found, "‐", "－", "﹣"] if letter == "-" else [*found, "＿"] if letter == "_" else found

@@ -31,11 +31,11 @@ _ROLES = (
     "system", "developer", "user", "human", "assistant", "tool", "function_results", "function_calls",
     "instructions", "important",
 )  # fmt: skip
-_OPENING = r"(?:[<＜﹤]|&(?:lt|#0{0,8}60|#x0{0,8}3c);?)"
+_OPENING = r"(?:[<＜﹤]|&(?:lt|#0*+60|#x0*+3c);?)"
 _MARKS = (
     (re.compile(_OPENING, re.I), "‹"),
-    (re.compile(r"[>＞﹥]|&(?:gt|#0{0,8}62|#x0{0,8}3e);?", re.I), "›"),
-    (re.compile(r'["＂]|&(?:quot|#0{0,8}34|#x0{0,8}22);?', re.I), "'"),
+    (re.compile(r"[>＞﹥]|&(?:gt|#0*+62|#x0*+3e);?", re.I), "›"),
+    (re.compile(r'["＂]|&(?:quot|#0*+34|#x0*+22);?', re.I), "'"),
 )
 _ODD = r"(?:[^\n\t -~]|&)"
 """A character that may stand for another one, or for none."""
@@ -58,7 +58,7 @@ _role_line = re.compile(
 _escape = re.compile(
     r"\x1b\[[0-?]*+[ -/]*+[@-~]|\x1b\][^\x07\x1b]*+(?:\x07|\x1b\\)|\x1b[@-Z\\-_]?|\x9b[0-?]*+[ -/]*+[@-~]"
 )
-_SPECIAL = re.compile(rf"&#?\w{{2,10}};?|{_escape.pattern}")
+_SPECIAL = re.compile(rf"&(#[xX]?)?+0*+(\w{{1,10}};?)|{_escape.pattern}")
 _return = re.compile(r"\r\n?|[\u2028\u2029\x85\x0b\x0c]")
 _invisible = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
@@ -160,7 +160,7 @@ def _letters(text: str, at: int) -> Iterator[str]:
         at += 1
         if char in "&\x1b\x9b" and (special := _SPECIAL.match(text, at - 1)):
             at = special.end()
-            char = _unescaped(special[0]) if char == "&" else ""
+            char = _unescaped(f"&{special[1] or ''}{special[2]}") if char == "&" else ""
         for each in char:
             yield from _seen(each)
 
