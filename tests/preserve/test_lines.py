@@ -69,9 +69,9 @@ def test_R11_what_was_said_in_one_line(text: str, line: str) -> None:
 
 
 def test_R11_a_long_sentence_is_cut_at_the_end_of_a_word() -> None:
-    (line,) = lines_of(m.assistant("word " * 100), {}.get)
+    (line,) = lines_of(m.assistant("reason " * 100), {}.get)
     assert len(line.text) <= SAID
-    assert line.text.endswith("word…")
+    assert line.text.endswith("reason…")
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""What is carried through every fold: constraints, pins, trail, abridged history, identifiers."""
+"""What is carried through every fold: own words, pins, state of the work, lines, identifiers."""

@@ -14,6 +14,7 @@ import msgspec
 
 from refold.messages import Result
 from refold.session.toolnames import Kind
+from refold.text.frames import without_escapes
 from refold.text.truncate import one_line
 
 _EDGE = 6_000
@@ -176,7 +177,7 @@ def _named(rows: Sequence[str]) -> str:
 def _rows(text: str) -> list[str]:
     """Lines of both ends, without what the agent's tool wraps around them."""
     edge = text if len(text) <= 2 * _EDGE else text[:_EDGE] + "\n" + text[-_EDGE:]
-    rows = (row[:_ROW].removeprefix("Output: ") for row in edge.splitlines() if row.strip())
+    rows = (row[:_ROW].removeprefix("Output: ") for row in without_escapes(edge).splitlines() if row.strip())
     return [row for row in rows if not any(frame.match(row.strip()) for frame in (_STATUS, _CWD, _FRAME))]
 
 
