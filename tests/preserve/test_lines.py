@@ -96,6 +96,10 @@ def test_R11_a_long_sentence_is_cut_at_the_end_of_a_word() -> None:
         ("TodoWrite", {"todos": [{"content": "a", "status": "done"}, {"content": "b", "status": "in_progress"}]}, "TodoWrite 1 of 2 done, now: b"),
         ("get_user", {"id": 7}, 'get_user {"id":7}'),
         ("submit", {}, "submit"),
+        ("submit", {"command": "submit\n"}, "submit"),
+        ("goto", {"command": "goto 122"}, "goto 122"),
+        ("edit", {"command": "edit 3:4\n    y = 2\nend_of_edit"}, "edit the open file: + y = 2"),
+        ("AskUserQuestion", {"questions": [{"question": "Which colour?", "options": []}]}, "AskUserQuestion Which colour?"),
     ],
 )  # fmt: skip
 def test_R11_a_call_with_its_main_argument(name: str, arguments: dict[str, Any], line: str) -> None:

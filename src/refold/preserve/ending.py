@@ -96,7 +96,7 @@ def _envelope(value: Mapping[str, Any], text: str) -> tuple[str, int | None, boo
 
 _STATUS = re.compile(
     r"(?:exit code:?|command exited with code|process exited with code) (-?\d{1,9})\.?$"
-    r"|\[(?:the command completed|command finished) with exit code (-?\d{1,9})\.?\]"
+    r"|\[(?:the command completed|command finished) with exit code (-?\d{1,9})[^\]]{0,80}\]"
     r"|\(exit (?:code )?(-?\d{1,9})\)$|<(?:exit_code|returncode)>(-?\d{1,9})</",
     re.I,
 )
