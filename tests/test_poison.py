@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
-from refold.compaction import carried, transcript
+from refold.compaction import transcript
 from refold.compaction.ledger import reinjection
 from refold.compaction.plan import Plan, Source
+from refold.compaction.reading import reading
 from refold.engine.summarise import ByModel
 from refold.engine.upkeep import upkeep
 from refold.loop import run
@@ -175,12 +176,10 @@ def check_folds(session: Session) -> int:
 
 
 def check_carried(session: Session) -> None:
-    rules = carried.reading(session).constraints
-    assert rules
-    assert not [rule for rule in rules if CANARY in rule.text]
-    request = carried.current_request(session)
-    assert request is not None
-    assert request[1].message.text == "What is left to do?"
+    sayings = reading(session).sayings
+    assert sayings
+    assert not [saying for saying in sayings if CANARY in saying.text]
+    assert sayings[-1].text == "What is left to do?"
     assert session.pins == ()
 
 
@@ -319,7 +318,7 @@ def test_R17_what_a_program_notes_is_never_a_request_of_the_user() -> None:
         twin = Session(session.entries)
         engine = Engine(presets.get(name, budget=1_500))
         fold_all(engine, twin)
-        assert not [c for c in carried.reading(twin).constraints if CANARY in c.text]
+        assert not [saying for saying in reading(twin).sayings if CANARY in saying.text]
         for item in engine.view(twin).items:
             if item.fold is None:
                 continue

@@ -69,9 +69,9 @@ def test_R11_what_was_said_in_one_line(text: str, line: str) -> None:
 
 
 def test_R11_a_long_sentence_is_cut_at_the_end_of_a_word() -> None:
-    (line,) = lines_of(m.assistant("word " * 100), {}.get)
+    (line,) = lines_of(m.assistant("reason " * 100), {}.get)
     assert len(line.text) <= SAID
-    assert line.text.endswith("word…")
+    assert line.text.endswith("reason…")
 
 
 @pytest.mark.parametrize(
@@ -96,6 +96,10 @@ def test_R11_a_long_sentence_is_cut_at_the_end_of_a_word() -> None:
         ("TodoWrite", {"todos": [{"content": "a", "status": "done"}, {"content": "b", "status": "in_progress"}]}, "TodoWrite 1 of 2 done, now: b"),
         ("get_user", {"id": 7}, 'get_user {"id":7}'),
         ("submit", {}, "submit"),
+        ("submit", {"command": "submit\n"}, "submit"),
+        ("goto", {"command": "goto 122"}, "goto 122"),
+        ("edit", {"command": "edit 3:4\n    y = 2\nend_of_edit"}, "edit the open file: + y = 2"),
+        ("AskUserQuestion", {"questions": [{"question": "Which colour?", "options": []}]}, "AskUserQuestion Which colour?"),
     ],
 )  # fmt: skip
 def test_R11_a_call_with_its_main_argument(name: str, arguments: dict[str, Any], line: str) -> None:

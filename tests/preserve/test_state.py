@@ -243,6 +243,7 @@ def test_R10_an_unanswered_call_counts_as_done() -> None:
         ("/w/app", [("edit", {"path": "src/a.py"}, "ok"), bash("cd /w/app && cat src/a.py")]),
         ("", [bash("ls", "a\n[Current working directory: /w/app]"), ("edit", {"path": "/w/app/src/a.py"}, "ok"), bash("cat src/a.py", "x")]),
         ("", [bash("open src/a.py", "x\n(Current directory: /w/app)\nbash-$"), ("edit", {"path": "/w/app/src/a.py"}, "ok")]),
+        ("", [("edit", {"path": "src/a.py"}, "ok"), bash("ls", "a\n(Current directory: /w/app)"), ("edit", {"path": "/w/app/src/a.py"}, "ok")]),
         ("", [("shell", {"command": "sed -i s/x/y/ src/a.py", "workdir": "/w/app"}, "ok"), ("read", {"path": "/w/app/src/a.py"}, "x")]),
     ],
 )  # fmt: skip
@@ -499,6 +500,12 @@ def test_R10_looking_for_something_in_vain_is_no_error(step: Step) -> None:
     assert done(step).error is None
 
 
+def test_R10_an_error_is_told_without_colours() -> None:
+    made = ran("python a.py", "\x1b[1m\x1b[31mError: no such user\x1b[0m", True)
+    assert made.error is not None
+    assert made.error.error == "Error: no such user"
+
+
 def test_R10_an_edit_that_failed_is_answered_by_any_change_of_the_file() -> None:
     failed: Step = ("Edit", {"file_path": "a.py", "old_string": "x"}, "String to replace not found", True)
     assert done(failed).error is not None
@@ -584,6 +591,21 @@ STEPS = st.one_of(
 @given(st.lists(STEPS, max_size=25), st.integers(0, 300), st.one_of(st.none(), st.integers(0, 50)))
 def test_R10_the_text_never_passes_its_budget(steps: list[Step], budget: int, before: int | None) -> None:
     assert COUNTER.text(done(*steps).render(budget, COUNTER, before=before)) <= budget
+
+
+class Greedy:
+    """A counter for which the whole is more than its parts."""
+
+    def text(self, text: str) -> int:
+        return int(len(text) ** 1.2)
+
+    def message(self, message: Message) -> int:
+        return self.text(message.text)
+
+
+@given(st.lists(STEPS, max_size=25), st.integers(0, 600))
+def test_R10_the_text_fits_by_any_counter(steps: list[Step], budget: int) -> None:
+    assert Greedy().text(done(*steps).render(budget, Greedy())) <= budget
 
 
 @given(st.lists(STEPS, max_size=25), st.lists(st.integers(0, 50), max_size=4))

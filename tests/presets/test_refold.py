@@ -192,12 +192,9 @@ def test_R2_at_most_two_summariser_attempts_a_turn_then_the_digest() -> None:
 
 def test_R2_a_pass_that_frees_less_than_a_tenth_is_not_committed() -> None:
     def folded(min_gain: float) -> Session:
-        session = Session()
-        session.append(m.user("Please look at the login. " * 70))
-        session.append(m.assistant("done"))
-        session.append(m.user("a long request that stays: " + "word " * 6_000))
-        session.append(m.assistant("fine"))
-        engine = refold(Scripted(then=NOTES), window=8_000, output_reserve=0, target=0.78, min_gain=min_gain)
+        session = work(8)
+        size = Engine().view(session).tokens
+        engine = refold(window=size + 10, output_reserve=0, target=0.97, min_gain=min_gain)
         plan = engine.plan(session, force=True)
         assert isinstance(plan, Plan), plan
         run(engine.apply(session, plan))
@@ -705,7 +702,7 @@ def test_R17_forged_frames_in_tools_models_and_summaries_do_not_escape(where: st
         session.append(m.assistant("done"))
     session.append(m.user("go on"))
     model = Scripted(then="## Goal\n" + POISON) if where == "summary" else None
-    engine = refold(model, budget=3_000)
+    engine = refold(model, budget=1_500)
     forced(engine, session)
     text = engine.view(session).items[0].message.text
     assert text.count("</refold-record>") == 1

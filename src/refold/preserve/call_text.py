@@ -76,7 +76,7 @@ def clipped(text: str, limit: int) -> str:
 
 _WORDS = (
     "query", "url", "description", "prompt", "question", "thought", "message", "task", "subject", "name",
-    "title", "skill", "expression",
+    "title", "skill", "expression", "plan", "command",
 )  # fmt: skip
 
 
@@ -93,7 +93,8 @@ def main_argument(call: Call, names: Names | None = None, cwd: str = "") -> str:
     elif what == "todo":
         text = _todos(call)
     else:
-        text = _files(call, actions(call, names=names), cwd)
+        # SWE-agent's edit names no file: it changes the one that is open.
+        text = _files(call, actions(call, "the open file", names), cwd)
     text = (text or _other(call))[: ARGUMENT * 16]
     return clipped(text.replace(f"{cwd}/", "") if cwd else text, ARGUMENT)
 
@@ -167,5 +168,12 @@ def _other(call: Call) -> str:
     """Of a tool nobody knows: its telling argument, or all of them."""
     if call.raw is not None:
         return call.raw[: ARGUMENT * 8]
-    given = text_argument(call, (*_WORDS, *PATHS, *PATTERNS))
-    return given or (compact_json(call.arguments)[: ARGUMENT * 8] if call.arguments else "")
+    fields = call.arguments
+    asked = fields.get("questions")
+    if isinstance(asked, list) and asked and isinstance(first := cast("list[Any]", asked)[0], dict):
+        fields = cast("dict[str, Any]", first)
+    given = text_argument(Call("", "", fields), (*_WORDS, *PATHS, *PATTERNS)).strip()
+    if given:
+        # SWE-agent's commands repeat the name of the tool.
+        return "" if given == call.name else given.removeprefix(f"{call.name} ")
+    return compact_json(fields)[: ARGUMENT * 8] if fields else ""

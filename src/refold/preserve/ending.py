@@ -14,6 +14,7 @@ import msgspec
 
 from refold.messages import Result
 from refold.session.toolnames import Kind
+from refold.text.frames import without_escapes
 from refold.text.truncate import one_line
 
 _EDGE = 6_000
@@ -95,7 +96,7 @@ def _envelope(value: Mapping[str, Any], text: str) -> tuple[str, int | None, boo
 
 _STATUS = re.compile(
     r"(?:exit code:?|command exited with code|process exited with code) (-?\d{1,9})\.?$"
-    r"|\[(?:the command completed|command finished) with exit code (-?\d{1,9})\.?\]"
+    r"|\[(?:the command completed|command finished) with exit code (-?\d{1,9})[^\]]{0,80}\]"
     r"|\(exit (?:code )?(-?\d{1,9})\)$|<(?:exit_code|returncode)>(-?\d{1,9})</",
     re.I,
 )
@@ -176,7 +177,7 @@ def _named(rows: Sequence[str]) -> str:
 def _rows(text: str) -> list[str]:
     """Lines of both ends, without what the agent's tool wraps around them."""
     edge = text if len(text) <= 2 * _EDGE else text[:_EDGE] + "\n" + text[-_EDGE:]
-    rows = (row[:_ROW].removeprefix("Output: ") for row in edge.splitlines() if row.strip())
+    rows = (row[:_ROW].removeprefix("Output: ") for row in without_escapes(edge).splitlines() if row.strip())
     return [row for row in rows if not any(frame.match(row.strip()) for frame in (_STATUS, _CWD, _FRAME))]
 
 

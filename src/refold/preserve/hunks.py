@@ -40,7 +40,8 @@ def short_change(action: Action, limit: int) -> str:
     before, after = (" ".join(" ".join(rows).split()) for rows in (gone, put))
     if before and after and len(before) + len(after) + 3 <= limit:
         return f"{before} → {after}"
-    shown = next((row.strip() for row in (put or gone) if len(row.strip()) > 2), "")
+    telling = (row.strip() for row in (put or gone) if sum(map(str.isalnum, row[:_WIDTH])) > 1)
+    shown = next(telling, "")
     return f"{'+' if put else '-'} {one_line(shown, limit - 2)}" if shown else ""
 
 

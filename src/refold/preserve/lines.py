@@ -105,9 +105,10 @@ def _status(ended: Ending, judged: Verdict) -> str:
 # ── many ────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Block(msgspec.Struct):
-    """The rows of one entry, and how often it came again."""
+class _Block(msgspec.Struct, frozen=True):
+    """The rows of an entry, or of several that say the same one after the other."""
 
+    index: int
     turn: int
     number: int
     rows: tuple[str, ...]
@@ -126,41 +127,44 @@ def render(
 ) -> Listed:
     """The lines of consecutive entries, oldest first, under a heading per turn where there are several turns.
     With a budget (in tokens of `counter`), as many of the newest as fit."""
-    blocks, first = _newest(entries, budget, counter)
-    merged = _merged(blocks)
-    several = len({block.turn for block in merged}) > 1
+    blocks = _newest(entries, budget, counter)
+    text = _text(blocks)
+    while blocks and budget is not None and counter is not None and counter.text(text) > budget:
+        del blocks[: len(blocks) // 10 + 1]
+        text = _text(blocks)
+    return Listed(text, blocks[0].index if blocks else len(entries))
+
+
+def _text(blocks: Sequence[_Block]) -> str:
+    several = len({block.turn for block in blocks}) > 1
     rows: list[str] = []
     turn: int | None = None
-    for block in merged:
+    for block in _merged(blocks):
         if several and block.turn != turn:
             rows.append(f"Turn {block.turn}")
             turn = block.turn
         rows.append(block.text())
-    return Listed("\n".join(rows), first)
+    return "\n".join(rows)
 
 
-def _newest(
-    entries: Sequence[EntryLines], budget: int | None, counter: TokenCounter | None
-) -> tuple[list[_Block], int]:
+def _newest(entries: Sequence[EntryLines], budget: int | None, counter: TokenCounter | None) -> list[_Block]:
     """Blocks from the newest entry back, as long as they fit; oldest first."""
     blocks: list[_Block] = []
     outcomes: dict[str, str] = {}
-    first = len(entries)
     left = budget if budget is not None and counter is not None else None
     for index in range(len(entries) - 1, -1, -1):
         entry = entries[index]
         rows = tuple(_rows(entry.lines, outcomes))
         if not rows:
             continue
-        block = _Block(entry.turn, entry.number, rows, entry.number)
+        block = _Block(index, entry.turn, entry.number, rows, entry.number)
         if left is not None and counter is not None:
             heading = 4 if not blocks or blocks[-1].turn != block.turn else 0
             left -= counter.text(block.text()) + 1 + heading
             if left < 0:
                 break
         blocks.append(block)
-        first = index
-    return blocks[::-1], first
+    return blocks[::-1]
 
 
 def _rows(lines: Sequence[Line], outcomes: dict[str, str]) -> Iterator[str]:
@@ -192,7 +196,7 @@ def _merged(blocks: Sequence[_Block]) -> list[_Block]:
     for block in blocks:
         before = merged[-1] if merged else None
         if before is not None and before.rows == block.rows and before.turn == block.turn:
-            before.times, before.last = before.times + 1, block.number
+            merged[-1] = msgspec.structs.replace(before, times=before.times + 1, last=block.number)
         else:
             merged.append(block)
     return merged

@@ -324,7 +324,7 @@ def _eslint(rows: Sequence[str]) -> Verdict | None:
 # ── C and the rest ──────────────────────────────────────────────────────────────────────────────
 
 _MAKE_BAD = re.compile(
-    r"g?make(?:\[\d+\])?: (\*\*\* (?!.*\(ignored\)).*)$|ninja: (build stopped: .*)$|(CMake Error at .*)$"
+    r"g?make(?:\[\d+\])?: (\*\*\* .*)$|ninja: (build stopped: .*)$|(CMake Error at .*)$"
     r"|-- (Configuring incomplete, errors occurred!)"
 )
 _MAKE_GOOD = re.compile(

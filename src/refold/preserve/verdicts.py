@@ -7,10 +7,10 @@ ends of an output are looked at, and only the beginning of a long line.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
 from refold.preserve.verdict_readers import CUT, LINE, NAMES, READERS, Verdict
+from refold.text.frames import without_escapes
 from refold.text.truncate import one_line
 
 __all__ = ["READERS", "UNKNOWN", "Verdict", "verdict"]
@@ -41,13 +41,10 @@ def verdict(text: str) -> Verdict:
     return Verdict(not failed, one_line("; ".join(list(lines)[:3]), LINE), tuple(names)[:NAMES], partial)
 
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]|\x1b\]8;;[^\x07\x1b]{0,200}(?:\x07|\x1b\\)")
-
-
 def _edge(text: str) -> str:
     """Both ends of a text, without colours."""
     edge = text if len(text) <= HEAD + TAIL else f"{text[:HEAD]}\n{CUT}\n{text[-TAIL:]}"
-    return _ANSI.sub("", edge) if "\x1b" in edge else edge
+    return without_escapes(edge)
 
 
 def _rows(edge: str) -> list[str]:

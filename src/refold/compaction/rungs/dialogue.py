@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from refold import entries as e
-from refold.compaction.layout import Form, Layout, clip_kept, legal_cut, newest_step
+from refold.compaction.layout import Form, Layout, clip_kept, legal_cut, may_leave, newest_step
 from refold.compaction.plan import Proposal, Reason
 from refold.compaction.reading import reading
 from refold.compaction.record import Composer, Record, check_floor
@@ -59,6 +59,8 @@ class Dialogue:
         if tokens > least:
             forms = clip_kept(s, cut, least)
             tokens = sum(forms[i].size if i in forms else s.sizes.item(i) for i in range(cut, len(s.items)))
+        if tokens > least and may_leave(s):
+            cut, tokens, forms = len(s.items), 0, {}
         layout = Layout(cut, s.projection.position_of(cut), 0.0, tokens, forms)
         return Graded(s, shape, goal, layout, composer)
 

@@ -160,8 +160,8 @@ class Clip:
 
 @dataclass(frozen=True)
 class Lines:
-    """Rung 5: what lies before the graded part as lines; in conversations without tools, as another rung tells
-    it. The deterministic end of every ladder."""
+    """Rung 5: what lies before the graded part as lines; without tools, as another rung tells it. The
+    deterministic end of every ladder."""
 
     shape: Shape
     dialogue: Rung
