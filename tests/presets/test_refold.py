@@ -253,9 +253,8 @@ def test_R3_failure_matrix_falls_to_the_digest_and_tells(bad: str, moment: str) 
     view = run(failing.prepare(session, **extra))
     assert view.tokens <= failing.preset.budget
     assert [x.id for x in session.path][: len(path)] == path
-    new = session.annotations(e.Fold)[folds:]
-    if new and new[-1].rung == "digest":
-        assert session.annotations(e.Failure)[-1].text
+    assert [fold.rung for fold in session.annotations(e.Fold)[folds:]] == ["digest"]
+    assert [bool(failure.text) for failure in session.annotations(e.Failure)] == [True, True]
     check_wire(view)
 
 
@@ -781,6 +780,7 @@ def test_regression_cuts_are_safe_for_cjk_emoji_and_combining_characters() -> No
     session.append(m.user("继续"))
     engine = refold(window=6_000)
     view = run(engine.prepare(session))
+    assert session.annotations(e.Fold)
     json.dumps(view.to_openai()).encode("utf-8")
     for item in view.items:
         text = item.message.text
