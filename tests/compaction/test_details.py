@@ -33,11 +33,11 @@ STORED: list[tuple[Details, dict[str, Any]]] = [
     (RoundsDetails(lines=[Line("a", "b", 1, 2, "x → y")]), {"lines": [["a", "b", 1, 2, "x → y"]]}),
     (
         RefoldDetails(
-            calibration=CalibrationNote("o200k", "m", [1.25, 310, 7]), constraints_left_out=[["e1", "Never."]]
+            calibration=CalibrationNote("o200k", "m", [1.25, 310, 7]), words_left_out=["e1"]
         ),
         {
             "calibration": {"counter": "o200k", "model": "m", "line": [1.25, 310, 7]},
-            "constraints_left_out": [["e1", "Never."]],
+            "words_left_out": ["e1"],
         },
     ),
     (FoldDetails(reads_left=["a.py"]), {"reads_left": ["a.py"]}),

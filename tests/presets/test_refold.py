@@ -228,8 +228,8 @@ BAD: dict[str, Any] = {
     "moment", ["first", "second", "tool loop", "split turn", "system and tools", "after undo"]
 )
 @pytest.mark.parametrize("bad", BAD)
-def test_R3_failure_matrix_falls_to_the_digest_and_tells(bad: str, moment: str) -> None:
-    session = work(24)
+def test_R3_failure_matrix_falls_to_the_lines_and_tells(bad: str, moment: str) -> None:
+    session = work(40)
     extra: dict[str, Any] = {}
     engine = refold(Scripted(then=NOTES), window=16_000)
     if moment in ("second", "after undo"):
@@ -253,7 +253,7 @@ def test_R3_failure_matrix_falls_to_the_digest_and_tells(bad: str, moment: str) 
     view = run(failing.prepare(session, **extra))
     assert view.tokens <= failing.preset.budget
     assert [x.id for x in session.path][: len(path)] == path
-    assert [fold.rung for fold in session.annotations(e.Fold)[folds:]] == ["digest"]
+    assert [fold.rung for fold in session.annotations(e.Fold)[folds:]] == ["lines"]
     assert [bool(failure.text) for failure in session.annotations(e.Failure)] == [True, True]
     check_wire(view)
 

@@ -138,9 +138,8 @@ def _print(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Rea
     split = (
         f", {len(plan.turn_prefix)} of them the beginning of a turn that is cut through" if plan.split else ""
     )
-    out.print(
-        f"folds {folded} messages{split}; clips {len(plan.clipped) + len(plan.masked)}; first kept: {plan.first_kept}"
-    )
+    clipped = len(plan.clipped) + len(plan.masked)
+    out.print(f"folds {folded} messages{split}; clips {clipped}; first kept: {plan.first_kept}")
     files = plan.files
     out.print(
         f"files: {len(files.read)} read, {len(files.modified)} modified, "

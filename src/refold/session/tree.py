@@ -50,7 +50,7 @@ class Session:
         self.clock = clock
         self.new_id = new_id
         self.epoch = 0
-        """Counts the changes of the path that were not an append at its end."""
+        """Counts changes of the path other than an append at its end."""
         self._log: list[e.AnyEntry] = []
         self._by_id: dict[str, e.AnyEntry] = {}
         self._children: dict[str | None, list[str]] = {}
@@ -64,11 +64,10 @@ class Session:
         self._pinned: dict[str, None] = {}
         self._counts: dict[str, dict[str, int]] = {}
         self.followers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-        """What others derived from this session, each under itself. It lives here so that it goes with the
-        session: what is derived refers to the session, and kept elsewhere would keep it alive."""
+        """What others derived from this session, each under itself; it goes with the session."""
         self._load(entries)
         self._stored = len(self._log)
-        """How many entries of the store, from its first on, are known to be here."""
+        """Entries of the store, from its first on, that are known to be here."""
 
     @classmethod
     def of(
