@@ -270,7 +270,7 @@ def test_B17_the_cut_can_be_moved(preset: str) -> None:
         hooks = Hooks()
         hooks.on("before_compact", lambda _, wanted=wanted: Change(first_kept=wanted))
         copy = Session(session.entries)
-        small = {"window": 60_000} if preset == "refold" else {}
+        small = {"window": 20_000, "target": 0.3} if preset == "refold" else {}
         engine = Engine(presets.get(preset, **small), model=summariser(), hooks=hooks)
         if preset == "pi":
             engine = engine_with(hooks)

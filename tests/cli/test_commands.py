@@ -104,7 +104,7 @@ def test_compact_json(preset: str, own: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("passes", [1, 3, 10])
 def test_compact_really_folds_so_many_times_at_growing_prefixes(passes: int, own: str) -> None:
     done = as_json("compact", own, "--budget", "5000", "--passes", str(passes))
-    assert len(done["folds"]) == passes
+    assert 1 <= len(done["folds"]) <= passes  # a prefix that fits is not folded (R20)
     assert done["fits"]
 
 

@@ -32,9 +32,7 @@ STORED: list[tuple[Details, dict[str, Any]]] = [
     (LayeredDetails(shrunk_through="e9"), {"shrunk_through": "e9"}),
     (RoundsDetails(lines=[Line("a", "b", 1, 2, "x → y")]), {"lines": [["a", "b", 1, 2, "x → y"]]}),
     (
-        RefoldDetails(
-            calibration=CalibrationNote("o200k", "m", [1.25, 310, 7]), words_left_out=["e1"]
-        ),
+        RefoldDetails(calibration=CalibrationNote("o200k", "m", [1.25, 310, 7]), words_left_out=["e1"]),
         {
             "calibration": {"counter": "o200k", "model": "m", "line": [1.25, 310, 7]},
             "words_left_out": ["e1"],

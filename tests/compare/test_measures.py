@@ -5,11 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refold import entries as e
 from refold import messages as m
 from refold.compare import measures
 from refold.session import Session
 from refold.session.items import Item
-from tests.compare.sessions import REGEL, RULE, agent_session
+from tests.compare.sessions import agent_session
 
 
 def stand_in(session: Session, text: str) -> list[Item]:
@@ -31,17 +32,21 @@ def test_a_view_that_holds_nothing_scores_zero_and_one_that_says_all_scores_one(
     assert (everything.constraints, everything.artifacts, everything.identifiers) == (1, 1, 1)
 
 
-def test_constraints_count_only_verbatim_whatever_the_line_breaks() -> None:
+def test_typed_words_count_only_verbatim_whatever_the_line_breaks() -> None:
     session = agent_session()
-    assert measures.kept(session, stand_in(session, RULE.replace(" ", "\n  "))).constraints == 0.5
-    assert measures.kept(session, stand_in(session, f"{RULE} {REGEL}")).constraints == 1
+    said = [
+        x.message.text for x in session.path if isinstance(x, e.MessageEntry) and x.message.role == "user"
+    ]
+    broken = stand_in(session, said[0].replace(" ", "\n  "))
+    assert 0 < (measures.kept(session, broken).constraints or 0) < 1
+    assert measures.kept(session, stand_in(session, "\n".join(said))).constraints == 1
     assert measures.kept(session, stand_in(session, "Do not touch migrations.")).constraints == 0
 
 
 def test_only_what_was_folded_is_asked_for() -> None:
     session = agent_session()
     shown = measures.kept(session, whole(session))
-    assert shown.constraints is None and shown.identifiers is None
+    assert shown.constraints == 1 and shown.identifiers is None
     assert shown.artifacts == 1
 
 

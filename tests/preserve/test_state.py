@@ -22,6 +22,7 @@ from refold.preserve.state_text import verdict_text
 from tests.data import all_transcripts, shared
 from tests.preserve import readers
 from tests.preserve.steps import Step, bash, conversation, done, ran
+from tests.timing import JUDGED
 
 COUNTER = tokens.get("o200k")
 OUTPUTS = Path(__file__).parent / "outputs"
@@ -656,7 +657,8 @@ def test_R10_the_cost_of_a_message_does_not_follow_the_past() -> None:
     assert len(made._pending) <= 256
     began = time.process_time()
     made.render(1500, COUNTER)
-    assert time.process_time() - began < 0.5
+    took = time.process_time() - began
+    assert not JUDGED or took < 0.5
 
 
 def test_R10_calls_that_are_never_answered_do_not_pile_up() -> None:
@@ -689,7 +691,8 @@ def test_R10_hostile_calls_are_read(value: Any) -> None:
     made = done(*((name, dict.fromkeys(keys, value), "\n" * 20_000) for name in names))
     made.extend([m.Bash("make", "x", None), m.result("none", "x"), m.system("x")])
     made.render(300, COUNTER)
-    assert time.process_time() - began < 3
+    took = time.process_time() - began
+    assert not JUDGED or took < 3
 
 
 @pytest.mark.parametrize("text", ["\n" * 120_000, "{" * 100_000, '{"output":' + "[" * 50_000, "Traceback (most recent call last)\n" * 20_000, "Error: " * 50_000, "x" * 2_000_000, "No such file\n" * 50_000])  # fmt: skip
@@ -697,4 +700,5 @@ def test_R10_hostile_results_are_bounded(text: str) -> None:
     began = time.process_time()
     for failed in (True, False):
         done(bash("pytest a b c", text, failed), ("Read", {"file_path": "x"}, text, failed))
-    assert time.process_time() - began < 2
+    took = time.process_time() - began
+    assert not JUDGED or took < 2

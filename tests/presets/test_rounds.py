@@ -335,7 +335,7 @@ def test_D7_any_block_fits_its_budget(count: int, words: int, budget: int) -> No
 
 def test_D8_figures_of_the_generated_conversation() -> None:
     found = benchmark.run()
-    assert 180 <= found["tokens_a_round"] <= 220
+    assert 180 <= found["tokens_a_round"] <= 225  # the frames of calls and results count as on the wire
     for name, figures in found["strategies"].items():
         for ours, published in zip(figures["ours"], figures["published"], strict=True):
             assert ours < published, (name, figures)

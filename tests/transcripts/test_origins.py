@@ -120,7 +120,7 @@ def test_results_of_a_codex_session_end_with_their_exit_code() -> None:
     codes = Counter(found.meta["run"]["exit_code"] for found in coded)
     assert codes == {0: 108, 1: 3, 2: 5}
     for found in coded:
-        assert found.message.text.endswith(f"[exit code {found.meta['run']['exit_code']}]")
+        assert found.message.text.endswith(f"Exit code: {found.meta['run']['exit_code']}")
 
 
 # ── taking a text apart ─────────────────────────────────────────────────────────────────────────
@@ -317,10 +317,10 @@ def shell(said: Any, **run: Any) -> str:
 @pytest.mark.parametrize(
     ("output", "expected"),
     [
-        (shell("a\nb\n", exit_code=0, duration_seconds=0.1), "a\nb\n[exit code 0]"),
-        (shell("no end", exit_code=1), "no end\n[exit code 1]"),
-        (shell("", exit_code=0), "[exit code 0]"),
-        (shell(shell("x", exit_code=2), exit_code=0), shell("x", exit_code=2) + "\n[exit code 0]"),
+        (shell("a\nb\n", exit_code=0, duration_seconds=0.1), "a\nb\nExit code: 0"),
+        (shell("no end", exit_code=1), "no end\nExit code: 1"),
+        (shell("", exit_code=0), "Exit code: 0"),
+        (shell(shell("x", exit_code=2), exit_code=0), shell("x", exit_code=2) + "\nExit code: 0"),
         ('{"output":"x"}', '{"output":"x"}'),
         ('{"output":"x","metadata":{}}', '{"output":"x","metadata":{}}'),
         ('{"output":"x","metadata":{"exit_code":0},"more":1}', '{"output":"x","metadata":{"exit_code":0},"more":1}'),

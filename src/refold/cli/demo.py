@@ -76,7 +76,7 @@ def _tell_kept(screen: Console, cell: Cell, done: Comparison) -> None:
     screen.print(f"\n[bold]{whole:,} → {cell.tokens:,} tokens[/] {took}. What is kept:")
     screen.print(f"\nthe user's own words ({_percent(cell.constraints)} verbatim):")
     for saying in known.sayings:
-        screen.print(f"  • {first_line(saying.text, 160)}", markup=False)
+        screen.print(f"  • {first_line(saying.text, 600)}", markup=False)
     changed = (
         *(f"created {path}" for path in files.created),
         *(f"changed {path}" for path in files.modified),

@@ -121,9 +121,10 @@ def lay_out(s: Situation, goal: int, curve: Curve, record: Callable[[int, float]
 
 def newest_step(s: Situation) -> int:
     """Index of the newest reply and what answers it, or of the newest message where that is no answer."""
-    reply = max(_last_reply(s), s.projection.first)
-    rest = range(reply + 1, len(s.items))
-    return next((i for i in rest if not isinstance(s.items[i].message, Result)), reply)
+    last = len(s.items) - 1
+    if last >= 0 and not isinstance(s.items[last].message, Result):
+        return max(last, s.projection.first)
+    return max(_last_reply(s), s.projection.first)
 
 
 def may_leave(s: Situation) -> bool:
@@ -180,7 +181,7 @@ class _Reader:
         turns = s.session.turns
         self.open_from = s.projection.item_at(turns[-1]) if turns else 0
         """The turn that is going on: its signed thinking may not be touched."""
-        self.pins = set(s.session.pins)
+        self.pins, self.step = set(s.session.pins), newest_step(s)
         rest = range(self.last_reply + 1, len(s.items))
         answers = sum(s.sizes.item(i) for i in rest if isinstance(s.items[i].message, Result))
         self.whole_answers = answers <= UNANSWERED * goal
@@ -249,7 +250,7 @@ class _Reader:
             case Result():
                 held = index > self.last_reply and self.whole_answers
             case User():
-                held = self._is_typed(item) and (size <= TYPED * self.goal or index > self.last_reply)
+                held = self._is_typed(item) and (size <= TYPED * self.goal or index >= self.step)
             case _:
                 held = message.role == "system"
         return held or item.entries[0] in self.pins

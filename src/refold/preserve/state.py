@@ -17,7 +17,9 @@ from refold.messages import Assistant, Bash, Call, Message, Result, User
 from refold.preserve.action import Action
 from refold.preserve.ending import Ending, ending
 from refold.preserve.filebook import FileBook, FileNote, absolute
+from refold.preserve.outcomes import Check, Failure
 from refold.preserve.runs import Run, judge, run
+from refold.preserve.state_text import render
 from refold.preserve.todos import Todo, plan, todos
 from refold.preserve.tools import Names, actions, opens
 from refold.preserve.verdicts import UNKNOWN, Verdict
@@ -28,32 +30,6 @@ from refold.text.truncate import one_line
 _CHECKS, _ERRORS, _PENDING, _BACKGROUND = 40, 20, 256, 32
 """How many are kept of each; the oldest goes first."""
 _LOOKS: frozenset[Kind] = frozenset({"read", "ls", "glob", "grep"})
-
-
-class Check(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The last result of a build, a test run, a linter."""
-
-    command: str
-    folder: str = ""
-    verdict: Verdict = UNKNOWN
-    exit: int | None = None
-    """As the tool reported it; None where it did not, or where it is not the status of this command."""
-    error: str = ""
-    covered: bool = False
-    """A filter came after it: the status of the line is not its own."""
-    times: int = 1
-    number: int = -1
-    entry: str = ""
-
-
-class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A step that failed, and no later one of its kind has succeeded."""
-
-    what: str
-    error: str
-    exit: int | None = None
-    number: int = -1
-    entry: str = ""
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -303,8 +279,6 @@ class WorkState:
         """As text within `budget` tokens (o200k unless another counter is given). What entries from number
         `before` on say stands in the view itself: of those only the names of files are given. `changes`: with
         what was last changed in the newest files."""
-        from refold.preserve.state_text import render
-
         return render(self, budget, counter or tokens.get(), before, changes=changes)
 
 

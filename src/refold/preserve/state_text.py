@@ -9,9 +9,10 @@ from __future__ import annotations
 import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 from refold.preserve.filebook import FileNote
-from refold.preserve.state import Check, Failure, WorkState
+from refold.preserve.outcomes import Check, Failure
 from refold.preserve.todos import Todo
 from refold.protocols import TokenCounter
 from refold.text.truncate import head, one_line
@@ -29,8 +30,28 @@ _PLAN = 800
 _ELSEWHERE = ("/tmp/", "/private/tmp/", "/var/folders/")
 
 
+class Known(Protocol):
+    """What there is to tell: a `WorkState`."""
+
+    @property
+    def todos(self) -> Sequence[Todo]: ...
+    @property
+    def todos_at(self) -> int: ...
+    @property
+    def plan(self) -> str: ...
+    @property
+    def plan_at(self) -> int: ...
+    @property
+    def home(self) -> str: ...
+    @property
+    def error(self) -> Failure | None: ...
+    @property
+    def checks(self) -> Sequence[Check]: ...
+    def notes(self) -> Sequence[FileNote]: ...
+
+
 def render(
-    state: WorkState, budget: int, counter: TokenCounter, before: int | None = None, *, changes: bool = True
+    state: Known, budget: int, counter: TokenCounter, before: int | None = None, *, changes: bool = True
 ) -> str:
     """The state in at most `budget` tokens; see `WorkState.render`."""
     seen = float("inf") if before is None else before

@@ -67,7 +67,6 @@ class Session:
         """What others derived from this session, each under itself; it goes with the session."""
         self._load(entries)
         self._stored = len(self._log)
-        """Entries of the store, from its first on, that are known to be here."""
 
     @classmethod
     def of(

@@ -128,7 +128,7 @@ def _printed(output: object) -> tuple[str | None, Record]:
     if not isinstance(said, str) or not isinstance(run.get("exit_code"), int) or len(value) != 2:
         return None, {}
     line_end = "" if not said or said.endswith("\n") else "\n"
-    return f"{said}{line_end}[exit code {run['exit_code']}]", run
+    return f"{said}{line_end}Exit code: {run['exit_code']}", run
 
 
 def replacement(items: Sequence[object], summary: str) -> list[m.Message]:
