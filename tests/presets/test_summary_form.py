@@ -57,7 +57,7 @@ def engine(model: Any, **chosen: Any) -> Engine:
         "window": 9_000,
         "output_reserve": 1_000,
         "summary_tokens": 400,
-        "target": 0.2,
+        "target": 0.05,
         **chosen,
     }
     summariser = ByModel(model, tokens.get(), retries=NEVER, window=chosen.pop("their_window", 20_000))

@@ -66,6 +66,7 @@ def unpack(path: Path) -> Path:
 def _tell_kept(screen: Console, cell: Cell, done: Comparison) -> None:
     from refold.compaction.reading import reading
     from refold.preserve.state_text import verdict_text
+    from refold.text.truncate import one_line
 
     if cell.done is None:
         raise click.ClickException(cell.error or "the sample could not be folded")
@@ -76,7 +77,7 @@ def _tell_kept(screen: Console, cell: Cell, done: Comparison) -> None:
     screen.print(f"\n[bold]{whole:,} → {cell.tokens:,} tokens[/] {took}. What is kept:")
     screen.print(f"\nthe user's own words ({_percent(cell.constraints)} verbatim):")
     for saying in known.sayings:
-        screen.print(f"  • {first_line(saying.text, 600)}", markup=False)
+        screen.print(f"  • {one_line(saying.text, 800)}", markup=False)
     changed = (
         *(f"created {path}" for path in files.created),
         *(f"changed {path}" for path in files.modified),

@@ -22,7 +22,7 @@ from refold.session.invariants.thinking import signed
 from refold.shrink.clip import FRAME, LEVELS, clipped
 
 UNANSWERED = 0.5
-"""Share of the goal up to which results that nobody has answered yet stay whole."""
+"""Share of the limit up to which results that nobody has answered yet stay whole."""
 TYPED = 0.25
 """Share of the goal up to which one message that the user typed stays whole."""
 
@@ -93,10 +93,10 @@ class Layout:
         return tuple(items[index].entries[0] for index in sorted(self.forms))
 
 
-def lay_out(s: Situation, goal: int, curve: Curve, record: Callable[[int, float], int]) -> Layout:
+def lay_out(s: Situation, goal: int, limit: int, curve: Curve, record: Callable[[int, float], int]) -> Layout:
     """The items of the view within `goal` tokens, together with the record that stands for those before
     them: `record(position, scale)` says how large that is for the path before a position."""
-    reader = _Reader(s, goal)
+    reader = _Reader(s, goal, limit)
     first, wanted = s.projection.first, s.wanted_cut
 
     def before(index: int, scale: float) -> int:
@@ -175,7 +175,7 @@ def legal_cut(s: Situation, index: int, slack: int) -> int:
 class _Reader:
     """The items of a view from the first that may be folded on, as grading sees them."""
 
-    def __init__(self, s: Situation, goal: int) -> None:
+    def __init__(self, s: Situation, goal: int, limit: int) -> None:
         self.s, self.goal, self.clips = s, goal, Clips.of(s.session)
         self.first, self.last_reply = s.projection.first, _last_reply(s)
         turns = s.session.turns
@@ -184,7 +184,7 @@ class _Reader:
         self.pins, self.step = set(s.session.pins), newest_step(s)
         rest = range(self.last_reply + 1, len(s.items))
         answers = sum(s.sizes.item(i) for i in rest if isinstance(s.items[i].message, Result))
-        self.whole_answers = answers <= UNANSWERED * goal
+        self.whole_answers = answers <= UNANSWERED * limit
         """Results that nobody has answered yet stay whole whenever they fit the part for whole messages."""
         self.calls = {call.id: call for item in s.items for call in item.message.calls}
         self.superseded = self._superseded()
@@ -274,7 +274,7 @@ class _Reader:
 
 def clip_kept(s: Situation, first: int, room: int) -> dict[int, Form]:
     """Items from `first` on made to fit into `room`, the longest first: all to the same level."""
-    reader = _Reader(s, room)
+    reader = _Reader(s, room, room)
     sizes = {index: s.sizes.item(index) for index in range(first, len(s.items))}
     forms: dict[int, Form] = {}
     for level in reversed(LEVELS):

@@ -125,7 +125,8 @@ def graded(s: Situation, shape: Shape, *, written: int | None = None, factor: fl
     composer = Composer(s, reading(s.session), shape.room(s))
     goal = shape.goal - s.sizes.overhead - s.sizes.system_messages
     curve = shape.curve._replace(said=shape.curve.said * factor, result=shape.curve.result * factor)
-    layout = lay_out(s, goal, curve, lambda at, scale: composer.size(at, scale, written))
+    limit = shape.budget - s.sizes.overhead - s.sizes.system_messages
+    layout = lay_out(s, goal, limit, curve, lambda at, scale: composer.size(at, scale, written))
     if layout.first <= s.projection.first and not layout.forms:
         return Reason("everything_fits", "the view fits as it is; there is nothing to fold")
     return Graded(s, shape, goal, layout, composer)
