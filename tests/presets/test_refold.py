@@ -495,6 +495,9 @@ def test_R19_results_that_nobody_has_answered_stay_whole() -> None:
 
 def test_R20_a_view_that_fits_is_not_folded() -> None:
     session = long_outputs()
+    for n in range(3):  # thinking of closed turns could be dropped, but need not be
+        session.append(m.assistant([m.thinking("hm " * 40, "signed"), "so"]))
+        session.append(m.user(f"go on {n}"))
     engine = refold(budget=Engine().view(session).tokens)
     reason = engine.plan(session, force=True)
     assert not reason
