@@ -116,6 +116,9 @@ def lay_out(s: Situation, goal: int, limit: int, curve: Curve, record: Callable[
     forms = {i: form for i in range(cut, len(s.items)) if (form := reader.form(i, caps.get(i, 0)))}
     reader.forget_others(forms, caps)
     tokens = sum(forms[i].size if i in forms else s.sizes.item(i) for i in range(cut, len(s.items)))
+    if wanted is None and tokens + before(cut - first, 0.0) > limit and may_leave(s):
+        end = len(s.items)  # the rules of the wire left no cut that fits: everything goes into the record
+        return Layout(end, s.projection.position_of(end), grades.scale, 0, {})
     return Layout(cut, s.projection.position_of(cut), grades.scale, tokens, forms)
 
 
