@@ -319,6 +319,7 @@ def test_D7_a_range_never_spans_a_round_that_is_shown_verbatim() -> None:
     apart = [line for line in made(9, 10) if line.start != 5]
     merged = merge(apart, 40, size, COUNTER)
     assert all(x.end < 5 or x.start > 5 for x in merged)
+    assert (merged[0].start, merged[-1].end) == (1, 9)
     assert size(merged) <= 40
 
 
