@@ -92,6 +92,7 @@ def test_compact_json(preset: str, own: str, tmp_path: Path) -> None:
     assert set(done) >= {"view", "fits", "folds", "passes"}
     assert done["passes"] == 2
     assert done["fits"] == (done["view"]["tokens"] <= 6000)
+    assert done["folds"] or preset == "rounds"  # its lines are housekeeping: not listed with --passes
     assert all(
         set(f) >= {"rung", "tokens_before", "tokens_after", "verified", "requests"} for f in done["folds"]
     )

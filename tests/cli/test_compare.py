@@ -84,7 +84,8 @@ def test_one_bad_file_does_not_stop_the_others(file: str, tmp_path: Path) -> Non
 def test_exit_code_is_1_where_nothing_could_be_compared(tmp_path: Path) -> None:
     result = run(str(tmp_path / "none.jsonl"), "--json")
     assert result.exit_code == 1
-    assert all(row["error"] for row in json.loads(result.stdout)["rows"])
+    rows = json.loads(result.stdout)["rows"]
+    assert rows and all(row["error"] for row in rows)
 
 
 @pytest.mark.parametrize(

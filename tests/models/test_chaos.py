@@ -88,7 +88,7 @@ def test_a_seed_is_a_story() -> None:
 
     assert story(7) == story(7)
     assert story(7) != story(8)
-    assert {i.fault for i in story(7)} > {"reset", "cut"} or len(story(7)) > 3
+    assert len({i.fault for i in story(7)}) > 3
 
 
 def test_retries_get_through() -> None:

@@ -242,19 +242,24 @@ def prefix(view: View) -> list[str]:
 
 
 @pytest.mark.parametrize("strategy", ["recent-only", "summary-only", "compressed"])
-def test_D4_appending_a_line_never_changes_the_bytes_before_it(strategy: str) -> None:
-    engine, session = Engine(rounds(history_strategy=strategy, compressed_budget=600)), Session()
-    before: list[str] = []
+@pytest.mark.parametrize("merging", [False, True])
+def test_D4_appending_a_line_never_changes_the_bytes_before_it(strategy: str, merging: bool) -> None:
+    """Only merging lines into ranges does, and such a fold says that it resets the cache."""
+    small = {"summaries_budget": 300} if merging else {}
+    engine = Engine(rounds(history_strategy=strategy, compressed_budget=600, **small))
+    session, before, merges = Session(), list[str](), 0
     for number in range(1, 40):
         follow(engine, 1, session)
         now = prefix(engine.view(session))
-        folds = session.annotations(e.Fold)
-        if folds and folds[-1].rung == "merge":
-            assert folds[-1].details["cache_reset"]
+        newest = session.annotations(e.Fold)[-1:]
+        if newest and newest[0].rung == "merge":
+            assert newest[0].details["cache_reset"]
+            merges += 1
         else:
             assert now[: len(before)] == before, number
         before = now
-    assert len(before) > 20
+    assert (merges > 0) is merging
+    assert merging or len(before) > 20
 
 
 def test_D4_a_fold_changes_only_the_turn_that_leaves_and_the_place_of_the_workspace() -> None:
@@ -322,6 +327,7 @@ def test_D7_a_range_never_spans_a_round_that_is_shown_verbatim() -> None:
     apart = [line for line in made(9, 10) if line.start != 5]
     merged = merge(apart, 40, size, COUNTER)
     assert all(x.end < 5 or x.start > 5 for x in merged)
+    assert (merged[0].start, merged[-1].end) == (1, 9)
     assert size(merged) <= 40
 
 

@@ -90,8 +90,10 @@ def test_conditions_narrow_down(work: Session) -> None:
     index = index_of(work)
     assert {h.role for h in search(index, tool="read", limit=9)} == {"assistant", "tool"}
     assert [h.turn for h in search(index, turns=[2], limit=9)] == [2, 2]
-    assert {h.entry_id for h in search(index, "token", turns=[1], limit=9)} <= {x.id for x in work.path[:6]}
-    assert all("login.py" in h.text for h in search(index, file="tests/test_login.py", limit=9))
+    first_turn = {h.entry_id for h in search(index, "token", turns=[1], limit=9)}
+    assert set() < first_turn <= {x.id for x in work.path[:6]}
+    of_file = search(index, file="tests/test_login.py", limit=9)
+    assert of_file and all("login.py" in h.text for h in of_file)
     assert search(index, "token", since=1.8e9) == [] and search(index, "token", until=1.8e9)
     assert search(index) == [] and search(index, "   ") == []
 
