@@ -19,6 +19,7 @@ from refold.compaction.requests import Wanted
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import sources
 from refold.preserve import words
+from refold.protocols import Steps, complete
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,20 @@ class Graded:
 def graded(s: Situation, shape: Shape, *, written: int | None = None, factor: float = 1.0) -> Graded | Reason:
     """The view graded to the goal. `written`: tokens of a summary that replaces the lines; `factor`: how much
     of the usual room messages get before they are clipped."""
+    return complete(grading(s, shape, written=written, factor=factor))
+
+
+def grading(
+    s: Situation, shape: Shape, *, written: int | None = None, factor: float = 1.0
+) -> Steps[Graded | Reason]:
+    """`graded` in pieces. A situation is graded once, whichever of its rungs asks."""
+    key = (grading, shape, written, factor)
+    if key not in s.memo:
+        s.memo[key] = yield from _grade(s, shape, written, factor)
+    return s.memo[key]
+
+
+def _grade(s: Situation, shape: Shape, written: int | None, factor: float) -> Steps[Graded | Reason]:
     check_floor(s, shape.budget)
     shape = shape.within(s)
     composer = Composer(s, reading(s.session), shape.room(s))
@@ -128,7 +143,7 @@ def graded(s: Situation, shape: Shape, *, written: int | None = None, factor: fl
         return Reason("everything_fits", "the view fits as it is; there is nothing to fold")
     curve = shape.curve._replace(said=shape.curve.said * factor, result=shape.curve.result * factor)
     limit = shape.budget - s.sizes.overhead - s.sizes.system_messages
-    layout = lay_out(s, goal, limit, curve, lambda at, scale: composer.size(at, scale, written))
+    layout = yield from lay_out(s, goal, limit, curve, lambda at, scale: composer.size(at, scale, written))
     if layout.first <= s.projection.first and not layout.forms:
         return Reason("everything_fits", "the view fits as it is; there is nothing to fold")
     return Graded(s, shape, goal, layout, composer)
@@ -150,6 +165,10 @@ class Clip:
     shape: Shape
     name: str = "clip"
 
+    def ahead(self, s: Situation, /) -> Steps[object]:
+        if s.uses_tools:
+            yield from grading(s, self.shape)
+
     def propose(self, s: Situation, /) -> Proposal | Reason:
         if not s.uses_tools:
             return Reason("dialogue", "a conversation without tools has no results to clip")
@@ -169,6 +188,10 @@ class Lines:
     shape: Shape
     dialogue: Rung
     name: str = "lines"
+
+    def ahead(self, s: Situation, /) -> Steps[object]:
+        if s.uses_tools:
+            yield from grading(s, self.shape)
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
         if not s.uses_tools:
