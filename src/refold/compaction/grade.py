@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -104,8 +105,8 @@ def grade(
     last: int,
 ) -> Steps[Grades]:
     """The largest view that fits `goal`. `record(first, scale)`: tokens of what stands for the items before
-    `first`. Items from `last` on (the newest step) always stay. Costs what fits: a scale is left as soon as it
-    is seen to be too large."""
+    `first`. Items from `last` on (the newest step) always stay. Costs what fits: a scale is left as soon as
+    it is seen to be too large."""
 
     def left(index: int, size: Size) -> Steps[int]:
         room = goal
@@ -132,36 +133,37 @@ def grade(
     caps: list[int] = []
     first = yield from _walk(pieces, GRID[low], curve, last, lambda _, __, cap: not caps.append(cap))
     if low < len(GRID) - 1:
-        yield from _add(
-            pieces, caps, room, size, lambda take: _walk(pieces, GRID[low + 1], curve, last, take)
-        )
+        taker = _Adding(pieces, caps, room, size)
+        yield from _walk(pieces, GRID[low + 1], curve, last, taker.take)
     return Grades(GRID[low], first, tuple(reversed(caps)))
 
 
-def _add(
-    pieces: Pieces, caps: list[int], room: int, size: Size, walk: Callable[[Take], Steps[int]]
-) -> Steps[None]:
+@dataclass
+class _Adding:
     """What the next scale would show more of the items that are in their place, newest first, until one does
-    not fit. `caps` are those of the items, newest first."""
+    not fit."""
 
-    def take(index: int, now: int, cap: int) -> bool:
-        nonlocal room
-        place = pieces.total - 1 - index
-        if place == len(caps):
+    pieces: Pieces
+    caps: list[int]
+    """Of the items in their place, newest first; they grow."""
+    room: int
+    size: Size
+
+    def take(self, index: int, now: int, cap: int) -> bool:
+        place = self.pieces.total - 1 - index
+        if place == len(self.caps):
             return False
-        if cap != caps[place]:
-            room -= size(index, now, cap) - size(index, now, caps[place])
-            if room < 0:
+        if cap != self.caps[place]:
+            self.room -= self.size(index, now, cap) - self.size(index, now, self.caps[place])
+            if self.room < 0:
                 return False
-            caps[place] = cap
+            self.caps[place] = cap
         return True
-
-    yield from walk(take)
 
 
 def _walk(pieces: Pieces, scale: float, curve: Curve, last: int, take: Take) -> Steps[int]:
-    """Hands every item that stays in its place at a scale to `take`, newest first, until that has enough; the
-    index of the oldest one."""
+    """Hands every item that stays in its place at a scale to `take`, newest first, until that has enough;
+    the index of the oldest one."""
     said, said_decay, result, result_decay, bend, weight = curve
     depth = scale * bend * max(result * scale / LEVELS[0], 1.0) ** (1 / result_decay)
     most, start = weight * scale, bend * scale

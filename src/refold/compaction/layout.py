@@ -251,8 +251,8 @@ class _Reader:
         return self._calls.get(id)
 
     def _superseded(self, message: Message) -> bool:
-        """Is it the result of a call that was made again later in just the same way? The newest says how things
-        are."""
+        """Is it the result of a call that was made again later in just the same way? The newest says how
+        things are."""
         call = self._call(message.call_id) if isinstance(message, Result) else None
         if call is None:
             return False
