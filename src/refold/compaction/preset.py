@@ -45,6 +45,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     it means (`about`), its docstring, which is the design's idea, and `build`."""
 
     window: Annotated[int, about("context window of the model", gt=0)] = 200_000
+    summary_seconds: Annotated[
+        float, about("how long everything asked of a summariser may take, together", "R3", gt=0)
+    ] = 120.0
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Self:

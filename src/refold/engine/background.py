@@ -135,7 +135,8 @@ class Watch:
             await tell_outcome(self.hooks, self.session, plan, assignment)
             return
         steered, summariser = assignment.plan, assignment.summariser
-        outcome = await make_fold(self.session, steered, steered.proposal, summariser)
+        limits = self.planner.limits()
+        outcome = await make_fold(self.session, steered, steered.proposal, summariser, limits)
         if isinstance(outcome, Failed):
             record_failure(self.session, plan.preset, outcome)
             await tell_outcome(self.hooks, self.session, plan, outcome)
@@ -163,7 +164,8 @@ class Watch:
         await self._sleep(delay)
         plan = self.planner._plan(self.session, replace(self._last_call, cache_expiring=True))
         if isinstance(plan, Plan) and plan.base == self.session.tip:
-            await perform_with_hooks(self.hooks, self.session, plan, self.planner.summariser)
+            limits = self.planner.limits()
+            await perform_with_hooks(self.hooks, self.session, plan, self.planner.summariser, limits)
 
 
 async def _quietly(work: Callable[[T], Awaitable[None]], about: T) -> None:

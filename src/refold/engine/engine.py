@@ -19,6 +19,7 @@ from refold.engine.background import Watch
 from refold.engine.branch import Branched, branch
 from refold.engine.call import CallOptions, Resolver, Sleep, ask, model_of, no_resolver, run_turn
 from refold.engine.hooks import perform_with_hooks, tell_fold, view_for_call
+from refold.engine.limits import Limits
 from refold.engine.planner import Planner, Question
 from refold.engine.summarise import ByModel, Summariser
 from refold.engine.upkeep import upkeep
@@ -85,13 +86,16 @@ class Engine(Planner):
                 instructions=instructions,
                 cache_expiring=cache_expiring,
             )
-            await upkeep(self, session, question, hooks=self.hooks)
-            await self._fold_if_due(session, watch, question)
+            limits = self.limits()
+            await upkeep(self, session, question, hooks=self.hooks, limits=limits)
+            await self._fold_if_due(session, watch, question, limits)
             if watch:
                 watch.consider(question)
         return await view_for_call(self.hooks, session, self.view(session, system=system, tools=tools))
 
-    async def _fold_if_due(self, session: Session, watch: Watch | None, question: Question) -> None:
+    async def _fold_if_due(
+        self, session: Session, watch: Watch | None, question: Question, limits: Limits
+    ) -> None:
         """What is said while a summary is being written makes it stale, and the view may be too large still.
         The second attempt counts that in; the third asks nobody, so nothing can come in between."""
         for asked in (question, question, replace(question, resting=True)):
@@ -101,14 +105,14 @@ class Engine(Planner):
             if watch and (fold := watch.publish(self.preset_for(session).budget, question)):
                 await tell_fold(self.hooks, session, fold)
                 return
-            outcome = await self.apply(session, plan)
+            outcome = await perform_with_hooks(self.hooks, session, plan, self.summariser, limits)
             if outcome or session.tip == plan.base:
                 return
 
     async def apply(self, session: Session, plan: Plan) -> e.Fold | Failed:
         """Perform a plan. A bad answer, an error or a time-out tries the next rung and, at the end, gives
         `Failed`; the path is then as it was. Raises only if the plan is stale."""
-        return await perform_with_hooks(self.hooks, session, plan, self.summariser)
+        return await perform_with_hooks(self.hooks, session, plan, self.summariser, self.limits())
 
     async def branch(
         self, session: Session, to: str | None, *, summarize: bool = False, instructions: str | None = None

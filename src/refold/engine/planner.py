@@ -15,6 +15,7 @@ from refold.compaction.plan import Plan, Reason
 from refold.compaction.planning import make_plan
 from refold.compaction.preset import Preset, Settings
 from refold.compaction.situation import Situation
+from refold.engine.limits import Limits
 from refold.engine.summarise import ByDigest, Summariser, writer_of
 from refold.protocols import TokenCounter
 from refold.session import Projection, Session, View
@@ -71,6 +72,10 @@ class Planner:
         if learned is None or learned >= self.preset.window:
             return self.preset
         return self.preset.resized(learned)
+
+    def limits(self) -> Limits:
+        """What everything that is asked of a summariser from now on may take together."""
+        return Limits.begin(self.preset.settings.summary_seconds)
 
     def view(self, session: Session, *, system: str | None = None, tools: Sequence[Any] = ()) -> View:
         """What the model sees now. Folds nothing."""

@@ -17,6 +17,7 @@ class Keywords(TypedDict, total=False):
 
     budget: int | None
     window: int | None
+    summary_seconds: float
 
 
 class RefoldKeywords(Keywords, total=False):
