@@ -128,7 +128,12 @@ def lay_out(
         cut = legal_cut(s, first + grades.first, goal // 10)
     caps = {first + grades.first + n: cap for n, cap in enumerate(grades.caps)}
     caps |= dict.fromkeys(range(cut, first + grades.first), LEVELS[0])
-    forms = {i: form for i in range(cut, len(s.items)) if (form := reader.form(i, caps.get(i, 0)))}
+    forms: dict[int, Form] = {}
+    for index in range(cut, len(s.items)):
+        if form := reader.form(index, caps.get(index, 0)):
+            forms[index] = form
+        if index % PIECE == 0:
+            yield
     reader.forget_others(cut, forms, caps)
     tokens = sum(forms[i].size if i in forms else s.sizes.item(i) for i in range(cut, len(s.items)))
     if wanted is None and tokens + before(cut - first, 0.0) > limit and may_leave(s):

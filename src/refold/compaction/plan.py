@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
 from refold.compaction.situation import Due, Situation
 from refold.compaction.transcript import Source
 from refold.entries import AnyAnnotation, Edit, Files
-from refold.protocols import Request
+from refold.protocols import Request, Steps
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -97,6 +98,8 @@ class Proposal:
     """Share of the view that must be freed, unless it is too large for the window."""
     author: str = "rule"
     """Who wrote it, where nobody is asked."""
+    ahead: Callable[[], Steps[object]] | None = None
+    """What takes long to finish where nobody is asked, in pieces; `finish` is quick after it."""
     timeout: float | None = None
     failure_text: str | None = None
     """What to tell the user when the summariser fails at this rung."""
@@ -109,6 +112,26 @@ class Rung(Protocol):
     def name(self) -> str: ...
 
     def propose(self, s: Situation, /) -> Proposal | Reason: ...
+
+
+@runtime_checkable
+class Patient(Protocol):
+    """A rung that can work out ahead, in pieces, what proposing takes long for."""
+
+    def ahead(self, s: Situation, /) -> Steps[object]: ...
+
+
+def settled(proposal: Proposal) -> Steps[Proposal]:
+    """What was proposed already."""
+    return proposal
+    yield
+
+
+def proposing(rung: Rung, s: Situation) -> Steps[Proposal | Reason]:
+    """What a rung proposes, in pieces where it can."""
+    if isinstance(rung, Patient):
+        yield from rung.ahead(s)
+    return rung.propose(s)
 
 
 class Trigger(Protocol):
@@ -148,11 +171,11 @@ class Plan:
     def tokens_before(self) -> int:
         return self.situation.sizes.tokens
 
-    def proposals(self) -> Iterator[Proposal | Reason]:
+    def offers(self) -> Iterator[Callable[[], Steps[Proposal | Reason]]]:
         """This plan's own proposal, then what the remaining rungs would do instead."""
-        yield self.proposal
+        yield lambda: settled(self.proposal)
         for rung in self.remaining:
-            yield rung.propose(self.situation)
+            yield partial(proposing, rung, self.situation)
 
     @property
     def rung(self) -> str:

@@ -324,5 +324,5 @@ def _model(entry: e.Entry) -> str:
 def _last_change(session: Session) -> int:
     """Position of the newest mark that changed the view; −1 without one."""
     marks = (session.annotations(kind) for kind in (e.Fold, e.Undo, e.Redo))
-    positions = (session.position(mark.id) for kind in marks for mark in reversed(kind))
-    return max((at for at in positions if at is not None), default=-1)
+    positions = ((session.position(mark.id) for mark in reversed(kind)) for kind in marks)
+    return max(next((at for at in kind if at is not None), -1) for kind in positions)

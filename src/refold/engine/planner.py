@@ -12,12 +12,13 @@ from refold import entries as e
 from refold import presets
 from refold.compaction.answer import rests
 from refold.compaction.plan import Plan, Reason
-from refold.compaction.planning import make_plan
+from refold.compaction.planning import caught_up, planning
 from refold.compaction.preset import Preset, Settings
 from refold.compaction.situation import Situation
 from refold.engine.limits import Limits
 from refold.engine.summarise import ByDigest, Summariser, writer_of
-from refold.protocols import TokenCounter
+from refold.loop import breathe
+from refold.protocols import Steps, TokenCounter, complete
 from refold.session import Projection, Session, View
 from refold.tokens import get as counter_named
 
@@ -151,7 +152,16 @@ class Planner:
         )
 
     def _plan(self, session: Session, question: Question) -> Plan | Reason:
-        return make_plan(self.preset_for(session), self._situation(session, question))
+        return complete(self._planning(session, question))
+
+    async def planned(self, session: Session, question: Question) -> Plan | Reason:
+        """The same; others get their turn while it is worked out."""
+        return await breathe(lambda: self._planning(session, question), lambda: len(session.entries))
+
+    def _planning(self, session: Session, question: Question) -> Steps[Plan | Reason]:
+        s = self._situation(session, question)
+        yield from caught_up(s)
+        return (yield from planning(self.preset_for(session), s))
 
     def _situation(self, session: Session, question: Question = Question()) -> Situation:
         """Everything a decision may look at."""

@@ -124,13 +124,16 @@ class _Sheet:
         """Names of files under one or more headings: each as it is spelled, by folder where that is too long,
         or the newest and how many are left out."""
         named = [(title, names) for title, fate in lists if (names := self.names.get(fate))]
+        total = sum(len(names) for _, names in named)
         for by_folder, part in ((False, share / 2), (True, share)):
+            if total > min(self.left, self.budget * part):
+                continue  # a name has a token at least
             texts = [(title, self.listed(title, names, by_folder=by_folder)) for title, names in named]
             if sum(self._size(text) for _, text in texts) <= min(self.left, self.budget * part):
                 for title, text in texts:
                     self._put(title, text)
                 return
-        room, total = min(self.left, int(self.budget * share)), sum(len(names) for _, names in named)
+        room = min(self.left, int(self.budget * share))
         for title, names in named:
             self._put_some(title, names, room * len(names) // total)
 
@@ -141,7 +144,7 @@ class _Sheet:
         def text(count: int) -> str:
             return self.listed(title, names[:count], len(names) - count, by_folder=True)
 
-        count = largest(len(names), lambda count: self._size(text(count)) <= room)
+        count = largest(min(len(names), max(room, 0)), lambda count: self._size(text(count)) <= room)
         if count:
             self._put(title, text(count))
 

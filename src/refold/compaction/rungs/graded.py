@@ -13,7 +13,7 @@ from refold.compaction.details import RefoldDetails
 from refold.compaction.grade import Curve
 from refold.compaction.layout import Layout, lay_out
 from refold.compaction.plan import Finished, Proposal, Reason, Rung
-from refold.compaction.reading import reading
+from refold.compaction.reading import read
 from refold.compaction.record import FRAME, Composer, Record, Room, check_floor, floor
 from refold.compaction.requests import Wanted
 from refold.compaction.situation import Situation
@@ -137,7 +137,7 @@ def grading(
 def _grade(s: Situation, shape: Shape, written: int | None, factor: float) -> Steps[Graded | Reason]:
     check_floor(s, shape.budget)
     shape = shape.within(s)
-    composer = Composer(s, reading(s.session), shape.room(s))
+    composer = Composer(s, (yield from read(s.session)), shape.room(s))
     goal = shape.goal - s.sizes.overhead - s.sizes.system_messages
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
         return Reason("everything_fits", "the view fits as it is; there is nothing to fold")
