@@ -1,5 +1,5 @@
-"""Event loops: one that persists, for callers that are not asynchronous themselves; and breath for all others
-while there is long work to do.
+"""Event loops: one that persists, for callers that are not asynchronous themselves; and breath for all
+others while there is long work to do.
 
 `asyncio.run` would end background work with every call and fails where a loop is running already
 (notebooks); a loop in a thread of its own does neither. Long work in a thread would not help a loop: patterns
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-BREATH = 0.004
+BREATH = 0.002
 """Seconds of work after which others get their turn."""
 ATTEMPTS = 3
 """How often work that was disturbed begins anew."""
@@ -37,9 +37,10 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def breathe(begin: Callable[[], Generator[None, None, T]], mark: Callable[[], object]) -> T:
-    """The result of work in pieces (`refold.protocols.Steps`); every few milliseconds others get their turn. Where
-    `mark` is another one after that, they changed what the work reads and it begins anew; the last attempt is
-    made at once, so that it comes to an end. `mark` may raise where the work has lost its sense."""
+    """The result of work in pieces (`refold.protocols.Steps`); every few milliseconds others get their turn.
+    Where `mark` is another one after that, they changed what the work reads and it begins anew; the last
+    attempt is made at once, so that it comes to an end. `mark` may raise where the work has lost its
+    sense."""
     for breath in (BREATH,) * ATTEMPTS + (inf,):
         steps, marked, began = begin(), mark(), time.perf_counter()
         while marked == mark():

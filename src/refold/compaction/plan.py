@@ -73,8 +73,8 @@ class Proposal:
     """What one rung of a ladder would do."""
 
     rung: str
-    finish: Callable[[Sequence[str]], Finished]
-    """Answers (one per ask) → edits. Pure."""
+    finish: Callable[[Sequence[str]], Finished | Steps[Finished]]
+    """Answers (one per ask) → edits, in pieces where that takes long. Pure."""
     asks: tuple[Ask, ...] = ()
     stretch: tuple[str, str] | None = None
     """First and last entry of what is taken out, for messages and progress bars."""
@@ -98,11 +98,15 @@ class Proposal:
     """Share of the view that must be freed, unless it is too large for the window."""
     author: str = "rule"
     """Who wrote it, where nobody is asked."""
-    ahead: Callable[[], Steps[object]] | None = None
-    """What takes long to finish where nobody is asked, in pieces; `finish` is quick after it."""
     timeout: float | None = None
     failure_text: str | None = None
     """What to tell the user when the summariser fails at this rung."""
+
+
+def finishing(proposal: Proposal, answers: Sequence[str]) -> Steps[Finished]:
+    """What a proposal becomes with these answers."""
+    finished = proposal.finish(answers)
+    return finished if isinstance(finished, Finished) else (yield from finished)
 
 
 class Rung(Protocol):

@@ -42,12 +42,12 @@ def planning(preset: Preset, s: Situation, *, upkeep_only: bool = False) -> Step
 
 
 def caught_up(s: Situation) -> Steps[None]:
-    """What is new in the log taken in, in pieces, so that looking at the view costs nothing any more. Exact counts
-    only where a decision may need them."""
+    """What is new in the log taken in, in pieces, so that looking at the view costs nothing any more. Exact
+    counts only where a decision may need them."""
     yield from s.projection.following()
     yield from s.projection.counting(ROUGH)
     yield from s.projection.counting(s.measure if s.measure is not s.counter else ROUGH)
-    if s.sizes.rough < 4 * s.window:
+    if s.window / 8 < s.sizes.rough < s.window * 4:
         yield from s.projection.counting(s.counter)
 
 

@@ -18,6 +18,8 @@ from refold.errors import DoesNotFit
 from refold.messages import Message, Result, Text, User
 from refold.preserve import pins, words
 from refold.preserve.lines import render
+from refold.preserve.state_text import rendering
+from refold.protocols import Steps
 from refold.session import Session
 from refold.session.edits import said_by
 from refold.shrink.clip import clip_text
@@ -64,14 +66,16 @@ class Composer:
             return total + written
         return total + min(self.reading.lines_size(position, self.s.counter), int(self.room.lines * scale))
 
-    def with_lines(self, position: int, room: int) -> Record:
+    def with_lines(self, position: int, room: int) -> Steps[Record]:
         """The record in `room` tokens: what own words and state leave is for lines."""
         counter = self.s.counter
-        front, left_out, state = self._front(position)
+        front, left_out, state = yield from self._front(position)
         left = room - self._pins_size - FRAME - counter.text(front) - counter.text(state)
         newest = self._newest(left * 2 // 3) if position == len(self.s.session.path) else ""
         left -= counter.text(newest)
+        yield
         lines = render(self.reading.lines_before(position), max(left, 0), counter).text
+        yield
         sections = (("State of the work", state), ("What was done", lines), ("Newest results", newest))
         return self._record(front, left_out, sections, "")
 
@@ -86,16 +90,17 @@ class Composer:
             if each > 0
         )
 
-    def with_summary(self, position: int, text: str) -> Record:
-        front, left_out, state = self._front(position)
+    def with_summary(self, position: int, text: str) -> Steps[Record]:
+        front, left_out, state = yield from self._front(position)
         return self._record(front, left_out, (("State of the work", state), ("Summary", text)), text)
 
-    def _front(self, position: int) -> tuple[str, tuple[str, ...], str]:
+    def _front(self, position: int) -> Steps[tuple[str, tuple[str, ...], str]]:
         """The user's words, whose words are not all there, and the state of the work."""
         s = self.s
         sayings = self.reading.typed_before(position)
         own = words.render(sayings, self.room.words, s.counter, lambda entry: f"#{s.session.position(entry)}")
-        state = self.reading.state.render(self.room.state, s.counter, before=position)
+        yield
+        state = yield from rendering(self.reading.state, self.room.state, s.counter, position)
         front = f"{WORDS}\n{defuse(own.text)}" if own.text else ""
         return front, (*own.clipped, *own.left_out), state
 

@@ -36,7 +36,7 @@ from refold.text.truncate import head
 NOTE = "note"
 
 
-class Source(msgspec.Struct, frozen=True):
+class Source(msgspec.Struct, frozen=True, gc=False):
     """A message to be summarised, and the entry that holds it."""
 
     id: str

@@ -9,7 +9,7 @@ import msgspec
 from refold import entries as e
 from refold.compaction.details import FoldDetails
 from refold.compaction.ledger import ledger, reads_left
-from refold.compaction.plan import Failed, Plan, Proposal, Reason
+from refold.compaction.plan import Failed, Plan, Proposal, Reason, finishing
 from refold.engine.limits import Limits
 from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
 from refold.errors import StalePlan
@@ -18,6 +18,8 @@ from refold.protocols import Steps
 from refold.session import Session
 
 STALE = "the conversation went on while the summary was written"
+COUNTED = 100
+"""Items that are counted between two breaths: most were counted before."""
 CHANGES = (e.Fold, e.Undo, e.Redo)
 """What makes a view another one, wherever it stands on the path."""
 
@@ -78,9 +80,7 @@ def _making(
     session: Session, plan: Plan, proposal: Proposal, answers: Sequence[Answer], author: str, before: int
 ) -> Steps[e.Fold | Failed]:
     """The fold, if it makes the view smaller."""
-    if proposal.ahead:
-        yield from proposal.ahead()
-    finished = proposal.finish([answer.text for answer in answers])
+    finished = yield from finishing(proposal, [answer.text for answer in answers])
     yield
     s, requests = plan.situation, sum(answer.requests for answer in answers)
     replaced = s.sizes.stretch(proposal.stretch)
@@ -110,7 +110,12 @@ def _making(
     )
     yield
     after = s.projection.after(fold)
-    tokens = s.sizes.overhead + sum(session.cached_count(key, item.message, s.counter) for key, item in after)
+    yield
+    tokens = s.sizes.overhead
+    for number, (key, item) in enumerate(after, 1):
+        tokens += session.cached_count(key, item.message, s.counter)
+        if number % COUNTED == 0:
+            yield
     if proposal.smaller and tokens >= before:
         return Failed("inflated", "the view would not become smaller", proposal.rung, requests)
     if proposal.min_gain and tokens > (1 - proposal.min_gain) * before and not s.sizes.too_large:

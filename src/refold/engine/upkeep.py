@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from refold.compaction.plan import Failed, Proposal, Reason
+from refold.compaction.plan import Failed, Proposal, Reason, finishing
 from refold.compaction.planning import make_plan
 from refold.engine.fold import record_failure
 from refold.engine.hooks import perform_with_hooks
@@ -12,6 +12,7 @@ from refold.engine.limits import Limits
 from refold.engine.planner import Planner, Question
 from refold.engine.summarise import ask_all, failure_code
 from refold.hooks import Hooks
+from refold.protocols import complete
 from refold.session import Session
 
 NOTES_TIMEOUT = 60.0
@@ -58,7 +59,7 @@ async def _write_notes(planner: Planner, session: Session, question: Question, l
     # The leaf may have moved meanwhile: a line belongs to what it was written about, or nowhere.
     notes = [
         note
-        for note in proposal.finish(answers).annotations
+        for note in complete(finishing(proposal, answers)).annotations
         if session.position(note.target or "") is not None
     ]
     session.extend(

@@ -25,7 +25,7 @@ _DEEPEST = 40
 """Folders above a file that know of it."""
 
 
-class FileNote(msgspec.Struct, frozen=True, omit_defaults=True):
+class FileNote(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     name: str
     """As the session spells it; a file tool's spelling before a shell's."""
     fate: Fate

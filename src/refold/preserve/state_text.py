@@ -14,7 +14,7 @@ from typing import Protocol
 from refold.preserve.filebook import FileNote
 from refold.preserve.outcomes import Check, Failure
 from refold.preserve.todos import Todo
-from refold.protocols import TokenCounter
+from refold.protocols import Steps, TokenCounter
 from refold.text.truncate import head, one_line
 
 CHANGED, CREATED, DELETED = "Files changed", "Files created", "Files deleted"
@@ -50,14 +50,17 @@ class Known(Protocol):
     def notes(self) -> Sequence[FileNote]: ...
 
 
-def render(
+def rendering(
     state: Known, budget: int, counter: TokenCounter, before: int | None = None, *, changes: bool = True
-) -> str:
+) -> Steps[str]:
     """The state in at most `budget` tokens; see `WorkState.render`."""
     seen = float("inf") if before is None else before
     notes = sorted(state.notes(), key=lambda note: (note.moved, -note.number))
+    yield
     sheet = _Sheet(budget, counter, notes, state.home)
+    yield
     sheet.put_names(((CHANGED, "modified"), (CREATED, "created")), _NAMES)
+    yield
     sheet.put_names(((DELETED, "deleted"),), _DELETED)
     checks = [check for check in reversed(state.checks) if check.number < seen][:10]
     usual = next(iter(Counter(check.folder for check in checks).most_common(1)), ("", 0))[0]
@@ -78,6 +81,7 @@ def render(
         sheet.put_change(note, 3)
     if state.plan and state.todos_at < state.plan_at < seen:
         sheet.put(PLAN, head(state.plan, _PLAN))
+    yield
     sheet.put_names(((FAILED, "failed"),), _READ)
     sheet.put_names(((READ, "read"),), max(_READ, sheet.left / 2 / max(budget, 1)))
     return sheet.text()

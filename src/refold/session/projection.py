@@ -1,7 +1,7 @@
 """The projection: what the model sees of a session, kept up to date.
 
-Appending a message extends it; a fold costs what it shows, edits that it covers are not read again; an undo or a
-moved leaf builds it anew from cached counts.
+Appending a message extends it; a fold costs what it shows, edits that it covers are not read again; an undo
+or a moved leaf builds it anew from cached counts.
 """
 
 from __future__ import annotations

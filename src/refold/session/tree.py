@@ -53,7 +53,7 @@ class Session:
         """Counts changes of the path other than an append at its end."""
         self._log: list[e.AnyEntry] = []
         self._by_id: dict[str, e.AnyEntry] = {}
-        self._children: dict[str | None, list[str]] = {}
+        self._children: dict[str | None, tuple[str, ...]] = {}
         self._path: list[e.AnyPathEntry] = []
         self._position: dict[str, int] = {}
         self._turns: list[int] = []
@@ -161,7 +161,7 @@ class Session:
         return self._position.get(id)
 
     def children(self, id: str | None) -> tuple[str, ...]:
-        return tuple(self._children.get(id, ()))
+        return self._children.get(id, ())
 
     def ancestors(self, id: str | None) -> Iterator[e.AnyPathEntry]:
         """The entry itself, its parent, and so on up to the root."""
@@ -289,7 +289,8 @@ class Session:
             if entry.moves:
                 self._leaf = entry.target if isinstance(entry, e.Leaf) else entry.id
             if entry.on_path:
-                self._children.setdefault(_parent(entry), []).append(entry.id)
+                parent = _parent(entry)
+                self._children[parent] = (*self.children(parent), entry.id)
         self._check_tree()
         self._rebuild_path()
 
@@ -363,7 +364,7 @@ class Session:
             self._grow(cast("e.AnyPathEntry", entry))
 
     def _grow(self, entry: e.AnyPathEntry) -> None:
-        self._children.setdefault(entry.parent, []).append(entry.id)
+        self._children[entry.parent] = (*self.children(entry.parent), entry.id)
         before, self._leaf = self._leaf, entry.id
         if entry.parent == before:
             self._push(entry)

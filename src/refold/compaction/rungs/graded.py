@@ -95,7 +95,7 @@ class Graded:
             ).stored(),
         )
 
-    def proposal(self, name: str, finish: Callable[[Sequence[str]], Finished]) -> Proposal:
+    def proposal(self, name: str, finish: Callable[[Sequence[str]], Finished | Steps[Finished]]) -> Proposal:
         s, path = self.s, self.s.session.path
         previous, floor_id = s.projection.newest_summary, path[s.projection.floor].id
         last = path[self.position - 1].id if self.position else path[0].id
@@ -200,9 +200,9 @@ class Lines:
         if isinstance(view, Reason):
             return view
 
-        def finish(_: Sequence[str]) -> Finished:
+        def finish(_: Sequence[str]) -> Steps[Finished]:
             room = view.goal - view.layout.tokens
-            record = None if view.in_place else view.composer.with_lines(view.position, room)
+            record = None if view.in_place else (yield from view.composer.with_lines(view.position, room))
             return view.finished(record)
 
         return view.proposal(self.name, finish)

@@ -61,10 +61,11 @@ class Summary:
             ask = replace(ask, prefix=lambda: self._continued(s, view, target))
         evidence = (*unread, *(source_of(s.session, x) for x in s.items)) if ask.prefix else unread
 
-        def finish(answers: Sequence[str]) -> Finished:
+        def finish(answers: Sequence[str]) -> Steps[Finished]:
             known = "\n".join(filter(None, (ask.previous, s.system if ask.prefix else None)))
             checked = verify(answers[0], evidence, known, action=self.shape.unverified)
-            record = view.composer.with_summary(view.position, checked.text)
+            yield
+            record = yield from view.composer.with_summary(view.position, checked.text)
             if self._size(view, s.counter.message(record.message)) > view.shape.budget:
                 raise BadAnswer("too_long", "the summary is longer than the room there is for it")
             report = Check(not checked.unverified, checked.claims, list(checked.unverified))
