@@ -56,10 +56,11 @@ FILES = 5
 TOKENS = 5_000
 
 
-def reads_left(before: Sequence[Item], after: Sequence[Item]) -> tuple[str, ...]:
+def reads_left(before: Sequence[Item], after: Sequence[Item]) -> Steps[tuple[str, ...]]:
     """Files whose text was in the view and is not any more, the most recently read last. A tool that
     answers "unchanged since you read it" must forget about these."""
     gone = _reads(before)
+    yield
     for path in _reads(after):
         gone.pop(path, None)
     return tuple(gone)

@@ -78,7 +78,8 @@ class Proposal:
     asks: tuple[Ask, ...] = ()
     stretch: tuple[str, str] | None = None
     """First and last entry of what is taken out, for messages and progress bars."""
-    fold: tuple[str, ...] = ()
+    fold: tuple[str, ...] | Callable[[], tuple[str, ...]] = ()
+    """What leaves its place, or how to find out: deciding does not need the name of every entry."""
     turn_prefix: tuple[str, ...] = ()
     masked: tuple[str, ...] = ()
     clipped: tuple[str, ...] = ()
@@ -195,7 +196,8 @@ class Plan:
 
     @property
     def fold(self) -> tuple[str, ...]:
-        return self.proposal.fold
+        fold = self.proposal.fold
+        return fold if isinstance(fold, tuple) else fold()
 
     @property
     def turn_prefix(self) -> tuple[str, ...]:

@@ -98,7 +98,9 @@ class Composer:
         """The user's words, whose words are not all there, and the state of the work."""
         s = self.s
         sayings = self.reading.typed_before(position)
-        own = words.render(sayings, self.room.words, s.counter, lambda entry: f"#{s.session.position(entry)}")
+        own = yield from words.rendering(
+            sayings, self.room.words, s.counter, lambda entry: f"#{s.session.position(entry)}"
+        )
         yield
         state = yield from rendering(self.reading.state, self.room.state, s.counter, position)
         front = f"{WORDS}\n{defuse(own.text)}" if own.text else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import Protocol
 
 from refold.preserve.filebook import FileNote
@@ -55,7 +56,8 @@ def rendering(
 ) -> Steps[str]:
     """The state in at most `budget` tokens; see `WorkState.render`."""
     seen = float("inf") if before is None else before
-    notes = sorted(state.notes(), key=lambda note: (note.moved, -note.number))
+    newest = sorted(state.notes(), key=attrgetter("number"), reverse=True)
+    notes = sorted(newest, key=attrgetter("moved"))
     yield
     sheet = _Sheet(budget, counter, notes, state.home)
     yield

@@ -7,6 +7,7 @@ that cover the same stretch the newer one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 from refold import entries as e
@@ -17,6 +18,7 @@ from refold.text.frames import element
 Path: TypeAlias = Sequence[e.AnyPathEntry]
 Position: TypeAlias = Callable[[str], int | None]
 """Where an entry is on the path; None if it is elsewhere."""
+_id: Callable[[e.AnyPathEntry], str] = attrgetter("id")
 
 
 def said_by(entry: e.Entry) -> Message | None:
@@ -143,7 +145,7 @@ def project(path: Path, shown: Iterable[Stretch]) -> Iterator[tuple[str, Item]]:
     at = 0
     for stretch in shown:
         yield from plain(path[at : stretch.first])
-        ids = tuple([entry.id for entry in path[stretch.first : stretch.last + 1]])
+        ids = tuple(map(_id, path[stretch.first : stretch.last + 1]))
         for number, message in enumerate(stretch.edit.put):
             yield f"{stretch.fold.id}/{stretch.edit.first}/{number}", Item(message, ids, stretch.fold.id)
         at = stretch.last + 1

@@ -106,7 +106,7 @@ class Graded:
             rung=name,
             finish=finish,
             stretch=(floor_id, floor_id if self.in_place else last),
-            fold=() if self.in_place else tuple(x.id for x in sources(s.session, first, whole)),
+            fold=() if self.in_place else lambda: tuple(x.id for x in sources(s.session, first, whole)),
             turn_prefix=() if turn is None else tuple(x.id for x in sources(s.session, turn, self.position)),
             clipped=self.layout.clipped(s.items),
             first_kept=path[self.position].id if self.position < len(path) else None,
