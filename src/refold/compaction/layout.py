@@ -47,10 +47,7 @@ class Clips:
 
     @classmethod
     def of(cls, session: Session) -> Clips:
-        clips = session.followers.get(cls)
-        if clips is None:
-            clips = session.followers[cls] = cls(session)
-        return clips
+        return session.followers.of(cls, lambda: cls(session))
 
     def form(self, id: str, message: Message, level: int, counter: TokenCounter, call: Call | None) -> Form:
         """The message of an entry at one level; level 0: whole, without its thinking."""

@@ -35,10 +35,7 @@ class Reading:
     @classmethod
     def of(cls, session: Session) -> Reading:
         """The reading of a session as far as it has come."""
-        known = session.followers.get(cls)
-        if known is None:
-            known = session.followers[cls] = cls(session)
-        return known
+        return session.followers.of(cls, lambda: cls(session))
 
     def _begin(self) -> None:
         self.epoch, self.length = self.session.epoch, 0

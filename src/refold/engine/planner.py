@@ -20,6 +20,7 @@ from refold.engine.summarise import ByDigest, Summariser, writer_of
 from refold.loop import breathe
 from refold.protocols import Steps, TokenCounter, complete
 from refold.session import Projection, Session, View
+from refold.session.projection import Accepts
 from refold.tokens import get as counter_named
 
 if TYPE_CHECKING:
@@ -185,7 +186,9 @@ class Planner:
         )
 
     def _projection(self, session: Session) -> Projection:
-        followed: Projection | None = session.followers.get(self)
-        if followed is None or followed.accepts is not self.preset.accepts:
-            followed = session.followers[self] = Projection(session, self.preset.accepts)
-        return followed
+        projections = session.followers.of(self, dict[Accepts, Projection])
+        accepts = self.preset.accepts
+        if accepts not in projections:
+            projections.clear()
+            projections[accepts] = Projection(session, accepts)
+        return projections[accepts]

@@ -10,7 +10,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast, overload
-from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -19,6 +18,7 @@ from refold.errors import EntryNotFound, FoldError, TreeError, WrongType
 from refold.messages import Assistant, Message, Usage, User
 from refold.protocols import Loaded, Problem, SessionInfo, Store, TokenCounter
 from refold.session.dialects import parse_list
+from refold.session.followers import Followers
 from refold.session.incoming import messages_of
 from refold.session.merge import Merged, difference
 
@@ -63,8 +63,7 @@ class Session:
         self._kinds: dict[type[e.Entry], list[e.Entry]] = {}
         self._pinned: dict[str, None] = {}
         self._counts: dict[str, dict[str, int]] = {}
-        self.followers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-        """What others derived from this session, each under itself; it goes with the session."""
+        self.followers = Followers()
         self._load(entries)
         self._stored = len(self._log)
 
