@@ -16,8 +16,8 @@ from refold.session import Item, Session
 from refold.text.frames import NOTE, frame
 from refold.tokens.fitting import fit
 
-ROWS = 32
-"""Rows that are written between two breaths."""
+ROWS, READS = 32, 200
+"""Rows that are written, and items that are looked at, between two breaths."""
 
 
 def verbatim(items: Iterable[Item]) -> set[str]:
@@ -59,18 +59,19 @@ TOKENS = 5_000
 def reads_left(before: Sequence[Item], after: Sequence[Item]) -> Steps[tuple[str, ...]]:
     """Files whose text was in the view and is not any more, the most recently read last. A tool that
     answers "unchanged since you read it" must forget about these."""
-    gone = _reads(before)
-    yield
-    for path in _reads(after):
+    gone = yield from _reads(before)
+    for path in (yield from _reads(after)):
         gone.pop(path, None)
     return tuple(gone)
 
 
-def _reads(items: Sequence[Item]) -> dict[str, None]:
+def _reads(items: Sequence[Item]) -> Steps[dict[str, None]]:
     """Files read in these items, by calls whose results are shown whole and were no failure."""
     calls: dict[str, Call] = {}
     paths: dict[str, None] = {}
-    for item in items:
+    for number, item in enumerate(items):
+        if number % READS == 0:
+            yield
         calls.update((call.id, call) for call in item.message.calls)
         result = item.message
         if not isinstance(result, Result) or item.fold is not None or not is_readable(result):

@@ -60,6 +60,11 @@ class Sizes:
         """Size of the view by bytes / 4: cheap even for a log that was never counted."""
         return self._overhead(ROUGH) + self.projection.size(ROUGH)
 
+    def at_most(self, limit: int) -> int:
+        """The exact size of the view, or `limit` where that is less; counts only where a rough count cannot
+        tell."""
+        return limit if self.rough > 4 * limit else min(limit, self.tokens)
+
     @cached_property
     def too_large(self) -> bool:
         """The view is too large for the window: something must go."""
@@ -256,6 +261,8 @@ class _Lesson:
         items = sizes.projection.items
         if self.items is not items:
             self.items, self.read, self.total, self.forgotten, self.sealed = items, 0, 0, 0, 0
+        if not sizes.projection.replies:
+            return  # no reply has told what the provider counted
         changed = _last_change(sizes.projection.session) if self.read < len(items) else 0
         while self.read < len(items) and self.total <= 2 * sizes.window:
             self._take(sizes, items[self.read], changed)

@@ -113,7 +113,7 @@ class Graded:
             split=turn is not None,
             previous=previous.summary if previous else None,
             files=self.composer.reading.state.files,
-            tokens_after=min(self.shape.goal, s.sizes.tokens),
+            tokens_after=s.sizes.at_most(self.shape.goal),
             min_gain=self.shape.min_gain,
         )
 
