@@ -75,6 +75,7 @@ class Dialogue:
         left = room - view.composer.size(view.position, 0.0)
         made = digest(told, budget=max(left, 0), counter=s.counter, kept=kept)
         while True:
+            yield from made.composing()
             record = yield from view.composer.with_summary(view.position, made.render())
             over = s.counter.message(record.message) - room
             if over <= 0 or left <= 0:
