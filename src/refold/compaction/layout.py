@@ -44,6 +44,8 @@ class Clips:
         self._known: dict[tuple[str, int, str], Form] = {}
         self._whole: dict[tuple[str, str], int] = {}
         """Tokens of what an entry says, framing not counted."""
+        self._sizes: dict[tuple[str, int, str], int] = {}
+        """Of forms that were looked at, whether or not they are kept."""
 
     @classmethod
     def of(cls, session: Session) -> Clips:
@@ -60,7 +62,12 @@ class Clips:
             else:
                 small = _without_thinking(message)
             known = self._known[key] = Form(small, counter.message(small))
+            self._sizes[key] = known.size
         return known
+
+    def size(self, id: str, level: int, counter: TokenCounter) -> int | None:
+        """The size of a form, where it was made before."""
+        return self._sizes.get((id, level, counter.name))
 
     def _size(self, id: str, message: Message, counter: TokenCounter) -> int:
         key = (id, counter.name)
@@ -73,6 +80,7 @@ class Clips:
         """Forget what the newest layout does not show: a clip is cheap to make and rarely wanted again."""
         self._known = {key: form for key, form in self._known.items() if key in used}
         self._whole = {key: size for key, size in self._whole.items() if key[0] in shown}
+        self._sizes = {key: size for key, size in self._sizes.items() if key[0] in shown}
 
 
 def _without_thinking(message: Message) -> Message:
@@ -219,8 +227,14 @@ class _Reader:
 
     def size_at(self, index: int, now: int, level: int) -> int:
         """Index counted from the first item that may be folded."""
-        form = self.form(self.first + index, level) if level else None
-        return now if form is None else form.size
+        if not level:
+            return now
+        at = self.first + index
+        size = self.clips.size(self.items[at].entries[0], level, self.s.counter)
+        if size is None:
+            form = self.form(at, level)
+            return now if form is None else form.size
+        return size if size < self.s.sizes.item(at) else now
 
     def form(self, index: int, level: int) -> Form | None:
         """What an item becomes at a level; None where that is no smaller than what is shown now."""

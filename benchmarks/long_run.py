@@ -1,0 +1,220 @@
+"""M5, long run: what a conversation of 10,000 and of 50,000 messages costs, appended turn by turn as an agent does it.
+
+A 200k window and the embedded default. `prepare` before every model call: median, 99th percentile and maximum in
+milliseconds of processor time, folds included; processor time in total; the longest stretch that the event loop was
+held, seen by a task beside it that ticks every 5 ms (time beyond those 5 ms, pauses of Python's garbage collector
+included and also given alone). Then: opening 10,000 messages and folding at once; 100 sessions on one loop, one of
+them folding 50,000 messages; memory with all caches; `plan` of every design. Peers: `benchmarks.peers`.
+
+    python -m benchmarks.long_run [--quick]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from benchmarks.engine import Stub, entries_of, yardstick
+from benchmarks.synthetic import agent_transcript
+from refold import Engine, Session, presets
+from refold import messages as m
+from refold.compaction.plan import Plan
+from refold.entries import Fold
+from refold.session.dialects import parse_list
+
+clock = time.process_time
+WINDOW, TICK = 200_000, 0.005
+SIZES, QUICK = (10_000, 50_000), (1_500,)
+NAMES = ("refold", "pi", "augment", "window", "rounds", "layered")
+SYSTEM = "You are a coding agent."
+
+
+def milliseconds(spent: Sequence[float]) -> dict[str, float]:
+    """Of seconds."""
+    ordered = sorted(spent)
+    return {
+        "median": round(1000 * median(ordered), 3),
+        "p99": round(1000 * ordered[min(int(len(ordered) * 0.99), len(ordered) - 1)], 2),
+        "max": round(1000 * ordered[-1], 1),
+    }
+
+
+@dataclass
+class Ticker:
+    """A task that ticks every 5 ms and sees how long it was kept from it, in processor time: on a busy machine the
+    clock on the wall measures the others."""
+
+    stretches: list[float] = field(default_factory=list[float])
+    pauses: list[float] = field(default_factory=list[float])
+    """Of the garbage collector."""
+
+    async def tick(self) -> None:
+        while True:
+            before = clock()
+            await asyncio.sleep(TICK)
+            self.stretches.append(max(clock() - before - TICK, 0.0))
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        began = 0.0
+
+        def collected(phase: str, _: dict[str, int]) -> None:
+            nonlocal began
+            if phase == "start":
+                began = clock()
+            else:
+                self.pauses.append(clock() - began)
+
+        gc.callbacks.append(collected)
+        task = asyncio.ensure_future(self.tick())
+        try:
+            yield
+        finally:
+            task.cancel()
+            gc.callbacks.remove(collected)
+
+    def figures(self) -> dict[str, float]:
+        longest = 1000 * max(self.stretches, default=0.0)
+        return {"longest": round(longest, 1), "collector": round(1000 * max(self.pauses, default=0.0), 1)}
+
+
+async def turn_by_turn(size: int, name: str = "refold") -> dict[str, Any]:
+    """A session that grows by one message after the other, and is prepared whenever a model would be called."""
+    said = list(parse_list(agent_transcript(size)))
+    session, engine = Session(), Engine(presets.get(name, window=WINDOW))
+    spent, total, ticker = list[float](), 0.0, Ticker()
+    gc.collect()
+    with ticker.watching():
+        for message in said:
+            session.append(message)
+            if message.role in ("user", "tool"):
+                began = clock()
+                await engine.prepare(session, system=SYSTEM)
+                spent.append(clock() - began)
+                total += spent[-1]
+                await asyncio.sleep(0)
+    return {
+        "messages": size,
+        "prepare": milliseconds(spent),
+        "folds": len(session.annotations(Fold)),
+        "cpu_seconds": round(total, 1),
+        "stretch": ticker.figures(),
+    }
+
+
+async def cold_start(size: int) -> dict[str, Any]:
+    """A session that was never looked at is opened and folded at once."""
+    entries = entries_of(agent_transcript(size))
+    engine, ticker = Engine(presets.get("refold", window=WINDOW)), Ticker()
+    gc.collect()
+    began = clock()
+    session = Session(entries)
+    opened = clock() - began
+    with ticker.watching():
+        await asyncio.sleep(2 * TICK)
+        began = clock()
+        await engine.prepare(session, system=SYSTEM)
+        folded = clock() - began
+        await asyncio.sleep(2 * TICK)
+    assert session.annotations(Fold), "nothing was folded"
+    return {"messages": size, "open_ms": round(1000 * opened), "fold_ms": round(1000 * folded), "stretch": ticker.figures()}
+
+
+async def many_sessions(size: int, number: int = 100) -> dict[str, Any]:
+    """The others' `prepare` (time on the wall, which is what they feel), alone and while one session folds."""
+    engine = Engine(presets.get("refold", window=WINDOW))
+    entries = entries_of(agent_transcript(200))
+    sessions = [Session(entries) for _ in range(number)]
+    large = Session(entries_of(agent_transcript(size)))
+
+    async def others(until: asyncio.Event, least: int) -> list[float]:
+        waits: list[float] = []
+        while not until.is_set() or len(waits) < least:
+            for session in sessions:
+                session.append(m.user("Go on."))
+                began = time.perf_counter()
+                await engine.prepare(session, system=SYSTEM)
+                await asyncio.sleep(0)
+                waits.append(time.perf_counter() - began)
+        return waits
+
+    done = asyncio.Event()
+    done.set()
+    await others(done, 5 * number)  # every session was looked at once
+    alone = await others(done, 20 * number)
+    done.clear()
+    beside = asyncio.ensure_future(others(done, number))
+    await engine.prepare(large, system=SYSTEM)
+    done.set()
+    assert large.annotations(Fold), "nothing was folded"
+    found = {"alone": milliseconds(alone), "beside": milliseconds(await beside)}
+    moved = found["beside"]["p99"] - found["alone"]["p99"]
+    return {"sessions": number, "folding": size, **found, "p99_moved_ms": round(moved, 1)}
+
+
+def memory(size: int) -> dict[str, Any]:
+    """What is allocated beside the messages once everything is known about them: session, counts, readings, index
+    and folds. Traced allocations, not peaks."""
+    import tracemalloc
+
+    tracemalloc.start()
+    said = list(parse_list(agent_transcript(size)))
+    gc.collect()
+    own = tracemalloc.get_traced_memory()[0]
+    session, engine = Session(), Engine(presets.get("refold", window=WINDOW))
+    engine.counter.text("warm")
+
+    async def grow() -> None:
+        for message in said:
+            session.append(message)
+            if message.role == "user":
+                await engine.prepare(session, system=SYSTEM)
+
+    asyncio.run(grow())
+    engine.recall(session, "retry upload", limit=3)
+    gc.collect()
+    beside = tracemalloc.get_traced_memory()[0] - own
+    tracemalloc.stop()
+    return {"messages": size, "messages_mb": round(own / 1e6, 1), "beside_mb": round(beside / 1e6, 1), "ratio": round(beside / own, 2)}
+
+
+def plans(size: int) -> dict[str, Any]:
+    """`plan`, asked for by hand: cold, and one message after another plan. A summariser that answers at once."""
+    entries, found = entries_of(agent_transcript(size)), dict[str, Any]()
+    for name in NAMES:
+        session, engine = Session(entries), Engine(presets.get(name, window=WINDOW), summariser=Stub())
+        spent: list[float] = []
+        for number in range(6):
+            gc.collect()
+            began = clock()
+            assert isinstance(engine.plan(session, force=True), Plan)
+            spent.append(1000 * (clock() - began))
+            session.append(m.assistant(f"Step {number}."))
+        found[name] = {"cold": round(spent[0], 1), "warm": round(min(spent[1:]), 1)}
+    return found
+
+
+def run(*, quick: bool = False) -> dict[str, Any]:
+    sizes = QUICK if quick else SIZES
+    return {
+        "measure": "M5, long run",
+        "window": WINDOW,
+        "sizes": {str(size): asyncio.run(turn_by_turn(size)) for size in sizes},
+        "cold": asyncio.run(cold_start(sizes[0])),
+        "many": asyncio.run(many_sessions(sizes[-1], 20 if quick else 100)),
+        "memory": memory(sizes[0]),
+        "plans": plans(sizes[0]),
+        "yardstick_ms": yardstick(),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(quick="--quick" in sys.argv[1:]), indent=1))
