@@ -125,7 +125,12 @@ async def cold_start(size: int) -> dict[str, Any]:
         folded = clock() - began
         await asyncio.sleep(2 * TICK)
     assert session.annotations(Fold), "nothing was folded"
-    return {"messages": size, "open_ms": round(1000 * opened), "fold_ms": round(1000 * folded), "stretch": ticker.figures()}
+    return {
+        "messages": size,
+        "open_ms": round(1000 * opened),
+        "fold_ms": round(1000 * folded),
+        "stretch": ticker.figures(),
+    }
 
 
 async def many_sessions(size: int, number: int = 100) -> dict[str, Any]:
@@ -183,7 +188,12 @@ def memory(size: int) -> dict[str, Any]:
     gc.collect()
     beside = tracemalloc.get_traced_memory()[0] - own
     tracemalloc.stop()
-    return {"messages": size, "messages_mb": round(own / 1e6, 1), "beside_mb": round(beside / 1e6, 1), "ratio": round(beside / own, 2)}
+    return {
+        "messages": size,
+        "messages_mb": round(own / 1e6, 1),
+        "beside_mb": round(beside / 1e6, 1),
+        "ratio": round(beside / own, 2),
+    }
 
 
 def plans(size: int) -> dict[str, Any]:

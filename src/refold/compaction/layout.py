@@ -116,7 +116,7 @@ def lay_out(
 ) -> Steps[Layout]:
     """The items of the view within `goal` tokens, together with the record that stands for those before
     them: `record(position, scale)` says how large that is for the path before a position."""
-    reader = _Reader(s, goal, limit)
+    reader = _Reader.of(s, goal, limit)
     first, wanted = s.projection.first, s.wanted_cut
 
     def before(index: int, scale: float) -> int:
@@ -219,6 +219,14 @@ class _Reader:
         self._calls: dict[str, Call] = {}
         self._calls_from = len(self.items)
         self._made: set[tuple[str, str]] = set()
+
+    @classmethod
+    def of(cls, s: Situation, goal: int, limit: int) -> _Reader:
+        """One for all rungs that ask the same."""
+        key = (cls, goal, limit)
+        if key not in s.memo:
+            s.memo[key] = cls(s, goal, limit)
+        return s.memo[key]
 
     def read(self) -> None:
         """Some more pieces."""
