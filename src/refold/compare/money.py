@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -53,6 +54,10 @@ class Steps(msgspec.Struct, frozen=True):
     @property
     def tokens(self) -> int:
         return self.sums[-1]
+
+    @property
+    def sizes(self) -> list[int]:
+        return [after - before for before, after in pairwise(self.sums)]
 
 
 class Shape(msgspec.Struct, frozen=True):

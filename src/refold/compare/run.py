@@ -16,6 +16,7 @@ from refold.compaction.plan import Failed
 from refold.compaction.requests import last_model
 from refold.compare import measures, money
 from refold.compare.budgets import Budget
+from refold.compare.forms import FORMS, Form, Part, forms_of
 from refold.compare.measures import Probes
 from refold.compare.money import Bill, Shape, Steps, Summarising
 from refold.compare.replay import Replayed, checkpoints, replay
@@ -66,6 +67,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     artifacts: float | None = None
     identifiers: float | None = None
     future_references: float | None = None
+    forms: dict[Form, Part] | None = None
+    """In which form the messages of the transcript stand in the view."""
     cost: float | None = None
     """Dollars for the whole transcript, folded whenever it has grown to four budgets."""
     seconds: float | None = None
@@ -80,6 +83,11 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def failed(self) -> bool:
         return self.tokens is None
+
+    def share(self, form: Form) -> float | None:
+        """Of all messages; None where there are none."""
+        whole = sum(part.messages for part in self.forms.values()) if self.forms else 0
+        return self.forms[form].messages / whole if self.forms and whole else None
 
 
 @dataclass(frozen=True)
@@ -242,7 +250,7 @@ async def _measured(
     found = measures.kept(done.session, view.items)
     later = None
     if t.prefix is not None and t.probes.names:
-        part = budget.of(sum_of(t, t.probes.cut))
+        part = budget.of(t.steps.sums[t.probes.cut])
         _, _, before = await _folded(t.prefix, name, part, passes, model)
         later = t.probes.found(measures.readable(before.messages))
     shape = shape_of(engine, done.session)
@@ -260,6 +268,7 @@ async def _measured(
         artifacts=found.artifacts,
         identifiers=found.identifiers,
         future_references=later,
+        forms=forms_of(done.session, t.steps.sizes),
         cost=round(paid.usual.dollars, 6),
         seconds=round(seconds, 3),
         requests=_requests(done.session),
@@ -289,10 +298,6 @@ def all_folds(done: Replayed) -> Sequence[e.Fold]:
 def _requests(session: Session) -> int:
     made = (*session.annotations(e.Fold), *session.annotations(e.Failure))
     return sum(one.requests for one in made)
-
-
-def sum_of(t: Transcript, cut: int) -> int:
-    return t.steps.sums[cut]
 
 
 def shape_of(engine: Engine, session: Session) -> Shape:
@@ -350,9 +355,15 @@ def row(cell: Cell) -> dict[str, Any]:
     for internal in ("done", "paid", "shape"):
         fields.pop(internal)
     for share in ("constraints", "artifacts", "identifiers", "future_references"):
-        fields[share] = None if fields[share] is None else round(fields[share], 4)
+        fields[share] = _rounded(fields[share])
+    fields |= {form: _rounded(cell.share(form)) for form in FORMS}
+    fields["forms"] = msgspec.to_builtins(cell.forms)
     fields["money"] = None if cell.paid is None else _money(cell.paid)
     return fields
+
+
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, 4)
 
 
 def _money(paid: Paid) -> dict[str, Any]:
