@@ -123,7 +123,7 @@ def make_preset(
         given["params"] = params.read()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        preset = registry.preset(name, budget=budget, **given)
+        preset = registry.preset(name, given, budget=budget)
     for warning in caught:
         click.echo(f"refold: {clean(str(warning.message))}", err=True)
     return preset
