@@ -275,8 +275,10 @@ def house(found: dict[str, Any]) -> str:
     rows = [[name, f"{before.get(name, 0):,}", f"{after[name]:,}"] for name in after if name != "steps"]
     for step, now in after["steps"].items():
         then = before.get("steps", {}).get(step, {})
-        for kind in ("functions", "files"):
-            rows.append([f"{kind} that `{step}` goes through", f"{then.get(kind, 0)}", f"{now[kind]}"])
+        rows += [
+            [f"{kind} that `{step}` goes through", f"{then.get(kind, 0)}", f"{now[kind]}"]
+            for kind in ("functions", "files")
+        ]
     return markdown(["", "before", "after"], rows)
 
 
