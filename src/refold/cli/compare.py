@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from refold.cli.common import clean, console, emit, first_line, json_option, open_session, tell_problems
+from refold.cli.common import (
+    clean,
+    console,
+    emit,
+    first_line,
+    json_option,
+    named_model,
+    open_session,
+    tell_problems,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,7 +62,7 @@ def command(
     from refold.compare.budgets import parse_list
     from refold.compare.run import Plan, row
 
-    plan = Plan(_presets(names), parse_list(budgets), _passes(passes), _model(model), prices)
+    plan = Plan(_presets(names), parse_list(budgets), _passes(passes), named_model(model), prices)
     if not plan.budgets:
         raise click.UsageError("--budgets names no budget")
     done = perform(files, plan, show=not as_json)
@@ -211,11 +220,3 @@ def _opened(files: Sequence[str]) -> Iterator[tuple[str, Session | RefoldError |
             continue
         tell_problems(session)
         yield file, session
-
-
-def _model(name: str | None) -> Any:
-    if name is None:
-        return None
-    from refold.registry.models import model
-
-    return model(name)

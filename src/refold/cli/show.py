@@ -138,6 +138,7 @@ def _about(entry: Any) -> str:
 
 
 def _ledger(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
+    from refold.entries import Fold
     from refold.session.edits import active_folds
 
     active = {fold.id for fold in active_folds(session.path)}
@@ -154,15 +155,9 @@ def _ledger(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
                 "check": fold.check,
                 "lost": fold.ledger,
             }
-            for fold in session.annotations(_fold_type())
+            for fold in session.annotations(Fold)
         ]
     }
-
-
-def _fold_type() -> Any:
-    from refold.entries import Fold
-
-    return Fold
 
 
 def _abridged(engine: Engine, session: Session) -> dict[str, Any]:

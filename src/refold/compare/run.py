@@ -254,7 +254,7 @@ async def _measured(
         _, _, before = await _folded(t.prefix, name, part, passes, model)
         later = t.probes.found(measures.readable(before.messages))
     shape = shape_of(engine, done.session)
-    paid = pay(t, limit, shape, _summarising(t, done, model)) if all_folds(done) else Paid(t.none)
+    paid = pay(t, limit, shape, _summarising(t, done, model)) if done.all_folds else Paid(t.none)
     fits = view.tokens <= limit
     return Cell(
         file=t.file,
@@ -272,7 +272,7 @@ async def _measured(
         cost=round(paid.usual.dollars, 6),
         seconds=round(seconds, 3),
         requests=_requests(done.session),
-        error=None if fits else why_not(done, view, limit),
+        error=None if fits else done.why_not(view, limit),
         paid=paid,
         shape=shape,
         done=done,
@@ -284,15 +284,10 @@ async def _folded(
 ) -> tuple[Engine, Replayed, View]:
     engine = Engine(presets.get(name, budget=limit), model=model)
     done = await replay(engine, session, passes=passes)
-    if model is not None and done.failures and not all_folds(done):
+    if model is not None and done.failures and not done.all_folds:
         failed: Failed = done.failures[-1]
         raise ModelError(f"{failed.code}: {failed.text}")
     return engine, done, engine.view(done.session)
-
-
-def all_folds(done: Replayed) -> Sequence[e.Fold]:
-    """Everything that was folded, the housekeeping of a design included."""
-    return done.session.annotations(e.Fold)
 
 
 def _requests(session: Session) -> int:
@@ -320,28 +315,13 @@ def pay(t: Transcript, limit: int, shape: Shape, summarising: Summarising) -> Pa
 
 def _summarising(t: Transcript, done: Replayed, model: Model | None) -> Summarising:
     """What a summary was seen to cost; the prices of an unknown model are taken to be the chat model's."""
-    asked = [fold for fold in all_folds(done) if fold.requests]
+    asked = [fold for fold in done.all_folds if fold.requests]
     if model is None or not asked:
         return Summarising()
     about = known(model.name)
     outputs = [fold.usage.output for fold in asked if fold.usage]
     prices = about.prices if about and about.prices else t.prices.prices
     return Summarising(prices, sum(outputs) // len(outputs) if outputs else 1_000)
-
-
-def why_not(done: Replayed, view: View, limit: int) -> str:
-    """Why the view is larger than what was asked for."""
-    folds = all_folds(done)
-    if done.failures and not folds:
-        return f"no fold came about: {done.failures[-1].text}"
-    if not folds:
-        return "the design found nothing to fold"
-    largest = max(view.items, key=lambda item: view.counter.message(item.message))
-    size = view.counter.message(largest.message)
-    return (
-        f"keeps {view.tokens} tokens where {limit} were asked for; "
-        f"its largest message has {size} ({largest.message.role})"
-    )
 
 
 def _blank(file: str, name: str, budget: Budget, passes: int, error: str) -> Cell:
