@@ -38,5 +38,4 @@ def read(source: Source) -> Loaded:
     envelope, items = conversation(source)
     builder = Builder(source)
     builder.add_all(items, dialect.parse, _KNOWN)
-    builder.name_results()
     return builder.done(envelope)

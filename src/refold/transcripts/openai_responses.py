@@ -59,7 +59,6 @@ def read(source: Source) -> Loaded:
         alone = records[0] if len(records) == 1 else {}
         builder.add_item(index, alone, lambda _, records=records: dialect.parse_list(records), _KNOWN)
     builder.refuse(items)
-    builder.name_results()
     return builder.done(envelope)
 
 
