@@ -17,8 +17,7 @@ import msgspec
 from refold import entries as e
 from refold.compaction.requests import PROMPT
 from refold.costs import Prices
-from refold.costs.cache import SECONDS
-from refold.costs.prices import Ttl
+from refold.costs.prices import SECONDS, Ttl
 from refold.messages import Assistant, System, Usage
 from refold.protocols import TokenCounter
 from refold.session import Session
@@ -180,7 +179,7 @@ class _Run:
         self.folds += 1
 
     def request(self, step: Step) -> None:
-        """As `refold.costs.cache.send` counts it, where every prompt continues the one before."""
+        """What a cache of the longest common prefix counts, where every prompt continues the one before."""
         size = self.size(step)
         alive = step.pause < SECONDS[self.ttl]
         warm = min(self.warm, size) if alive else 0

@@ -13,15 +13,5 @@ from refold.recall.log import LogIndex, index_of, recall
 from refold.recall.pool import Found, Log, across
 
 __all__ = [
-    "Conditions",
-    "Doc",
-    "Found",
-    "Hit",
-    "Index",
-    "Log",
-    "LogIndex",
-    "across",
-    "index_of",
-    "recall",
-    "search",
-]
+    "Conditions", "Doc", "Found", "Hit", "Index", "Log", "LogIndex", "across", "index_of", "recall", "search",
+]  # fmt: skip

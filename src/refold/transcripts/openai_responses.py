@@ -13,30 +13,13 @@ from refold.transcripts.lists import Builder, conversation, sample
 name = "openai-responses"
 
 _ITEMS = {
-    "function_call",
-    "function_call_output",
-    "custom_tool_call",
-    "custom_tool_call_output",
-    "reasoning",
-    "input_text",
-    "output_text",
-    "web_search_call",
-    "local_shell_call",
-}
-_KNOWN = frozenset(
-    (
-        "type",
-        "role",
-        "content",
-        "call_id",
-        "name",
-        "arguments",
-        "input",
-        "output",
-        "summary",
-        "encrypted_content",
-    )
-)
+    "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output", "reasoning",
+    "input_text", "output_text", "web_search_call", "local_shell_call",
+}  # fmt: skip
+_KNOWN = frozenset({
+    "type", "role", "content", "call_id", "name", "arguments", "input", "output", "summary",
+    "encrypted_content",
+})  # fmt: skip
 
 
 def detect(head: Head) -> float:
