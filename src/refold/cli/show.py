@@ -160,12 +160,12 @@ def _ledger(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
     }
 
 
-def _abridged(engine: Engine, session: Session) -> dict[str, Any]:
+def _abridged(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
     from refold.compaction.transcript import messages_between
-    from refold.preserve.abridged import compact, groups
+    from refold.preserve.abridged import Limits, groups, xml
 
     found = groups(messages_between(session))
-    return {"turns": found, "text": compact(found, 1_000_000, engine.counter)}
+    return {"turns": found, "text": xml(found, Limits(total_chars_limit=1_000_000))}
 
 
 def _trail(engine: Engine, session: Session) -> dict[str, Any]:
