@@ -13,7 +13,8 @@ goes on where it stopped. After a change of the tests only what survived is trie
 its mutants are new (`--anew` forgets everything).
 
 The score is the share of mutants that some test noticed (a mutant that never ends is noticed). Mutants that
-`mutation.toml` names as equivalent, each with its reason, are left out.
+`mutation.toml` names as equivalent, each with its reason, are left out. The result is
+`benchmarks/results/mutation.json`; brought here from another machine, `python -m benchmarks --tables` shows it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import hashlib
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import sys
@@ -44,7 +46,7 @@ ROOT = HERE.parents[1]
 COLD = "--in-a-new-process"
 if COLD not in sys.argv:
     sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
-    from benchmarks import mutants, results
+    from benchmarks import mutants, results, tables
 
 WORK = ROOT / "out" / "mutation"
 ROOMS = ("session", "compaction", "stores", "text")
@@ -75,6 +77,8 @@ COPIED = ("src", "tests", "pyproject.toml", "docs", "README.md", "benchmarks", "
 EFFORT = 10.0
 """Seconds of tests, as they took without a change, that a mutant is given at most."""
 LONGEST = 60.0
+MEMORY = 8 << 30
+"""A mutant may grow a list for ever."""
 NOTICED = ("killed", "timeout")
 Work = Callable[[int], int]
 """Something to do in a process of its own, given the number of its slot; what it returns is the exit code."""
@@ -117,6 +121,7 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     os.chdir(ROOT)
     os.environ.setdefault("REFOLD_DATA", str(ROOT.parent / "shared" / "data"))
+    os.environ["PYTHONPATH"] = str(ROOT / "src")  # for what tests start
     if given.anew:
         shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True, exist_ok=True)
@@ -163,6 +168,7 @@ class Run:
         tried = self.try_all(items, tests)
         result = report(tried, self.given, tests)
         paths = [results.write("mutation", result, seconds=self.elapsed, before=before, quick=False)]
+        tables.rewrite_all()
         if self.given.output:
             paths.append(Path(shutil.copy(paths[0], self.given.output)))
         for room, row in result["rooms"].items():
@@ -378,6 +384,7 @@ def _child(work: Work, slot: int, limit: float) -> None:
     code = 1
     try:
         os.setsid()
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, limit)
         null = os.open(os.devnull, os.O_RDWR)
