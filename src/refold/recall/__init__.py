@@ -7,7 +7,7 @@ recall.tool.answer(index, {"turn_numbers": [3, 4]}, budget=4000)
 
 from __future__ import annotations
 
-from refold.recall.ask import Hit, search
+from refold.recall.ask import Hit, search, within_budget
 from refold.recall.index import Doc, Index
 from refold.recall.log import LogIndex, index_of, recall
 from refold.recall.pool import Found, Log, across
@@ -23,4 +23,5 @@ __all__ = [
     "index_of",
     "recall",
     "search",
+    "within_budget",
 ]

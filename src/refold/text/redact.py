@@ -23,6 +23,11 @@ class Finding(msgspec.Struct, frozen=True):
     start: int
     end: int
 
+    @property
+    def mark(self) -> str:
+        """What stands in its place."""
+        return f"[redacted:{self.kind}]"
+
 
 class Format(NamedTuple):
     kind: str
@@ -143,7 +148,7 @@ def redact(text: str) -> tuple[str, list[Finding]]:
     for finding in found:
         if finding.start < at:
             continue
-        pieces += [text[at : finding.start], f"[redacted:{finding.kind}]"]
+        pieces += [text[at : finding.start], finding.mark]
         kept.append(finding)
         at = finding.end
     return "".join((*pieces, text[at:])), kept
