@@ -15,6 +15,7 @@ from refold.cli.common import (
     make_preset,
     open_session,
     preset_options,
+    styled,
     tell_problems,
 )
 from refold.cli.show import view_dict
@@ -179,13 +180,13 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, why: str 
     if done.folds:
         out.print(table)
     for failed in done.failures:
-        out.print(f"[yellow]failed[/] at rung {failed.rung}: {failed.text}")
+        out.print(styled(("failed", "yellow"), f" at rung {failed.rung}: {failed.text}"))
     from refold.compaction.details import LayeredDetails
 
     for notice in filter(None, (LayeredDetails.of(fold).notice for fold in done.folds)):
-        out.print(f"[yellow]{notice}[/]")
-    fits = "[green]fits[/]" if why is None else "[red]does not fit[/]"
-    out.print(f"view: {len(view)} messages, {view.tokens:,} tokens of {limit:,}: {fits}")
+        out.print(notice, style="yellow")
+    fits = ("fits", "green") if why is None else ("does not fit", "red")
+    out.print(styled(f"view: {len(view)} messages, {view.tokens:,} tokens of {limit:,}: ", fits))
     if why is not None:
         out.print(why)
     if output:

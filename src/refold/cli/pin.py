@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from refold.cli.common import emit, file_argument, json_option, own_session
+from refold.cli.common import emit, file_argument, json_option, own_session, say
 
 
 @click.command("pin")
@@ -23,4 +23,4 @@ def command(file: str, entry: str, as_json: bool) -> None:
     if as_json:
         emit({"pin": mark.target, "pins": session.pins})
     else:
-        click.echo(f"pinned {mark.target}; {len(session.pins)} pinned now")
+        say(f"pinned {mark.target}; {len(session.pins)} pinned now")

@@ -15,6 +15,7 @@ from refold.cli.common import (
     file_argument,
     json_option,
     open_session,
+    say,
     tell_problems,
 )
 
@@ -86,7 +87,7 @@ def command(
         tell_problems(session)
         _print(hits, query)
     for key in unknown:
-        click.echo(f"refold: no entry has the key {clean(key)}", err=True)
+        say(f"refold: no entry has the key {key}", err=True)
     if not hits:
         raise SystemExit(1)
 
@@ -96,7 +97,7 @@ def _print(hits: list[Hit], query: str) -> None:
 
     out = console()
     if not hits:
-        click.echo("refold: nothing found; try other words", err=True)
+        say("refold: nothing found; try other words", err=True)
     for hit in hits:
         head = Text()
         head.append(f"turn {hit.turn}", style="bold")

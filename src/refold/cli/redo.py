@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from refold.cli.common import emit, file_argument, json_option, own_session
+from refold.cli.common import emit, file_argument, json_option, own_session, say
 
 
 @click.command("redo")
@@ -25,4 +25,4 @@ def command(file: str, fold: str | None, as_json: bool) -> None:
     if as_json:
         emit({"redo": mark.fold, "entry": mark.id, "tokens": view.tokens})
     else:
-        click.echo(f"redid fold {mark.fold}; the view has {view.tokens} tokens now")
+        say(f"redid fold {mark.fold}; the view has {view.tokens} tokens now")

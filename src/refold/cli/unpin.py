@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from refold.cli.common import emit, file_argument, json_option, own_session
+from refold.cli.common import emit, file_argument, json_option, own_session, say
 
 
 @click.command("unpin")
@@ -23,4 +23,4 @@ def command(file: str, entry: str, as_json: bool) -> None:
     if as_json:
         emit({"unpin": mark.target, "pins": session.pins})
     else:
-        click.echo(f"unpinned {mark.target}; {len(session.pins)} pinned now")
+        say(f"unpinned {mark.target}; {len(session.pins)} pinned now")
