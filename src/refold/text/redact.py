@@ -285,6 +285,8 @@ def _assignments(text: str, lowered: bytes) -> Iterator[Finding]:
 
 def _is_secret(name: str, place: str, value: str, text: str, start: int) -> bool:
     strong = _STRONG.search(name) is not None
+    if text[start - 1 : start] == ":" and place == "bare":
+        return False  # `arn:aws:secretsmanager:…:secret:NAME`
     if place == "flag":
         # A word after a word: only behind a flag, or in a netrc, where a login stands before it.
         return strong and (name.startswith("--") or "login " in text[max(0, start - 120) : start]) and _mixed(value)
@@ -335,6 +337,8 @@ def _random(value: str) -> bool:
     if not digits:
         return len(value) >= 16 and value.isalnum() and _shifting([_class_of(char) for char in value])
     if not letters or digits + letters < 0.7 * len(value):
+        return False
+    if _is_name(value) and digits * 5 < len(value):
         return False
     if re.search(r"[a-z]{8,}|[A-Z]{8,}", value) and digits < 3:
         return False  # a word; letters of both cases mixed are none
