@@ -338,7 +338,7 @@ def _random(value: str) -> bool:
         return len(value) >= 16 and value.isalnum() and _shifting([_class_of(char) for char in value])
     if not letters or digits + letters < 0.7 * len(value):
         return False
-    if _is_name(value) and digits * 5 < len(value):
+    if "_" in value and _is_name(value) and digits * 5 < len(value):
         return False
     if re.search(r"[a-z]{8,}|[A-Z]{8,}", value) and digits < 3:
         return False  # a word; letters of both cases mixed are none
