@@ -143,6 +143,7 @@ class Planner:
             tool=tool,
             file=file,
             budget=budget,
+            counter=self.counter,
         )
 
     def _plan(self, session: Session, question: Question) -> Plan | Reason:
