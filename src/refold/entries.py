@@ -217,13 +217,14 @@ class Info(Annotation, frozen=True, kw_only=True, tag="info"):
 
 
 class Unknown(Entry, frozen=True, kw_only=True, tag="unknown"):
-    """An entry of a kind this release does not know (`raw` is all of it). On the path if it has a parent."""
+    """An entry of a kind this release does not know (`raw` is all of it). On the path if it has a parent, or
+    says that it has none."""
 
     raw: dict[str, Any] = {}
 
     @property
     def on_path(self) -> bool:
-        return "parent" in self.raw
+        return isinstance(self.raw.get("parent", 0), str | None)
 
     @property
     def parent(self) -> str | None:

@@ -19,6 +19,7 @@ from refold.errors import EntryNotFound, FoldError, TreeError, WrongType
 from refold.messages import Assistant, Message, Usage, User
 from refold.protocols import Loaded, Problem, SessionInfo, Store, TokenCounter
 from refold.session.dialects import parse_list
+from refold.session.door import admitted
 from refold.session.incoming import messages_of
 from refold.session.merge import Merged, difference
 
@@ -222,15 +223,13 @@ class Session:
         if isinstance(said, e.Entry):
             if usage is not None or model is not None or meta is not None:
                 raise WrongType("usage, model and meta go with a message: an entry has its own")
-            self.extend((cast("e.AnyEntry", said),))
-            return said
+            return self.extend((cast("e.AnyEntry", said),))[0]
         made: list[e.MessageEntry] = []
         for message in messages_of(said):
             parent = made[-1].id if made else self._leaf
             made.append(self.make(e.MessageEntry, message=message, parent=parent))
         made[-1] = msgspec.structs.replace(made[-1], usage=usage, model=model, meta=dict(meta or {}))
-        self.extend(made)
-        return made[-1]
+        return self.extend(made)[-1]
 
     def make(self, kind: type[E], /, **fields: Any) -> E:
         """An entry of `kind` with a fresh id, the time, and the leaf as its parent."""
@@ -238,13 +237,15 @@ class Session:
             fields.setdefault("parent", self._leaf)
         return kind(id=self.new_id(), time=self.clock(), **fields)
 
-    def extend(self, entries: Sequence[e.AnyEntry]) -> None:
-        """Append ready-made entries: all of them or, on any error, none."""
+    def extend(self, entries: Sequence[e.AnyEntry]) -> Sequence[e.AnyEntry]:
+        """Append ready-made entries: all of them or, on any error, none. Returns them as they are in the log."""
+        entries = [admitted(entry) for entry in entries]
         self._check(entries)
         if self.store is not None:
             self.store.append(self.id, entries, after=self._tip)
         for entry in entries:
             self._take(entry)
+        return entries
 
     def move(self, id: str | None) -> None:
         """Make `id` the leaf; the next append branches there. Remembered in the log."""

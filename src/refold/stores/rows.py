@@ -11,8 +11,9 @@ import msgspec
 
 from refold import format as fmt
 from refold.entries import AnyEntry, Info
-from refold.errors import Conflict, FormatError, UsageError
+from refold.errors import Conflict, FormatError
 from refold.protocols import Loaded, Problem, SessionInfo
+from refold.session.door import admitted
 
 RAW_LIMIT = 4096
 """How much of an unreadable line a `Problem` carries."""
@@ -31,7 +32,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def of_entries(entries: Iterable[AnyEntry]) -> list[Row]:
-    return [Row(_encoded(entry), entry) for entry in entries]
+    return [Row(_encoded(entry), entry) for entry in map(admitted, entries)]
 
 
 def of_lines(lines: Iterable[bytes], version: int = fmt.VERSION) -> list[Row]:
@@ -67,10 +68,9 @@ def current(line: bytes, version: int) -> bytes:
 
 
 def _encoded(entry: AnyEntry) -> bytes:
-    try:
-        return fmt.encode(entry)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"entry {entry.id!r} holds a value that cannot be stored: {error}") from error
+    line = fmt.encode(entry)
+    fmt.check_size(entry.id, len(line))
+    return line
 
 
 class Tally(msgspec.Struct, kw_only=True):
@@ -120,6 +120,7 @@ class Tally(msgspec.Struct, kw_only=True):
 
 def fresh(info: SessionInfo, now: float) -> Tally:
     """The tally of a session that was just made."""
+    info = admitted(info)
     created = info.created or now
     return Tally(id=info.id, created=created, updated=created, name=info.name, cwd=info.cwd)
 

@@ -27,8 +27,10 @@ from refold.messages import (
     Usage,
     User,
     compact_json,
+    not_finite,
 )
 from refold.session.items import Item
+from refold.text.lenient_json import dump_hostile
 
 Wire: TypeAlias = dict[str, Any]
 Shown: TypeAlias = Iterable[Item | Message]
@@ -130,6 +132,8 @@ def _call(id: str, name: str, value: Any, text: str | None) -> Call:
     if not isinstance(value, dict):
         return Call(id, name, raw=compact_json(value) if text is None else text)
     arguments = cast(Wire, value)
+    if not_finite(arguments):
+        return Call(id, name, raw=dump_hostile(arguments) if text is None else text)
     if len(arguments) == 1 and isinstance(arguments.get(MALFORMED), str):
         return Call(id, name, raw=arguments[MALFORMED])
     return Call(id, name, arguments)
