@@ -141,10 +141,7 @@ class _Left(NamedTuple):
     others: tuple[tuple[int, Check], ...]
 
     def holds(self, items: tuple[Any, ...]) -> bool:
-        for index, check in self.others:
-            if not check(items[index]):
-                return False
-        return True
+        return all(check(items[index]) for index, check in self.others)
 
 
 def _left(kinds: tuple[type, ...], table: list[Kinds]) -> _Left | None:

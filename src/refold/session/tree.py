@@ -238,7 +238,7 @@ class Session:
         return kind(id=self.new_id(), time=self.clock(), **fields)
 
     def extend(self, entries: Sequence[e.AnyEntry]) -> Sequence[e.AnyEntry]:
-        """Append ready-made entries: all of them or, on any error, none. Returns them as they are in the log."""
+        """Append ready-made entries: all of them or, on any error, none. Returns what the log holds."""
         entries = [admitted(entry) for entry in entries]
         self._check(entries)
         if self.store is not None:
