@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 from weakref import WeakKeyDictionary
 
 from refold import entries as e
@@ -133,10 +133,10 @@ class Engine(Planner):
         self, session: Session, message: Assistant, usage: Usage | None, model: str | None
     ) -> Assistant:
         """A reply came: the cache timer of a watch starts anew."""
-        session.append(message, usage=usage, model=model)
+        entry = session.append(message, usage=usage, model=model)
         if session in self._watches:
             self._watches[session].arm()
-        return message
+        return cast("Assistant", entry.message)
 
     async def call(
         self,
