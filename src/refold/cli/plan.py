@@ -82,6 +82,7 @@ def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Re
             "split": False,
             "tokens_before": tokens,
             "tokens_after": tokens,
+            **_fits(engine, tokens),
             "window": engine.preset.window,
             "requests": 0,
             "rung": None,
@@ -104,6 +105,7 @@ def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Re
         "split": plan.split,
         "tokens_before": plan.tokens_before,
         "tokens_after": plan.tokens_after,
+        **_fits(engine, plan.tokens_after),
         "window": plan.window,
         "requests": plan.requests if engine.summariser.uses_model else 0,
         "rung": plan.rung,
@@ -117,6 +119,13 @@ def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Re
         },
         "previous_summary": plan.previous_summary,
     }
+
+
+def _fits(engine: Engine, tokens: int) -> dict[str, Any]:
+    """Whether what would be sent then fits, and why not."""
+    limit = engine.preset.budget
+    fits = tokens <= limit
+    return {"fits": fits, "why": None if fits else f"it keeps up to {tokens} tokens, {limit} are allowed"}
 
 
 def _print(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Reason) -> None:

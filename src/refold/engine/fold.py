@@ -99,7 +99,7 @@ def _judge(
         details=finished.details,
     )
     after = s.projection.after(fold)
-    tokens = s.sizes.overhead + sum(session.cached_count(key, item.message, s.counter) for key, item in after)
+    tokens = s.sizes.after(after)
     if proposal.smaller and tokens >= before:
         return Failed("inflated", "the view would not become smaller", proposal.rung, requests)
     if proposal.min_gain and tokens > (1 - proposal.min_gain) * before and not s.sizes.too_large:
