@@ -7,9 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from refold.messages import Assistant, Call, Image, Result, System, Text, User, arguments_json
+from refold.messages import (
+    AnyPart,
+    Assistant,
+    Call,
+    Image,
+    Opaque,
+    Result,
+    System,
+    Text,
+    User,
+    arguments_json,
+    compact_json,
+)
 from refold.protocols import TokenCounter
-from refold.session.dialects.common import call_json
+from refold.session.dialects.common import call_json, describe
 from refold.session.invariants import first_user
 from refold.session.invariants.batches import Batch, calls_of, read
 from refold.session.invariants.empty import blank
@@ -112,13 +124,22 @@ def _of_batch(items: Sequence[Item], batch: Batch, counter: TokenCounter) -> Ite
 def _own(item: Item, index: int, counter: TokenCounter) -> int:
     """What a dialect writes around the parts of one message."""
     message = item.message
+    odd = [part for part in message.parts if type(part) is not Text]
+    extra = sum(_around(part, counter) for part in odd) if odd else 0
     if isinstance(message, Result):
-        if any(isinstance(part, Image) for part in message.content):
-            return counter.message(User((Text(PICTURES),)))
-        return counter.text(SILENT) if message.is_error and not message.text.strip() else 0
-    if isinstance(message, Assistant):
-        raw = (part for part in message.content if type(part) is Call and part.raw is not None)
-        return sum(max(counter.text(call_json(call)) - counter.text(arguments_json(call)), 0) for call in raw)
-    if isinstance(message, System) and index:
-        return counter.text(element("system_message", "")) * max(len(message.content), 1)
+        if any(isinstance(part, Image) for part in odd):
+            extra += counter.message(User((Text(PICTURES),)))
+        elif message.is_error and not message.text.strip():
+            extra += counter.text(SILENT)
+    elif isinstance(message, System) and index:
+        extra += counter.text(element("system_message", "")) * max(len(message.content), 1)
+    return extra
+
+
+def _around(part: AnyPart, counter: TokenCounter) -> int:
+    """How much more a part says where it has to be spelt in another way."""
+    if type(part) is Call and part.raw is not None:
+        return max(counter.text(call_json(part)) - counter.text(arguments_json(part)), 0)
+    if isinstance(part, Opaque):
+        return max(counter.text(describe(part.raw)) - counter.text(compact_json(part.raw)), 0)
     return 0
