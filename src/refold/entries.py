@@ -197,7 +197,7 @@ class Failure(Annotation, frozen=True, kw_only=True, tag="failure"):
 
 
 class TurnLine(Annotation, frozen=True, kw_only=True, tag="line"):
-    """The one-line summary of the turn that starts at `target`."""
+    """The one-line summary of the turn that ends with `target` (in 0.1: that starts there)."""
 
     turn: int
     text: str

@@ -18,7 +18,9 @@ from refold.protocols import TokenCounter
 from refold.session import Item, Session
 from refold.session.edits import said_by
 from refold.session.invariants import PAIRS, WIRE, inside_put, legal
+from refold.session.invariants.batches import around
 from refold.session.invariants.thinking import signed
+from refold.session.sent import surcharge
 from refold.shrink.clip import FRAME, LEVELS, clipped
 
 UNANSWERED = 0.5
@@ -122,8 +124,7 @@ def lay_out(s: Situation, goal: int, limit: int, curve: Curve, record: Callable[
         caps |= dict.fromkeys(range(cut, first + grades.first), LEVELS[0])
         forms = {i: form for i in range(cut, len(s.items)) if (form := reader.form(i, caps.get(i, 0)))}
         reader.forget_others(forms, caps)
-        tokens = sum(forms[i].size if i in forms else s.sizes.item(i) for i in range(cut, len(s.items)))
-        return Layout(cut, s.projection.position_of(cut), tokens, forms, quotes)
+        return Layout(cut, s.projection.position_of(cut), _sent(s, cut, forms), forms, quotes)
 
     if wanted is not None:
         return laid(reader.pieces, wanted, min(step, wanted))
@@ -135,9 +136,24 @@ def lay_out(s: Situation, goal: int, limit: int, curve: Curve, record: Callable[
     return laid([piece.loose for piece in reader.pieces], len(s.items), len(s.items))
 
 
+def _sent(s: Situation, first: int, forms: dict[int, Form]) -> int:
+    """Tokens of the items from `first` on in their forms, as they are sent."""
+    items = s.items
+    kept = [Item(forms[i].message) if i in forms else items[i] for i in range(first, len(items))]
+    sizes = (
+        forms[i].size - s.sizes.extra.item(i) if i in forms else s.projection.count(i, s.counter)
+        for i in range(first, len(items))
+    )
+    return sum(sizes) + surcharge(kept, s.counter)
+
+
 def newest_step(s: Situation) -> int:
-    """Index of the newest reply and what answers it, or of the newest message where that is no answer."""
+    """Index of the newest reply and what answers it, or of the newest message where that is no answer. A
+    reply whose calls still wait is the newest, whatever stands behind it."""
     last = len(s.items) - 1
+    batch = around(s.items, len(s.items))
+    if batch is not None and batch.open(s.items):
+        return max(batch.heads[0], s.projection.first)
     if last >= 0 and not isinstance(s.items[last].message, Result):
         return max(last, s.projection.first)
     return max(_last_reply(s), s.projection.first)
@@ -155,11 +171,15 @@ def may_leave(s: Situation) -> bool:
 def least_step(s: Situation) -> int:
     """Tokens of the newest step when everything is clipped that may be: its calls and signed thinking stay,
     and a stub for each result."""
-    total = 0
+    total, clips = 0, Clips.of(s.session)
     for index in range(newest_step(s), len(s.items)):
-        size, message = s.sizes.item(index), s.items[index].message
-        held = isinstance(message, Assistant) and any(signed(part) for part in message.content)
-        total += size if held or isinstance(message, User) else min(size, LEVELS[0] + FRAME)
+        size, item = s.sizes.item(index), s.items[index]
+        message, held = item.message, any(signed(part) for part in item.message.parts)
+        if isinstance(message, Assistant) and message.calls and not held and len(item.entries) == 1:
+            form = clips.form(item.entries[0], message, LEVELS[0], s.counter, None)
+            total += min(size, form.size + s.sizes.extra.item(index))
+        else:
+            total += size if held or isinstance(message, User) else min(size, LEVELS[0] + FRAME)
     return total
 
 
@@ -221,6 +241,8 @@ class _Reader:
         original = self._original(item)
         call = self.calls.get(original.call_id) if isinstance(original, Result) else None
         form = self.clips.form(item.entries[0], original, level, self.s.counter, call)
+        if extra := self.s.sizes.extra.item(index):
+            form = form._replace(size=form.size + extra)
         return form if form.size < self.s.sizes.item(index) else None
 
     def forget_others(self, forms: dict[int, Form], caps: dict[int, int]) -> None:
@@ -247,13 +269,13 @@ class _Reader:
         message, now = item.message, s.sizes.item(index)
         if not self._one_entry(index, item):
             return Piece(now, now, fixed=True)
-        original = self._original(item)
-        whole = s.session.cached_count(item.entries[0], original, s.counter)
+        original, extra = self._original(item), s.sizes.extra.item(index)
+        whole = s.session.cached_count(item.entries[0], original, s.counter) + extra
         sealed = 0
         if (bare := self.form(index, 0)) is not None:
             now = bare.size
         elif index >= self.open_from and any(signed(part) for part in message.parts):
-            sealed = now - self.clips.form(item.entries[0], original, 0, s.counter, None).size
+            sealed = now - extra - self.clips.form(item.entries[0], original, 0, s.counter, None).size
         waits = isinstance(message, Result) and index > self.last_reply
         said = waits or isinstance(message, Assistant) or self._is_typed(item)
         fixed = self._fixed(index, item, now)
