@@ -46,6 +46,8 @@ class Curve(NamedTuple):
     result_decay: float = 1.04
     bend: float = 0.5
     weight: float = 0.2
+    sealed: float = 0.8
+    """Signed thinking of the turn that is going on may have so much of the scale; steps before are quoted."""
 
 
 class Piece(NamedTuple):
@@ -61,6 +63,8 @@ class Piece(NamedTuple):
     """Stays as it is, or leaves."""
     stale: bool = False
     """A later result of the same call says it anew."""
+    sealed: int = 0
+    """Tokens of thinking that may not be taken off: the item stays as it is, or is quoted without it."""
 
 
 class Pieces(Protocol):
@@ -76,10 +80,12 @@ class Pieces(Protocol):
 
 
 class Grades(NamedTuple):
-    """Items from `first` on stay in their place, each within its cap; those before go into the record."""
+    """Items from `place` on stay in their place, those from `first` on are quoted in the record, each within
+    its cap; those before are lines."""
 
     scale: float
     first: int
+    place: int
     caps: tuple[int, ...]
     """For each item from `first` on the level it is clipped to; 0: as it is in the view now."""
 
@@ -116,7 +122,7 @@ def grade(
             room -= size(index, now, cap)
             return room >= 0
 
-        first = yield from _walk(pieces, GRID[index], curve, last, take)
+        first, _ = yield from _walk(pieces, GRID[index], curve, last, take)
         return room - record(first, GRID[index]) if room >= 0 else room
 
     low, high = 0, len(GRID) - 1
@@ -131,11 +137,11 @@ def grade(
         if (more := (yield from left(ahead, size))) >= 0:
             low, room = ahead, more
     caps: list[int] = []
-    first = yield from _walk(pieces, GRID[low], curve, last, lambda _, __, cap: not caps.append(cap))
+    first, place = yield from _walk(pieces, GRID[low], curve, last, lambda _, __, cap: not caps.append(cap))
     if low < len(GRID) - 1:
         taker = _Adding(pieces, caps, room, size)
         yield from _walk(pieces, GRID[low + 1], curve, last, taker.take)
-    return Grades(GRID[low], first, tuple(reversed(caps)))
+    return Grades(GRID[low], first, place, tuple(reversed(caps)))
 
 
 @dataclass
@@ -161,10 +167,10 @@ class _Adding:
         return True
 
 
-def _walk(pieces: Pieces, scale: float, curve: Curve, last: int, take: Take) -> Steps[int]:
-    """Hands every item that stays in its place at a scale to `take`, newest first, until that has enough;
-    the index of the oldest one."""
-    said, said_decay, result, result_decay, bend, weight = curve
+def _walk(pieces: Pieces, scale: float, curve: Curve, last: int, take: Take) -> Steps[tuple[int, int]]:
+    """Hands every item that is no line at a scale to `take`, newest first, until that has enough; the index
+    of the oldest one, and of the oldest one in its place."""
+    said, said_decay, result, result_decay, bend, weight, most_sealed = curve
     depth = scale * bend * max(result * scale / LEVELS[0], 1.0) ** (1 / result_decay)
     most, start = weight * scale, bend * scale
     caps = {
@@ -172,19 +178,25 @@ def _walk(pieces: Pieces, scale: float, curve: Curve, last: int, take: Take) -> 
         for kind, share, decay in ((True, said, said_decay), (False, result, result_decay))
         for stale in (False, True)
     }
-    newest, age, number, index = pieces.newest, 0.0, 0, pieces.total
+    newest, age, number, index, place, thought = pieces.newest, 0.0, 0, pieces.total, 0, 0
     while index > 0 and (age <= depth or index > last):
         if number == len(newest):
             pieces.read()
-        whole, now, kind, fixed, stale = newest[number]
+        whole, now, kind, fixed, stale, sealed = newest[number]
         index, number = index - 1, number + 1
-        cap = 0 if fixed else caps[kind, stale].of(now, age)
-        if not take(index, now, cap):
+        if sealed and not place:
+            thought += sealed
+            if thought > most_sealed * scale and index < last:
+                place = index + 1
+        if place:
+            sealed = 0
+        cap = 0 if fixed or sealed else caps[kind, stale].of(now, age)
+        if not take(index, now + sealed, cap):
             break
         age += min(whole, most)
         if number % _PIECE == 0:
             yield
-    return index
+    return index, max(place, index)
 
 
 class _Caps:

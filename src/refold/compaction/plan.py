@@ -197,7 +197,7 @@ class Plan:
     @property
     def fold(self) -> tuple[str, ...]:
         fold = self.proposal.fold
-        return fold if isinstance(fold, tuple) else fold()
+        return fold() if callable(fold) else fold
 
     @property
     def turn_prefix(self) -> tuple[str, ...]:

@@ -111,11 +111,11 @@ def _making(
     yield
     after = s.projection.after(fold)
     yield
-    tokens = s.sizes.overhead
     for number, (key, item) in enumerate(after, 1):
-        tokens += session.cached_count(key, item.message, s.counter)
+        session.cached_count(key, item.message, s.counter)
         if number % COUNTED == 0:
             yield
+    tokens = s.sizes.after(after)
     if proposal.smaller and tokens >= before:
         return Failed("inflated", "the view would not become smaller", proposal.rung, requests)
     if proposal.min_gain and tokens > (1 - proposal.min_gain) * before and not s.sizes.too_large:

@@ -35,6 +35,7 @@ from refold.session import Session, View
 from refold.session.edits import said_by
 from refold.session.invariants import PAIRS, legal
 from refold.session.items import Item
+from refold.session.sent import surcharge
 from refold.text.frames import element
 from refold.text.redact import redact
 
@@ -126,7 +127,9 @@ async def view_for_call(hooks: Hooks, session: Session, view: View) -> View:
     def count() -> int:
         text = counter.text(view.system) if view.system else 0
         tools = counter.tools(view.tools) if view.tools else 0
-        return text + tools + sum(counter.message(message) for message in messages)
+        return (
+            text + tools + sum(counter.message(message) for message in messages) + surcharge(shown, counter)
+        )
 
     shown = [item_of.get(id(message)) or Item(message) for message in messages]
     return View(shown, counter=counter, count=count, system=view.system, tools=view.tools)

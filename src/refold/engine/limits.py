@@ -1,5 +1,5 @@
-"""An end to every wait (R3) and to every ladder of requests (M10): one clock and one meter for all that a single
-`prepare` asks of a summariser, whatever its rungs, chunks and retries."""
+"""An end to every wait (R3) and to every ladder of requests (M10): one clock and one meter for all that a
+single `prepare` asks of a summariser, whatever its rungs, chunks and retries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Meter:
         return int(LEAST + 2 * sum(self._windows.values())) - self.spent
 
     def reads(self, purpose: str, tokens: int, window: int | None) -> None:
-        """So much is there to read for a purpose; that it is asked for again, on another rung, adds nothing."""
+        """So much is there to read for a purpose. That another rung asks for it again adds nothing."""
         if window:
             usable = window - min(16_384, window // 5)
             self._windows[purpose] = max(self._windows.get(purpose, 0.0), tokens / usable)

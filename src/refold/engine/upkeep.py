@@ -6,13 +6,15 @@ from functools import partial
 
 import msgspec
 
-from refold.compaction.plan import Failed, Proposal, Reason, finishing
+from refold.compaction.fallback import fallback_plan
+from refold.compaction.plan import Failed, Plan, Proposal, Reason, finishing
 from refold.compaction.planning import planning
 from refold.engine.fold import record_failure
 from refold.engine.hooks import perform_with_hooks
 from refold.engine.limits import Limits
 from refold.engine.planner import Planner, Question
 from refold.engine.summarise import ask_all, failure_code
+from refold.errors import DoesNotFit
 from refold.hooks import Hooks
 from refold.loop import breathe
 from refold.protocols import complete
@@ -31,7 +33,7 @@ async def upkeep(
     limits: Limits | None = None,
 ) -> None:
     """Write the annotations that the design keeps, then perform its housekeeping stages."""
-    limits = limits or planner.limits()
+    limits = limits or planner._limits()
     await _write_notes(planner, session, question, limits)
     preset = planner.preset
     for stage in preset.stages:
@@ -43,6 +45,24 @@ async def upkeep(
             return
         if not await perform_with_hooks(hooks, session, plan, planner.summariser, limits):
             return
+
+
+async def make_fit(
+    planner: Planner, session: Session, question: Question, *, hooks: Hooks, limits: Limits
+) -> None:
+    """What is sent fits the declared window, by a rung that is not the design's own if the caller said so,
+    or the caller hears why not (R2)."""
+    s = planner._situation(session, question)
+    if not s.sizes.passes(planner.preset.window, as_we_count=True):
+        return
+    plan = fallback_plan(planner.preset, s)
+    if isinstance(plan, Plan):
+        await perform_with_hooks(hooks, session, plan, planner.summariser, limits)
+    s = planner._situation(session, question)
+    if s.sizes.passes(planner.preset.window, as_we_count=True):
+        messages = s.sizes.tokens - s.sizes.overhead
+        parts = {"system prompt and tools": s.sizes.overhead, "messages": messages}
+        raise DoesNotFit(planner.preset.window, parts, planner.preset.name)
 
 
 async def _write_notes(planner: Planner, session: Session, question: Question, limits: Limits) -> None:

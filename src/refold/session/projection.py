@@ -7,7 +7,7 @@ or a moved leaf builds it anew from cached counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from refold import entries as e
 from refold.messages import System
@@ -45,6 +45,8 @@ class Projection:
         self._floor = 0
         self._epoch = -1
         self._seen = 0
+        self.surcharges: dict[str, Any] = {}
+        """What items weigh on the wire beyond their own count, by counter (`refold.session.sent`)."""
 
     # ── what is shown ───────────────────────────────────────────────────────────────────────────
 
