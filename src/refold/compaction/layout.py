@@ -21,7 +21,7 @@ from refold.session.invariants import PAIRS, WIRE, inside_put, legal
 from refold.session.invariants.batches import around
 from refold.session.invariants.thinking import signed
 from refold.session.sent import surcharge
-from refold.shrink.clip import FRAME, LEVELS, clipped, text_size
+from refold.shrink.clip import FRAME, LEVELS, Body, body_of, clipped
 
 UNANSWERED = 0.5
 """Share of the limit up to which results that nobody has answered yet stay whole."""
@@ -44,8 +44,7 @@ class Clips:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._known: dict[tuple[str, int, str], Form] = {}
-        self._whole: dict[tuple[str, str], int] = {}
-        """Tokens of what an entry says, framing not counted."""
+        self._bodies: dict[tuple[str, str], Body | None] = {}
         self._sizes: dict[tuple[str, int, str], int] = {}
         """Of forms that were looked at, whether or not they are kept."""
 
@@ -59,8 +58,8 @@ class Clips:
         known = self._known.get(key)
         if known is None:
             if level:
-                number, size = f"#{self.session.position(id)}", self._size(id, message, counter)
-                small = clipped(message, level, counter, key=number, call=call, size=size)
+                number, body = f"#{self.session.position(id)}", self._body(id, message, counter)
+                small = clipped(message, level, counter, key=number, call=call, body=body)
             else:
                 small = _without_thinking(message)
             known = self._known[key] = Form(small, counter.message(small))
@@ -71,17 +70,16 @@ class Clips:
         """The size of a form, where it was made before."""
         return self._sizes.get((id, level, counter.name))
 
-    def _size(self, id: str, message: Message, counter: TokenCounter) -> int:
+    def _body(self, id: str, message: Message, counter: TokenCounter) -> Body | None:
         key = (id, counter.name)
-        size = self._whole.get(key)
-        if size is None:
-            size = self._whole[key] = text_size(message, counter)
-        return size
+        if key not in self._bodies:
+            self._bodies[key] = body_of(message, counter)
+        return self._bodies[key]
 
     def keep(self, used: set[tuple[str, int, str]], shown: set[str]) -> None:
         """Forget what the newest layout does not show: a clip is cheap to make and rarely wanted again."""
         self._known = {key: form for key, form in self._known.items() if key in used}
-        self._whole = {key: size for key, size in self._whole.items() if key[0] in shown}
+        self._bodies = {key: body for key, body in self._bodies.items() if key[0] in shown}
         self._sizes = {key: size for key, size in self._sizes.items() if key[0] in shown}
 
 
