@@ -163,6 +163,10 @@ class Planner:
         """The same; others get their turn while it is worked out."""
         return await breathe(lambda: self._planning(session, question), lambda: len(session.entries))
 
+    async def caught_up(self, session: Session, question: Question) -> None:
+        """What is new in a session is taken in; others get their turn meanwhile."""
+        await breathe(lambda: caught_up(self._situation(session, question)), lambda: len(session.entries))
+
     def _planning(self, session: Session, question: Question) -> Steps[Plan | Reason]:
         s = self._situation(session, question)
         yield from caught_up(s)
