@@ -20,6 +20,7 @@ from refold.compaction.situation import Situation
 from refold.compaction.transcript import sources
 from refold.preserve import words
 from refold.protocols import Steps, complete
+from refold.session.sent import Surcharges
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,7 @@ def grading(
 
 
 def _grade(s: Situation, shape: Shape, written: int | None, factor: float) -> Steps[Graded | Reason]:
+    yield from Surcharges.following(s.projection, s.counter)
     check_floor(s, shape.budget)
     shape = shape.within(s)
     composer = Composer(s, (yield from read(s.session)), shape.room(s))
