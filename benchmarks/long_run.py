@@ -15,14 +15,18 @@ import asyncio
 import gc
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks import tables
 from benchmarks.engine import Stub, entries_of, yardstick
+from benchmarks.peers.run import LIBRARIES, ask
 from benchmarks.synthetic import agent_transcript
 from refold import Engine, Session, presets
 from refold import messages as m
@@ -212,6 +216,22 @@ def plans(size: int) -> dict[str, Any]:
     return found
 
 
+def peers(sizes: Sequence[int]) -> dict[str, Any]:
+    """The same transcripts through other libraries, each in its own environment."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {str(size): str(Path(folder) / f"{size}.json") for size in sizes}
+        for size in sizes:
+            Path(paths[str(size)]).write_text(json.dumps(agent_transcript(size)), encoding="utf-8")
+        job = Path(folder) / "job.json"
+        nothing: dict[str, Any] = {"runs": 1, "transcripts": {}, "valid": [], "late": []}
+        job.write_text(json.dumps(nothing | {"long": paths}), encoding="utf-8")
+        answers = {library.adapter.strip("_"): ask(library, job) for library in LIBRARIES}
+    return {
+        name: {"error": answer["error"]} if "error" in answer else {"rows": answer["long"]}
+        for name, answer in answers.items()
+    }
+
+
 def run(*, quick: bool = False) -> dict[str, Any]:
     sizes = QUICK if quick else SIZES
     return {
@@ -222,8 +242,88 @@ def run(*, quick: bool = False) -> dict[str, Any]:
         "many": asyncio.run(many_sessions(sizes[-1], 20 if quick else 100)),
         "memory": memory(sizes[0]),
         "plans": plans(sizes[0]),
+        "peers": {} if quick else peers(sizes),
         "yardstick_ms": yardstick(),
     }
+
+
+# ── tables ──────────────────────────────────────────────────────────────────────────────────────
+
+LONG = ("10000", "50000")
+
+
+def table(found: dict[str, Any]) -> str:
+    """Milliseconds of processor time of all that happens before a model call, folds included."""
+    head = [
+        "milliseconds",
+        *(f"{what}, {int(size) // 1000}k" for what in ("median", "p99", "max") for size in LONG),
+    ]
+    head += [f"seconds in all, {int(size) // 1000}k" for size in LONG]
+    rows = [["**refold**, embedded default", *_long_cells(found["sizes"])]]
+    for library, answer in found["peers"].items():
+        if "error" in answer:
+            rows.append([library, f"not measured: {tables._cell(answer['error'])}", *[""] * (len(head) - 2)])
+        for name, row in answer.get("rows", {}).items():
+            failed = (
+                [f"failed: {tables._cell(row['error'])}", *[""] * (len(head) - 2)] if "error" in row else None
+            )
+            rows.append([f"{name}, stub summariser", *(failed or _long_cells(row))])
+    return tables.markdown(head, rows)
+
+
+def _long_cells(sizes: dict[str, Any]) -> list[str]:
+    runs = [sizes.get(size) for size in LONG]
+    times = [
+        tables._ms(one and {"best": one["prepare"][what]})
+        for what in ("median", "p99", "max")
+        for one in runs
+    ]
+    return [*times, *(_seconds(one) for one in runs)]
+
+
+def _seconds(one: dict[str, Any] | None) -> str:
+    if one is None:
+        return "–"
+    stopped = one.get("reached", 0) < one.get("of", 0)
+    return f"{one['cpu_seconds']:.1f}" + (
+        f" (stopped at {one['reached'] / one['of']:.0%})" if stopped else ""
+    )
+
+
+def figures(found: dict[str, Any]) -> str:
+    """What the long run is held to, and what was measured."""
+    ten, fifty = (found["sizes"][size] for size in LONG)
+    cold, many, memory = found["cold"], found["many"], found["memory"]
+    growth = fifty["prepare"]["max"] / max(ten["prepare"]["max"], 0.001)
+    rows = [
+        [f"p99 of `prepare`, {name}", "≤ 100 ms", f"{one['prepare']['p99']:.1f} ms"]
+        for name, one in (("10k", ten), ("50k", fifty))
+    ]
+    for name, one in (("10k", ten), ("50k", fifty)):
+        rows.append([f"maximum of `prepare`, {name}", "≤ 250 ms", f"{one['prepare']['max']:.0f} ms"])
+    rows.append(["growth of the maximum, 10k to 50k", "≤ 2 ×", f"{growth:.1f} ×"])
+    for name, one in (("10k", ten), ("50k", fifty), ("10k, opened and folded at once", cold)):
+        stretch = f"{one['stretch']['longest']:.0f} ms (of which the collector paused {one['stretch']['collector']:.0f})"
+        rows.append([f"longest stretch without yielding, {name}", "≤ 20 ms", stretch])
+    rows += [
+        ["10k messages opened and folded at once", "≤ 1 000 ms", f"{cold['open_ms'] + cold['fold_ms']:,} ms"],
+        [
+            f"p99 of {many['sessions'] - 1} other sessions while one folds {many['folding']:,} messages",
+            "+ 20 ms",
+            f"{many['p99_moved_ms']:+.1f} ms",
+        ],
+        ["memory beside 10k messages, all caches and folds", "≤ 2 ×", f"{memory['ratio']:.1f} ×"],
+        *(
+            [
+                f"`plan` warm, 10k, preset `{name}`",
+                "≤ 10 ms",
+                f"{one['warm']:.1f} ms (cold {one['cold']:.0f})",
+            ]
+            for name, one in found["plans"].items()
+        ),
+        ["yardstick: a million additions in Python", "", f"{found['yardstick_ms']:.0f} ms"],
+    ]
+    return tables.markdown(["what", "figure", "measured"], rows)
 
 
 if __name__ == "__main__":
