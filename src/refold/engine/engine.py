@@ -113,7 +113,7 @@ class Engine(Planner):
             outcome = await perform_with_hooks(self.hooks, session, plan, self.summariser, limits)
             if outcome or session.tip == plan.base:
                 break
-        await self.caught_up(session, question)
+        await self._caught_up(session, question)
         return ""
 
     async def apply(self, session: Session, plan: Plan) -> e.Fold | Failed:
