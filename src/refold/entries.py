@@ -147,6 +147,16 @@ class Other(PathEntry, frozen=True, kw_only=True, tag="other"):
     raw: dict[str, Any] = {}
 
 
+class Hole(PathEntry, frozen=True, kw_only=True, tag="hole"):
+    """The place of an entry that is lost: everything else of the log still hangs together. The model sees
+    that something was there."""
+
+    role: str = ""
+    """Whose message it was, where that can be made out, and which call it answered."""
+    call_id: str | None = None
+    why: str = ""
+
+
 class Leaf(Entry, frozen=True, kw_only=True, tag="leaf"):
     """The leaf was moved to `target` (None: before the first entry)."""
 
@@ -187,7 +197,7 @@ class Failure(Annotation, frozen=True, kw_only=True, tag="failure"):
 
 
 class TurnLine(Annotation, frozen=True, kw_only=True, tag="line"):
-    """The one-line summary of the turn that starts at `target`."""
+    """The one-line summary of the turn that ends with `target` (in 0.1: that starts there)."""
 
     turn: int
     text: str
@@ -217,13 +227,14 @@ class Info(Annotation, frozen=True, kw_only=True, tag="info"):
 
 
 class Unknown(Entry, frozen=True, kw_only=True, tag="unknown"):
-    """An entry of a kind this release does not know (`raw` is all of it). On the path if it has a parent."""
+    """An entry of a kind this release does not know (`raw` is all of it). On the path if it has a parent, or
+    says that it has none."""
 
     raw: dict[str, Any] = {}
 
     @property
     def on_path(self) -> bool:
-        return "parent" in self.raw
+        return isinstance(self.raw.get("parent", 0), str | None)
 
     @property
     def parent(self) -> str | None:
@@ -231,7 +242,7 @@ class Unknown(Entry, frozen=True, kw_only=True, tag="unknown"):
 
 
 AnyPathEntry: TypeAlias = (
-    MessageEntry | Note | Fold | Undo | Redo | BranchSummary | ModelChange | Other | Unknown
+    MessageEntry | Note | Fold | Undo | Redo | BranchSummary | ModelChange | Other | Hole | Unknown
 )
 AnyAnnotation: TypeAlias = Label | Pin | Unpin | Failure | TurnLine | LearnedWindow | State | Info
 AnyEntry: TypeAlias = AnyPathEntry | AnyAnnotation | Leaf

@@ -133,6 +133,9 @@ class Loaded(msgspec.Struct, frozen=True):
     entries: tuple[AnyEntry, ...]
     problems: tuple[Problem, ...] = ()
     info: SessionInfo | None = None
+    tip: str | msgspec.UnsetType | None = msgspec.UNSET
+    """The last moving entry, as the store's compare-and-swap knows it, even where it cannot be read any more.
+    Unset: the last one of `entries`."""
 
 
 @runtime_checkable
@@ -185,12 +188,13 @@ class Placed(Protocol):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something that is wrong with a store. `repaired`; `repairable` (by asking for it); `lasting`: nothing
-    can be done, the text says why."""
+    """Something that is wrong with a store. `repaired`; `repairable` (by asking for it); `lost`: an entry is
+    gone, the text says which and where its bytes are, and everything else opens; `lasting`: it does not
+    open, and the text says why."""
 
     where: str
     text: str
-    state: Literal["repaired", "repairable", "lasting"]
+    state: Literal["repaired", "repairable", "lost", "lasting"]
 
 
 @runtime_checkable

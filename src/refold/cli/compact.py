@@ -15,6 +15,7 @@ from refold.cli.common import (
     named_model,
     open_session,
     preset_options,
+    styled,
     table,
     tell_problems,
 )
@@ -158,11 +159,11 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, why: str 
         right = ("before", "after", "left the view")
         out.print(table(("fold", "rung", "before", "after", "by", "left the view"), rows, right=right))
     for failed in done.failures:
-        out.print(f"[yellow]failed[/] at rung {failed.rung}: {failed.text}")
+        out.print(styled(("failed", "yellow"), f" at rung {failed.rung}: {failed.text}"))
     for notice in filter(None, (LayeredDetails.of(fold).notice for fold in done.folds)):
-        out.print(f"[yellow]{notice}[/]")
-    fits = "[green]fits[/]" if why is None else "[red]does not fit[/]"
-    out.print(f"view: {len(view)} messages, {view.tokens:,} tokens of {limit:,}: {fits}")
+        out.print(notice, style="yellow")
+    fits = ("fits", "green") if why is None else ("does not fit", "red")
+    out.print(styled(f"view: {len(view)} messages, {view.tokens:,} tokens of {limit:,}: ", fits))
     if why is not None:
         out.print(why)
     if output:

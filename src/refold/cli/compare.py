@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from refold.cli.common import (
-    clean,
     console,
     emit,
     first_line,
@@ -17,6 +16,7 @@ from refold.cli.common import (
     named_model,
     open_session,
     tell_problems,
+    write_private,
 )
 
 if TYPE_CHECKING:
@@ -85,48 +85,45 @@ def perform(files: Sequence[str], plan: Plan, *, show: bool) -> Comparison:
 
     if not show:
         return loop.run(compare(_opened(files), plan))
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("comparing"), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, transient=True, console=Console(stderr=True)) as bar:
+    what = TextColumn("{task.description}", markup=False)
+    columns = (TextColumn("comparing"), BarColumn(), what, TimeElapsedColumn())
+    with Progress(*columns, transient=True, console=console(stderr=True)) as bar:
         task = bar.add_task("", total=1.0)
 
         def tell(part: float, what: str) -> None:
-            bar.update(task, completed=part, description=first_line(what, 40).replace("[", "("))
+            bar.update(task, completed=part, description=first_line(what, 40))
 
         return loop.run(compare(_opened(files), plan, tell))
 
 
 def write(done: Comparison, path: str) -> None:
-    """Write the report; the folder is made."""
+    """Write the report, for its owner alone; the folder is made."""
     from refold.compare.report import page
 
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(page(done), "utf-8")
+    write_private(Path(path), page(done).encode())
 
 
 def print_tables(out: Console, done: Comparison) -> None:
     """A table for every transcript and, where there are several, one of means."""
     for file, error in done.unread:
-        out.print(f"{clean(file)}: {first_line(error, 300)}", markup=False)
+        out.print(f"{file}: {first_line(error, 300)}")
     for transcript in done.transcripts:
         cells = done.of(transcript.file)
         out.print()
-        out.print(f"{first_line(transcript.file, 120)}", style="bold", markup=False)
+        out.print(f"{first_line(transcript.file, 120)}", style="bold")
         out.print(
             f"{len(transcript.steps.sums) - 1:,} messages, {transcript.tokens:,} tokens, "
             f"{len(transcript.steps.steps):,} requests; prices of {transcript.prices.name}",
             style="dim",
-            markup=False,
         )
         print_table(out, cells)
         for line in money_lines(transcript.none.dollars, cells):
-            out.print(line, style="dim", markup=False)
+            out.print(line, style="dim")
         for cell in cells:
             if cell.error:
-                out.print(f"{_title(cell)}: {first_line(cell.error, 300)}", style="yellow", markup=False)
+                out.print(f"{_title(cell)}: {first_line(cell.error, 300)}", style="yellow")
     if len(done.transcripts) > 1:
         out.print(f"\nmeans over {len(done.transcripts)} transcripts", style="bold")
         print_table(out, done.cells)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refold.cli.common import clean, console, emit, first_line, json_option, table
+from refold.cli.common import console, emit, first_line, json_option, table
 
 if TYPE_CHECKING:
     from refold.transcripts.importing import Outcome
@@ -75,7 +75,6 @@ def _progress(total: int, *, shown: bool) -> Generator[Callable[[str], None]]:
 
 
 def _print(outcomes: list[Outcome], summary: dict[str, Any], store: str) -> None:
-    from rich.text import Text
 
     out = console()
     told = [one for one in outcomes if one.state in ("imported", "grown")]
@@ -86,12 +85,12 @@ def _print(outcomes: list[Outcome], summary: dict[str, Any], store: str) -> None
         )
         out.print(table(("", "format", "entries", "session", "file"), rows, right=("entries",)))
     if len(told) > _SHOWN:
-        out.print(f"[dim]… and {len(told) - _SHOWN} more; --json lists all[/]")
+        out.print(f"… and {len(told) - _SHOWN} more; --json lists all", style="dim")
     for one in outcomes:
         if one.state == "failed":
-            out.print(Text(f"failed: {clean(one.text)}", style="red"))
+            out.print(f"failed: {one.text}", style="red")
     problems = sum(one.problems for one in outcomes)
     parts = [f"{n} {state}" for state, n in summary.items() if n]
-    out.print(Text(f"{', '.join(parts) or 'no transcripts found'} → {clean(store)}", style="bold"))
+    out.print(f"{', '.join(parts) or 'no transcripts found'} → {store}", style="bold")
     if problems:
-        out.print(f"[yellow]{problems} part(s) could not be understood; `refold show` names them[/]")
+        out.print(f"{problems} part(s) could not be understood; `refold show` names them", style="yellow")

@@ -6,7 +6,7 @@ from typing import Literal
 
 import click
 
-from refold.cli.common import emit, file_argument, json_option, own_session
+from refold.cli.common import emit, file_argument, json_option, own_session, say
 
 
 @click.command("pin")
@@ -41,4 +41,4 @@ def _mark(deed: Literal["pin", "unpin"], file: str, entry: str, as_json: bool) -
     if as_json:
         emit({deed: mark.target, "pins": session.pins})
     else:
-        click.echo(f"{deed}ned {mark.target}; {len(session.pins)} pinned now")
+        say(f"{deed}ned {mark.target}; {len(session.pins)} pinned now")

@@ -14,6 +14,7 @@ from refold.cli.common import (
     json_option,
     open_session,
     preset_options,
+    styled,
     tell_problems,
 )
 
@@ -72,6 +73,8 @@ def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Re
         "split": False,
         "tokens_before": tokens,
         "tokens_after": tokens,
+        "fits": True,
+        "why": None,
         "window": engine.preset.window,
         "requests": 0,
         "rung": None,
@@ -84,25 +87,32 @@ def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Re
         told |= {key: getattr(plan, key) for key in told if hasattr(plan, key)}
         told["requests"] = plan.requests if engine.summariser.uses_model else 0
         told["cost"] = cost(plan, engine.model.name if engine.model else None)
+    told |= _fits(engine, told["tokens_after"])
     told["files"] = {name: getattr(told["files"], name) for name in Files.__struct_fields__}
     return told
+
+
+def _fits(engine: Engine, tokens: int) -> dict[str, Any]:
+    """Whether what would be sent then fits, and why not."""
+    limit = engine.preset.budget
+    fits = tokens <= limit
+    return {"fits": fits, "why": None if fits else f"it keeps up to {tokens} tokens, {limit} are allowed"}
 
 
 def _print(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Reason) -> None:
     from refold.compaction.plan import Plan
 
     out = console()
-    trigger = f"[yellow]due[/] ({due.text})" if due else f"not due ({due.text})"
-    out.print(f"[bold]{engine.preset.name}[/], by {engine.preset.measure}: {trigger}")
+    trigger = ("due", "yellow") if due else "not due"
+    name, measure = engine.preset.name, engine.preset.measure
+    out.print(styled((name, "bold"), f", by {measure}: ", trigger, f" ({due.text})"))
     if not isinstance(plan, Plan):
-        out.print(f"nothing to fold: {plan.text} [dim]({plan.code})[/]")
+        out.print(styled(f"nothing to fold: {plan.text} ", (f"({plan.code})", "dim")))
         return
     out.print(_bar(plan, min(out.width, 100) - 2))
-    out.print(
-        f"{plan.tokens_before:,} → at most {plan.tokens_after:,} tokens of {plan.window:,}; "
-        f"rung [bold]{plan.rung}[/], {plan.requests} request(s)"
-        + (f", then {', '.join(plan.alternatives)}" if plan.alternatives else "")
-    )
+    then = f", then {', '.join(plan.alternatives)}" if plan.alternatives else ""
+    size = f"{plan.tokens_before:,} → at most {plan.tokens_after:,} tokens of {plan.window:,}; rung "
+    out.print(styled(size, (plan.rung, "bold"), f", {plan.requests} request(s){then}"))
     folded = len(plan.fold) + len(plan.turn_prefix)
     split = (
         f", {len(plan.turn_prefix)} of them the beginning of a turn that is cut through" if plan.split else ""
@@ -116,17 +126,13 @@ def _print(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Rea
     )
     out.print(_money(plan))
     if plan.fold or plan.turn_prefix:
-        out.print("\n[dim]begins with[/]")
-    from rich.text import Text
-
+        out.print("\nbegins with", style="dim")
     from refold.session.edits import said_by
 
     for id in (*plan.fold, *plan.turn_prefix)[:5]:
         message = said_by(session[id])
         if message is not None:
-            out.print(
-                Text(f"  {message.role:9} {first_line(message.text or '(tool calls)', out.width - 14)}")
-            )
+            out.print(f"  {message.role:9} {first_line(message.text or '(tool calls)', out.width - 14)}")
 
 
 def _money(plan: Plan) -> str:

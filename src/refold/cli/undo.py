@@ -6,7 +6,7 @@ from typing import Literal
 
 import click
 
-from refold.cli.common import emit, file_argument, json_option, own_session
+from refold.cli.common import emit, file_argument, json_option, own_session, say
 
 
 @click.command("undo")
@@ -42,4 +42,4 @@ def _mark(deed: Literal["undo", "redo"], file: str, fold: str | None, as_json: b
     if as_json:
         emit({deed: mark.fold, "entry": mark.id, "tokens": tokens})
     else:
-        click.echo(f"{deed[:2]}did fold {mark.fold}; the view has {tokens} tokens now")
+        say(f"{deed[:2]}did fold {mark.fold}; the view has {tokens} tokens now")

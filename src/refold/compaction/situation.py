@@ -59,6 +59,8 @@ class Situation:
     """Windows are the provider's: where its own counts are known, they decide, not ours."""
     resting: bool = False
     """The summariser failed too often and is left alone for a while."""
+    model: str | None = None
+    """Who will be asked; None: the log's newest."""
 
     @cached_property
     def sizes(self) -> Sizes:

@@ -21,6 +21,7 @@ from refold.compaction import details
 from refold.messages import Assistant, Usage, User
 from refold.protocols import TokenCounter
 from refold.session import Item, Projection, Session
+from refold.session.sent import Surcharges, surcharge
 from refold.tokens import Calibration
 from refold.tokens.thoughts import sealed_size
 
@@ -53,20 +54,31 @@ class Sizes:
 
     @cached_property
     def tokens(self) -> int:
-        """Exact size of the view, system prompt and tools included."""
-        return self.overhead + self.projection.size(self.counter)
+        """Exact size of the view as it is sent, system prompt and tools included."""
+        return self.overhead + self.projection.size(self.counter) + self.extra.total
+
+    @cached_property
+    def extra(self) -> Surcharges:
+        """What is sent beyond the items themselves."""
+        return Surcharges.of(self.projection, self.counter)
 
     @cached_property
     def rough(self) -> int:
         """Size of the view by bytes / 4: cheap even for a log that was never counted."""
-        return self._overhead(ROUGH) + self.projection.size(ROUGH)
+        return (
+            self._overhead(ROUGH) + self.projection.size(ROUGH) + Surcharges.of(self.projection, ROUGH).total
+        )
 
     @cached_property
     def too_large(self) -> bool:
         """The view is too large for the window: something must go."""
-        if not self.window / 4 < self.rough < self.window * 4:
-            return self.rough > self.window  # so far off that counting exactly would change nothing
-        return (self.provider if self.calibrated else self.tokens) > self.window
+        return self.passes(self.window)
+
+    def passes(self, limit: int, *, as_we_count: bool = False) -> bool:
+        """Is the view larger than `limit`, as the provider counts where that is known?"""
+        if not limit / 4 < self.rough < limit * 4:
+            return self.rough > limit  # so far off that counting exactly would change nothing
+        return (self.provider if self.calibrated and not as_we_count else self.tokens) > limit
 
     @cached_property
     def system_messages(self) -> int:
@@ -74,12 +86,18 @@ class Sizes:
         return sum(self.item(index) for index in range(self.projection.first))
 
     def item(self, index: int) -> int:
-        """Exact size of one item; counts no other."""
-        return self.projection.count(index, self.counter)
+        """Exact size of one item as it is sent; counts no other."""
+        return self.projection.count(index, self.counter) + self.extra.item(index)
 
     def items(self, first: int, last: int) -> int:
         """Exact size of the items from `first` up to, not including, `last`; counts no other."""
         return sum(self.item(index) for index in range(first, last))
+
+    def after(self, keyed: Sequence[tuple[str, Item]]) -> int:
+        """Exact size of a view of these items, as it is sent, system prompt and tools included."""
+        known = self._session.cached_count
+        items = sum(known(key, item.message, self.counter) for key, item in keyed)
+        return self.overhead + items + surcharge([item for _, item in keyed], self.counter)
 
     def kept_from(self, position: int) -> int:
         """Exact size of what the view shows from a path position on."""

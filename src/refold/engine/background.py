@@ -105,8 +105,7 @@ class Watch:
             return None
         fold = msgspec.structs.replace(prepared.fold, parent=self.session.leaf)
         s = self.planner._situation(self.session, question)
-        after = s.projection.after(fold)
-        tokens = s.sizes.overhead + sum(self.session.cached_count(k, i.message, s.counter) for k, i in after)
+        tokens = s.sizes.after(s.projection.after(fold))
         if s.sizes.expected(tokens) > budget:
             return None
         fold = msgspec.structs.replace(fold, tokens_before=s.sizes.tokens, tokens_after=tokens)
@@ -135,7 +134,8 @@ class Watch:
             await tell_outcome(self.hooks, self.session, plan, assignment)
             return
         steered, summariser = assignment.plan, assignment.summariser
-        outcome = await make_fold(self.session, steered, steered.proposal, summariser)
+        limits = self.planner._limits()
+        outcome = await make_fold(self.session, steered, steered.proposal, summariser, limits)
         if isinstance(outcome, Failed):
             record_failure(self.session, plan.preset, outcome)
             await tell_outcome(self.hooks, self.session, plan, outcome)
@@ -163,7 +163,8 @@ class Watch:
         await self._sleep(delay)
         plan = self.planner._plan(self.session, replace(self._last_call, cache_expiring=True))
         if isinstance(plan, Plan) and plan.base == self.session.tip:
-            await perform_with_hooks(self.hooks, self.session, plan, self.planner.summariser)
+            limits = self.planner._limits()
+            await perform_with_hooks(self.hooks, self.session, plan, self.planner.summariser, limits)
 
 
 async def _quietly(work: Callable[[T], Awaitable[None]], about: T) -> None:

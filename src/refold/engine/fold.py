@@ -10,23 +10,28 @@ from refold import entries as e
 from refold.compaction.details import FoldDetails
 from refold.compaction.ledger import ledger, reads_left
 from refold.compaction.plan import Failed, Finished, Plan, Proposal, Reason
+from refold.engine.limits import Limits
 from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
 from refold.errors import StalePlan
 from refold.session import Session
 
+STALE = "the conversation went on while the summary was written"
+CHANGES = (e.Fold, e.Undo, e.Redo)
+"""What makes a view another one, wherever it stands on the path."""
 
-async def perform(session: Session, plan: Plan, summariser: Summariser) -> e.Fold | Failed:
-    """Perform the plan's proposal or, where that fails, the first remaining rung that succeeds."""
+
+async def perform(session: Session, plan: Plan, summariser: Summariser, limits: Limits) -> e.Fold | Failed:
+    """Perform the plan's proposal or, where that fails, the first remaining rung that succeeds. Once the
+    limits have passed nobody is asked any more."""
     if plan.base != session.tip:
         raise StalePlan
     failed = Failed("nothing", "no rung could fold anything")
     for proposal in plan.proposals():
-        if isinstance(proposal, Reason):
+        if isinstance(proposal, Reason) or (proposal.asks and limits.passed):
             continue
-        outcome = await make_fold(session, plan, proposal, summariser)
+        outcome = await make_fold(session, plan, proposal, summariser, limits)
         if isinstance(outcome, e.Fold) and session.tip != plan.base:
-            text = "the conversation went on while the summary was written"
-            outcome = Failed("stale", text, proposal.rung, outcome.requests)
+            outcome = Failed("stale", STALE, proposal.rung, outcome.requests)
         if isinstance(outcome, e.Fold):
             session.append(outcome)
             return outcome
@@ -38,18 +43,21 @@ async def perform(session: Session, plan: Plan, summariser: Summariser) -> e.Fol
 
 
 async def make_fold(
-    session: Session, plan: Plan, proposal: Proposal, summariser: Summariser
+    session: Session, plan: Plan, proposal: Proposal, summariser: Summariser, limits: Limits
 ) -> e.Fold | Failed:
     """The fold that a proposal becomes; appends nothing."""
     before = plan.tokens_before  # of the view the plan was made for, whatever is said meanwhile
+    epoch, length, spent = session.epoch, len(session.path), limits.meter.spent
     try:
-        answers = await ask_all(summariser, proposal.asks, timeout=proposal.timeout)
+        answers = await ask_all(summariser, proposal.asks, limits, timeout=proposal.timeout)
+        if session.epoch != epoch or any(isinstance(x, CHANGES) for x in session.path[length:]):
+            return Failed("stale", STALE, proposal.rung, limits.meter.spent - spent)
         finished = proposal.finish([answer.text for answer in answers])
     except AssertionError:
         raise  # a broken test or a broken engine, never a bad answer
     except Exception as error:
         text = proposal.failure_text or str(error) or type(error).__name__
-        return Failed(failure_code(error), text, proposal.rung, len(proposal.asks))
+        return Failed(failure_code(error), text, proposal.rung, limits.meter.spent - spent)
     author = summariser.name if proposal.asks else proposal.author
     return _judge(session, plan, proposal, finished, answers, author, before)
 
@@ -91,7 +99,7 @@ def _judge(
         details=finished.details,
     )
     after = s.projection.after(fold)
-    tokens = s.sizes.overhead + sum(session.cached_count(key, item.message, s.counter) for key, item in after)
+    tokens = s.sizes.after(after)
     if proposal.smaller and tokens >= before:
         return Failed("inflated", "the view would not become smaller", proposal.rung, requests)
     if proposal.min_gain and tokens > (1 - proposal.min_gain) * before and not s.sizes.too_large:

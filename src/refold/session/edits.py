@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from refold import entries as e
-from refold.messages import Message, Text, User, with_origin
+from refold.messages import Message, Result, Text, User, with_origin
 from refold.session.items import Item
 from refold.text.frames import element
 
@@ -26,12 +26,17 @@ def said_by(entry: e.Entry) -> Message | None:
             return message
         case e.Note(content=content):
             return User(with_origin("program", content))
+        case e.Hole(call_id=str(call_id)):
+            return Result(call_id, (Text(HOLE, "program"),))
+        case e.Hole():
+            return User((Text(HOLE, "program"),))
         case e.BranchSummary(summary=summary) if summary:
             return User((Text(f"{BRANCH_NOTE}\n\n{element(BRANCH, summary)}", "summary"),))
         case _:
             return None
 
 
+HOLE = "[entry damaged: what was said here is lost]"
 BRANCH = "branch-summary"
 BRANCH_NOTE = "[Another branch of this conversation was explored and left. A record of what happened there:]"
 

@@ -6,7 +6,7 @@ Appending a message extends it; a fold, an undo or a moved leaf builds it anew f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from refold import entries as e
 from refold.messages import System
@@ -38,6 +38,8 @@ class Projection:
         self._floor = 0
         self._epoch = -1
         self._seen = 0
+        self.surcharges: dict[str, Any] = {}
+        """What items weigh on the wire beyond their own count, by counter (`refold.session.sent`)."""
 
     # ── what is shown ───────────────────────────────────────────────────────────────────────────
 

@@ -16,12 +16,16 @@ from refold.session.dialects.common import (
     block_types,
     call_object,
     clean,
+    count_field,
     describe_part,
+    fields,
     fresh,
+    model_of,
     opaque,
     parse_arguments,
     parts_of,
     reply_alone,
+    stop_of,
     text_field,
     wire_id,
     wire_name,
@@ -66,7 +70,7 @@ def parse(obj: Any) -> list[m.Message]:
     if role == "assistant":
         stop = raw.get("stop_reason")
         content = parts_of(raw.get("content"), _part)
-        return [m.Assistant(content, _STOPS.get(stop, "other") if isinstance(stop, str) else None)]
+        return [m.Assistant(content, None if stop is None else stop_of(stop, _STOPS))]
     if role in ("system", "developer"):
         return [m.System(parts_of(raw.get("content"), _part))]
     return _user(raw.get("content"))
@@ -87,10 +91,8 @@ def parse_reply(obj: Any) -> Reply:
     raw = as_dict(obj)
     if "stop_reason" not in raw and raw.get("type") != "message":
         return reply_alone(parse(raw))
-    stop = _STOPS.get(raw.get("stop_reason") or "", "other")
-    model = raw.get("model")
-    message = m.Assistant(parts_of(raw.get("content"), _part), stop)
-    return message, _usage(raw.get("usage")), f"anthropic:{model}" if model else None
+    message = m.Assistant(parts_of(raw.get("content"), _part), stop_of(raw.get("stop_reason"), _STOPS))
+    return message, _usage(raw.get("usage")), model_of("anthropic", raw)
 
 
 def _user(content: Any) -> list[m.Message]:
@@ -124,7 +126,7 @@ def _part(raw: Wire) -> m.AnyPart | None:
 
 
 def _image(raw: Wire) -> m.AnyPart:
-    source = as_dict(raw.get("source") or {})
+    source = fields(raw.get("source"))
     if source.get("type") == "base64" and isinstance(source.get("data"), str):
         return m.Image(text_field(source, "media_type") or "image/png", data=source["data"])
     if source.get("type") == "url" and isinstance(source.get("url"), str):
@@ -135,13 +137,9 @@ def _image(raw: Wire) -> m.AnyPart:
 def _usage(given: Any) -> m.Usage | None:
     if not given:
         return None
-    raw = as_dict(given)
-    return m.Usage(
-        raw.get("input_tokens") or 0,
-        raw.get("output_tokens") or 0,
-        raw.get("cache_read_input_tokens") or 0,
-        raw.get("cache_creation_input_tokens") or 0,
-    )
+    raw = fields(given)
+    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    return m.Usage(*(count_field(raw, name) for name in names))
 
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────
@@ -320,10 +318,10 @@ def _thinking_block(part: m.Thinking) -> Wire | None:
 
 def _image_block(image: m.Image) -> Wire:
     if image.data and image.media_type in _PICTURES:
-        source = {"type": "base64", "media_type": image.media_type, "data": image.data}
+        source = {"type": "base64", "media_type": image.media_type, "data": clean(image.data)}
         return {"type": "image", "source": source}
     if image.url and not image.data:
-        return {"type": "image", "source": {"type": "url", "url": image.url}}
+        return {"type": "image", "source": {"type": "url", "url": clean(image.url)}}
     return _text(describe_part(image))
 
 

@@ -18,8 +18,10 @@ from refold.session.dialects.common import (
     call_json,
     clean,
     describe_part,
+    fields,
     fresh,
     image_url,
+    model_of,
     opaque,
     openai_usage,
     parse_arguments,
@@ -27,6 +29,7 @@ from refold.session.dialects.common import (
     parts_of,
     reply_alone,
     short_id,
+    stop_of,
     text_field,
     wire_name,
 )
@@ -82,12 +85,11 @@ def parse_reply(obj: Any) -> Reply:
         return reply_alone(parse(raw))
     choices = as_list(raw.get("choices"))
     choice = as_dict(choices[0]) if choices else {}
-    message = _assistant(as_dict(choice.get("message") or {}))
-    stop = message.stop or _STOPS.get(choice.get("finish_reason") or "", "other")
+    message = _assistant(fields(choice.get("message")))
+    stop = message.stop or stop_of(choice.get("finish_reason"), _STOPS)
     if stop in ("end", "other") and message.calls:
         stop = "tool_use"  # several compatible servers say "stop" after a call
-    model = raw.get("model")
-    return m.Assistant(message.content, stop), _usage(raw.get("usage")), f"openai:{model}" if model else None
+    return m.Assistant(message.content, stop), _usage(raw.get("usage")), model_of("openai", raw)
 
 
 def _assistant(raw: Wire) -> m.Assistant:
@@ -100,9 +102,9 @@ def _assistant(raw: Wire) -> m.Assistant:
     refused = bool(raw.get("refusal"))
     if refused:
         parts.append(m.Text(text_field(raw, "refusal")))
-    parts.extend(_call(as_dict(call)) for call in as_list(raw.get("tool_calls")))
+    parts.extend(_call(fields(call)) for call in as_list(raw.get("tool_calls")) if fields(call))
     if raw.get("function_call"):
-        old = as_dict(raw["function_call"])
+        old = fields(raw["function_call"])
         name = text_field(old, "name")
         parts.append(parse_arguments(_legacy_id(name), name, old.get("arguments")))
     return m.Assistant(tuple(parts), "refusal" if refused else None)
@@ -111,9 +113,9 @@ def _assistant(raw: Wire) -> m.Assistant:
 def _call(raw: Wire) -> m.Call:
     id = text_field(raw, "id")
     if raw.get("custom"):
-        custom = as_dict(raw["custom"])
+        custom = fields(raw["custom"])
         return parse_arguments(id, text_field(custom, "name"), custom.get("input"))
-    function = as_dict(raw.get("function") or {})
+    function = fields(raw.get("function"))
     return parse_arguments(id, text_field(function, "name"), function.get("arguments"))
 
 
@@ -136,7 +138,7 @@ def _part(raw: Wire) -> m.AnyPart | None:
         return m.Text(text_field(raw, "refusal"))
     if kind == "image_url":
         given = raw.get("image_url")
-        url = given if isinstance(given, str) else as_dict(given or {}).get("url")
+        url = given if isinstance(given, str) else fields(given).get("url")
         return parse_image(url) if isinstance(url, str) and url else opaque(raw)
     return opaque(raw)
 
@@ -144,8 +146,8 @@ def _part(raw: Wire) -> m.AnyPart | None:
 def _usage(given: Any) -> m.Usage | None:
     if not given:
         return None
-    raw = as_dict(given)
-    details = as_dict(raw.get("prompt_tokens_details") or {})
+    raw = fields(given)
+    details = fields(raw.get("prompt_tokens_details"))
     if "prompt_cache_hit_tokens" in raw:  # DeepSeek's spelling
         details = {"cached_tokens": raw["prompt_cache_hit_tokens"]}
     return openai_usage(raw.get("prompt_tokens"), raw.get("completion_tokens"), details)

@@ -19,8 +19,10 @@ from refold.session.dialects.common import (
     call_json,
     clean,
     describe_part,
+    fields,
     fresh,
     image_url,
+    model_of,
     opaque,
     openai_usage,
     parse_arguments,
@@ -28,6 +30,7 @@ from refold.session.dialects.common import (
     parts_of,
     reply_alone,
     short_id,
+    stop_of,
     text_field,
     wire_name,
 )
@@ -100,18 +103,16 @@ def parse_reply(obj: Any) -> Reply:
     parts: list[m.AnyPart] = []
     for item in as_list(raw.get("output")):
         parts.extend(p for message in parse(item) for p in message.parts)
-    model = raw.get("model")
-    error = as_dict(raw.get("error") or {}).get("message")
+    error = fields(raw.get("error")).get("message")
     message = m.Assistant(tuple(parts), _stop(raw, parts), error if isinstance(error, str) else None)
-    return message, _usage(raw.get("usage")), f"openai:{model}" if model else None
+    return message, _usage(raw.get("usage")), model_of("openai", raw)
 
 
 def _stop(raw: Wire, parts: list[m.AnyPart]) -> m.Stop:
     status = raw.get("status")
     if status == "incomplete":
-        reason = as_dict(raw.get("incomplete_details") or {}).get("reason")
-        return _CUT.get(reason or "", "other")
-    if status in _BROKEN:
+        return stop_of(fields(raw.get("incomplete_details")).get("reason"), _CUT)
+    if isinstance(status, str) and status in _BROKEN:
         return _BROKEN[status]
     return "tool_use" if any(isinstance(p, m.Call) for p in parts) else "end"
 
@@ -149,8 +150,8 @@ def _part(raw: Wire) -> m.AnyPart | None:
 def _usage(given: Any) -> m.Usage | None:
     if not given:
         return None
-    raw = as_dict(given)
-    details = as_dict(raw.get("input_tokens_details") or {})
+    raw = fields(given)
+    details = fields(raw.get("input_tokens_details"))
     return openai_usage(raw.get("input_tokens"), raw.get("output_tokens"), details)
 
 
