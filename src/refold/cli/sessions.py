@@ -225,12 +225,7 @@ def _said(
     for found in result.found:
         best.setdefault(found.session, []).append(found.hit)
     rows = [
-        {
-            **msgspec.structs.asdict(known[id]),
-            "matches": result.matches[id],
-            "text": hits[0].text,
-            "hits": hits,
-        }
+        {**asdict(known[id]), "matches": result.matches[id], "text": hits[0].text, "hits": hits}
         for id, hits in best.items()
     ]
     return max(len(rows), len(result.matches)), rows[:limit]
