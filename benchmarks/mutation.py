@@ -64,7 +64,6 @@ TESTS = (
 OPTIONS = (
     *(
         "-q",
-        "-x",
         "-p",
         "no:cacheprovider",
         "-p",
@@ -403,10 +402,11 @@ def _child(work: Work, slot: int, limit: float) -> None:
 def run_items(items: Sequence[Any], slot: int) -> int:
     """Runs collected tests until one fails."""
     session = items[0].session
+    failures = session.testsfailed  # a module that could not be imported counts as one
     _own_folder(session.config)
     for item, following in zip(items, [*items[1:], None], strict=True):
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        if session.testsfailed:
+        if session.testsfailed > failures:
             return 1
     return 0
 
@@ -529,7 +529,7 @@ def cold(folder: Path, scratch: str) -> int:
     ]
     os.environ["PYTHONPATH"] = str(folder / "src")
     names = json.loads(Path("tests.json").read_text())
-    return int(pytest.main([*OPTIONS, f"--basetemp={scratch}", *names], plugins=[Quick()]))
+    return int(pytest.main([*OPTIONS, "-x", f"--basetemp={scratch}", *names], plugins=[Quick()]))
 
 
 # ── the report ──────────────────────────────────────────────────────────────────────────────────
