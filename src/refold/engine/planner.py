@@ -43,6 +43,8 @@ class Question:
     """Fold now, whatever the trigger says."""
     resting: bool = False
     """The summariser is left alone."""
+    at_once: bool = False
+    """Nobody else gets a turn before it is done."""
     model: str | None = None
     """Who will be asked; None: the log's newest."""
 
@@ -165,11 +167,16 @@ class Planner:
 
     async def planned(self, session: Session, question: Question = Question()) -> Plan | Reason:
         """`plan` for an event loop: others get their turn while it is worked out."""
+        if question.at_once:
+            return self._plan(session, question)
         return await breathe(lambda: self._planning(session, question), lambda: len(session.entries))
 
-    async def _caught_up(self, session: Session, question: Question) -> None:
-        """What is new in a session is taken in; others get their turn meanwhile."""
-        await breathe(lambda: caught_up(self._situation(session, question)), lambda: len(session.entries))
+    async def _caught_up(self, session: Session, question: Question) -> bool:
+        """Take in what is new in a session; others get their turn meanwhile. Whether they left it as it was."""
+        tip = session.tip
+        if not question.at_once:
+            await breathe(lambda: caught_up(self._situation(session, question)), lambda: len(session.entries))
+        return session.tip == tip
 
     def _planning(self, session: Session, question: Question) -> Steps[Plan | Reason]:
         s = self._situation(session, question)
@@ -192,6 +199,7 @@ class Planner:
             incoming=question.incoming,
             instructions=question.instructions,
             force=question.force,
+            at_once=question.at_once,
             cache_expiring=question.cache_expiring,
             writer=writer_of(self.summariser),
             calibrated=self.preset.calibrated,
