@@ -172,7 +172,7 @@ class Planner:
         return await breathe(lambda: self._planning(session, question), lambda: len(session.entries))
 
     async def _caught_up(self, session: Session, question: Question) -> bool:
-        """Take in what is new in a session; others get their turn meanwhile. Whether they left it as it was."""
+        """Take in what is new; others get their turn meanwhile. Whether they left the session as it was."""
         tip = session.tip
         if not question.at_once:
             await breathe(lambda: caught_up(self._situation(session, question)), lambda: len(session.entries))
