@@ -315,7 +315,7 @@ def figures(found: dict[str, Any]) -> str:
         rows.append([f"maximum of `prepare`, {name}", "≤ 250 ms", f"{one['prepare']['max']:.0f} ms"])
     rows.append(["growth of the maximum, 10k to 50k", "≤ 2 ×", f"{growth:.1f} ×"])
     for name, one in (("10k", ten), ("50k", fifty), ("10k, opened and folded at once", cold)):
-        stretch = f"{one['stretch']['longest']:.0f} ms (of which the collector paused {one['stretch']['collector']:.0f})"
+        stretch = f"{one['stretch']['longest']:.0f} ms (longest pause of the collector alone: {one['stretch']['collector']:.0f})"
         rows.append([f"longest stretch without yielding, {name}", "≤ 20 ms", stretch])
     rows += [
         ["10k messages opened and folded at once", "≤ 1 000 ms", f"{cold['open_ms'] + cold['fold_ms']:,} ms"],
