@@ -141,6 +141,7 @@ def _grade(s: Situation, shape: Shape, written: int | None, factor: float) -> St
     goal = shape.goal - s.sizes.overhead - s.sizes.system_messages
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
         return Reason("everything_fits", "the view fits as it is; there is nothing to fold")
+    yield from composer.measure()
     curve = shape.curve._replace(said=shape.curve.said * factor, result=shape.curve.result * factor)
     limit = shape.budget - s.sizes.overhead - s.sizes.system_messages
     layout = yield from lay_out(s, goal, limit, curve, lambda at, scale: composer.size(at, scale, written))
