@@ -276,7 +276,8 @@ class JsonlStore:
                 raise (NotJson(what) if isinstance(error, NotJson) else error) from None
             left, known.end = found
             ended = b"\n"
-            known.tally = Tally(**{"id": path.stem, **damage.header_facts(left)})
+            facts = damage.header_facts(left)
+            known.tally = Tally(id=facts.get("id", path.stem), name=facts.get("name"), cwd=facts.get("cwd"))
             known.header = (Problem("line 1", f"the header is destroyed ({error})", left[: rows.RAW_LIMIT]),)
         known.tally.updated = stat.st_mtime
         known.torn = not ended
