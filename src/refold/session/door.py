@@ -7,13 +7,11 @@ bytes, numbers as ids, numerals as counts, enums, lists for tuples. The rest is 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import cache
 from math import isfinite
 from typing import Any, TypeVar, cast
-from uuid import UUID
 
 import msgspec
 from msgspec import inspect as shape
@@ -143,11 +141,18 @@ def _text(value: Any, where: str) -> str:
             ) from None
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    if isinstance(value, UUID):
-        return str(value)
-    if isinstance(value, os.PathLike):
-        return _text(os.fspath(cast("os.PathLike[str]", value)), where)
+    if hasattr(value, "__fspath__"):
+        return _text(value.__fspath__(), where)
+    if not isinstance(value, bool | float) and isinstance(written := _written(value), str):
+        return written  # ids and times of the standard library
     raise _wrong(where, value, "pass a text")
+
+
+def _written(value: Any) -> object:
+    try:
+        return msgspec.to_builtins(value)
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 def _word(value: Any, values: tuple[Any, ...], where: str) -> str:

@@ -92,7 +92,7 @@ class _Mending:
         return found
 
     def _renamed(self, log: list[e.AnyEntry]) -> list[e.AnyEntry]:
-        """Of two entries with one id, one has lost its own: that whose follower names an id that is not there."""
+        """Of two entries with one id, one lost its own: that whose follower names an id that is not there."""
         ids = Counter(entry.id for entry in log)
         follower: e.AnyEntry | None = None
         for at in range(len(log) - 1, -1, -1 if len(ids) < len(log) else -len(log)):
