@@ -14,6 +14,7 @@ from typing import NamedTuple, cast
 
 from refold.errors import FormatError, UnknownName
 from refold.protocols import Store
+from refold.stores.disk import told
 
 __all__ = ["KINDS", "Kind", "Opened", "default_database", "is_store", "open_store"]
 
@@ -55,14 +56,22 @@ def open_store(spec: str | os.PathLike[str] = "sqlite:") -> Opened:
     text = os.fspath(spec)
     name, colon, rest = text.partition(":")
     if not colon or name not in KINDS:
-        if colon and len(name) > 1 and not Path(text).exists() and "/" not in name and "." not in name:
+        if colon and len(name) > 1 and not _exists(text) and "/" not in name and "." not in name:
             raise UnknownName("store", name, tuple(KINDS))
-        name, rest = _guess(Path(text).expanduser()), text
+        with told(Path(text)):
+            name, rest = _guess(Path(text).expanduser()), text
     session = ""
     if KINDS[name].many and "#" in rest and not Path(rest).expanduser().exists():
         rest, _, session = rest.rpartition("#")
     store, found = cast("Callable[[str], Opened]", import_module(KINDS[name].module).opened)(rest)
     return Opened(store, session or found)
+
+
+def _exists(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except OSError:  # such as a name that is too long
+        return False
 
 
 def is_store(spec: str) -> bool:
@@ -72,7 +81,8 @@ def is_store(spec: str) -> bool:
         return True
     path = Path(spec).expanduser()
     try:
-        return path.is_file() and _is_ours(path, KINDS[_guess(path)])
+        with told(path):
+            return path.is_file() and _is_ours(path, KINDS[_guess(path)])
     except FormatError:
         return False
 
