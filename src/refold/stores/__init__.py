@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from refold.errors import FormatError, UnknownName
+from refold.errors import FormatError, StorageError, UnknownName
 from refold.protocols import Store
 from refold.stores.disk import told
 
@@ -54,6 +54,8 @@ def open_store(spec: str | os.PathLike[str] = "sqlite:") -> Opened:
     """The store that `spec` names: `sqlite:PATH` (no path: the user's own database), `sqlite:PATH#SESSION`,
     `jsonl:PATH`, `memory:`, or a bare path, recognised by what it is or by how it is called."""
     text = os.fspath(spec)
+    if "\0" in text:
+        raise StorageError("a path cannot have a NUL in it: choose another name")
     name, colon, rest = text.partition(":")
     if not colon or name not in KINDS:
         if colon and len(name) > 1 and not _exists(text) and "/" not in name and "." not in name:

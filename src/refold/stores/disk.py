@@ -111,7 +111,10 @@ def make_folder(disk: Disk, folder: Path) -> None:
 
 def target(path: Path) -> Path:
     """The file itself, where the path is a link to it: a rename would put a file in the place of the link."""
-    return Path(os.path.realpath(path)) if path.is_symlink() else path
+    try:
+        return Path(os.path.realpath(path)) if path.is_symlink() else path
+    except OSError:
+        return path  # whoever opens it meets the same error
 
 
 @contextlib.contextmanager
