@@ -174,7 +174,7 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, why: str 
             f"{fold.tokens_before:,}",
             f"{fold.tokens_after:,}",
             fold.author,
-            f"{len(fold.ledger)} left the view",
+            f"{sum(one.entries for one in fold.left)} left the view",
         )
     if done.folds:
         out.print(table)

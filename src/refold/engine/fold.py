@@ -8,7 +8,7 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction.details import FoldDetails
-from refold.compaction.ledger import ledger, reads_left
+from refold.compaction.ledger import left, reads_left
 from refold.compaction.plan import Failed, Finished, Plan, Proposal, Reason
 from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
 from refold.errors import StalePlan
@@ -102,7 +102,7 @@ def _judge(
     return msgspec.structs.replace(
         fold,
         tokens_after=tokens,
-        ledger=ledger(session, s.items, items, s.counter),
+        left=left(session, s.items, items, s.counter),
         details={**fold.details, **noted},
     )
 
