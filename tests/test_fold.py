@@ -9,17 +9,16 @@ import pytest
 
 from refold import Engine, Failed, Fold, Plan, Reason, Session
 from refold import entries as e
-from refold import messages as m
 from refold import format as fmt
+from refold import messages as m
 from refold.compaction.ledger import STRETCHES, left, rows
 from refold.errors import FoldError
 from refold.loop import run
 from refold.models.scripted import Scripted, fail, say
-from refold.protocols import Request
+from refold.protocols import Request, complete
 from refold.session.projection import Projection
 from refold.tokens import get as counter
 from tests.probe import SIZE, engine, swap, talk
-
 
 COUNTER = counter("chars")
 
@@ -152,7 +151,7 @@ def test_a_ledger_is_bounded_and_its_rows_are_read_from_the_log() -> None:
     fold = session.make(e.Fold, edits=edits, preset="probe")
     before = Projection(session).items
     after = [item for _, item in Projection(session).after(fold)]
-    fold = msgspec.structs.replace(fold, left=left(session, before, after, COUNTER))
+    fold = msgspec.structs.replace(fold, left=complete(left(session, before, after, COUNTER)))
     alone = e.Fold(id="f", edits=(), preset="p", left=fold.left)
     assert len(fold.left) <= STRETCHES and len(fmt.encode(alone)) < 25_000
     session.append(fold)

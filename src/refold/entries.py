@@ -16,7 +16,7 @@ import msgspec
 from refold.messages import Content, Message, Usage
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+class Entry(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag_field="type", omit_defaults=True):
     """Common to everything in the log. `time` is seconds since 1970, UTC."""
 
     id: str
@@ -59,7 +59,7 @@ class Note(PathEntry, frozen=True, kw_only=True, tag="note"):
     meta: dict[str, Any] = {}
 
 
-class Edit(msgspec.Struct, frozen=True, omit_defaults=True):
+class Edit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Replace the path entries `first` … `last` (inclusive) by `put`."""
 
     first: str
@@ -69,7 +69,7 @@ class Edit(msgspec.Struct, frozen=True, omit_defaults=True):
     """summary · mask · shrink · line · trim · hide"""
 
 
-class Left(msgspec.Struct, frozen=True, omit_defaults=True):
+class Left(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A stretch of the path, both ends included, of which a fold took entries out of the view: how many, and
     their tokens. Which ones follows from the log (`refold.compaction.ledger.rows`)."""
 
@@ -79,7 +79,7 @@ class Left(msgspec.Struct, frozen=True, omit_defaults=True):
     size: int
 
 
-class Lost(msgspec.Struct, frozen=True, omit_defaults=True):
+class Lost(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One row of the ledger: an entry that a fold took out of the view."""
 
     id: str
@@ -89,7 +89,7 @@ class Lost(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str
 
 
-class Files(msgspec.Struct, frozen=True, omit_defaults=True):
+class Files(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Files a stretch of conversation touched, each list sorted or in order of first appearance."""
 
     read: tuple[str, ...] = ()
@@ -210,7 +210,7 @@ class Failure(Annotation, frozen=True, kw_only=True, tag="failure"):
 
 
 class TurnLine(Annotation, frozen=True, kw_only=True, tag="line"):
-    """The one-line summary of the turn that starts at `target`."""
+    """The one-line summary of the turn that ends with `target` (in 0.1: that starts there)."""
 
     turn: int
     text: str

@@ -24,7 +24,7 @@ Origin = Literal["typed", "attached", "quoted", "program", "tool", "summary"]
 log, diff), a program around the conversation (reminders, IDE context), a tool, a model's summary."""
 
 
-class Part(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
+class Part(msgspec.Struct, frozen=True, gc=False, tag_field="type", omit_defaults=True):
     """One piece of a message's content."""
 
 
@@ -71,7 +71,7 @@ AnyPart: TypeAlias = Text | Thinking | Image | Call | Opaque
 Content: TypeAlias = tuple[AnyPart, ...]
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Tokens as the provider counted them. `input` excludes what was read from or written to a cache."""
 
     input: int = 0
@@ -89,7 +89,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.prompt + self.output
 
 
-class Base(msgspec.Struct, frozen=True, tag_field="role", omit_defaults=True):
+class Base(msgspec.Struct, frozen=True, gc=False, tag_field="role", omit_defaults=True):
     role: ClassVar[str]
 
     @property

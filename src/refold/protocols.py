@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
 from refold.entries import AnyEntry
 from refold.messages import AnyPart, Call, Message, Stop, Usage
+
+# ── work in pieces ──────────────────────────────────────────────────────────────────────────────
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[None, None, T]
+"""Work that stops for breath every millisecond or so, so that an event loop can look after others
+(`refold.loop.breathe`), and gives its result at the end. What it reads must not change in between."""
+
+
+def complete(steps: Steps[T]) -> T:
+    """The result of such work, at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value
+
 
 # ── models ──────────────────────────────────────────────────────────────────────────────────────
 

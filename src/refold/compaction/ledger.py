@@ -12,11 +12,14 @@ from refold import entries as e
 from refold.compaction.details import FoldDetails
 from refold.messages import Call, Message, Result, compact_json, content
 from refold.preserve.tools import actions
-from refold.protocols import TokenCounter
+from refold.protocols import Steps, TokenCounter
 from refold.session import Item, Session
 from refold.session.edits import Position, active_folds, said_by, stretches
 from refold.text.frames import NOTE, frame
 from refold.tokens.fitting import fit
+
+ROWS = 32
+"""Entries that are counted between two breaths."""
 
 
 def verbatim(items: Iterable[Item]) -> set[str]:
@@ -30,7 +33,7 @@ STRETCHES = 256
 
 def left(
     session: Session, before: Sequence[Item], after: Sequence[Item], counter: TokenCounter
-) -> tuple[e.Left, ...]:
+) -> Steps[tuple[e.Left, ...]]:
     """The stretches of entries that were shown verbatim before and are not any more."""
     gone = verbatim(before) - verbatim(after)
     runs: list[list[Item]] = [[]]
@@ -43,16 +46,16 @@ def left(
             runs.append([])
     runs = [run for run in runs if run]
     step = -(-len(runs) // STRETCHES) or 1
-    joined = [[item for run in runs[at : at + step] for item in run] for at in range(0, len(runs), step)]
-    return tuple(
-        e.Left(
-            run[0].entries[0],
-            run[-1].entries[0],
-            len(run),
-            sum(session.cached_count(item.entries[0], item.message, counter) for item in run),
-        )
-        for run in joined
-    )
+    found: list[e.Left] = []
+    for at in range(0, len(runs), step):
+        run = [item for each in runs[at : at + step] for item in each]
+        size = 0
+        for number, item in enumerate(run, 1):
+            size += session.cached_count(item.entries[0], item.message, counter)
+            if number % ROWS == 0:
+                yield
+        found.append(e.Left(run[0].entries[0], run[-1].entries[0], len(run), size))
+    return tuple(found)
 
 
 def rows(session: Session, fold: e.Fold, counter: TokenCounter) -> tuple[e.Lost, ...]:
@@ -96,10 +99,11 @@ READS = 2_000
 """So many files are noted as no longer in view, the most recently read."""
 
 
-def reads_left(before: Sequence[Item], after: Sequence[Item]) -> tuple[str, ...]:
+def reads_left(before: Sequence[Item], after: Sequence[Item]) -> Steps[tuple[str, ...]]:
     """Files whose text was in the view and is not any more, the most recently read last. A tool that
     answers "unchanged since you read it" must forget about these."""
     gone = _reads(before)
+    yield
     for path in _reads(after):
         gone.pop(path, None)
     return tuple(gone)[-READS:]

@@ -41,7 +41,10 @@ def open(spec: str | os.PathLike[str] = "sqlite:", id: str | None = None) -> Ses
 
 def stored(store: Store, id: str) -> Session:
     """An existing session of a store."""
-    return Session.of(store.load(id), id=id, store=store)
+    from refold.stores.rows import decoding
+
+    with decoding():
+        return Session.of(store.load(id), id=id, store=store)
 
 
 def session_of(name: str) -> Session:

@@ -10,7 +10,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast, overload
-from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -20,6 +19,7 @@ from refold.messages import Assistant, Message, Usage, User
 from refold.protocols import Loaded, Problem, SessionInfo, Store, TokenCounter
 from refold.session.dialects import parse_list
 from refold.session.door import admitted
+from refold.session.followers import Followers
 from refold.session.holes import mended, parent_of
 from refold.session.incoming import messages_of
 from refold.session.merge import Merged, difference
@@ -55,7 +55,7 @@ class Session:
         """Counts changes of the path other than an append at its end."""
         self._log: list[e.AnyEntry] = []
         self._by_id: dict[str, e.AnyEntry] = {}
-        self._children: dict[str | None, list[str]] = {}
+        self._children: dict[str | None, tuple[str, ...]] = {}
         self._path: list[e.AnyPathEntry] = []
         self._position: dict[str, int] = {}
         self._turns: list[int] = []
@@ -67,8 +67,7 @@ class Session:
         self._kinds: dict[type[e.Entry], list[e.Entry]] = {}
         self._pinned: dict[str, None] = {}
         self._counts: dict[str, dict[str, int]] = {}
-        self.followers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-        """What others derived from this session, each under itself; it goes with the session."""
+        self.followers = Followers()
         self._stored = self._load(entries)
 
     @classmethod
@@ -166,7 +165,7 @@ class Session:
         return self._position.get(id)
 
     def children(self, id: str | None) -> tuple[str, ...]:
-        return tuple(self._children.get(id, ()))
+        return self._children.get(id, ())
 
     def ancestors(self, id: str | None) -> Iterator[e.AnyPathEntry]:
         """The entry itself, its parent, and so on up to the root."""
@@ -299,7 +298,8 @@ class Session:
             if entry.moves:
                 self._leaf = entry.target if isinstance(entry, e.Leaf) else entry.id
             if entry.on_path:
-                self._children.setdefault(parent_of(entry), []).append(entry.id)
+                parent = parent_of(entry)
+                self._children[parent] = (*self.children(parent), entry.id)
         self._rebuild_path()
         return len(read)
 
@@ -352,7 +352,7 @@ class Session:
             self._grow(cast("e.AnyPathEntry", entry))
 
     def _grow(self, entry: e.AnyPathEntry) -> None:
-        self._children.setdefault(entry.parent, []).append(entry.id)
+        self._children[entry.parent] = (*self.children(entry.parent), entry.id)
         before, self._leaf = self._leaf, entry.id
         if entry.parent == before:
             self._push(entry)

@@ -333,10 +333,10 @@ def _thinking_block(part: Thinking) -> Wire | None:
 
 def _image_block(image: Image) -> Wire:
     if image.data and image.media_type in _PICTURES:
-        source = {"type": "base64", "media_type": image.media_type, "data": image.data}
+        source = {"type": "base64", "media_type": image.media_type, "data": clean(image.data)}
         return {"type": "image", "source": source}
     if image.url and not image.data:
-        return {"type": "image", "source": {"type": "url", "url": image.url}}
+        return {"type": "image", "source": {"type": "url", "url": clean(image.url)}}
     return _text(describe_part(image))
 
 

@@ -151,8 +151,8 @@ def parse_image(url: str) -> Image:
 
 def image_url(image: Image) -> str | None:
     if image.data:
-        return f"data:{image.media_type};base64,{image.data}"
-    return image.url or None
+        return clean(f"data:{image.media_type};base64,{image.data}")
+    return clean(image.url) if image.url else None
 
 
 def clean(text: str) -> str:
@@ -208,7 +208,7 @@ def describe_part(part: AnyPart) -> str:
     """Any part that has no place where it stands, in words."""
     if isinstance(part, Opaque):
         return describe(part.raw)
-    return f"[image: {part.media_type}]" if isinstance(part, Image) else ""
+    return clean(f"[image: {part.media_type}]") if isinstance(part, Image) else ""
 
 
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
