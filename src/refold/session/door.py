@@ -141,8 +141,9 @@ def _text(value: Any, where: str) -> str:
             ) from None
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    if hasattr(value, "__fspath__"):
-        return _text(value.__fspath__(), where)
+    path: Any = getattr(value, "__fspath__", None)
+    if path is not None and not isinstance(value, type):
+        return _text(path(), where)
     if not isinstance(value, bool | float) and isinstance(written := _written(value), str):
         return written  # ids and times of the standard library
     raise _wrong(where, value, "pass a text")
