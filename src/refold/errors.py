@@ -8,7 +8,7 @@ RefoldError
 │   └── UnknownName            a preset, model, store or format of that name does not exist
 ├── SessionError               the log or a request to it is inconsistent
 │   ├── EntryNotFound          no entry has that id (or key); a KeyError too
-│   ├── TreeError              duplicate id, missing parent, parent cycle
+│   ├── TreeError              an append with a duplicate id or a missing parent
 │   └── FoldError              edits overlap or name entries that are not on the path
 ├── StorageError               a store or a file could not do what was asked
 │   ├── Conflict               somebody else appended first: refresh, then append or branch
