@@ -54,21 +54,21 @@ class World:
 @types.coroutine
 def stepped(work: Coroutine[Any, Any, Any], world: World) -> Generator[Any, Any, Any]:
     """The same work; the world hears of every moment at which it waits."""
-    send: Callable[[], Any] = lambda: work.send(None)
+    value, error = None, None
     while True:
         try:
-            waits = send()
+            waits = work.send(value) if error is None else work.throw(error)
         except StopIteration as stop:
             return stop.value
         world.suspended()
+        value, error = None, None
         try:
             value = yield waits
-            send = lambda value=value: work.send(value)
         except GeneratorExit:
             work.close()
             raise
-        except BaseException as error:
-            send = lambda error=error: work.throw(error)
+        except BaseException as raised:
+            error = raised
 
 
 # ── what somebody else does ─────────────────────────────────────────────────────────────────────
@@ -217,7 +217,7 @@ def check(world: World, before: list[Any]) -> None:
     for fold in session.annotations(e.Fold):
         path = {entry.id: at for at, entry in enumerate(session.path_to(fold.parent))}
         assert len(stretches([fold], path.get)) == len(fold.edits), "a fold of another branch"
-        assert set(row.id for row in fold.ledger) <= set(path)
+        assert {row.id for row in fold.ledger} <= set(path)
     for line in session.annotations(e.TurnLine):
         path = session.path_to(line.target)
         users = [x for x in path if isinstance(x, e.MessageEntry) and isinstance(x.message, m.User)]

@@ -109,7 +109,7 @@ def is_overflow(planner: Planner, session: Session, error: BaseException | str) 
 
 
 def refused(planner: Planner, place: Place, error: ModelError, model: str) -> bool:
-    """Write an overflow down; other errors are for the caller, and whatever fails where nobody is any more."""
+    """Write an overflow down; other errors are for the caller, and what fails where nobody is any more."""
     session = place.session
     if not place.is_here or is_overflow(planner, session, error) is None:
         return False
@@ -168,7 +168,7 @@ async def run_turn(
 
 @dataclass(frozen=True)
 class Place:
-    """Where in a session something was asked: what comes of it belongs there, wherever the leaf is by then."""
+    """Where in a session something was asked: what comes of it belongs there, wherever the leaf is then."""
 
     session: Session
     leaf: str | None
