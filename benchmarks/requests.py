@@ -13,13 +13,17 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tests.test_requests import BEHAVIOURS, COUNTER, WINDOWS, engines, work
 from tests.virtual import run_virtually
 
-from refold import Engine
+from refold import Engine, Session, presets
 from refold import entries as e
-from refold.errors import DoesNotFit
-from refold.models.scripted import Scripted
+from refold import messages as m
+from refold.engine.summarise import ByModel
+from refold.errors import DoesNotFit, Overflow, Transient
+from refold.models.retry import Retry
+from refold.models.scripted import Scripted, Step, fail, say, stall
+from refold.protocols import Request
+from refold.tokens import get as counter
 
 COUNTER = counter()
 WINDOWS = (2_048, 8_000, 32_000, 200_000)

@@ -135,8 +135,8 @@ class ByModel:
         try:
             return await self._within(ask, request, size, window)
         except Overflow as overflow:
-            # The window was unknown or smaller than declared: the refusal says how small, or we halve. A guess
-            # is no reason to ask more often.
+            # The window was unknown or smaller than declared: the refusal says how small, or we halve. That
+            # guess is no reason to ask more often.
             smaller = overflow.window or min(size, window or size) // 2
             if overflow.window or window is None:
                 self._reads(ask, size, smaller)
