@@ -96,12 +96,12 @@ class Engine(Planner):
                 await make_fit(self, session, question, hooks=self.hooks, limits=limits)
             if watch:
                 watch.consider(question)
-        for _ in range(2):  # a hook may take its time: the view is of where the conversation is then
-            epoch = session.epoch
-            view = await view_for_call(self.hooks, session, self.view(session, system=system, tools=tools))
-            if epoch == session.epoch:
-                break
-        return view
+
+        async def shown() -> View:
+            return await view_for_call(self.hooks, session, self.view(session, system=system, tools=tools))
+
+        epoch, view = session.epoch, await shown()
+        return view if epoch == session.epoch else await shown()  # a hook took its time, the leaf moved
 
     async def _fold_if_due(
         self, session: Session, watch: Watch | None, question: Question, limits: Limits
