@@ -25,9 +25,11 @@ MEASURES: dict[str, str] = {
     "passes": "M3: what is left after 1, 3, 10 folds",
     "verification": "M8: fabrications caught, true claims left alone",
     "requests": "M10: what a fold asks of a summariser",
+    "redaction": "R17: secrets found, code left alone",
     "rounds": "D8: sizes beside the published ones",
     "stores": "opening and appending",
     "engine": "M5: what the engine costs",
+    "house": "files, floors, and what one step goes through, before and after the rebuild",
     "peers": "M5 and pair safety of other libraries",
 }
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from benchmarks import redaction
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,7 +102,12 @@ MAKERS: dict[str, tuple[Maker, ...]] = {
     "slack-webhook": (joined(some(UPPER, 9, "T"), some(UPPER, 9, "/B"), some(ALNUM, 24, "/")),),
     "discord-webhook": (joined(some(string.digits, 18), some(WORD, 68, "/")),),
     "authorization": (some(ALNUM, 40), some(ALNUM + "-._~+/", 60, "", "=")),
-    "basic-authorization": (some(ALNUM, 30, "", "=="),),
+    "authorization-header": (some(ALNUM, 30, "", "=="),),
+    "docker-auth": (some(ALNUM, 30, "", "=="),),
+    "shared-access-signature": (some(ALNUM, 43, "", "%3D"),),
+    "pgpass": (some(ALNUM, 12, "aB3"),),
+    "command-line": (some(ALNUM, 12, "aB3"),),
+    "cookie": (some(ALNUM, 32, "aB3"),),
     "aws-secret-key": (some(ALNUM + "/+", 40),),
     "azure-storage-key": (some(ALNUM + "+/", 86, "", "=="),),
     "url-credentials": (some(ALNUM, 14), some(ALNUM + "!;", 3)),
@@ -111,7 +117,15 @@ AROUND: dict[str, tuple[str, ...]] = {
     "slack-webhook": tuple(f"https://hooks.slack.com/{p}/{{}}" for p in ("services", "workflows", "triggers")),
     "discord-webhook": ("https://discord.com/api/webhooks/{}",),
     "authorization": ("Authorization: Bearer {}", "bearer {}", "BEARER {}"),
-    "basic-authorization": ("Authorization: Basic {}", 'authorization="basic {}"'),
+    "authorization-header": ("Authorization: Basic {}", 'authorization="basic {}"', "authorization: token {}"),
+    "docker-auth": ('{{"auth": "{}"}}',),
+    "shared-access-signature": ("https://a.blob.core.windows.net/c?sv=1&sig={}",),
+    "pgpass": ("db:5432:app:svc:{}",),
+    "command-line": (
+        "curl -s -u me:{} https://x.org", "curl --user me:{} https://x.org", "sshpass -p {} ssh h", "docker login -u me -p {} r",
+        "redis-cli -a {} ping", "mysql -u root -p{} app",
+    ),
+    "cookie": ("Cookie: a=b; sid={}; c=d", "Set-Cookie: sid={}; Path=/"),
     "aws-secret-key": ("aws_secret_access_key = {}", "AWS_SECRET_ACCESS_KEY={}", 'awsSecretKey => "{}"'),
     "azure-storage-key": ("AccountName=x;AccountKey={}", "SharedAccessKey={}"),
     "url-credentials": ("postgres://admin:{}@db.internal:5432/app", "redis://:{}@cache"),
@@ -125,6 +139,10 @@ PLACES = (
     "Here is the key: {}\nthanks", 'config = {{"value": "{}"}}', "export VALUE={}", "{}", "curl -H '{}' https://x.org",
     "看这里：{} 就是它", "log: got <{}> from server", "- `{}`",
 )  # fmt: skip
+
+
+BARE = ("assignment", "pgpass", "command-line", "cookie", "docker-auth")
+"""Values without quotes end at a space, a quotation mark, a comma or the end of the line."""
 
 
 class Planted(NamedTuple):
@@ -141,8 +159,7 @@ def planted(kind: str, seed: int) -> list[Planted]:
     rows: list[Planted] = []
     for maker in MAKERS[kind]:
         for around in AROUND.get(kind, ("{}",)):
-            # A value without quotes ends at a space, a quotation mark, a comma or the end of the line.
-            secret, place = maker(rng), rng.choice(PLACES[:6] if kind == "assignment" else PLACES)
+            secret, place = maker(rng), rng.choice(PLACES[:1] if kind in BARE else PLACES)
             text, clean = (place.format(around.format(x)) for x in (secret, f"[redacted:{kind}]"))
             rows.append(Planted(kind, text, clean, secret))
     return rows
@@ -214,7 +231,7 @@ def test_code_is_left_alone() -> None:
             hits += 1
             shown.append(f"{path.name}: {finding.kind}: {text[finding.start : finding.end][:60]}")
     assert lines > 50_000
-    assert hits <= lines / 10_000, shown
+    assert hits <= 1 + lines / 150_000, shown
 
 
 @pytest.mark.parametrize(
@@ -265,12 +282,12 @@ def test_secrets_beside_and_inside_each_other(text: str, clean: str, kinds: list
     ("value", "secret"),
     [
         ("a1b2c3d4a1b2c3d4", True),  # eight different characters: three bits each
-        ("a1b2c3a1b2c3", False),  # six: less than three
+        ("a1b2c3a1b2c3", True),
         ("aB-cD-e5-g1", True),
-        ("aB-cD-eF-g1", False),  # a single digit wants more
+        ("aB-cD-eF-g1", True),
         ("aB-cD-eF-gHi1", True),
         ("a1!@b2#%c3^&d4+=", False),  # mostly signs
-        ("a1!b2#c3^d4+", False),
+        ("a1!b2#c3^d4+", True),
         ("a1!b2#c3d4+e5", True),
         ("1234-5678-9012", False),  # no letter
         ("1234#5678#9012", False),
@@ -285,8 +302,12 @@ def test_secrets_beside_and_inside_each_other(text: str, clean: str, kinds: list
         ("@a1b2c3d4e5", False),
         ("--a1b2c3d4e5", False),
         ("http1a2b3c4d5", False),
-        ("a1b2c3d4e", False),  # too short
+        ("a1b2c3d4e", True),
         ("a1b2c3d4e5", True),
+        ("a1B2c3", True),  # a password
+        ("a1B2c", False),  # too short
+        ("Base64Token", False),  # names
+        ("myservice2", False),
     ],
 )
 def test_an_assigned_value_is_a_secret_where_it_looks_random(value: str, secret: bool) -> None:
@@ -349,3 +370,28 @@ def test_speed_on_ordinary_text() -> None:
 def test_redaction_is_stable(text: str) -> None:
     clean, _ = redact(text)
     assert redact(clean)[0] == clean
+
+
+@pytest.mark.parametrize("kinds", [redaction.TUNED, redaction.HELD], ids=["tuned", "held back"])
+def test_nearly_all_of_90_kinds_are_found(kinds: dict[str, tuple[redaction.Kind, ...]]) -> None:
+    assert sum(map(len, kinds.values())) >= 30
+    assert redaction.recall(kinds, values=6)["all"] >= 0.95
+
+
+@pytest.mark.torture
+def test_the_whole_corpus() -> None:
+    result = redaction.run()
+    assert result["kinds"]["tuned"] + result["kinds"]["held"] >= 90
+    assert result["tuned"]["all"] >= 0.95
+    assert result["held"]["all"] >= 0.95
+    assert result["code"]["lines"] < 1_500_000 or result["code"]["false_hits"] <= 10
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["password: str", "token = next(tokens)", "--password PATH", "password=self.password1", "token: Token2", "the password is `None`",
+     "<password>${env.PASSWORD}</password>", "Cookie: theme=dark; lang=en", "curl -u user:password https://x.org", "secret = b64decode(x1)",
+     "tokens = tokenize(line2)", 'passwd: "Base64Token"', "token_type = bearer_2", "signature: func1(a2)", "mysql -p app", "--token-file a1B2/c3.txt"],
+)  # fmt: skip
+def test_names_and_places_are_no_secrets(text: str) -> None:
+    assert redact(text) == (text, [])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from refold import entries as e
 from refold import messages as m
 from refold import tokens
-from refold.recall import index_of
-from refold.recall.tool import NAME, SPEC, TEXT_PROTOCOL, answer
+from refold.recall import index_of, recall
+from refold.recall.tool import NAME, SPEC, TEXT_PROTOCOL, answer, result
 from refold.session import Session
 from refold.text.frames import TAG
 
@@ -133,3 +133,44 @@ def test_D6_nothing_a_model_sends_makes_it_fail(arguments: dict[str, Any], budge
     session.append(m.user("hello world 1"))
     told = answer(index_of(session), arguments, budget=budget)
     assert told and len(told.encode()) <= 4 * budget
+
+
+DENSE = (
+    "请帮我修复登录模块中的错误，然后运行所有测试。" * 400,
+    " ".join(f"0x{n * 2654435761 % 2**32:08x}" for n in range(3000)),
+    "🦊🐻‍❄️👩‍🚀" * 900,
+    "a\u0301" * 5000,
+)
+
+
+@pytest.mark.parametrize("budget", [1, 40, 150, 400, 4000])
+@pytest.mark.parametrize("text", DENSE, ids=["chinese", "hex", "emoji", "accents"])
+def test_an_answer_has_at_most_its_budget_by_the_exact_counter(text: str, budget: int) -> None:
+    session, counter = Session(), tokens.get()
+    for n in range(4):
+        session.append(m.user(f"round {n} {text}"))
+    call = m.call("c1", NAME, turn_numbers=[1, 2, 3, 4, 77], query="round", keys=["nothing"])
+    assert counter.text(result(session, call, budget=budget).text) <= budget
+    hits = recall(session, "round", budget=budget)
+    assert sum(counter.text(hit.text) for hit in hits) <= budget
+
+
+def test_a_counter_of_ones_own_is_obeyed() -> None:
+    session, chars = Session(), tokens.get("chars")
+    session.append(m.user("word " * 2000))
+    call = m.call("c1", NAME, turn_numbers=[1])
+    assert 500 < chars.text(result(session, call, budget=1000, counter=chars).text) <= 1000
+
+
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9" * 2
+
+
+@pytest.mark.parametrize("before", [0, 100, 300, 310, 5_000])
+def test_R17_recall_redacts_whole_secrets_and_snippets(before: int) -> None:
+    session = Session()
+    session.append(m.user("x " * (before // 2) + f"needle {SECRET} needle " + "y " * 500))
+    assert SECRET not in result(session, m.call("c1", NAME, turn_numbers=[1])).text
+    assert SECRET not in result(session, m.call("c1", NAME, turn_numbers=[1]), budget=300).text
+    [hit] = recall(session, "needle")
+    assert "[redacted:github-token]" in hit.text
+    assert not any(SECRET[i : i + 12] in hit.text for i in range(len(SECRET) - 12))

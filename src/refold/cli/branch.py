@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refold.cli.common import clean, emit, file_argument, first_line, json_option, own_session
+from refold.cli.common import emit, file_argument, first_line, json_option, named_model, own_session, say
 
 if TYPE_CHECKING:
     from refold.compaction.plan import Failed
@@ -36,7 +36,7 @@ def command(file: str, to: str, summarize: bool, model: str | None, focus: str |
     if not summarize and (model or focus):
         raise click.UsageError("--model and --focus are about the summary: add --summarize")
     session = own_session(file)
-    engine = Engine(model=_model(model), hooks=Hooks.installed())
+    engine = Engine(model=named_model(model), hooks=Hooks.installed())
     done = loop.run(engine.branch(session, to, summarize=summarize, instructions=focus))
     if isinstance(done, Failed):
         _refused(done, session.leaf, as_json)
@@ -66,21 +66,13 @@ def as_dict(done: Branched, tokens: int) -> dict[str, Any]:
 def _refused(failed: Failed, leaf: str | None, as_json: bool) -> None:
     if as_json:
         emit({"leaf": leaf, "failed": {"code": failed.code, "text": failed.text}})
-    click.echo(f"refold: the leaf stays where it is: {first_line(failed.text, 300)}", err=True)
+    say(f"refold: the leaf stays where it is: {first_line(failed.text, 300)}", err=True)
 
 
 def _print(done: Branched, tokens: int) -> None:
     place = done.leaf or "the beginning"
-    click.echo(f"moved from {done.origin or 'the beginning'} to {place}; the view has {tokens} tokens now")
+    say(f"moved from {done.origin or 'the beginning'} to {place}; the view has {tokens} tokens now")
     if done.summary is not None:
-        click.echo(f"\nleft behind, by {clean(done.summary.author)}:\n\n{clean(done.summary.summary)}")
+        say(f"\nleft behind, by {done.summary.author}:\n\n{done.summary.summary}")
     if done.text is not None:
-        click.echo(f"\nto be said again:\n\n{clean(done.text)}")
-
-
-def _model(name: str | None) -> Any:
-    if name is None:
-        return None
-    from refold.registry.models import model
-
-    return model(name)
+        say(f"\nto be said again:\n\n{done.text}")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import re
 import sys
+import tempfile
 import warnings
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -16,8 +20,11 @@ from refold.text.truncate import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
     from refold.compaction.preset import Preset
+    from refold.protocols import Model
     from refold.session import Session
 
     TextType = click.ParamType[str]
@@ -27,12 +34,32 @@ else:
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Everything that moves the cursor, changes colours or reverses the text direction.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
+)
 
 
 def clean(text: str) -> str:
     """Text from outside, safe for a terminal."""
     return _CONTROL.sub("�", text)
+
+
+def escaped(json: str) -> str:
+    """The same JSON, with everything that `clean` would replace written as an escape."""
+    return _CONTROL.sub(lambda found: json_escape(found[0]), json)
+
+
+def json_escape(char: str) -> str:
+    code = ord(char)
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    code -= 0x10000
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+
+
+def say(text: str = "", *, err: bool = False) -> None:
+    """A line on standard output or standard error. This, `emit` and `console` are the only ways out."""
+    click.echo(clean(text), err=err)
 
 
 def first_line(text: str, width: int = 100) -> str:
@@ -65,14 +92,17 @@ def guarded() -> Generator[None]:
         yield
     except UsageError as error:
         raise click.UsageError(clean(str(error))) from error
+    except click.ClickException as error:
+        vars(error)["message"] = clean(error.message)  # declared final, and shown by click itself
+        raise
     except RefoldError as error:
-        click.echo(f"refold: {clean(str(error))}", err=True)
+        say(f"refold: {error}", err=True)
         sys.exit(1)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
     except (OSError, MemoryError) as error:
-        click.echo(f"refold: {clean(str(error))}", err=True)
+        say(f"refold: {error}", err=True)
         sys.exit(1)
 
 
@@ -80,13 +110,33 @@ def emit(value: Any) -> None:
     """JSON on standard output."""
     from refold.messages import compact_json
 
-    click.echo(compact_json(msgspec.to_builtins(value)))
+    click.echo(escaped(compact_json(msgspec.to_builtins(value))))
 
 
-def console() -> Console:
-    from rich.console import Console
+def console(*, stderr: bool = False) -> Console:
+    from refold.cli.screen import Screen
 
-    return Console(highlight=False, soft_wrap=False)
+    return Screen(stderr=stderr)
+
+
+def styled(*pieces: str | tuple[str, str]) -> Text:
+    """A line of which some pieces have a style: `styled(("3", "bold"), " messages")`."""
+    from rich.text import Text
+
+    return Text.assemble(*pieces)
+
+
+def table(headings: Sequence[str], rows: Iterable[Iterable[object]], *, right: Sequence[str] = ()) -> Table:
+    """A plain table. Cells are texts as they are; the screen makes them safe."""
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in headings:
+        made.add_column(heading, justify="right" if heading in right else "left")
+    for row in rows:
+        made.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+    return made
 
 
 def json_option(function: F) -> F:
@@ -98,8 +148,26 @@ def file_argument(function: F) -> F:
 
 
 def preset_options(function: F) -> F:
-    """--preset, --set, --params, --window."""
+    """--preset, --set, --params, --window and --budget; what they come to is handed on as `preset`."""
+
+    @functools.wraps(function)
+    def wrapped(
+        *,
+        preset: str,
+        settings: tuple[str, ...],
+        params: Any,
+        window: int | None,
+        budget: int | None,
+        **more: Any,
+    ) -> Any:
+        given = dict(_pair(text) for text in settings)
+        given |= {"window": window} if window is not None else {}
+        given |= {"params": params.read()} if params is not None else {}
+        return function(preset=_preset(preset, given, budget), **more)
+
+    made: Any = wrapped
     for option in (
+        click.option("--budget", type=click.IntRange(1), help="The view must fit so many tokens."),
         click.option("--window", type=click.IntRange(1), help="Context window of the model, in tokens."),
         click.option("--params", type=click.File("r"), help="Settings of the preset as a JSON object."),
         click.option("--set", "settings", multiple=True, metavar="K=V", help="One setting; may be repeated."),
@@ -107,26 +175,27 @@ def preset_options(function: F) -> F:
             "--preset", default="refold", show_default=True, help="Which design; see `refold presets`."
         ),
     ):
-        function = option(function)
-    return function
+        made = option(made)
+    return made
 
 
-def make_preset(
-    name: str, settings: Iterable[str], window: int | None, params: Any = None, budget: int | None = None
-) -> Preset:
+def _preset(name: str, given: dict[str, Any], budget: int | None) -> Preset:
+    """With what the settings made Python warn of said on standard error."""
     from refold import registry
 
-    given = dict(_pair(text) for text in settings)
-    if window is not None:
-        given["window"] = window
-    if params is not None:
-        given["params"] = params.read()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        preset = registry.preset(name, budget=budget, **given)
+        preset = registry.preset(name, given, budget=budget)
     for warning in caught:
-        click.echo(f"refold: {clean(str(warning.message))}", err=True)
+        say(f"refold: {warning.message}", err=True)
     return preset
+
+
+def named_model(name: str | None) -> Model | None:
+    """Who writes summaries; None: the embedded digest."""
+    from refold.registry.models import model
+
+    return model(name) if name else None
 
 
 def _pair(text: str) -> tuple[str, Any]:
@@ -158,8 +227,22 @@ def tell_problems(session: Session) -> None:
     """What could not be understood is said, on standard error."""
     if session.problems:
         first = session.problems[0]
-        click.echo(
+        say(
             f"refold: {len(session.problems)} part(s) could not be read, the first at {first.where}: "
             f"{first_line(first.text, 160)}",
             err=True,
         )
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """A file for its owner alone, all of it or nothing: what was there stays until the new one is
+    complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")  # mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from refold.cli.common import clean, console, emit, first_line, json_option, open_session, tell_problems
+from refold.cli.common import (
+    console,
+    emit,
+    first_line,
+    json_option,
+    named_model,
+    open_session,
+    tell_problems,
+    write_private,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,8 +26,7 @@ if TYPE_CHECKING:
     from refold.errors import RefoldError
     from refold.session import Session
 
-SHARES = {"constraints": "rules", "artifacts": "files", "identifiers": "names", "future_references": "later"}
-"""Measured shares and the headings of their columns."""
+FORMS = ("whole", "clipped", "lines", "gone")
 
 
 @click.command("compare")
@@ -48,14 +55,14 @@ def command(
     """What each design would do to your transcripts, side by side.
 
     Every transcript is fed to every design anew and folded until it fits the budget. Columns: size of the
-    view; share of the user's constraints, of the changed files and of the names used in folded calls that it
-    still holds; share of the names that the last quarter of the transcript needs from before, had the rest
-    been folded; dollars for the whole transcript; seconds; requests to a summariser.
+    view; share of the user's typed words that it holds verbatim and of the changed files that it names; share
+    of the messages that stand in it whole, clipped, as a line of a summary, or not at all; dollars for the
+    whole transcript; seconds; requests to a summariser.
     """
     from refold.compare.budgets import parse_list
     from refold.compare.run import Plan, row
 
-    plan = Plan(_presets(names), parse_list(budgets), _passes(passes), _model(model), prices)
+    plan = Plan(_presets(names), parse_list(budgets), _passes(passes), named_model(model), prices)
     if not plan.budgets:
         raise click.UsageError("--budgets names no budget")
     done = perform(files, plan, show=not as_json)
@@ -78,48 +85,45 @@ def perform(files: Sequence[str], plan: Plan, *, show: bool) -> Comparison:
 
     if not show:
         return loop.run(compare(_opened(files), plan))
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("comparing"), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, transient=True, console=Console(stderr=True)) as bar:
+    what = TextColumn("{task.description}", markup=False)
+    columns = (TextColumn("comparing"), BarColumn(), what, TimeElapsedColumn())
+    with Progress(*columns, transient=True, console=console(stderr=True)) as bar:
         task = bar.add_task("", total=1.0)
 
         def tell(part: float, what: str) -> None:
-            bar.update(task, completed=part, description=first_line(what, 40).replace("[", "("))
+            bar.update(task, completed=part, description=first_line(what, 40))
 
         return loop.run(compare(_opened(files), plan, tell))
 
 
 def write(done: Comparison, path: str) -> None:
-    """Write the report; the folder is made."""
+    """Write the report, for its owner alone; the folder is made."""
     from refold.compare.report import page
 
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(page(done), "utf-8")
+    write_private(Path(path), page(done).encode())
 
 
 def print_tables(out: Console, done: Comparison) -> None:
     """A table for every transcript and, where there are several, one of means."""
     for file, error in done.unread:
-        out.print(f"{clean(file)}: {first_line(error, 300)}", markup=False)
+        out.print(f"{file}: {first_line(error, 300)}")
     for transcript in done.transcripts:
         cells = done.of(transcript.file)
         out.print()
-        out.print(f"{first_line(transcript.file, 120)}", style="bold", markup=False)
+        out.print(f"{first_line(transcript.file, 120)}", style="bold")
         out.print(
             f"{len(transcript.steps.sums) - 1:,} messages, {transcript.tokens:,} tokens, "
             f"{len(transcript.steps.steps):,} requests; prices of {transcript.prices.name}",
             style="dim",
-            markup=False,
         )
         print_table(out, cells)
         for line in money_lines(transcript.none.dollars, cells):
-            out.print(line, style="dim", markup=False)
+            out.print(line, style="dim")
         for cell in cells:
             if cell.error:
-                out.print(f"{_title(cell)}: {first_line(cell.error, 300)}", style="yellow", markup=False)
+                out.print(f"{_title(cell)}: {first_line(cell.error, 300)}", style="yellow")
     if len(done.transcripts) > 1:
         out.print(f"\nmeans over {len(done.transcripts)} transcripts", style="bold")
         print_table(out, done.cells)
@@ -132,8 +136,8 @@ def print_table(out: Console, cells: Sequence[Cell]) -> None:
 
     from refold.compare.groups import groups
 
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for heading in ("design", "budget", "×", "view", *SHARES.values(), "cost", "s", "calls"):
+    table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in ("design", "budget", "×", "view", "words", "files", *FORMS, "cost", "s", "calls"):
         table.add_column(heading, justify="left" if heading == "design" else "right", no_wrap=True)
     for group in groups(cells):
         fits = all(cell.fits for cell in group.cells)
@@ -144,7 +148,9 @@ def print_table(out: Console, cells: Sequence[Cell]) -> None:
             group.asked,
             str(group.passes),
             Text("failed" if tokens is None else f"{tokens:,.0f}", style),
-            *(_percent(group.mean(attrgetter(name))) for name in SHARES),
+            _percent(group.mean(lambda cell: cell.constraints)),
+            _percent(group.mean(lambda cell: cell.artifacts)),
+            *(_percent(group.mean(lambda cell, form=form: cell.share(form))) for form in FORMS),
             _shown(group.mean(lambda cell: cell.cost), "${:,.2f}"),
             _shown(group.mean(lambda cell: cell.seconds), "{:.1f}"),
             _shown(group.mean(lambda cell: cell.requests), "{:.0f}"),
@@ -211,11 +217,3 @@ def _opened(files: Sequence[str]) -> Iterator[tuple[str, Session | RefoldError |
             continue
         tell_problems(session)
         yield file, session
-
-
-def _model(name: str | None) -> Any:
-    if name is None:
-        return None
-    from refold.registry.models import model
-
-    return model(name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from refold.cli.common import console, first_line, guarded
+from refold.cli.common import console, first_line, guarded, styled
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,18 +41,21 @@ def run(folder: Path) -> None:
 
     screen = console()
     session = unpack(folder / "sample.jsonl")
-    screen.print("[bold]refold[/]: long agent conversations, inside the window, with nothing lost.\n")
+    idea = ": long agent conversations, inside the window, with nothing lost.\n"
+    screen.print(styled(("refold", "bold"), idea))
     screen.print(f"The sample is a bug hunt in a small web service: {session}")
     done = perform([str(session)], Plan(presets.NAMES, [parse(BUDGET)]), show=True)
     kept = next(cell for cell in done.cells if cell.preset == "refold")
     _tell_kept(screen, kept, done)
-    screen.print("\n[bold]All designs on the same session[/]")
+    screen.print("\nAll designs on the same session", style="bold")
     print_tables(screen, done)
     report = folder / "report.html"
     write(done, str(report))
-    screen.print("\n[bold green]The report[/] (one page, needs no network; open it in a browser):")
-    screen.print(str(report.resolve()), soft_wrap=True, markup=False)
-    screen.print(f"Next: [bold]refold compact YOUR-SESSION.jsonl[/], [bold]refold show {session} --trail[/]")
+    said = " (one page, needs no network; open it in a browser):"
+    screen.print(styled(("\nThe report", "bold green"), said))
+    screen.print(str(report.resolve()), soft_wrap=True)
+    compact, show = "refold compact YOUR-SESSION.jsonl", f"refold show {session} --trail"
+    screen.print(styled("Next: ", (compact, "bold"), ", ", (show, "bold")))
 
 
 def unpack(path: Path) -> Path:
@@ -74,21 +77,21 @@ def _tell_kept(screen: Console, cell: Cell, done: Comparison) -> None:
     known = reading(cell.done.session)
     files = known.state.files()
     took = f"in {cell.seconds:.1f} s, without a model"
-    screen.print(f"\n[bold]{whole:,} → {cell.tokens:,} tokens[/] {took}. What is kept:")
+    screen.print(styled((f"\n{whole:,} → {cell.tokens:,} tokens", "bold"), f" {took}. What is kept:"))
     screen.print(f"\nthe user's own words ({_percent(cell.constraints)} verbatim):")
     for saying in known.sayings:
-        screen.print(f"  • {one_line(saying.text, 800)}", markup=False)
+        screen.print(f"  • {one_line(saying.text, 800)}")
     changed = (
         *(f"created {path}" for path in files.created),
         *(f"changed {path}" for path in files.modified),
     )
     screen.print(f"\n{len(changed)} files that were changed ({_percent(cell.artifacts)} named):")
     for line in changed:
-        screen.print(f"  • {first_line(line, 120)}", markup=False)
+        screen.print(f"  • {first_line(line, 120)}")
     if known.state.checks:
         check = known.state.checks[-1]
         text = f"{first_line(check.command, 60)}: {first_line(verdict_text(check), 80)}"
-        screen.print(f"  last build or test: {text}", markup=False)
+        screen.print(f"  last build or test: {text}")
 
 
 def _percent(share: float | None) -> str:

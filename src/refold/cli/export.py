@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
 import click
 
-from refold.cli.common import Names, clean, emit, file_argument, json_option, open_session, tell_problems
+from refold.cli.common import (
+    Names,
+    emit,
+    escaped,
+    file_argument,
+    json_option,
+    open_session,
+    say,
+    tell_problems,
+    write_private,
+)
 
 
 def _targets() -> tuple[str, ...]:
@@ -32,28 +40,18 @@ def command(file: str, target: str, output: str | None, view: bool, as_json: boo
     session = open_session(file)
     exported = export(session, target, view=view)
     if output:
-        _write(Path(output), exported.data)
+        write_private(Path(output), exported.data)
     if as_json:
         said = {} if output else {"data": exported.data.decode("utf-8", "replace")}
         emit({"to": target, "output": output, "bytes": len(exported.data), "lost": exported.lost, **said})
         return
     if not output:
-        click.echo(exported.data, nl=False)
+        click.echo(_shown(target, exported.data), nl=False)
     tell_problems(session)
     for sentence in exported.lost:
-        click.echo(f"refold: {clean(sentence)}", err=True)
+        say(f"refold: {sentence}", err=True)
 
 
-def _write(path: Path, data: bytes) -> None:
-    """All of the file or nothing: what was there stays until the new one is complete."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(name).chmod(0o666 & ~mask)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+def _shown(target: str, data: bytes) -> bytes:
+    """What is printed may reach a terminal: Markdown comes without what moves one, in JSON it is escaped."""
+    return data if target == "markdown" else escaped(data.decode("utf-8", "surrogatepass")).encode()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refold.cli.common import clean, console, emit, json_option
+from refold.cli.common import clean, console, emit, json_option, say
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -55,7 +55,7 @@ def add(file: MemoryFile, text: tuple[str, ...], source: str, date: str | None, 
     if as_json:
         emit({"added": made, "notes": count})
     else:
-        click.echo(f"noted: {clean(made.line)} ({count} notes)")
+        say(f"noted: {made.line} ({count} notes)")
 
 
 @command.command("list")
@@ -111,7 +111,7 @@ def forget(file: MemoryFile, numbers: tuple[int, ...], match: str | None, as_jso
     if as_json:
         emit({"forgotten": gone, "notes": len(_notes(file.read()))})
     else:
-        click.echo(f"forgot {len(gone)} note(s)")
+        say(f"forgot {len(gone)} note(s)")
     if not gone:
         raise SystemExit(1)
 
@@ -135,7 +135,7 @@ def compress(
 
     params = MemoryParams(max_lines=max_lines, compression_target=target, num_recent_memories_to_keep=keep)
     for warning in () if as_json else check(params):
-        click.echo(f"refold: {warning}", err=True)
+        say(f"refold: {warning}", err=True)
     outcome = run(file.compress(params, _asker(model) if model else None, force=force))
     done = isinstance(outcome, Compressed)
     if as_json:
@@ -143,9 +143,9 @@ def compress(
         more = {"before": outcome.before, "dropped": outcome.dropped} if done else {"reason": outcome.code}
         emit({**said, **more})
     elif isinstance(outcome, Compressed):
-        click.echo(f"{outcome.before} notes became {outcome.after}")
+        say(f"{outcome.before} notes became {outcome.after}")
     else:
-        click.echo(clean(outcome.text))
+        say(outcome.text)
     if not done and outcome.code not in ("few", "pointless"):
         raise SystemExit(1)
 

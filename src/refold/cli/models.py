@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from refold.cli.common import clean, console, emit, json_option
+from refold.cli.common import console, emit, json_option, table
 
 
 @click.command("models")
@@ -109,29 +109,29 @@ def _row(about: Any) -> dict[str, Any]:
 def _print(
     providers: list[dict[str, Any]], rows: list[dict[str, Any]], file: str, default: str | None
 ) -> None:
-    from rich.markup import escape
-    from rich.table import Table
 
     out = console()
-    out.print(f"configuration  {escape(clean(file))}")
-    out.print(f"default model  {escape(clean(default or 'none'))}\n")
+    out.print(f"configuration  {file}")
+    out.print(f"default model  {default or 'none'}\n")
     for row in providers:
         state = "ready" if row["ready"] else f"needs {row['missing']}"
         address = f"  {row['base_url']}" if row["base_url"] else ""
-        out.print(f"  {escape(clean(row['name'])):18} {escape(clean(state + address))}")
+        out.print(f"  {row['name']:18} {state}{address}")
     if not rows:
         out.print("\nno model with known figures is ready; --all lists them")
         return
-    table = Table(
-        "model", "window", "input", "output", "cache read", "cache write", box=None, header_style="dim"
+    prices = ("input", "output", "cache_read", "cache_write")
+    headings = ("window", *(price.replace("_", " ") for price in prices))
+    lines = (
+        (row["name"], f"{row['window']:,}" if row["window"] else "?", *map(_dollars, map(row.get, prices)))
+        for row in rows
     )
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for row in rows:
-        figures = [row[key] for key in ("input", "output", "cache_read", "cache_write")]
-        money = ["" if figure is None else f"${figure:g}" for figure in figures]
-        table.add_row(escape(clean(row["name"])), f"{row['window']:,}" if row["window"] else "?", *money)
     out.print()
-    out.print(table)
+    out.print(table(("model", *headings), lines, right=headings))
     dates = sorted({row["date"] for row in rows if row["date"]})
-    out.print(f"\n[dim]dollars per million tokens, as of {', '.join(dates) or 'the configuration'}[/]")
+    known = ", ".join(dates) or "the configuration"
+    out.print(f"\ndollars per million tokens, as of {known}", style="dim")
+
+
+def _dollars(figure: float | None) -> str:
+    return "" if figure is None else f"${figure:g}"

@@ -12,14 +12,15 @@ from refold.cli.common import (
     file_argument,
     first_line,
     json_option,
-    make_preset,
     open_session,
     preset_options,
+    styled,
     tell_problems,
 )
 
 if TYPE_CHECKING:
     from refold.compaction.plan import Plan, Reason
+    from refold.compaction.preset import Preset
     from refold.compaction.situation import Due
     from refold.engine import Engine
     from refold.session import Session
@@ -28,19 +29,9 @@ if TYPE_CHECKING:
 @click.command("plan")
 @file_argument
 @preset_options
-@click.option("--budget", type=click.IntRange(1), help="Scale the preset to a view of so many tokens.")
 @click.option("--focus", help="What the summary should pay attention to.")
 @json_option
-def command(
-    file: str,
-    preset: str,
-    settings: tuple[str, ...],
-    params: Any,
-    window: int | None,
-    budget: int | None,
-    focus: str | None,
-    as_json: bool,
-) -> None:
+def command(file: str, preset: Preset, focus: str | None, as_json: bool) -> None:
     """What a fold would do now, without doing it.
 
     A dry run as if a fold had been asked for by hand: whether the design itself would fold now is shown,
@@ -50,7 +41,7 @@ def command(
     from refold.engine import Engine
 
     session = open_session(file)
-    engine = Engine(make_preset(preset, settings, window, params, budget))
+    engine = Engine(preset)
     plan = engine.plan(session, force=True, instructions=focus)
     natural = engine.plan(session, instructions=focus)
     due = natural.reason if isinstance(natural, Plan) else natural
@@ -65,60 +56,40 @@ def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Re
     """The documented JSON of a plan; the same keys whether or not there is something to do."""
     from refold.compaction.plan import Plan
     from refold.compaction.planning import Money, cost
+    from refold.entries import Files
 
     tokens = engine.view(session).tokens
-    if not isinstance(plan, Plan):
-        return {
-            "preset": engine.preset.name,
-            "measure": engine.preset.measure,
-            "reason": plan,
-            "due": bool(due),
-            "trigger": due,
-            "first_kept": None,
-            "fold": [],
-            "turn_prefix": [],
-            "masked": [],
-            "clipped": [],
-            "split": False,
-            "tokens_before": tokens,
-            "tokens_after": tokens,
-            **_fits(engine, tokens),
-            "window": engine.preset.window,
-            "requests": 0,
-            "rung": None,
-            "alternatives": [],
-            "cost": Money(),
-            "files": {"read": [], "modified": [], "created": [], "deleted": []},
-            "previous_summary": None,
-        }
-    return {
-        "preset": plan.preset,
-        "measure": plan.measure,
-        "reason": plan.reason,
+    told: dict[str, Any] = {
+        "preset": engine.preset.name,
+        "measure": engine.preset.measure,
+        "reason": plan,
         "due": bool(due),
         "trigger": due,
-        "first_kept": plan.first_kept,
-        "fold": plan.fold,
-        "turn_prefix": plan.turn_prefix,
-        "masked": plan.masked,
-        "clipped": plan.clipped,
-        "split": plan.split,
-        "tokens_before": plan.tokens_before,
-        "tokens_after": plan.tokens_after,
-        **_fits(engine, plan.tokens_after),
-        "window": plan.window,
-        "requests": plan.requests if engine.summariser.uses_model else 0,
-        "rung": plan.rung,
-        "alternatives": plan.alternatives,
-        "cost": cost(plan, engine.model.name if engine.model else None),
-        "files": {
-            "read": plan.files.read,
-            "modified": plan.files.modified,
-            "created": plan.files.created,
-            "deleted": plan.files.deleted,
-        },
-        "previous_summary": plan.previous_summary,
+        "first_kept": None,
+        "fold": [],
+        "turn_prefix": [],
+        "masked": [],
+        "clipped": [],
+        "split": False,
+        "tokens_before": tokens,
+        "tokens_after": tokens,
+        "fits": True,
+        "why": None,
+        "window": engine.preset.window,
+        "requests": 0,
+        "rung": None,
+        "alternatives": [],
+        "cost": Money(),
+        "files": Files(),
+        "previous_summary": None,
     }
+    if isinstance(plan, Plan):
+        told |= {key: getattr(plan, key) for key in told if hasattr(plan, key)}
+        told["requests"] = plan.requests if engine.summariser.uses_model else 0
+        told["cost"] = cost(plan, engine.model.name if engine.model else None)
+    told |= _fits(engine, told["tokens_after"])
+    told["files"] = {name: getattr(told["files"], name) for name in Files.__struct_fields__}
+    return told
 
 
 def _fits(engine: Engine, tokens: int) -> dict[str, Any]:
@@ -132,17 +103,16 @@ def _print(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Rea
     from refold.compaction.plan import Plan
 
     out = console()
-    trigger = f"[yellow]due[/] ({due.text})" if due else f"not due ({due.text})"
-    out.print(f"[bold]{engine.preset.name}[/], by {engine.preset.measure}: {trigger}")
+    trigger = ("due", "yellow") if due else "not due"
+    name, measure = engine.preset.name, engine.preset.measure
+    out.print(styled((name, "bold"), f", by {measure}: ", trigger, f" ({due.text})"))
     if not isinstance(plan, Plan):
-        out.print(f"nothing to fold: {plan.text} [dim]({plan.code})[/]")
+        out.print(styled(f"nothing to fold: {plan.text} ", (f"({plan.code})", "dim")))
         return
     out.print(_bar(plan, min(out.width, 100) - 2))
-    out.print(
-        f"{plan.tokens_before:,} → at most {plan.tokens_after:,} tokens of {plan.window:,}; "
-        f"rung [bold]{plan.rung}[/], {plan.requests} request(s)"
-        + (f", then {', '.join(plan.alternatives)}" if plan.alternatives else "")
-    )
+    then = f", then {', '.join(plan.alternatives)}" if plan.alternatives else ""
+    size = f"{plan.tokens_before:,} → at most {plan.tokens_after:,} tokens of {plan.window:,}; rung "
+    out.print(styled(size, (plan.rung, "bold"), f", {plan.requests} request(s){then}"))
     folded = len(plan.fold) + len(plan.turn_prefix)
     split = (
         f", {len(plan.turn_prefix)} of them the beginning of a turn that is cut through" if plan.split else ""
@@ -156,17 +126,13 @@ def _print(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Rea
     )
     out.print(_money(plan))
     if plan.fold or plan.turn_prefix:
-        out.print("\n[dim]begins with[/]")
-    from rich.text import Text
-
+        out.print("\nbegins with", style="dim")
     from refold.session.edits import said_by
 
     for id in (*plan.fold, *plan.turn_prefix)[:5]:
         message = said_by(session[id])
         if message is not None:
-            out.print(
-                Text(f"  {message.role:9} {first_line(message.text or '(tool calls)', out.width - 14)}")
-            )
+            out.print(f"  {message.role:9} {first_line(message.text or '(tool calls)', out.width - 14)}")
 
 
 def _money(plan: Plan) -> str:

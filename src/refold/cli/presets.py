@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refold.cli.common import clean, console, emit, first_line, guarded, json_option
+from refold.cli.common import console, emit, first_line, guarded, json_option, say, styled
 
 if TYPE_CHECKING:
     from refold.compaction.preset import Setting, Settings
@@ -48,7 +48,7 @@ def _all_rows() -> Iterator[dict[str, Any]]:
         try:
             yield _row(name, None)
         except UsageError as error:
-            click.echo(f"refold: {clean(str(error))}", err=True)
+            say(f"refold: {error}", err=True)
 
 
 def _row(name: str, params: Any) -> dict[str, Any]:
@@ -89,11 +89,11 @@ def _check(name: str, text: str, as_json: bool) -> None:
         emit({"preset": name, "ok": not items, "items": items, "ignored": ignored})
     else:
         for note in ignored:
-            click.echo(f"ignored: {clean(note)}")
+            say(f"ignored: {note}")
         for item in items:
-            click.echo(f"{clean(item.key)}: {clean(item.text)}")
+            say(f"{item.key}: {item.text}")
         if not items:
-            click.echo("nothing would go wrong")
+            say("nothing would go wrong")
     sys.exit(1 if items else 0)
 
 
@@ -103,7 +103,7 @@ def _print(rows: list[dict[str, Any]], *, full: bool) -> None:
 
     out = console()
     for row in rows:
-        out.print(f"[bold]{row['name']}[/]  {row['idea']}")
+        out.print(styled((row["name"], "bold"), f"  {row['idea']}"))
         if not full:
             continue
         values: dict[str, Any] = row.get("values", {})
@@ -112,10 +112,10 @@ def _print(rows: list[dict[str, Any]], *, full: bool) -> None:
         )
         for setting in row["settings"]:
             shown = _shown(setting, values)
-            table.add_row(setting.name, Text(shown), setting.meaning.replace("[", r"\["), setting.origin)
+            table.add_row(setting.name, Text(shown), setting.meaning, setting.origin)
         out.print(table)
         for note in row.get("ignored", ()):
-            out.print(Text(f"ignored: {clean(note)}", style="yellow"))
+            out.print(styled((f"ignored: {note}", "yellow")))
 
 
 def _shown(setting: Setting, values: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from refold.cli.common import (
     file_argument,
     json_option,
     open_session,
+    say,
     tell_problems,
 )
 
@@ -36,6 +37,7 @@ _COLOURS = {"user": "green", "assistant": "cyan", "tool": "yellow", "bash": "mag
 @click.option("--path", help="Only entries that name this file.")
 @click.option("--since", help="Only from this day on (YYYY-MM-DD).")
 @click.option("--until", help="Only up to this day (YYYY-MM-DD).")
+@click.option("--budget", type=click.IntRange(1), help="Most tokens of all hits together.")
 @click.option("--full", is_flag=True, help="Whole messages instead of snippets.")
 @json_option
 def command(
@@ -48,6 +50,7 @@ def command(
     path: str | None,
     since: str | None,
     until: str | None,
+    budget: int | None,
     full: bool,
     as_json: bool,
 ) -> None:
@@ -56,7 +59,7 @@ def command(
     QUERY is plain text: words, a question, a path, an identifier. Conditions narrow it down and may stand
     alone.
     """
-    from refold.recall import index_of, search
+    from refold.recall import index_of, search, within_budget
 
     if not (query.strip() or keys or turns or tool or path or since or until):
         raise click.UsageError("give a query, or --keys, --turns, --tool, --path, --since, --until")
@@ -76,24 +79,25 @@ def command(
         file=path,
         limit=wanted,
     )
+    hits = within_budget([_whole(hit, index) for hit in hits] if full else hits, budget)
     unknown = [key for key in named if index.by_key(key) is None]
     if as_json:
-        emit({"hits": [_whole(hit, index) for hit in hits] if full else hits, "unknown": unknown})
+        emit({"hits": hits, "unknown": unknown})
     else:
         tell_problems(session)
-        _print(hits, index, query, full)
+        _print(hits, query)
     for key in unknown:
-        click.echo(f"refold: no entry has the key {clean(key)}", err=True)
+        say(f"refold: no entry has the key {key}", err=True)
     if not hits:
         raise SystemExit(1)
 
 
-def _print(hits: list[Hit], index: LogIndex, query: str, full: bool) -> None:
+def _print(hits: list[Hit], query: str) -> None:
     from rich.text import Text
 
     out = console()
     if not hits:
-        click.echo("refold: nothing found; try other words", err=True)
+        say("refold: nothing found; try other words", err=True)
     for hit in hits:
         head = Text()
         head.append(f"turn {hit.turn}", style="bold")
@@ -103,7 +107,7 @@ def _print(hits: list[Hit], index: LogIndex, query: str, full: bool) -> None:
             head.append(f"  {datetime.fromtimestamp(hit.time, UTC):%Y-%m-%d %H:%M}", style="dim")
         head.append(f"  {hit.score:.2f}", style="dim")
         out.print(head)
-        out.print(marked(_whole(hit, index).text if full else hit.text, query))
+        out.print(marked(hit.text, query))
         out.print()
 
 
@@ -111,9 +115,10 @@ def _whole(hit: Hit, index: LogIndex) -> Hit:
     import msgspec
 
     from refold.messages import in_full
+    from refold.text.redact import redact
 
     doc = index.doc(hit.entry_id)
-    return msgspec.structs.replace(hit, text=in_full(doc.message)) if doc else hit
+    return msgspec.structs.replace(hit, text=redact(in_full(doc.message))[0]) if doc else hit
 
 
 def marked(text: str, query: str) -> Text:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from refold.cli.common import clean, console, emit, first_line, json_option
+from refold.cli.common import clean, console, emit, first_line, json_option, say, table
 
 if TYPE_CHECKING:
     from refold.protocols import SessionInfo, Store
@@ -90,7 +90,7 @@ def delete(above: str | None, ids: tuple[str, ...], spec: str | None, yes: bool,
         chosen = [known[_resolve(id, known)] for id in ids]
         for info in chosen:
             if not as_json:
-                click.echo(f"{clean(info.id)}  {first_line(info.name or '')}  {info.entries} entries")
+                say(f"{info.id}  {first_line(info.name or '')}  {info.entries} entries")
         if not yes:
             click.confirm(f"Delete {len(chosen)} session(s)? This cannot be undone", abort=True)
         for info in dict.fromkeys(chosen):
@@ -98,7 +98,7 @@ def delete(above: str | None, ids: tuple[str, ...], spec: str | None, yes: bool,
         if as_json:
             emit({"deleted": [info.id for info in chosen]})
         else:
-            click.echo(f"{len(chosen)} deleted")
+            say(f"{len(chosen)} deleted")
 
 
 @command.command("doctor")
@@ -120,11 +120,11 @@ def doctor(above: str | None, spec: str | None, repair: bool, as_json: bool) -> 
         emit({"findings": findings, **{s: counts[s] for s in ("repaired", "repairable", "lasting")}})
     else:
         for finding in findings:
-            click.echo(f"{finding.state:10}  {clean(finding.where)}: {first_line(finding.text, 300)}")
+            say(f"{finding.state:10}  {finding.where}: {first_line(finding.text, 300)}")
         if not findings:
-            click.echo("nothing is wrong")
+            say("nothing is wrong")
         elif counts["repairable"]:
-            click.echo("run it again with --repair")
+            say("run it again with --repair")
     if counts["repairable"] or counts["lasting"]:
         raise SystemExit(1)
 
@@ -148,7 +148,7 @@ def copy(above: str | None, id: str, target: str, move: bool, spec: str | None, 
     if as_json:
         emit({"session": info, "store": target})
     else:
-        click.echo(f"{clean(info.id)}: {info.entries} entries are in {clean(target)}")
+        say(f"{info.id}: {info.entries} entries are in {target}")
 
 
 @command.command("backup")
@@ -167,7 +167,7 @@ def backup(above: str | None, file: str, spec: str | None, as_json: bool) -> Non
     if as_json:
         emit({"backup": file, "bytes": Path(file).stat().st_size})
     else:
-        click.echo(f"{clean(file)}: {Path(file).stat().st_size:,} bytes")
+        say(f"{file}: {Path(file).stat().st_size:,} bytes")
 
 
 # ── choosing ────────────────────────────────────────────────────────────────────────────────────
@@ -262,7 +262,7 @@ def _print(rows: list[dict[str, Any]], total: int, search: str | None) -> None:
     from rich.text import Text
 
     if not rows:
-        click.echo("no sessions")
+        say("no sessions")
         return
     if search:
         _print_hits(rows, search)
@@ -273,16 +273,13 @@ def _print(rows: list[dict[str, Any]], total: int, search: str | None) -> None:
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("session", "changed", "entries", "size", "name", "folder"):
-        table.add_column(heading, justify="right" if heading in ("entries", "size") else "left")
-    for row in rows:
-        cells = (row["id"], _day(row["updated"]), f"{row['entries']:,}", _size(row["bytes"]))
-        table.add_row(*(Text(first_line(cell or "", 60)) for cell in (*cells, row["name"], row["cwd"])))
-    console().print(table)
+    headings = ("session", "changed", "entries", "size", "name", "folder")
+    cells = (
+        (row["id"], _day(row["updated"]), f"{row['entries']:,}", _size(row["bytes"]), row["name"], row["cwd"])
+        for row in rows
+    )
+    short = ([first_line(cell or "", 60) for cell in line] for line in cells)
+    console().print(table(headings, short, right=("entries", "size")))
 
 
 def _print_hits(rows: list[dict[str, Any]], search: str) -> None:

@@ -15,6 +15,7 @@ from refold.cli.common import (
     first_line,
     json_option,
     open_session,
+    styled,
     tell_problems,
 )
 
@@ -138,6 +139,7 @@ def _about(entry: Any) -> str:
 
 
 def _ledger(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
+    from refold.entries import Fold
     from refold.session.edits import active_folds
 
     active = {fold.id for fold in active_folds(session.path)}
@@ -154,23 +156,17 @@ def _ledger(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
                 "check": fold.check,
                 "lost": fold.ledger,
             }
-            for fold in session.annotations(_fold_type())
+            for fold in session.annotations(Fold)
         ]
     }
 
 
-def _fold_type() -> Any:
-    from refold.entries import Fold
-
-    return Fold
-
-
-def _abridged(engine: Engine, session: Session) -> dict[str, Any]:
+def _abridged(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
     from refold.compaction.transcript import messages_between
-    from refold.preserve.abridged import compact, groups
+    from refold.preserve.abridged import Limits, groups, xml
 
     found = groups(messages_between(session))
-    return {"turns": found, "text": compact(found, 1_000_000, engine.counter)}
+    return {"turns": found, "text": xml(found, Limits(total_chars_limit=1_000_000))}
 
 
 def _trail(engine: Engine, session: Session) -> dict[str, Any]:
@@ -191,7 +187,7 @@ def _print_view(out: Any, value: dict[str, Any], full: bool) -> None:
         head.append(stands, style="dim")
         head.append(" " + (clean(body) if full else first_line(body, max(out.width - 20, 40))))
         out.print(head)
-    out.print(f"[dim]{len(value['messages'])} messages, {value['tokens']:,} tokens[/]")
+    out.print(f"{len(value['messages'])} messages, {value['tokens']:,} tokens", style="dim")
 
 
 def _part(part: Any) -> str:
@@ -233,17 +229,16 @@ def _print_ledger(out: Any, value: dict[str, Any], full: bool) -> None:
         out.print("no folds: nothing has left the view")
     for fold in value["folds"]:
         state = "" if fold["active"] else " (undone)"
-        out.print(
-            f"[bold magenta]{fold['id']}[/]{state} {fold['preset']}/{fold['rung']}: "
-            f"{fold['tokens_before']:,} → {fold['tokens_after']:,} tokens; {fold['reason']}"
-        )
+        sizes = f"{fold['tokens_before']:,} → {fold['tokens_after']:,} tokens"
+        name = (fold["id"], "bold magenta")
+        out.print(styled(name, f"{state} {fold['preset']}/{fold['rung']}: {sizes}; {fold['reason']}"))
         for name, found in fold["check"].items():
             out.print(Text(f"  {name}: {first_line(str(found), 300 if full else 100)}", style="dim"))
         lost = fold["lost"] if full else fold["lost"][:10]
         for row in lost:
             out.print(Text(f"  {row.key}  {row.kind:9} {row.size:7,} tokens  {row.hash}  {row.id}"))
         if len(lost) < len(fold["lost"]):
-            out.print(f"  [dim]… and {len(fold['lost']) - len(lost)} more; --full shows all[/]")
+            out.print(f"  … and {len(fold['lost']) - len(lost)} more; --full shows all", style="dim")
 
 
 def _print_text(out: Any, value: dict[str, Any], full: bool) -> None:  # noqa: ARG001

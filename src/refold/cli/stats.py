@@ -14,6 +14,7 @@ from refold.cli.common import (
     first_line,
     json_option,
     open_session,
+    styled,
     tell_problems,
 )
 from refold.text.truncate import tail
@@ -57,8 +58,12 @@ def command(file: str, counter: str, top: int, as_json: bool) -> None:
 def _summary(out: Console, found: Stats) -> None:
     used = found.usage
     out.print(
-        f"[bold]{found.tokens:,}[/] tokens in {found.messages} messages and {len(found.turns)} turns; "
-        f"the model sees [bold]{found.view:,}[/] ({found.counter})"
+        styled(
+            (f"{found.tokens:,}", "bold"),
+            f" tokens in {found.messages} messages and {len(found.turns)} turns; the model sees ",
+            (f"{found.view:,}", "bold"),
+            f" ({found.counter})",
+        )
     )
     if used is not None:
         prompt = used.input + used.cache_read + used.cache_write

@@ -9,6 +9,7 @@ from refold.compaction.rungs.dialogue import Dialogue
 from refold.compaction.rungs.graded import Lines, Shape
 from refold.compaction.situation import Due, Situation
 from refold.compaction.triggers import Never
+from refold.protocols import complete
 
 
 def fallback_plan(preset: Preset, s: Situation) -> Plan | Reason:
@@ -17,4 +18,5 @@ def fallback_plan(preset: Preset, s: Situation) -> Plan | Reason:
         return Reason("no_fallback", "the design has no other way, and none was asked for")
     shape = Shape(budget=preset.window, goal=preset.window // 2)
     stage = Stage(Never(), (Lines(shape, Dialogue(shape), name="fallback"),))
-    return climb(preset, s, stage, Due("fallback", "the design's own folds leave more than the window"))
+    due = Due("fallback", "the design's own folds leave more than the window")
+    return complete(climb(preset, s, stage, due))

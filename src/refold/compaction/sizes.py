@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from refold import entries as e
 from refold import tokens
@@ -293,13 +292,11 @@ class _Lesson:
             self.sealed += sealed_size(item.message, sizes.counter)
 
 
-_lessons: WeakKeyDictionary[Projection, dict[str, _Lesson]] = WeakKeyDictionary()
-
-
 def _learnt(sizes: Sizes) -> Calibration:
     """What is known about the provider's count for the session's present model: of the view's items, so that
     system prompt and tools are in the fixed part. Not `known` where there is too little to go by."""
-    lesson = _lessons.setdefault(sizes.projection, {}).setdefault(sizes.counter.name, _Lesson())
+    lessons = sizes._session.followers.of(sizes.projection, dict[str, _Lesson])
+    lesson = lessons.setdefault(sizes.counter.name, _Lesson())
     lesson.follow(sizes)
     model = _present_model(sizes)
     fit = lesson.lines[model].calibration() if model in lesson.lines else UNKNOWN
@@ -342,5 +339,5 @@ def _model(entry: e.Entry) -> str:
 def _last_change(session: Session) -> int:
     """Position of the newest mark that changed the view; −1 without one."""
     marks = (session.annotations(kind) for kind in (e.Fold, e.Undo, e.Redo))
-    positions = (session.position(mark.id) for kind in marks for mark in reversed(kind))
-    return max((at for at in positions if at is not None), default=-1)
+    positions = ((session.position(mark.id) for mark in reversed(kind)) for kind in marks)
+    return max(next((at for at in kind if at is not None), -1) for kind in positions)

@@ -25,6 +25,7 @@ from refold.engine.hooks import perform_with_hooks, steer, tell_outcome
 from refold.engine.planner import Planner, Question
 from refold.errors import RefoldError
 from refold.hooks import Hooks
+from refold.protocols import complete
 from refold.session import Session
 
 T = TypeVar("T")
@@ -122,7 +123,7 @@ class Watch:
         s = self.planner._situation(self.session, question)
         due = preset.soft.due(s)
         try:
-            plan = climb(preset, s, preset.stages[-1], Due("soft", due.text)) if due else None
+            plan = complete(climb(preset, s, preset.stages[-1], Due("soft", due.text))) if due else None
         except RefoldError:
             return None  # what cannot be folded is said when it must be
         return plan if isinstance(plan, Plan) and plan.proposal.asks else None
@@ -161,7 +162,7 @@ class Watch:
 
     async def _expire(self, delay: float) -> None:
         await self._sleep(delay)
-        plan = self.planner._plan(self.session, replace(self._last_call, cache_expiring=True))
+        plan = await self.planner.planned(self.session, replace(self._last_call, cache_expiring=True))
         if isinstance(plan, Plan) and plan.base == self.session.tip:
             limits = self.planner._limits()
             await perform_with_hooks(self.hooks, self.session, plan, self.planner.summariser, limits)

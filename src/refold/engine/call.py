@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from inspect import isawaitable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -185,6 +185,11 @@ class Place:
         if self.leaf is None:
             return session.epoch == self.root_epoch
         return session.position(self.leaf) is not None
+
+    @property
+    def entry(self) -> e.MessageEntry:
+        """What was appended there last."""
+        return cast("e.MessageEntry", self.session[self.leaf or ""])
 
     def append(self, message: Message, **about: Any) -> Place:
         """Append a message; where the leaf was moved to another branch, on the branch that was left, and the

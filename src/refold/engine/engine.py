@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 from weakref import WeakKeyDictionary
 
 from refold import entries as e
@@ -109,7 +109,7 @@ class Engine(Planner):
         """What is said while a summary is being written makes it stale, and the view may be too large still.
         The second attempt counts that in; the third asks nobody, so nothing can come in between."""
         for asked in (question, question, replace(question, resting=True)):
-            plan = self._plan(session, asked)
+            plan = await self.planned(session, asked)
             if isinstance(plan, Reason):
                 return plan.code
             if watch and (fold := watch.publish(self.preset_for(session).budget, question)):
@@ -146,10 +146,10 @@ class Engine(Planner):
 
     def _append(self, place: Place, message: Assistant, usage: Usage | None, model: str | None) -> Assistant:
         """A reply came: the cache timer of a watch starts anew."""
-        place.append(message, usage=usage, model=model)
+        entry = place.append(message, usage=usage, model=model).entry
         if place.session in self._watches:
             self._watches[place.session].arm()
-        return message
+        return cast("Assistant", entry.message)
 
     async def call(
         self,

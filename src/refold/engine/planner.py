@@ -12,13 +12,15 @@ from refold import presets
 from refold.compaction.answer import rests
 from refold.compaction.overflow import learned_window
 from refold.compaction.plan import Plan, Reason
-from refold.compaction.planning import make_plan
+from refold.compaction.planning import caught_up, planning
 from refold.compaction.preset import Preset, Settings
 from refold.compaction.situation import Situation
 from refold.engine.limits import Limits
 from refold.engine.summarise import ByDigest, Summariser, writer_of
-from refold.protocols import TokenCounter
+from refold.loop import breathe
+from refold.protocols import Steps, TokenCounter, complete
 from refold.session import Projection, Session, View
+from refold.session.projection import Accepts
 from refold.tokens import get as counter_named
 
 if TYPE_CHECKING:
@@ -151,10 +153,20 @@ class Planner:
             tool=tool,
             file=file,
             budget=budget,
+            counter=self.counter,
         )
 
     def _plan(self, session: Session, question: Question) -> Plan | Reason:
-        return make_plan(self.preset_for(session, question.model), self._situation(session, question))
+        return complete(self._planning(session, question))
+
+    async def planned(self, session: Session, question: Question) -> Plan | Reason:
+        """The same; others get their turn while it is worked out."""
+        return await breathe(lambda: self._planning(session, question), lambda: len(session.entries))
+
+    def _planning(self, session: Session, question: Question) -> Steps[Plan | Reason]:
+        s = self._situation(session, question)
+        yield from caught_up(s)
+        return (yield from planning(self.preset_for(session, question.model), s))
 
     def _situation(self, session: Session, question: Question = Question()) -> Situation:
         """Everything a decision may look at."""
@@ -179,7 +191,9 @@ class Planner:
         )
 
     def _projection(self, session: Session) -> Projection:
-        followed: Projection | None = session.followers.get(self)
-        if followed is None or followed.accepts is not self.preset.accepts:
-            followed = session.followers[self] = Projection(session, self.preset.accepts)
-        return followed
+        projections = session.followers.of(self, dict[Accepts, Projection])
+        accepts = self.preset.accepts
+        if accepts not in projections:
+            projections.clear()
+            projections[accepts] = Projection(session, accepts)
+        return projections[accepts]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from refold.compaction.fallback import fallback_plan
-from refold.compaction.plan import Failed, Plan, Proposal, Reason
+from refold.compaction.plan import Failed, Plan, Proposal, Reason, finishing
 from refold.compaction.planning import make_plan
 from refold.engine.fold import record_failure
 from refold.engine.hooks import perform_with_hooks
@@ -14,6 +14,7 @@ from refold.engine.planner import Planner, Question
 from refold.engine.summarise import ask_all, failure_code
 from refold.errors import DoesNotFit
 from refold.hooks import Hooks
+from refold.protocols import complete
 from refold.session import Session
 
 NOTES_TIMEOUT = 60.0
@@ -78,7 +79,7 @@ async def _write_notes(planner: Planner, session: Session, question: Question, l
     # The leaf may have moved meanwhile: a line belongs to what it was written about, or nowhere.
     notes = [
         note
-        for note in proposal.finish(answers).annotations
+        for note in complete(finishing(proposal, answers)).annotations
         if session.position(note.target or "") is not None
     ]
     session.extend(

@@ -24,7 +24,7 @@ _matters = re.compile(
     r"|convention|decided|password|deadline)\b|不要|必须|总是|从不|喜欢|禁止|しない|必ず",
     re.IGNORECASE,
 )
-_exact = re.compile(r"[\w.-]+/[\w./-]+|\w+_\w+|[a-z][A-Z]|\d{2,}|`[^`\n]{1,80}`")
+_exact = re.compile(r"[\w.-]/[\w./-]|\w_\w|[a-z][A-Z]|\d{2,}|`[^`\n]{1,80}`")
 
 
 class Weighed(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ USER = "user"
 NOTE_LIMIT = 2000
 """Characters of one note; the middle of a longer one is left out."""
 _line = re.compile(r"\[(\d{4}-\d\d-\d\d)(?: ([^\[\]\n]{1,120}))?\] ?(.*)")
-_bullet = re.compile(r"\s*(?:[-*•]|\d{1,4}[.)])\s+")
+_bullet = re.compile(r"^\s*+(?:[-*•]|\d{1,4}[.)])\s+")
 
 
 class Note(msgspec.Struct, frozen=True):

@@ -120,6 +120,8 @@ _WORD = (
     r"|nextest|analyze)"
 )
 _TASK = re.compile(rf"(?:\S*[:.\-_/])?{_WORD}(?:[:.\-_]\S*)?$")
+_WORD_END = 300
+"""Characters of a word that are looked at: a path tells at its end what it is."""
 _SCRIPT = re.compile(
     rf"(?:\S*/)?(?:\S*[_.\-])?(?:run)?{_WORD}(?:[_.\-]\S*)?\.\w{{1,4}}$|(?:\S*/)?tests?/\S+$|(?:\S*/)?manage\.py$"
 )
@@ -186,7 +188,7 @@ def _script(words: Sequence[str]) -> bool:
     if "--test" in words or ("-m" in words[:-1] and words[words.index("-m") + 1] in _CHECKERS):
         return True
     first = next(_operands(words), "")
-    return "-m" not in words and "-c" not in words and _SCRIPT.match(first) is not None
+    return "-m" not in words and "-c" not in words and _SCRIPT.match(first[-_WORD_END:]) is not None
 
 
 # ── the same run again ──────────────────────────────────────────────────────────────────────────

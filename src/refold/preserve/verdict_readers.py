@@ -73,7 +73,7 @@ _PYTEST = re.compile(
     r"(?:, )?)+|no tests ran) in [\d.]+s(?: \([\d:]+\))?$"
 )
 _PYTEST_NAMES = re.compile(r"(?:FAILED|ERROR) (\S+::.+?|\S+\.py)(?: - .*)?$")
-_PYTEST_ROW = re.compile(r"(\S+::\S+) (?:FAILED|ERROR)\b")
+_PYTEST_ROW = re.compile(r"(?<!\S)((?=\S*?::\S)\S++) (?:FAILED|ERROR)\b")
 
 
 def _pytest(rows: Sequence[str]) -> Verdict | None:
@@ -213,7 +213,7 @@ def _maven(rows: Sequence[str]) -> Verdict | None:
 
 _GRADLE_END = re.compile(r"BUILD (SUCCESSFUL|FAILED)(?: in \S.*)?$")
 _GRADLE_TESTS = re.compile(r"\d+ tests? completed(?:, \d+ (?:failed|skipped))*$")
-_GRADLE_NAME = re.compile(r"(\S.* > .*\S) FAILED$")
+_GRADLE_NAME = re.compile(r"^\s*+(\S.*? > .*\S) FAILED$")
 _GRADLE_TASK = re.compile(r"> Task (\S+) FAILED$")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
+from typing import TypedDict
 
 import msgspec
 
@@ -18,12 +19,11 @@ LIMIT = 5
 MOST = 1000
 LITERAL = 200
 """Longest text that is looked for literally when it has no words."""
-ROUGH = "bytes4"
-"""The counter where none is given."""
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """An entry that was found. `text` is a snippet; `Index.doc(entry_id).message` is all of it."""
+    """An entry that was found. `text` is a snippet without secrets; `Index.doc(entry_id).message` is all of
+    it, as it was said."""
 
     entry_id: str
     key: str
@@ -32,6 +32,19 @@ class Hit(msgspec.Struct, frozen=True):
     text: str
     role: str = ""
     time: float = 0.0
+
+
+class Conditions(TypedDict, total=False):
+    """What `search` takes beside words, limit and entry ids, for whoever hands it on."""
+
+    keys: Sequence[str]
+    turns: Sequence[int]
+    since: float | None
+    until: float | None
+    tool: str | None
+    file: str | None
+    budget: int | None
+    counter: TokenCounter | None
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +94,7 @@ def search(
         chosen = [i for i in range(len(index)) if allowed is None or allowed(i)] if ask != Ask() else []
         found = [(i, 1.0) for i in chosen[-limit:]]
     hits = [_hit(index.docs[i], score, terms) for i, score in found]
-    return _within_budget(hits, budget, counter)
+    return within_budget(hits, budget, counter)
 
 
 def _hit(doc: Doc, score: float, terms: Sequence[str]) -> Hit:
@@ -89,10 +102,12 @@ def _hit(doc: Doc, score: float, terms: Sequence[str]) -> Hit:
     return Hit(doc.entry_id, doc.key, doc.turn, round(score, 4), text, doc.message.role, doc.time)
 
 
-def _within_budget(hits: list[Hit], budget: int | None, counter: TokenCounter | None) -> list[Hit]:
+def within_budget(hits: list[Hit], budget: int | None, counter: TokenCounter | None = None) -> list[Hit]:
+    """The first hits whose texts have at most so many tokens together, by the exact counter if none is
+    given."""
     if budget is None:
         return hits
-    counter = counter or tokens.get(ROUGH)
+    counter = counter or tokens.get()
     kept: list[Hit] = []
     for hit in hits:
         budget -= counter.text(hit.text)

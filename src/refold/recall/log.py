@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from typing import NamedTuple, Unpack
 
 from refold import entries as e
 from refold.messages import Bash, Message
-from refold.recall.ask import LIMIT, Hit, search
+from refold.recall.ask import LIMIT, Conditions, Hit, search
 from refold.recall.index import Index
 from refold.session.edits import said_by
 from refold.session.tree import Session, starts_turn
@@ -59,20 +58,17 @@ class LogIndex(Index):
                 self.add(said.entry_id, said.message, said.turn, said.time, apart=said.apart)
 
 
-_indexes: WeakKeyDictionary[Session, LogIndex] = WeakKeyDictionary()
-
-
 def index_of(session: Session) -> LogIndex:
     """The session's index, kept as long as the session is and extended by what was appended since."""
-    index = _indexes.get(session)
-    if index is None:
-        index = _indexes[session] = LogIndex()
+    index = session.followers.of(LogIndex, LogIndex)
     if index.read < len(session.entries):
         index.extend(session.entries[index.read :])
     index.numbered = session.path
     return index
 
 
-def recall(session: Session, query: str = "", *, limit: int = LIMIT, **conditions: Any) -> list[Hit]:
+def recall(
+    session: Session, query: str = "", *, limit: int = LIMIT, **conditions: Unpack[Conditions]
+) -> list[Hit]:
     """`search` over everything that was ever said in the session."""
     return search(index_of(session), query, limit=limit, **conditions)

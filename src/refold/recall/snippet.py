@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from refold.text.frames import visible
+from refold.text.redact import redact
 from refold.text.truncate import window
 
 SNIPPET = 320
 SCAN = 200_000
 PLACES = 4
+AROUND = 8_000
+"""Characters before and after that are looked through for secrets too: half a secret is not recognised."""
 
 
 def snippet(text: str, terms: Iterable[str], size: int = SNIPPET) -> str:
     """About `size` characters of `text` around the place where most of the terms stand together, on
-    one line; terms are stems, so the beginning of a word is enough."""
-    if len(text) > size:
-        low = text[:SCAN].lower()
-        text = window(text, _best_start(low, list(terms), size), size)
+    one line and without secrets; terms are stems, so the beginning of a word is enough."""
+    start = _best_start(text[:SCAN].lower(), list(terms), size) if len(text) > size else 0
+    first = max(0, start - AROUND)
+    text, secrets = redact(text[first : start + size + AROUND])
+    start -= first
+    shift = sum(len(s.mark) - (s.end - s.start) for s in secrets if s.end <= start)
+    text = window(text, max(start + shift, 0), size) if len(text) > size else text
     return " ".join(visible(text).split())
 
 

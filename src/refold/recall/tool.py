@@ -9,14 +9,15 @@ from refold import messages as m
 from refold import tokens
 from refold.messages import Call, Result, in_full
 from refold.protocols import TokenCounter, ToolSpec
-from refold.recall.ask import ROUGH, search
+from refold.recall.ask import search
 from refold.recall.index import Doc, Index
 from refold.recall.log import index_of
 from refold.session.dialects import anthropic, openai_chat, openai_responses
 from refold.session.tree import Session
 from refold.text.frames import NOTE, attribute, frame
-from refold.text.truncate import middle
-from refold.tokens.fitting import largest
+from refold.text.redact import redact
+from refold.text.truncate import head, middle
+from refold.tokens.fitting import fit, largest
 
 NAME = "recall_conversation"
 BUDGET = 4000
@@ -80,12 +81,13 @@ TEXT_PROTOCOL = (
 """The tool's line in the list of actions of the text protocol (E14)."""
 
 
-def result(session: Session, call: Call, *, budget: int = BUDGET) -> Result:
+def result(
+    session: Session, call: Call, *, budget: int = BUDGET, counter: TokenCounter | None = None
+) -> Result:
     """The result of a model's call of the tool, ready to be appended. Turn numbers are those of the path."""
     within = {entry.id for entry in session.path}
-    return m.result(
-        call.id, answer(index_of(session), call.arguments, budget=budget, within=within), name=NAME
-    )
+    text = answer(index_of(session), call.arguments, budget=budget, counter=counter, within=within)
+    return m.result(call.id, text, name=NAME)
 
 
 def answer(
@@ -96,8 +98,9 @@ def answer(
     counter: TokenCounter | None = None,
     within: Container[str] | None = None,
 ) -> str:
-    """What a call of the tool gets: the messages, framed as record, in at most `budget` tokens; and one
-    line for every number or key that names nothing. Never raises for what a model wrote.
+    """What a call of the tool gets: the messages without their secrets, framed as record; and one line for
+    every number or key that names nothing. All of it in at most `budget` tokens of the counter (the exact
+    one, unless another is given). Never raises for what a model wrote.
 
     `within` are the entries turn numbers refer to (the active path); keys and queries reach all branches.
     """
@@ -109,13 +112,12 @@ def answer(
     _remark(remarks, "Not a turn number: {}.", bad_turns)
     _remark(remarks, "Not a key: {}.", bad_keys)
     if not turns and not keys and not query:
-        return "\n".join([*remarks, "Nothing was asked for: give turn_numbers, keys or a query."])
+        remarks.append("Nothing was asked for: give turn_numbers, keys or a query.")
     docs = [*_by_turn(index, turns, within, remarks), *_by_key(index, keys, remarks)]
     if query:
         docs += _by_query(index, query, remarks)
-    return _told(
-        list({doc.entry_id: doc for doc in docs}.values()), remarks, budget, counter or tokens.get(ROUGH)
-    )
+    different = list({doc.entry_id: doc for doc in docs}.values())
+    return _told(different, remarks, budget, counter or tokens.get())
 
 
 def _by_turn(
@@ -154,7 +156,7 @@ def _told(docs: Sequence[Doc], remarks: Sequence[str], budget: int, counter: Tok
     parts: list[str] = [*remarks, NOTE] if docs else list(remarks)
     left = budget - counter.text("\n".join(parts)) - LEAST
     for at, doc in enumerate(docs):
-        record = _record(doc, in_full(doc.message))
+        record = _record(doc, redact(in_full(doc.message))[0])
         cost = counter.text(record) + 1
         if cost <= left:
             parts.append(record)
@@ -167,7 +169,8 @@ def _told(docs: Sequence[Doc], remarks: Sequence[str], budget: int, counter: Tok
         if rest:
             parts.append(_left_out(rest))
         break
-    return "\n".join(parts)
+    # Where there is no room for a record, there may be none for all remarks either.
+    return fit("\n".join(parts), budget, counter, head)
 
 
 def _record(doc: Doc, text: str, cut: str = "") -> str:
@@ -177,7 +180,7 @@ def _record(doc: Doc, text: str, cut: str = "") -> str:
 
 def _shortened(doc: Doc, left: int, counter: TokenCounter) -> str:
     """The record with as much of its middle taken out as it takes to fit."""
-    text = in_full(doc.message)
+    text = redact(in_full(doc.message))[0]
 
     def record(characters: int) -> str:
         body = middle(text, characters, "\n[… {cut} characters left out …]\n", 2 / 3)

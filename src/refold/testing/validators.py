@@ -46,7 +46,7 @@ def validate_view(view: View, *, partial: bool = False) -> list[str]:
 
 def _read_back(dialect: Dialect, wire: Any, partial: bool) -> list[str]:
     try:
-        json.dumps(wire, allow_nan=False).encode()
+        json.dumps(wire, allow_nan=False, ensure_ascii=False).encode()
         read = items(dialect.parse_list(wire))
     except (TypeError, ValueError, UsageError) as error:
         return [f"cannot be sent or read back: {error}"]

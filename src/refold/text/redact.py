@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from itertools import pairwise
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -22,6 +23,11 @@ class Finding(msgspec.Struct, frozen=True):
     kind: str
     start: int
     end: int
+
+    @property
+    def mark(self) -> str:
+        """What stands in its place."""
+        return f"[redacted:{self.kind}]"
 
 
 class Format(NamedTuple):
@@ -62,7 +68,7 @@ FORMATS: tuple[Format, ...] = (
     Format("digitalocean-token", ("dop_v1_", "doo_v1_", "dor_v1_"), rf"\bdo[opr]_v1_[{_HEX}]{{64}}\b", "docs.digitalocean.com: tokens"),
     Format("discord-token", ("MT", "MD", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT", "Oj"), r"\b[MNO][A-Za-z\d]{23,25}\.[\w-]{6}\.[\w-]{27,38}(?![\w-])", "discord.com/developers: authentication"),
     Format("discord-webhook", ("/api/webhooks/",), r"/api/webhooks/(\d{17,20}/[\w-]{60,80})", "discord.com/developers: webhooks"),
-    Format("telegram-token", (":AA",), r"\b\d{8,10}:AA[\w-]{33}(?![\w-])", "core.telegram.org/bots", (8, 9, 10)),
+    Format("telegram-token", (":AA",), r"(?<!\d)\d{8,10}:AA[\w-]{33}(?![\w-])", "core.telegram.org/bots", (8, 9, 10)),
     Format("atlassian-token", ("ATATT3", "ATCTT3", "ATBB"), r"\bAT(?:ATT|CTT)3[\w=-]{80,300}|\bATBB[A-Za-z0-9]{32}\b", "support.atlassian.com: API tokens"),
     Format("databricks-token", ("dapi",), rf"\bdapi[{_HEX}]{{32}}(?:-\d)?\b", "docs.databricks.com: tokens"),
     Format("linear-key", ("lin_api_", "lin_oauth_"), r"\blin_(?:api|oauth)_[A-Za-z0-9]{32,64}\b", "developers.linear.app"),
@@ -95,12 +101,19 @@ FORMATS: tuple[Format, ...] = (
     Format("jwt", ("eyJ",), r"\beyJ[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,1000}", "RFC 7519"),
     Format("private-key", ("-----BEGIN ",), r"-----BEGIN (?:[A-Z]{2,12} ){0,2}PRIVATE KEY(?: BLOCK)?-----[A-Za-z0-9+/=\s\\:,.]{40,20000}+(?:-----END [A-Z ]{0,40}-----)?", "RFC 7468"),
     Format("authorization", ("earer ", "EARER "), r"\b[Bb](?:earer|EARER) ([\w.~+/-]{20,2000}=*)", "RFC 6750", (1,)),
-    Format("basic-authorization", ("uthorization",), r"uthorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?[Bb]asic ([A-Za-z0-9+/]{12,500}={0,2})", "RFC 7617"),
+    Format("authorization-header", ("uthorization",), r"uthorization[\"']?\s{0,3}[:=,]\s{0,3}[\"']?(?:[A-Za-z][\w-]{2,20} )([\w.~+/-]{12,2000}={0,2})", "RFC 7617, RFC 6750"),
+    Format("docker-auth", ('"auth"',), r"\"auth\"\s{0,3}:\s{0,3}\"([A-Za-z0-9+/]{12,500}={0,2})\"", "docs.docker.com: config.json"),
+    Format("shared-access-signature", ("sig=",), r"(?<=[?&;])sig=([\w%+/=-]{20,200})", "learn.microsoft.com: SAS"),
+    Format("pgpass", (":5432:",), r":5432:[\w*-]{1,60}:[\w*-]{1,60}:(\S{4,100})(?=\s|$)", "postgresql.org: the password file"),
+    Format("command-line", ("curl ", "sshpass ", "docker login ", "redis-cli ", "mysql"),
+           r"(?:curl [^\n]{0,300}?(?<= )(?:-u|--user)[ =]?[\"']?[^\s:\"']{1,100}:|(?:sshpass|docker login) [^\n]{0,200}?(?<= )-p ?[\"']?"
+           r"|redis-cli [^\n]{0,200}?(?<= )-a ?[\"']?|mysql(?:dump|admin)? [^\n]{0,200}?(?<= )-p(?=[^\s\"'-]))([^\s\"']{4,200})", "manuals of these commands"),
     Format("aws-secret-key", ("aws", "AWS"), r"(?:aws|AWS)[\w-]{0,20}(?:[Ss]ecret|SECRET)[\w -]{0,20}[\"']?\s{0,3}(?:[=:]|=>)\s{0,3}[\"']?([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])", "docs.aws.amazon.com/IAM: access keys"),
     Format("url-credentials", ("://",), r"://[^\s:/@\"'<>`]{0,100}:([^\s:/@\"'<>`]{3,200})@[\w.\[-]", "RFC 3986"),
 )  # fmt: skip
-KINDS: tuple[str, ...] = (*(row.kind for row in FORMATS), "assignment")
+KINDS: tuple[str, ...] = (*dict.fromkeys(row.kind for row in FORMATS), "assignment", "cookie")
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]{0,16}m")
 _COMPILED = tuple((row, re.compile(row.pattern)) for row in FORMATS)
 _RUN = 18
 """Shortest unbroken run of characters that a secret of a fixed format makes."""
@@ -110,7 +123,11 @@ _PLAIN = b"abcdefghijklmnopqrstuvwxyz_+/=.:~-"
 _LOOSE = frozenset(
     {
         "authorization",
-        "basic-authorization",
+        "authorization-header",
+        "docker-auth",
+        "shared-access-signature",
+        "pgpass",
+        "command-line",
         "aws-secret-key",
         "url-credentials",
         "private-key",
@@ -119,13 +136,32 @@ _LOOSE = frozenset(
 )
 """Formats whose literal stands outside of the secret."""
 _KEYWORDS = (
-    b"passw", b"passphrase", b"secret", b"token", b"_key", b"apikey", b"api-key", b"accesskey", b"credential", b"pwd",
+    b"passw", b"passphrase", b"secret", b"token", b"_key", b"apikey", b"api-key", b"accesskey", b"credential", b"pwd", b"_pass",
+    b"psk", b"_auth", b"signature",
 )  # fmt: skip
+_EXACT = (b"_pass", b"psk", b"_auth", b"signature")
+"""Words that say so only where nothing follows them."""
+_CODE = r"\s\"'`,;<>{}()\[\]$&|\\"
 _ASSIGNED = re.compile(
-    r"[\w-]{0,24}[\"'\]]{0,2}[ \t]{0,8}(?:=>|:=|={1,2}|:)[ \t]{0,8}"
-    r"(?:[\"'`]([^\s\"'`\\]{10,200}+)[\"'`]|([^\s\"'`,;<>{}()\[\]$&|\\]{16,200}+)(?=[\s\"',;]|$))",
+    r"(?P<rest>[\w-]{0,24})(?:"
+    rf"\\{{0,3}}[\"'\]]{{0,2}}[ \t]{{0,16}}(?:=>|:=|={{1,2}}|:|(?<=[\"']),)[ \t]{{0,16}}(?:(?:\\{{0,3}}[\"'`]|&quot;)(?P<quoted>[^\s\"'`\\&]{{6,200}}+)(?:\\{{0,3}}[\"'`]|&quot;)"
+    rf"|(?P<bare>[^{_CODE}]{{6,200}}+)(?=[\s\"',;&<#]|$))"
+    r"|[ \t](?:is|was)?[ \t:]{0,3}`(?P<told>[^\s`]{6,200}+)`"
+    r"|>[ \t]{0,16}(?P<element>[^\s<>]{6,200}+)[ \t]{0,16}</"
+    r"|\"\s{1,4}value\s{0,2}=\s{0,2}\"(?P<value>[^\s\"]{6,200}+)\""
+    rf"|[ \t]{{1,4}}(?P<flag>[\"']?[^{_CODE}]{{6,200}}+)(?=[\s\"';&|]|$)"
+    r")",
     re.M,
 )
+"""What follows a word that says secret: a value in one of the places where values stand."""
+_STRONG = re.compile(
+    r"(?i)(?:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|(?:access|secret|private|auth|signing)[_-]?key|credentials?|_pass|psk|_auth)$"
+)
+"""Names that are nothing but secret. Others (`token_type`) have values that only look like one now and then."""
+_WORD = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z][a-z]{2}|(?<![A-Za-z])[A-Z]{3,}(?![a-z])")
+_NAME = re.compile(r"[\w-]{0,40}$")
+_COOKIE = re.compile(r"(?i)(?<![\w])(?:set-)?cookie\\?[\"']?\s{0,3}:\s{0,3}[\"']?([^\n\"']{8,4000})")
+_CRUMB = re.compile(r"[^\s=;,]{1,80}=([^\s=;,\"']{16,1000})")
 _PLACEHOLDER = re.compile(
     r"(?i)example|change.?me|your|xxx|placeholder|dummy|redacted|\*\*\*|\.\.\.|<|\$\{|\{\{|%\(|test|sample|fake|none|null|"
     r"password|passw|secret|token|foobar|abcdef|123456|hunter2|process\.env|os\.environ"
@@ -143,13 +179,15 @@ def redact(text: str) -> tuple[str, list[Finding]]:
     for finding in found:
         if finding.start < at:
             continue
-        pieces += [text[at : finding.start], f"[redacted:{finding.kind}]"]
+        pieces += [text[at : finding.start], finding.mark]
         kept.append(finding)
         at = finding.end
     return "".join((*pieces, text[at:])), kept
 
 
 def _found(text: str) -> Iterator[Finding]:
+    if "\x1b" in text:  # a colour is no part of what it colours; places stay the same
+        text = _COLOUR.sub(lambda colour: " " * len(colour[0]), text)
     # One byte per character, so that places agree; bytes are searched several times faster than text.
     raw = text.encode("ascii", "replace")
     runs = _runs(raw)
@@ -166,7 +204,17 @@ def _found(text: str) -> Iterator[Finding]:
             for match in _matches(text, literal, row.before, pattern):
                 if _plausible(row.kind, match[group]):
                     yield Finding(row.kind, match.start(group), match.end(group))
-    yield from _assignments(text, raw.lower())
+    lowered = raw.lower()
+    yield from _assignments(text, lowered)
+    if b"cookie" in lowered:
+        yield from _cookies(text)
+
+
+def _cookies(text: str) -> Iterator[Finding]:
+    for header in _COOKIE.finditer(text):
+        for crumb in _CRUMB.finditer(text, header.start(1), header.end(1)):
+            if _random(crumb[1]):
+                yield Finding("cookie", crumb.start(1), crumb.end(1))
 
 
 def _runs(raw: bytes) -> bytes:
@@ -206,11 +254,12 @@ def _plausible(kind: str, value: str) -> bool:
     """Documentation is full of examples; they are no secrets."""
     if kind == "private-key":
         return True
-    if kind == "url-credentials":
+    if kind in ("url-credentials", "command-line", "pgpass"):
         return (
             not _PLACEHOLDER.search(value)
             and not value.startswith(("$", "{", "%", "*"))
             and value.lower() != "pass"
+            and (kind == "url-credentials" or _mixed(value) or not _is_name(value))
         )
     if value.endswith("EXAMPLE") or "EXAMPLE" in value:
         return False
@@ -219,16 +268,72 @@ def _plausible(kind: str, value: str) -> bool:
 
 
 def _assignments(text: str, lowered: bytes) -> Iterator[Finding]:
-    """Values that look random, assigned to names that say they are secret."""
+    """Values that look random, given to names that say they are secret."""
     for keyword in _KEYWORDS:
         at = lowered.find(keyword)
         while at >= 0:
             match = _ASSIGNED.match(text, at + len(keyword))
-            if match:
-                group = 1 if match[1] is not None else 2
-                if _random(match[group]):
-                    yield Finding("assignment", match.start(group), match.end(group))
-            at = lowered.find(keyword, match.end() if match else at + len(keyword))
+            if match and not (keyword in _EXACT and match["rest"]):
+                place = cast("str", match.lastgroup)
+                value = match[place].rstrip(".:") if place == "bare" else match[place].strip("\"'")
+                before = cast("re.Match[str]", _NAME.search(text, max(0, at - 40), at))
+                name = before[0] + text[at : match.end("rest")]
+                if _is_secret(name, place, value, text, before.start()):
+                    start = match.start(place) + match[place].find(value)
+                    yield Finding("assignment", start, start + len(value))
+            at = lowered.find(keyword, match.end("rest") + 1 if match else at + len(keyword))
+
+
+def _is_secret(name: str, place: str, value: str, text: str, start: int) -> bool:
+    strong = _STRONG.search(name) is not None
+    if text[start - 1 : start] == ":" and place == "bare":
+        return False  # `arn:aws:secretsmanager:…:secret:NAME`
+    if place == "flag":
+        # A word after a word: only behind a flag, or in a netrc, where a login stands before it.
+        return (
+            strong
+            and (name.startswith("--") or "login " in text[max(0, start - 120) : start])
+            and _mixed(value)
+        )
+    if place == "bare" and strong and len(value) < 16:
+        # In code such a value is a name: there must be more than names have.
+        return _mixed(value) and not _is_name(value)
+    if strong and place != "bare":
+        return _random(value) or (_mixed(value) and not _is_name(value))
+    return len(value) >= (16 if place == "bare" else 10) and _random(value)
+
+
+def _is_name(value: str) -> bool:
+    """Words put together as names are: more than half of it is words."""
+    return 2 * sum(map(len, _WORD.findall(value))) >= len(value)
+
+
+def _mixed(value: str) -> bool:
+    """Short, but of several kinds of characters that change too often for a name."""
+    if _PLACEHOLDER.search(value) or value.startswith(
+        ("/", "./", "http", "--", "@", "$", "%", "{", "<", "*")
+    ):
+        return False
+    classes = [_class_of(char) for char in value]
+    if "0" not in classes or not {"a", "A"} & set(classes):
+        return _shifting(classes)
+    return entropy(value) >= min(2.4, 0.75 * math.log2(len(value))) and _changes(classes) >= max(
+        2, len(value) // 5
+    )
+
+
+def _shifting(classes: list[str]) -> bool:
+    """Letters alone are random where their case changes all the time."""
+    return {"a", "A"} <= set(classes) and _changes(classes) >= max(3, len(classes) // 4)
+
+
+def _class_of(char: str) -> str:
+    return "a" if char.islower() else "A" if char.isupper() else "0" if char.isdigit() else "-"
+
+
+def _changes(classes: list[str]) -> int:
+    """How often the kind of character changes; a capital before small letters is how words begin."""
+    return sum(a != b and (a, b) != ("A", "a") for a, b in pairwise(classes))
 
 
 def _random(value: str) -> bool:
@@ -237,7 +342,11 @@ def _random(value: str) -> bool:
         return False
     digits = sum(c.isdigit() for c in value)
     letters = sum(c.isalpha() for c in value)
-    if not digits or not letters or digits + letters < 0.7 * len(value):
+    if not digits:
+        return len(value) >= 16 and value.isalnum() and _shifting([_class_of(char) for char in value])
+    if not letters or digits + letters < 0.7 * len(value):
+        return False
+    if "_" in value and _is_name(value) and digits * 5 < len(value):
         return False
     if re.search(r"[a-z]{8,}|[A-Z]{8,}", value) and digits < 3:
         return False  # a word; letters of both cases mixed are none

@@ -22,14 +22,16 @@ def sentences(text: str) -> list[str]:
     """The sentences of `text` in order, stripped, none empty, none longer than `LONGEST`."""
     found: list[str] = []
     for start, end in spans(text):
-        piece = text[start:end].strip()
-        while len(piece) > LONGEST:
-            space = piece.rfind(" ", LONGEST // 2, LONGEST)
-            cut = space if space > 0 else LONGEST
-            found.append(piece[:cut].rstrip())
-            piece = piece[cut:].lstrip()
-        if _LETTER.search(piece):
-            found.append(piece)
+        piece, at = text[start:end].strip(), 0
+        while len(piece) - at > LONGEST:
+            space = piece.rfind(" ", at + LONGEST // 2, at + LONGEST)
+            cut = space if space > 0 else at + LONGEST
+            found.append(piece[at:cut].rstrip())
+            at = cut
+            while piece[at].isspace():
+                at += 1
+        if _LETTER.search(piece, at):
+            found.append(piece[at:])
     return found
 
 

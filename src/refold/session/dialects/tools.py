@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from refold.protocols import ToolSpec
-from refold.session.dialects.common import Wire, as_dict, fresh, text_field
+from refold.session.dialects.common import Wire, as_dict, clean, fresh, text_field
 
 
 class GivenTool(ToolSpec, frozen=True):
@@ -57,8 +57,8 @@ def convert(tool: Any, shape: Callable[[ToolSpec], Wire], own: Callable[[Wire], 
 
 def json_schema(spec: ToolSpec, key: str = "input_schema") -> Wire:
     """Name, description and, under `key`, the JSON schema of the parameters: what the dialects wrap."""
-    described = {"description": spec.description} if spec.description else {}
+    described = {"description": clean(spec.description)} if spec.description else {}
     schema: Wire = fresh(dict(spec.parameters))
     if schema.get("type") in (None, "object"):  # without parameters: providers want an object, never nothing
         schema = {"type": "object", "properties": {}, **schema}
-    return {"name": spec.name, **described, key: schema}
+    return {"name": clean(spec.name), **described, key: schema}

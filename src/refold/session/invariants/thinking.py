@@ -2,7 +2,9 @@
 
 While a model works through tool calls, the provider wants the thinking that started the loop back. A cut
 inside such a loop is legal only directly before a reply that starts with signed thinking of its own.
-Thinking is dropped only where it cannot be valid: at the very end of a message, behind everything it led to.
+Thinking is dropped only where it cannot be valid: at the very end of a message, behind everything it led to,
+and where it cannot be sent unchanged because it holds half characters (lone surrogates). Calls that it led to
+would be refused without it while the loop goes on, so they and their results are told as a record instead.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from refold.messages import Assistant, Message, Result, Text, Thinking
+from refold.messages import Assistant, Message, Result, Text, Thinking, User, in_full
 from refold.session.invariants.empty import blank
 from refold.session.items import Item
+from refold.text.frames import frame
 
 
 def signed(part: object) -> bool:
@@ -44,6 +47,55 @@ def legal(items: Sequence[Item], index: int) -> bool:
         elif not isinstance(before, Result) and not blank(before):
             return True
     return True
+
+
+def sendable(items: list[Item]) -> list[Item]:
+    """The items without thinking that no body can hold. Done before anything else: it takes calls away."""
+    if not any(isinstance(item.message, Assistant) and _halved(item.message) for item in items):
+        return items
+    shown: list[Item] = []
+    told: set[str] | None = None
+    """Calls of this loop that are told as a record; None while there are none."""
+    for item in items:
+        message = item.message
+        if isinstance(message, Assistant):
+            halved = _halved(message)
+            if halved:
+                kept = tuple(part for part in message.content if not isinstance(part, Thinking))
+                message = msgspec.structs.replace(message, content=kept)
+            if message.calls and (halved or (told is not None and not starts_signed(message))):
+                told = {*(told or ()), *(call.id for call in message.calls)}
+                message = _record(message)
+            elif message.calls:
+                told = None
+        elif isinstance(message, Result) and told is not None and message.call_id in told:
+            message = _record(message)
+        elif not isinstance(message, Result) and not blank(message):
+            told = None
+        shown.append(item if message is item.message else Item(message, item.entries, item.fold))
+    return shown
+
+
+def _halved(message: Assistant) -> bool:
+    return any(
+        isinstance(part, Thinking)
+        and any(text and not _encodes(text) for text in (part.text, part.signature, part.data, part.id))
+        for part in message.content
+    )
+
+
+def _encodes(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _record(message: Message) -> User:
+    return User((Text(frame("call" if message.calls else "result", in_full(message)), "tool"),))
 
 
 def repair(items: list[Item]) -> list[Item]:

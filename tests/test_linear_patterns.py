@@ -1,0 +1,230 @@
+"""No pattern in the package takes time that grows faster than the text it reads.
+
+Every compiled pattern is found by walking the modules. It reads runs of pieces that are made from the pattern
+itself (its literals, samples of its classes and of its repeated parts) and from a list that breaks careless
+patterns, in the way the source uses it. A pattern fails where twice the text takes nearly four times as long, over
+two doublings and in every one of several repetitions: far from what noise does to linear time.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from re import _constants as sre  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+from re import _parser as parser  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+from types import ModuleType
+from typing import Any, NamedTuple, cast
+
+import pytest
+
+import refold
+
+SIZE = 1_200
+SLOW = 0.01
+"""What is read in fewer seconds at the largest size is not quadratic: 10 million steps take longer."""
+FACTOR = 11.0
+"""Four times the text. Linear: 4, quadratic: 16."""
+MOST = 60
+PIECES = (
+    "a", "A", "1", " ", "\n", "\t", "\r", ".", ",", ":", "-", "_", "/", "\\", "#", "*", "<", ">", "[", "(", "{", '"', "'", "`",
+    "=", "é", "字", "a ", "a\n", " \n", "\n \n", "a.", "a/", "a-", "a_", "aB", "a1", "1.", "1,", "((", "a=", "- ", "# ", "> ",
+)  # fmt: skip
+
+
+BOUNDED = {
+    "refold.preserve.verdict_readers.": 400,
+    "refold.preserve.ending.": 400,
+    "refold.preserve.hunks._DEFINES": 200,
+    "refold.preserve.runs._SCRIPT": 300,
+    "refold.preserve.identifiers._SHAPED": 200,
+    "refold.recall.index._remark": 400,
+}
+"""Patterns whose callers cut what they read to so many characters first. They must be quick at that length."""
+
+
+class Used(NamedTuple):
+    where: str
+    pattern: re.Pattern[Any]
+    methods: frozenset[str]
+
+
+def modules() -> Iterator[ModuleType]:
+    for found in pkgutil.walk_packages(refold.__path__, "refold."):
+        if not found.name.endswith("__main__") and ".testing" not in found.name:
+            yield importlib.import_module(found.name)
+
+
+def inside(value: Any, depth: int = 0) -> Iterator[re.Pattern[Any]]:
+    """Patterns in a value: tables, rows and objects of our own."""
+    if isinstance(value, re.Pattern):
+        yield cast("re.Pattern[Any]", value)
+    elif depth < 4 and isinstance(value, (list, tuple, set, frozenset)):
+        for item in cast("Iterable[Any]", value):
+            yield from inside(item, depth + 1)
+    elif depth < 4 and isinstance(value, dict):
+        for item in cast("dict[Any, Any]", value).values():
+            yield from inside(item, depth + 1)
+    elif depth < 4 and type(value).__module__.startswith("refold") and hasattr(value, "__dict__"):
+        yield from inside(vars(value), depth + 1)
+
+
+_METHODS = ("search", "match", "fullmatch", "finditer", "findall", "sub", "subn", "split")
+
+
+def patterns() -> list[Used]:
+    found: dict[tuple[Any, int], Used] = {}
+    for module in modules():
+        source = Path(str(module.__file__)).read_text()
+        for name, value in list(vars(module).items()):
+            for pattern in inside(value):
+                used = frozenset(m for m in _METHODS if re.search(rf"\b{re.escape(name)}\.{m}\b", source))
+                key = pattern.pattern, pattern.flags
+                known = found.get(key)
+                methods = used | (known.methods if known else frozenset())
+                found[key] = Used(known.where if known else f"{module.__name__}.{name}", pattern, methods)
+    return list(found.values())
+
+
+def test_patterns_are_found() -> None:
+    assert len(patterns()) > 150
+
+
+# ── strings that a pattern cannot like ──────────────────────────────────────────────────────────
+
+
+def sample(nodes: Any, times: int = 1) -> str:
+    """A text that the parsed pattern matches, or nearly."""
+    made: list[str] = []
+    for kind, value in nodes:
+        if kind in (sre.LITERAL,):
+            made.append(chr(value))
+        elif kind is sre.NOT_LITERAL:
+            made.append("x" if value != ord("x") else "y")
+        elif kind is sre.ANY:
+            made.append("a")
+        elif kind is sre.IN:
+            made.append(one_of(value))
+        elif kind is sre.BRANCH:
+            made.append(sample(value[1][0], times))
+        elif kind is sre.SUBPATTERN:
+            made.append(sample(value[3], times))
+        elif kind in (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT):
+            low, high, body = value
+            made.append(sample(body, times) * max(low, min(int(high), times)))
+        elif kind is sre.ATOMIC_GROUP:
+            made.append(sample(value, times))
+    return "".join(made)
+
+
+def one_of(members: Any) -> str:
+    negated = members[0][0] is sre.NEGATE
+    candidates = "a1 \n-./:A字\"'<[(=_#é" if negated else ""
+    for kind, value in members:
+        if negated:
+            continue
+        if kind is sre.LITERAL:
+            return chr(value)
+        if kind is sre.RANGE:
+            return chr(value[0])
+        if kind is sre.CATEGORY:
+            return {sre.CATEGORY_DIGIT: "1", sre.CATEGORY_SPACE: " ", sre.CATEGORY_WORD: "a"}.get(value, "-")
+    return candidates[:1]
+
+
+def parts(nodes: Any) -> Iterator[str]:
+    """Samples of every piece of a pattern by itself, and of what may repeat."""
+    run = ""
+    for kind, value in nodes:
+        run = run + chr(value) if kind is sre.LITERAL else run
+        yield sample([(kind, value)])
+        if kind is sre.SUBPATTERN:
+            yield from parts(value[3])
+        elif kind is sre.BRANCH:
+            for branch in value[1]:
+                yield sample(branch)
+                yield from parts(branch)
+        elif kind in (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT):
+            yield from parts(value[2])
+        elif kind in (sre.ASSERT, sre.ASSERT_NOT):
+            yield from parts(value[1])
+        elif kind is sre.ATOMIC_GROUP:
+            yield from parts(value)
+    yield run
+    yield sample(nodes)
+
+
+def pieces(pattern: re.Pattern[Any]) -> list[str]:
+    text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
+    tree = parser.parse(text, pattern.flags & ~re.DEBUG)
+    own = dict.fromkeys(piece[:40] for piece in parts(tree) if piece)
+    # Of a long list of words each is as good as the other.
+    return list(dict.fromkeys((*list(own)[:MOST], sample(tree)[:200] or "a", *PIECES)))
+
+
+def readers(used: Used) -> Iterator[Callable[[Any], Any]]:
+    pattern, methods = used.pattern, used.methods or frozenset(("finditer", "match"))
+    if methods & {"search", "finditer", "findall", "sub", "subn", "split"}:
+        yield lambda text: sum(1 for _ in pattern.finditer(text))
+    if "match" in methods:
+        yield pattern.match
+    if "fullmatch" in methods:
+        yield pattern.fullmatch
+
+
+def seconds(read: Callable[[Any], Any], text: Any) -> float:
+    began = time.process_time()
+    read(text)
+    return time.process_time() - began
+
+
+def grows(read: Callable[[Any], Any], text: Callable[[int], Any]) -> bool:
+    """Does four times the text take much more than four times as long, whenever it is measured?"""
+    if seconds(read, text(SIZE // 8)) > 5 * SLOW:
+        return True  # nobody can wait for the rest
+    small = seconds(read, text(SIZE))
+    if small < SLOW / 16 or seconds(read, text(4 * SIZE)) < SLOW:
+        return False
+    for _ in range(4):
+        least = min(seconds(read, text(SIZE)) for _ in range(3))
+        most = min(seconds(read, text(4 * SIZE)) for _ in range(3))
+        if most < FACTOR * least:
+            return False
+    return True
+
+
+def bound(used: Used) -> int | None:
+    return next((width for name, width in BOUNDED.items() if used.where.startswith(name)), None)
+
+
+def texts(used: Used) -> Iterator[tuple[str, Callable[[int], Any]]]:
+    binary = isinstance(used.pattern.pattern, bytes)
+    for piece in pieces(used.pattern):
+        for around in (("", ""), ("x", "\x01")):
+
+            def text(size: int, piece: str = piece, around: tuple[str, str] = around) -> Any:
+                made = around[0] + piece * max(size // len(piece), 1) + around[1]
+                return made.encode() if binary else made
+
+            yield f"{piece!r} between {around}", text
+
+
+@pytest.mark.parametrize("used", patterns(), ids=lambda used: used.where)
+def test_a_pattern_reads_hostile_text_in_linear_time(used: Used) -> None:
+    width = bound(used)
+    for read in readers(used):
+        for what, text in texts(used):
+            if width is not None:
+                quick = any(seconds(read, text(width)[:width]) < SLOW for _ in range(5))
+                assert quick, f"{used.pattern.pattern!r} on {what}"
+            else:
+                assert not grows(read, text), f"{used.pattern.pattern!r} on {what}"
+
+
+def test_a_quadratic_pattern_is_found_out() -> None:
+    """The measure itself, on one that was in the package once."""
+    used = Used("bad", re.compile(r"\s*;"), frozenset(("split",)))
+    assert any(grows(read, text) for read in readers(used) for _, text in texts(used))
