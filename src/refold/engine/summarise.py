@@ -189,11 +189,11 @@ class ByModel:
     async def _ask(self, ask: Ask, request: Request) -> Answer:
         if self.temperature is not None:
             request = msgspec.structs.replace(request, temperature=self.temperature)
-        model = Metered(self.model, self.meter) if self.meter else self.model
+        model = Metered(self.model, self.meter)
         gate = self.gates.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self.parallel))
         async with gate:
             reply: Reply = await complete(model, request, retries=self.retries)
-        return Answer(ask.accept(text_of(reply.message)), 1, reply.usage or Usage())
+        return Answer(ask.accept(text_of(reply.message)), model.requests, reply.usage or Usage())
 
     def _size(self, request: Request) -> int:
         system = self.counter.text(request.system) if request.system else 0

@@ -74,7 +74,7 @@ async def _write_notes(planner: Planner, session: Session, question: Question, l
     except AssertionError:
         raise
     except Exception as error:
-        failed = Failed(failure_code(error), str(error), proposal.rung, len(proposal.asks))
+        failed = Failed(failure_code(error), str(error), proposal.rung, limits.meter.spent)
         record_failure(session, preset.name, failed)
     # The leaf may have moved meanwhile: a line belongs to what it was written about, or nowhere.
     notes = [
