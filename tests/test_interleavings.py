@@ -4,6 +4,7 @@ abort. Whatever the moment, nothing is lost, nothing lands on another branch, an
 from __future__ import annotations
 
 import asyncio
+import itertools
 import types
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import refold.loop
 from refold import Engine, Hooks, Session, presets
 from refold import entries as e
 from refold import messages as m
@@ -231,9 +233,19 @@ def check(world: World, before: list[Any]) -> None:
             path = [x for x in session.path_to(entry.id) if isinstance(x, e.MessageEntry)]
             calls = [call.id for x in path for call in x.message.calls]
             assert entry.message.call_id in calls, "a result of another branch"
+    for failure in session.annotations(e.Failure):
+        assert failure.code != "error", failure.text
     view = world.engine.view(session)
     if settled(view.items):
         assert validate_view(view) == []
+
+
+@pytest.fixture(autouse=True)
+def _short_breath(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in pieces pauses after a number of steps, not of milliseconds: the same moments in every run."""
+    ticks = itertools.count()
+    clock = types.SimpleNamespace(perf_counter=lambda: next(ticks) * refold.loop.BREATH / 20)
+    monkeypatch.setattr(refold.loop, "time", clock)
 
 
 def rows() -> list[tuple[str, str]]:
@@ -267,3 +279,11 @@ def test_D1_a_line_that_was_written_while_the_leaf_moved_belongs_to_nobody() -> 
     for at in range(play("rounds", "prepare", "back", -1).seen):
         world = play("rounds", "prepare", "back", at)
         assert len(world.session.path) == 2
+
+
+def test_D1_a_round_that_goes_on_elsewhere_has_a_line_of_its_own() -> None:
+    world = play("rounds", "prepare", "move", 3)
+    session = world.session
+    run_virtually(world.engine.prepare(session))
+    ends = {session.path[at - 1].id for at in session.turns[1:]}
+    assert ends <= {line.target for line in session.annotations(e.TurnLine)}
