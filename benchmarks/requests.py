@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from tests.virtual import run_virtually
@@ -46,6 +47,14 @@ BEHAVIOURS: dict[str, Step] = {
 
 def work(tokens: int) -> Session:
     """A session of a coding agent of about so many tokens."""
+    made = _made(tokens)
+    session = Session(made.entries)
+    session.share_counts(made)
+    return session
+
+
+@cache
+def _made(tokens: int) -> Session:
     session, size, number = Session(), 0, 0
     while size < tokens:
         for message in (
