@@ -69,7 +69,7 @@ class Composer:
     def with_lines(self, layout: Layout, room: int) -> Steps[Record]:
         """The record in `room` tokens: what own words, state and quotations leave is for lines."""
         counter, position = self.s.counter, layout.position
-        front, left_out, state = yield from self._front(position)
+        front, left_out, state = yield from self._front(layout)
         left = room - self._pins_size - FRAME - counter.text(front) - counter.text(state)
         quoted, first = yield from self._quoted(layout.quotes, left)
         left -= counter.text(quoted)
@@ -98,21 +98,23 @@ class Composer:
     def with_summary(self, layout: Layout, text: str, room: int) -> Steps[Record]:
         """The same with a written summary, or a digest, instead of lines."""
         counter = self.s.counter
-        front, left_out, state = yield from self._front(layout.position)
+        front, left_out, state = yield from self._front(layout)
         used = self._pins_size + FRAME + sum(map(counter.text, (front, state, text)))
         quoted, _ = yield from self._quoted(layout.quotes, room - used)
         sections = (("State of the work", state), ("Summary", text), ("Newest steps, quoted", quoted))
         return self._record(front, left_out, sections, text)
 
-    def _front(self, position: int) -> Steps[tuple[str, tuple[str, ...], str]]:
-        """The user's words, whose words are not all there, and the state of the work."""
-        s = self.s
+    def _front(self, layout: Layout) -> Steps[tuple[str, tuple[str, ...], str]]:
+        """The user's words, whose words are not all there, and the state of the work: what happened in steps
+        that are quoted need not be said again."""
+        s, position = self.s, layout.position
+        seen = s.projection.position_of(layout.quotes[0].item) if layout.quotes else position
         sayings = self.reading.typed_before(position)
         own = yield from words.rendering(
             sayings, self.room.words, s.counter, lambda entry: f"#{s.session.position(entry)}"
         )
         yield
-        state = yield from rendering(self.reading.state, self.room.state, s.counter, position)
+        state = yield from rendering(self.reading.state, self.room.state, s.counter, seen)
         front = f"{WORDS}\n{defuse(own.text)}" if own.text else ""
         return front, (*own.clipped, *own.left_out), state
 
