@@ -47,8 +47,10 @@ class Shape:
 
     def within(self, s: Situation) -> Shape:
         """The same in what the provider counts, where that is known to be more than we do; not where nothing
-        could fit then: that is for the provider to say."""
+        could fit then: that is for the provider to say. What was refused as too long is halved at least."""
         goal, budget = s.sizes.room(self.goal), s.sizes.room(self.budget)
+        if s.due is not None and s.due.code == "overflow":
+            goal = min(goal, s.sizes.tokens // 2)
         if goal == self.goal or sum(floor(s).values()) > goal:
             return self
         return replace(self, goal=goal, budget=budget)
