@@ -118,7 +118,7 @@ def doctor(above: str | None, spec: str | None, repair: bool, as_json: bool) -> 
         findings = examine(store, repair=repair)
     counts = Counter(finding.state for finding in findings)
     if as_json:
-        emit({"findings": findings, **{s: counts[s] for s in ("repaired", "repairable", "lasting")}})
+        emit({"findings": findings, **{s: counts[s] for s in ("repaired", "repairable", "lost", "lasting")}})
     else:
         for finding in findings:
             say(f"{finding.state:10}  {finding.where}: {first_line(finding.text, 300)}")

@@ -8,7 +8,7 @@ record, not a request, and defused, whoever wrote it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from refold import entries as e
 from refold.compaction.layout import Layout, Quote, least_step, may_leave
@@ -57,6 +57,11 @@ class Composer:
         self.s, self.reading, self.room = s, reading, room
         self._pins = pins_text(s.session)
         self._pins_size = s.counter.text(self._pins)
+
+    def measure(self) -> Steps[None]:
+        """Find out how much of its room the state of the work needs: mostly far less."""
+        state = yield from rendering(self.reading.state, self.room.state, self.s.counter)
+        self.room = replace(self.room, state=min(self.s.counter.text(state), self.room.state))
 
     def size(self, position: int, scale: float, written: int | None = None) -> int:
         """An upper bound, without composing anything. `written`: tokens of a summary instead of lines."""

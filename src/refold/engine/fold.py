@@ -9,7 +9,7 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction.details import FoldDetails
-from refold.compaction.ledger import ledger, reads_left
+from refold.compaction.ledger import left, reads_left
 from refold.compaction.plan import Failed, Plan, Proposal, Reason, finishing
 from refold.engine.limits import Limits
 from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
@@ -132,9 +132,9 @@ def _making(
     items = [item for _, item in after]
     noted = FoldDetails(reads_left=list((yield from reads_left(s.items, items)))).stored()
     yield
-    lost = yield from ledger(session, s.items, items, s.counter)
+    gone = yield from left(session, s.items, items, s.counter)
     details = {**fold.details, **noted}
-    return msgspec.structs.replace(fold, tokens_after=tokens, ledger=lost, details=details)
+    return msgspec.structs.replace(fold, tokens_after=tokens, left=gone, details=details)
 
 
 def record_failure(session: Session, preset: str, failed: Failed) -> None:

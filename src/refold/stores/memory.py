@@ -11,7 +11,7 @@ import msgspec
 from refold.entries import AnyEntry
 from refold.errors import SessionExists, UnknownName
 from refold.protocols import Loaded, SessionInfo
-from refold.stores import Opened, rows
+from refold.stores import Opened, forks, rows
 from refold.stores.rows import Row, Tally
 
 
@@ -21,6 +21,7 @@ class MemoryStore:
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._mutex = threading.Lock()
+        forks.follow(self)
         self._lines: dict[str, list[bytes]] = {}
         self._tallies: dict[str, Tally] = {}
 
@@ -68,6 +69,9 @@ class MemoryStore:
 
     def close(self) -> None:
         """Nothing to do; the sessions stay until the store is forgotten."""
+
+    def after_fork(self) -> None:
+        self._mutex = threading.Lock()
 
     def _tally(self, session: str) -> Tally:
         try:

@@ -21,6 +21,7 @@ from refold.format import VERSION
 from refold.protocols import Candidate, Finding, Loaded, SessionInfo
 from refold.stores import Opened, data_folder, default_database, rows, schema, words
 from refold.stores.connections import Connections
+from refold.stores.disk import told
 from refold.stores.rows import Row, Tally
 
 _COLUMNS = "id, created, updated, name, cwd, entries, bytes, bad, tip"
@@ -41,8 +42,9 @@ class SqliteStore:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.path = Path(path).absolute()
-        if self.path.is_dir():
-            raise StorageError(f"{self.path} is a folder: name a database file")
+        with told(self.path):
+            if self.path.is_dir():
+                raise StorageError(f"{self.path} is a folder: name a database file")
         self._clock = clock
         self._timeout = timeout
         self._pool = Connections(self.path, timeout=timeout, vfs=vfs, set_up=self._set_up)
@@ -138,8 +140,9 @@ class SqliteStore:
     def backup(self, target: str | os.PathLike[str]) -> None:
         """A complete copy in a new file, taken while others may write."""
         path = Path(target).absolute()
-        if path.exists():
-            raise StorageError(f"{path} exists already: choose another name")
+        with told(path):
+            if path.exists():
+                raise StorageError(f"{path} exists already: choose another name")
         other = SqliteStore(path)
         try:
             with self._pool.use() as source, other._pool.use() as copy:
@@ -203,11 +206,14 @@ class SqliteStore:
             try:
                 schema.check(connection, str(self.path))
                 yield connection
+            except BaseException:
+                _roll_back(connection)
+                raise
+            try:
                 connection.execute("COMMIT")
             except BaseException:
-                if connection.in_transaction:
-                    with contextlib.suppress(apsw.Error):
-                        connection.execute("ROLLBACK")
+                _roll_back(connection)
+                self._pool.failed_commit(connection)
                 raise
 
     def tally(self, connection: apsw.Connection, session: str) -> tuple[int, Tally]:
@@ -265,8 +271,15 @@ def opened(rest: str) -> Opened:
     store = SqliteStore(path)
     folder = path.parent
     if folder == data_folder() and folder.is_dir() and os.name == "posix":
-        folder.chmod(0o700)  # also where it was made with laxer rights
+        with contextlib.suppress(OSError):  # somebody else's
+            folder.chmod(0o700)  # also where it was made with laxer rights
     return Opened(store)
+
+
+def _roll_back(connection: apsw.Connection) -> None:
+    if connection.in_transaction:
+        with contextlib.suppress(apsw.Error):
+            connection.execute("ROLLBACK")
 
 
 def _row(key: int, place: int = 0) -> int:
