@@ -26,7 +26,9 @@ _EDGE = ',.;:!?()"“”…~'
 _TOKEN = re.compile(r"\S+")
 _CODE = re.compile(r"[`_/\\={}<>#@|]|\$[A-Za-z_{(]|[A-Za-z]\.[A-Za-z]|\w\(")
 _MARKS = str.maketrans({"’": "'", "‘": "'"})
-_CHINESE_FILLERS = re.compile(r"(?<![呢吧啊呀哦嗯啦嘛])[呢吧啊呀哦嗯啦嘛]++(?=[，。！？；,.!?]|$)|(?:其实|真的|就是说|的话)")
+_CHINESE_FILLERS = re.compile(
+    r"(?<![呢吧啊呀哦嗯啦嘛])[呢吧啊呀哦嗯啦嘛]++(?=[，。！？；,.!?]|$)|(?:其实|真的|就是说|的话)"
+)
 _GREETINGS = ("hey", "hi", "hello", "thanks", "wow", "bye", "congrats")
 
 

@@ -13,6 +13,7 @@ from refold.compaction.plan import Failed, Finished, Plan, Proposal, Reason
 from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
 from refold.errors import StalePlan
 from refold.session import Session
+from refold.text.redact import redact
 
 
 async def perform(session: Session, plan: Plan, summariser: Summariser) -> e.Fold | Failed:
@@ -44,7 +45,7 @@ async def make_fold(
     before = plan.tokens_before  # of the view the plan was made for, whatever is said meanwhile
     try:
         answers = await ask_all(summariser, proposal.asks, timeout=proposal.timeout)
-        finished = proposal.finish([answer.text for answer in answers])
+        finished = proposal.finish([redact(answer.text)[0] for answer in answers])
     except AssertionError:
         raise  # a broken test or a broken engine, never a bad answer
     except Exception as error:

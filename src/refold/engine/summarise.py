@@ -23,6 +23,8 @@ from refold.messages import Assistant, Text, Usage, User, in_full, user
 from refold.models.reply import Reply, complete
 from refold.models.retry import Retry
 from refold.protocols import Model, Request, TokenCounter
+from refold.session import redacted
+from refold.text.redact import redact
 
 DEPTH = 6
 """Summaries of summaries of summaries …: more levels than this and nothing gets smaller."""
@@ -164,7 +166,7 @@ class ByModel:
         if whole <= share:
             yield source
             return
-        text, parts = in_full(source.message), whole // share + 1
+        text, parts = redact(in_full(source.message))[0], whole // share + 1
         step = max(len(text) // parts, 1)
         speaker = User if isinstance(source.message, User) else Assistant
         for start in range(0, len(text), step):
@@ -221,7 +223,9 @@ class ByDigest:
 
     async def answer(self, ask: Ask, /) -> Answer:
         sources = [
-            DigestSource(message=s.message, id=s.id, key=key(s.id), turn=s.turn, time=s.time or None)
+            DigestSource(
+                message=redacted.message(s.message), id=s.id, key=key(s.id), turn=s.turn, time=s.time or None
+            )
             for s in ask.sources
         ]
         size = sum(self.counter.message(source.message) for source in ask.sources)

@@ -16,6 +16,7 @@ import unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
 
+from refold.text.redact import redact
 from refold.text.truncate import one_line
 
 TAG = "refold-record"
@@ -84,6 +85,11 @@ def defuse(text: str, *tags: str) -> str:
     text = _without(visible(text), (*_OURS, *tags), _ROLES)
     text = _role_line.sub("› ", _template.sub("‹", text))
     return text if text.isascii() and "&" not in text else _odd_line().sub(_quoted, text)
+
+
+def quote(text: str, *tags: str) -> str:
+    """What a record quotes: defused, and without secrets."""
+    return defuse(redact(text)[0], *tags)
 
 
 def without_tags(text: str, *names: str) -> str:

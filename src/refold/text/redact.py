@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple, cast
 
 import msgspec
@@ -289,7 +290,11 @@ def _is_secret(name: str, place: str, value: str, text: str, start: int) -> bool
         return False  # `arn:aws:secretsmanager:…:secret:NAME`
     if place == "flag":
         # A word after a word: only behind a flag, or in a netrc, where a login stands before it.
-        return strong and (name.startswith("--") or "login " in text[max(0, start - 120) : start]) and _mixed(value)
+        return (
+            strong
+            and (name.startswith("--") or "login " in text[max(0, start - 120) : start])
+            and _mixed(value)
+        )
     if place == "bare" and strong and len(value) < 16:
         # In code such a value is a name: there must be more than names have.
         return _mixed(value) and not _is_name(value)
@@ -305,12 +310,16 @@ def _is_name(value: str) -> bool:
 
 def _mixed(value: str) -> bool:
     """Short, but of several kinds of characters that change too often for a name."""
-    if _PLACEHOLDER.search(value) or value.startswith(("/", "./", "http", "--", "@", "$", "%", "{", "<", "*")):
+    if _PLACEHOLDER.search(value) or value.startswith(
+        ("/", "./", "http", "--", "@", "$", "%", "{", "<", "*")
+    ):
         return False
     classes = [_class_of(char) for char in value]
     if "0" not in classes or not {"a", "A"} & set(classes):
         return _shifting(classes)
-    return entropy(value) >= min(2.4, 0.75 * math.log2(len(value))) and _changes(classes) >= max(2, len(value) // 5)
+    return entropy(value) >= min(2.4, 0.75 * math.log2(len(value))) and _changes(classes) >= max(
+        2, len(value) // 5
+    )
 
 
 def _shifting(classes: list[str]) -> bool:
@@ -324,8 +333,7 @@ def _class_of(char: str) -> str:
 
 def _changes(classes: list[str]) -> int:
     """How often the kind of character changes; a capital before small letters is how words begin."""
-    pairs = zip(classes, classes[1:], strict=False)
-    return sum(a != b and (a, b) != ("A", "a") for a, b in pairs)
+    return sum(a != b and (a, b) != ("A", "a") for a, b in pairwise(classes))
 
 
 def _random(value: str) -> bool:

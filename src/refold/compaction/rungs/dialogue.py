@@ -19,6 +19,7 @@ from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source as Told
 from refold.compaction.transcript import sources
 from refold.digest import Source, digest
+from refold.session import redacted
 
 TAIL = 0.025
 """Share of the goal that stays in its place."""
@@ -92,5 +93,9 @@ def _newest(s: Situation, tokens: int) -> int:
 
 def _source(told: Told) -> Source:
     return Source(
-        message=told.message, id=told.id, key=e.key(told.id), turn=told.turn, time=told.time or None
+        message=redacted.message(told.message),
+        id=told.id,
+        key=e.key(told.id),
+        turn=told.turn,
+        time=told.time or None,
     )
