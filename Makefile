@@ -5,7 +5,7 @@ READY := .venv/.ready
 EXAMPLES := .examples-venv/.ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup run test check bench bench-continuation torture test-examples test-local test-live format clean
+.PHONY: help setup run test check bench bench-continuation mutation torture test-examples test-local test-live format clean
 
 help:
 	@echo "make run     compact a bundled session and write a report"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-examples  the examples, with LangGraph, pydantic-ai and OpenAI Agents installed"
 	@echo "make check   ruff, pyright (strict), import-linter, docs"
 	@echo "make bench   measure, and rewrite the tables of the README"
+	@echo "make mutation  change the code, one thing at a time, and see whether a test fails"
 	@echo "make torture the long fault and fuzz runs, property tests at random, timings"
 
 setup: $(READY)
@@ -44,6 +45,9 @@ bench-continuation: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
+
+mutation: $(READY)
+	$(BIN)/python benchmarks/mutation.py
 
 # The long runs; then every property test at random, many times over; then the tests that have a clock.
 torture: $(READY)

@@ -28,6 +28,7 @@ MEASURES: dict[str, str] = {
     "rounds": "D8: sizes beside the published ones",
     "stores": "opening and appending",
     "engine": "M5: what the engine costs",
+    "house": "files, floors, and what one step goes through, before and after the rebuild",
     "peers": "M5 and pair safety of other libraries",
 }
 

@@ -1,321 +1,585 @@
-"""`make mutate`: does a test fail when the code is wrong?
+"""`make mutation`: does a test fail when the code is wrong?
 
-    python -m benchmarks.mutation [ROOM …] [--sample N] [--seed S] [--children K] [--anew]
+    python benchmarks/mutation.py [ROOM …] [--jobs 16] [--seconds 500] [--sample N] [--seed S] [--anew]
 
-mutmut changes one thing at a time (an operator, a constant, an argument, a branch) and runs the tests that reach
-the changed function. It works in a copy of the tree, `out/mutation/ROOM`; the working tree is never changed. Of
-each room a sample is drawn by a seed. A run that was interrupted goes on where it stopped; after a change of the
-tests only what survived is tried again (`--anew` forgets everything).
+One change at a time (`mutants.py`) is made to a module of session, compaction, stores or text, and the tests that
+reach the changed function are run, the quickest first, until one fails. The tests are imported and collected once;
+each mutant is a fork of that process in which the function has other code. What runs at import (constants, patterns,
+defaults) cannot be changed in a fork: for those a new process runs in a copy of the tree, `out/mutation/slot-N`.
+The working tree is never changed.
 
-The score is the share of mutants that some test noticed. Two kinds are left out: mutants that change nothing but
-the wording of a sentence for people, and those that `mutation.toml` names as equivalent, each with its reason.
-What mutmut cannot reach: constants and patterns outside of functions.
+Mutants are drawn by a seed, the rooms in turn, so that a run that ends early is a fair sample of each; the next run
+goes on where it stopped. After a change of the tests only what survived is tried again; after a change of a module
+its mutants are new (`--anew` forgets everything).
+
+The score is the share of mutants that some test noticed (a mutant that never ends is noticed). Mutants that
+`mutation.toml` names as equivalent, each with its reason, are left out. The result is
+`benchmarks/results/mutation.json`; brought here from another machine, `python -m benchmarks --tables` shows it.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import functools
+import gc
 import hashlib
 import json
 import os
 import random
-import re
+import resource
 import shutil
-import subprocess
+import signal
 import sys
+import tempfile
+import threading
 import time
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from types import CodeType, FrameType, FunctionType
 from typing import Any, NamedTuple
 
-from benchmarks import results
+HERE = Path(__file__).resolve()
+ROOT = HERE.parents[1]
+COLD = "--in-a-new-process"
+if COLD not in sys.argv:
+    sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+    from benchmarks import mutants, results, tables
 
-ROOT = results.ROOT
 WORK = ROOT / "out" / "mutation"
-ROOMS: dict[str, tuple[str, ...]] = {
-    "session": ("tests/session", "tests/test_seams.py", "tests/test_fold.py"),
-    "compaction": (
-        "tests/compaction",
-        "tests/presets",
-        "tests/test_engine.py",
-        "tests/test_fold.py",
-        "tests/test_breaker.py",
-        "tests/test_hooks.py",
-        "tests/test_overflow.py",
-        "tests/test_seams.py",
+ROOMS = ("session", "compaction", "stores", "text")
+TESTS = (
+    *("tests/text", "tests/session", "tests/compaction", "tests/stores", "tests/presets", "tests/preserve"),
+    *("tests/shrink", "tests/memory", "tests/recall", "tests/digest", "tests/transcripts", "tests/tokens"),
+    *("tests/test_engine.py", "tests/test_fold.py", "tests/test_breaker.py", "tests/test_hooks.py"),
+    *("tests/test_overflow.py", "tests/test_seams.py", "tests/test_redact.py", "tests/test_format.py"),
+    *("tests/test_poison.py", "tests/test_messages.py", "tests/test_designs.py", "tests/test_edge.py"),
+)
+"""What is collected. Which of these answer for a function is found by running them once."""
+OPTIONS = (
+    *(
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "--capture=no",
+        "--no-header",
+        "--inline-snapshot=disable",
     ),
-    "stores": ("tests/stores", "tests/memory", "tests/recall/test_stores.py"),
-    "text": (
-        "tests/text",
-        "tests/test_redact.py",
-        "tests/test_format.py",
-        "tests/test_poison.py",
-        "tests/digest/test_digest.py",
-        "tests/preserve/test_abridged.py",
-        "tests/recall/test_frame.py",
-        "tests/recall/test_tool.py",
-        "tests/shrink",
-    ),
-}
-"""The tests that answer for each room; of these, mutmut runs those that reach the changed function."""
+    *("-m", "not torture and not local and not live and not slow and not timing"),
+    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
+)
 COPIED = ("src", "tests", "pyproject.toml", "docs", "README.md", "benchmarks", "examples")
-SETTINGS = """
-[tool.mutmut]
-source_paths = ["src"]
-only_mutate = ["src/refold/{room}/*"]
-also_copy = ["docs", "README.md", "benchmarks", "examples"]
-process_isolation = "forkserver"
-timeout_multiplier = 3.0
-timeout_constant = 10.0
-use_git_change_detection = false
-pytest_add_cli_args = ["-m", "not torture and not local and not live and not slow", "-p", "no:xdist"]
-pytest_add_cli_args_test_selection = {tests}
-"""
-CONFTEST = '''
-
-# ── added in the copy: the same answer every time, and soon ─────────────────────────────────────
-
-import itertools
-import json
-import time
-
-settings.register_profile("mutation", parent=settings.get_profile("refold"), derandomize=True, database=None, max_examples=25)
-settings.load_profile("mutation")
-# Two mutants run side by side on a busy machine: what a test measures by the clock says nothing about them.
-_ticks = itertools.count()
-time.process_time = time.perf_counter = lambda: next(_ticks) / 1e6
-
-
-def pytest_itemcollected(item):
-    item._nodeid = item.nodeid  # mutmut 3.8 asks for what pytest 9.2 calls otherwise
-
-
-def pytest_collection_modifyitems(items):
-    """The quickest tests first: most mutants are noticed by one of them."""
-    try:
-        known = json.loads(Path("mutmut-stats.json").read_text())["duration_by_test"]
-    except OSError:
-        return
-    items.sort(key=lambda item: known.get(item.nodeid, 0.0))
-'''
-GENERATE = """
-import os
-from mutmut import __main__ as mutmut
-mutmut.set_mutant_under_test("mutant_generation")
-os.makedirs("mutants", exist_ok=True)
-mutmut.copy_src_dir()
-mutmut.copy_also_copy_files()
-mutmut.setup_source_paths()
-mutmut.create_mutants({children})
-"""
-STATUS = {1: "killed", 3: "killed", 0: "survived", 33: "untested"}
-"""Exit codes as mutmut stores them; any other but None is a mutant that ran out of time or crashed."""
-_SENTENCE = re.compile(r'"[^"]*[^"\s] [^"]*"|\'[^\']*[^\'\s] [^\']*\'')
+EFFORT = 10.0
+"""Seconds of tests, as they took without a change, that a mutant is given at most."""
+LONGEST = 60.0
+MEMORY = 8 << 30
+"""A mutant may grow a list for ever."""
+NOTICED = ("killed", "timeout")
+Work = Callable[[int], int]
+"""Something to do in a process of its own, given the number of its slot; what it returns is the exit code."""
 
 
 class Mutant(NamedTuple):
-    name: str
     file: str
     """Beneath `src/refold`."""
-    status: str | None
-    """None: not tried yet."""
-
-
-class Change(NamedTuple):
-    line: int
-    was: str
-    becomes: str
+    number: int
+    scope: str | None
 
     @property
-    def is_wording(self) -> bool:
-        """Nothing but the text of a sentence differs."""
-        return _SENTENCE.sub('""', self.was) == _SENTENCE.sub('""', self.becomes)
+    def room(self) -> str:
+        return self.file.partition("/")[0]
+
+    @property
+    def path(self) -> Path:
+        return ROOT / "src" / "refold" / self.file
+
+
+class Test(NamedTuple):
+    name: str
+    seconds: float
+    reaches: frozenset[tuple[str, str]]
+    """(file, function) of all that it ran."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.mutation", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="benchmarks/mutation.py", description=__doc__.split("\n")[0])
     parser.add_argument("rooms", nargs="*", choices=[*ROOMS, []], metavar="ROOM", help=", ".join(ROOMS))
-    parser.add_argument("--sample", type=int, default=250, help="mutants per room; 0: all of them")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no mutant after that long")
+    parser.add_argument(
+        "--sample", type=int, default=0, help="mutants per room; 0: as many as the time allows"
+    )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--children", type=int, default=os.cpu_count() or 2)
+    parser.add_argument("--tests", nargs="*", default=TESTS, help="files and folders of tests instead of all")
     parser.add_argument("--anew", action="store_true", help="forget what earlier runs found")
+    parser.add_argument("-o", "--output", type=Path, help="write the result there too")
     given = parser.parse_args(arguments)
-    before, began = results.load(), time.perf_counter()
-    stored = results.read().get("mutation", {}).get("result", {}).get("rooms", {})
-    for room in given.rooms or ROOMS:
-        stored[room] = measure(room, given.sample, given.seed, given.children, anew=given.anew)
-        print(f"{room}: {stored[room]['score']} % of {stored[room]['sample']}", flush=True)
-        ordered = {name: stored[name] for name in ROOMS if name in stored}
-        seconds = time.perf_counter() - began
-        results.write("mutation", {"rooms": ordered}, seconds=seconds, before=before, quick=False)
+    os.chdir(ROOT)
+    os.environ.setdefault("REFOLD_DATA", str(ROOT.parent / "shared" / "data"))
+    os.environ["PYTHONPATH"] = str(ROOT / "src")  # for what tests start
+    if given.anew:
+        shutil.rmtree(WORK, ignore_errors=True)
+    WORK.mkdir(parents=True, exist_ok=True)
+    for slot in WORK.glob("slot-*"):  # copies of a tree that may have changed since
+        shutil.rmtree(slot)
+    import pytest
+
+    run = Run(given)
+    code = pytest.main([*OPTIONS, *given.tests], plugins=[Quick(), run])
+    return 0 if run.is_done else int(code) or 1
+
+
+class Quick:
+    """The same answer every time, and soon."""
+
+    def pytest_configure(self) -> None:
+        from hypothesis import settings
+
+        parent = settings.get_profile("refold")
+        settings.register_profile("mutation", parent, derandomize=True, database=None, max_examples=25)
+        settings.load_profile("mutation")
+
+
+class Run:
+    """Takes the place of pytest's loop over the tests, once they are collected."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.given = given
+        self.began = time.monotonic()
+        self.is_done = False
+        self.imported: set[tuple[str, str]] = set()
+        """Functions that ran while the tests were imported: their work is done before any fork."""
+
+    def pytest_collection(self) -> None:
+        sys.settrace(functools.partial(_note, self.imported))
+
+    def pytest_runtestloop(self, session: Any) -> bool:
+        sys.settrace(None)
+        before = results.load()
+        items = {item.nodeid: item for item in session.items}
+        print(f"{len(items)} tests collected after {self.elapsed:.0f} s", flush=True)
+        tests = self.baseline(items)
+        self.control(items, tests)
+        tried = self.try_all(items, tests)
+        result = report(tried, self.given, tests)
+        paths = [results.write("mutation", result, seconds=self.elapsed, before=before, quick=False)]
+        tables.rewrite_all()
+        if self.given.output:
+            paths.append(Path(shutil.copy(paths[0], self.given.output)))
+        for room, row in result["rooms"].items():
+            print(f"{room}: {row['score']} % of {row['tried']} ({row['mutants']} in all)")
+        print(*paths, flush=True)
+        self.is_done = True
+        return True
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.began
+
+    # ── which tests reach which functions ───────────────────────────────────────────────────────
+
+    def baseline(self, items: dict[str, Any]) -> dict[str, Test]:
+        """Every test once, unchanged: how long it takes and what it runs. Tests that fail take no part."""
+        key = fingerprint([*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")], *sorted(items))
+        stored = WORK / f"baseline-{key}.json"
+        if not stored.exists():
+            files: dict[str, list[Any]] = defaultdict(list)
+            for name, item in items.items():
+                files[name.partition("::")[0]].append(item)
+            parts = [stored.with_suffix(f".{n}") for n in range(len(files))]
+            work = [
+                functools.partial(watch, chosen, part)
+                for chosen, part in zip(files.values(), parts, strict=True)
+            ]
+            for number, code in forks(work, self.given.jobs, lambda _: 900.0):
+                if code and not parts[number].exists():
+                    print(f"{list(files)[number]} ended with {code}: its tests take no part", flush=True)
+            rows = [row for part in parts if part.exists() for row in json.loads(part.read_text())]
+            stored.write_text(json.dumps(rows))
+            for part in parts:
+                part.unlink(missing_ok=True)
+        rows = json.loads(stored.read_text())
+        failed = [row["name"] for row in rows if row["failed"]]
+        if failed:
+            print(f"{len(failed)} tests fail without a change and take no part:", *failed[:20], flush=True)
+        print(f"baseline: {len(rows)} tests after {self.elapsed:.0f} s", flush=True)
+        return {
+            row["name"]: Test(row["name"], row["seconds"], frozenset((a, b) for a, b in row["reaches"]))
+            for row in rows
+            if not row["failed"]
+        }
+
+    def control(self, items: dict[str, Any], tests: dict[str, Test]) -> None:
+        """Tests in another order and in a fork, unchanged: what fails here would be taken for noticed."""
+        chosen = random.Random(self.given.seed).sample(sorted(tests), min(len(tests), 40 * self.given.jobs))
+        parts = [chosen[n :: self.given.jobs] for n in range(self.given.jobs)]
+        work = [functools.partial(run_items, [items[name] for name in part]) for part in parts]
+        bad = [number for number, code in forks(work, self.given.jobs, lambda _: 300.0) if code]
+        for number in bad:
+            print("fail by their order, without a change; one of:", *parts[number], flush=True)
+
+    # ── mutants ─────────────────────────────────────────────────────────────────────────────────
+
+    def try_all(self, items: dict[str, Any], tests: dict[str, Test]) -> dict[Mutant, str]:
+        """Mutant → killed, timeout, survived, unreached; of those that were tried now or before."""
+        journal = Journal(WORK / "tried.jsonl", fingerprint((ROOT / "tests").rglob("*.py")))
+        by_function: dict[tuple[str, str], list[Test]] = defaultdict(list)
+        by_file: dict[str, set[Test]] = defaultdict(set)
+        for test in tests.values():
+            for reached in test.reaches:
+                by_function[reached].append(test)
+                by_file[reached[0]].add(test)
+        loaded = Loaded.now()
+        gc.collect()
+        gc.freeze()
+        found: dict[Mutant, str] = {}
+        pending: list[tuple[Mutant, list[Test]]] = []
+        for mutant in draw(self.given.rooms or ROOMS, self.given.sample, self.given.seed):
+            function = (mutant.file, mutant.scope or "")
+            reached = by_function[function] if mutant.scope else by_file[mutant.file]
+            if (status := journal.known(mutant)) is not None:
+                found[mutant] = status
+            elif not reached:
+                found[mutant] = journal.add(mutant, "unreached")
+            else:
+                pending.append((mutant, _affordable(mutant, reached)))
+
+        def work() -> Iterator[Work]:
+            for mutant, chosen in pending:
+                if self.elapsed > self.given.seconds:
+                    return
+                is_cold = mutant.scope is None or (mutant.file, mutant.scope) in self.imported
+                attempt = attempt_cold if is_cold else functools.partial(attempt_warm, loaded)
+                yield functools.partial(attempt, mutant, [items[test.name] for test in chosen])
+
+        def limit(number: int) -> float:
+            return min(LONGEST, 20 + 4 * sum(test.seconds for test in pending[number][1]))
+
+        for number, code in forks(work(), self.given.jobs, limit):
+            status = "survived" if code == 0 else "timeout" if code == -signal.SIGALRM else "killed"
+            found[pending[number][0]] = journal.add(pending[number][0], status)
+            if len(found) % 100 == 0:
+                print(f"{len(found)} tried after {self.elapsed:.0f} s", flush=True)
+        return found
+
+
+def _affordable(mutant: Mutant, reached: Iterable[Test]) -> list[Test]:
+    """The quickest tests within the effort; those of the room itself first."""
+    own = f"tests/{mutant.room}/"
+    chosen: list[Test] = []
+    spent = 0.0
+    for test in sorted(
+        reached, key=lambda test: (test.seconds // 0.2, not test.name.startswith(own), test.seconds)
+    ):
+        if chosen and spent + test.seconds > EFFORT:
+            break
+        chosen.append(test)
+        spent += test.seconds
+    return chosen
+
+
+def draw(rooms: Iterable[str], sample: int, seed: int) -> Iterator[Mutant]:
+    """The rooms in turn; the same seed gives the same mutants of the same source in the same order."""
+    drawn: list[list[Mutant]] = []
+    for room in rooms:
+        every: list[Mutant] = []
+        for path in sorted((ROOT / "src" / "refold" / room).rglob("*.py")):
+            file = path.relative_to(ROOT / "src" / "refold").as_posix()
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            every += [Mutant(file, n, change.scope) for n, change in enumerate(mutants.changes(tree))]
+        random.Random(seed).shuffle(every)
+        drawn.append(every[: sample or None])
+    for n in range(max(map(len, drawn), default=0)):
+        yield from (mutants[n] for mutants in drawn if n < len(mutants))
+
+
+class Journal:
+    """What earlier runs found, as lines of a file."""
+
+    def __init__(self, path: Path, tests: str) -> None:
+        self.path = path
+        self.tests = tests
+        self.rows: dict[tuple[str, int, str], dict[str, Any]] = {}
+        if path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                row = json.loads(line)
+                self.rows[row["file"], row["number"], row["source"]] = row
+
+    def known(self, mutant: Mutant) -> str | None:
+        row = self.rows.get((mutant.file, mutant.number, self._source(mutant)))
+        if row is None or (row["status"] not in NOTICED and row["tests"] != self.tests):
+            return None
+        return row["status"]
+
+    def add(self, mutant: Mutant, status: str) -> str:
+        row = {"file": mutant.file, "number": mutant.number, "source": self._source(mutant)}
+        with self.path.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps({**row, "tests": self.tests, "status": status}) + "\n")
+        return status
+
+    def _source(self, mutant: Mutant) -> str:
+        return _digest(mutant.path)
+
+
+@functools.cache
+def _digest(path: Path) -> str:
+    return fingerprint([path])
+
+
+def fingerprint(paths: Iterable[Path], *more: str) -> str:
+    made = hashlib.sha256()
+    for path in sorted(paths):
+        made.update(path.read_bytes())
+    for text in more:
+        made.update(text.encode())
+    return made.hexdigest()[:16]
+
+
+# ── processes ───────────────────────────────────────────────────────────────────────────────────
+
+
+def forks(work: Iterable[Work], jobs: int, limit: Callable[[int], float]) -> Iterator[tuple[int, int]]:
+    """Runs each piece of work in a fork; yields its number and its exit code, −n where signal n ended it."""
+    running: dict[int, tuple[int, int]] = {}
+    slots = list(range(jobs))
+    pending = enumerate(work)
+    is_more = True
+    while is_more or running:
+        while is_more and slots:
+            number, one = next(pending, (-1, None))
+            if one is None:
+                is_more = False
+                break
+            slot = slots.pop()
+            pid = os.fork()
+            if pid == 0:
+                _child(one, slot, limit(number))
+            running[pid] = number, slot
+        if running:
+            pid, status = os.wait()
+            if pid not in running:
+                continue
+            try:
+                os.killpg(pid, signal.SIGKILL)  # processes that a test has left behind
+            except OSError:
+                pass
+            shutil.rmtree(temporary(pid), ignore_errors=True)
+            number, slot = running.pop(pid)
+            slots.append(slot)
+            yield number, os.waitstatus_to_exitcode(status)
+
+
+def temporary(pid: int) -> Path:
+    """Where a fork has its temporary files."""
+    return Path(tempfile.gettempdir()) / f"refold-mutation-{pid}"
+
+
+def _child(work: Work, slot: int, limit: float) -> None:
+    """Never returns. The alarm ends the process, whatever it is doing, also after `exec`."""
+    code = 1
+    try:
+        os.setsid()
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, limit)
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd)
+        code = work(slot)
+    except BaseException:
+        code = 1
+    finally:
+        os._exit(code)
+
+
+def run_items(items: Sequence[Any], slot: int) -> int:
+    """Runs collected tests until one fails."""
+    session = items[0].session
+    _own_folder(session.config)
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.testsfailed:
+            return 1
     return 0
 
 
-def measure(room: str, sample: int, seed: int, children: int, *, anew: bool = False) -> dict[str, Any]:
-    folder = WORK / room
-    if anew:
+def _own_folder(config: Any) -> None:
+    folder = temporary(os.getpid())
+    folder.mkdir()
+    config._tmp_path_factory._basetemp = folder
+
+
+def watch(items: Sequence[Any], part: Path, slot: int) -> int:
+    """Runs the tests of one file; writes how long each took and what it reached."""
+    session = items[0].session
+    _own_folder(session.config)
+    rows: list[dict[str, Any]] = []
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        reached: set[tuple[str, str]] = set()
+        trace = functools.partial(_note, reached)
+        failures = session.testsfailed
+        began = time.perf_counter()
+        threading.settrace(trace)
+        sys.settrace(trace)
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        sys.settrace(None)
+        threading.settrace(None)  # type: ignore[arg-type]
+        session.shouldfail = False
+        row = {"name": item.nodeid, "seconds": round(time.perf_counter() - began, 4)}
+        rows.append({**row, "failed": session.testsfailed > failures, "reaches": sorted(reached)})
+    part.write_text(json.dumps(rows))
+    return 0
+
+
+_SOURCE = f"{ROOT / 'src' / 'refold'}/"
+
+
+def _note(reached: set[tuple[str, str]], frame: FrameType, event: str, arg: object) -> None:
+    code = frame.f_code
+    if code.co_filename.startswith(_SOURCE):
+        reached.add((code.co_filename[len(_SOURCE) :], code.co_qualname.partition(".<locals>")[0]))
+
+
+# ── one mutant ──────────────────────────────────────────────────────────────────────────────────
+
+
+class Loaded(NamedTuple):
+    """What of the package is in memory."""
+
+    functions: dict[str, list[FunctionType]]
+    """By file."""
+    caches: list[Any]
+
+    @classmethod
+    def now(cls) -> Loaded:
+        functions: dict[str, list[FunctionType]] = defaultdict(list)
+        caches: list[Any] = []
+        for thing in gc.get_objects():
+            if isinstance(thing, FunctionType):
+                functions[thing.__code__.co_filename].append(thing)
+            elif isinstance(thing, functools._lru_cache_wrapper) and f"{thing.__module__}.".startswith(
+                "refold."
+            ):
+                caches.append(thing)
+        return cls(functions, caches)
+
+
+def attempt_warm(loaded: Loaded, mutant: Mutant, items: Sequence[Any], slot: int) -> int:
+    """In this process: give the functions that are there other code."""
+    tree, _, _ = mutants.mutated(mutant.path.read_text(encoding="utf-8"), mutant.number)
+    fresh = dict(_codes(compile(tree, str(mutant.path), "exec")))
+    is_changed = False
+    for function in loaded.functions[str(mutant.path)]:
+        code = function.__code__
+        if code.co_qualname.partition(".<locals>")[0] == mutant.scope:
+            other = fresh.get((code.co_qualname, code.co_firstlineno))
+            if other is None or len(other.co_freevars) != len(code.co_freevars):
+                return attempt_cold(mutant, items, slot)
+            function.__code__ = other
+            is_changed = True
+    for cache in loaded.caches:
+        cache.cache_clear()
+    return run_items(items, slot) if is_changed else attempt_cold(mutant, items, slot)
+
+
+def _codes(code: CodeType) -> Iterator[tuple[tuple[str, int], CodeType]]:
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield (const.co_qualname, const.co_firstlineno), const
+            yield from _codes(const)
+
+
+def attempt_cold(mutant: Mutant, items: Sequence[Any], slot: int) -> int:
+    """In a new process that imports everything from a copy of the tree."""
+    tree, _, _ = mutants.mutated(mutant.path.read_text(encoding="utf-8"), mutant.number)
+    folder = WORK / f"slot-{slot}"
+    changed = folder / "changed"
+    if not changed.exists():
         shutil.rmtree(folder, ignore_errors=True)
-    is_news = copy_tree(folder, room)
-    run([sys.executable, "-c", GENERATE.format(children=children)], folder)
-    chosen, wording = draw(folder, sample, seed)
-    known = {mutant.name: mutant.status for mutant in mutants(folder)}
-    again = ("survived", "untested") if is_news else ()
-    pending = [name for name in chosen if known[name] is None or known[name] in again]
-    if pending:
-        run(
-            [str(Path(sys.executable).parent / "mutmut"), "run", f"--max-children={children}", *pending],
-            folder,
-        )
-        (folder / "tests.hash").write_text(fingerprint(folder / "tests"))
-    return report(folder, room, chosen, wording, seed)
+        for name in COPIED:
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("results"))
+            else:
+                shutil.copy2(ROOT / name, folder / name)
+    elif last := changed.read_text():
+        shutil.copy2(ROOT / "src" / "refold" / last, folder / "src" / "refold" / last)
+    changed.write_text(mutant.file)
+    (folder / "src" / "refold" / mutant.file).write_text(ast.unparse(tree), encoding="utf-8")
+    (folder / "tests.json").write_text(json.dumps([item.nodeid for item in items]))
+    arguments = [sys.executable, "-B", str(HERE), COLD, str(folder), str(temporary(os.getpid()))]
+    os.execv(sys.executable, arguments)
 
 
-# ── the copy ────────────────────────────────────────────────────────────────────────────────────
+def cold(folder: Path, scratch: str) -> int:
+    import pytest
 
-
-def copy_tree(folder: Path, room: str) -> bool:
-    """Bring the copy up to date; True where its tests are others than those that were run before."""
-    for name in COPIED:
-        source, target = ROOT / name, folder / name
-        if source.is_dir():
-            shutil.rmtree(target, ignore_errors=True)
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "results"))
-        else:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, target)
-    # What mutmut copied stays as it was: it would keep tests that are gone here.
-    shutil.rmtree(folder / "mutants" / "tests", ignore_errors=True)
-    tests = json.dumps([path for path in ROOMS[room] if (ROOT / path).exists()])
-    append(folder / "pyproject.toml", SETTINGS.format(room=room, tests=tests))
-    append(folder / "tests" / "conftest.py", CONFTEST)
-    seen = folder / "tests.hash"
-    return not seen.exists() or seen.read_text() != fingerprint(folder / "tests")
-
-
-def append(path: Path, text: str) -> None:
-    path.write_text(path.read_text(encoding="utf-8") + text, encoding="utf-8")
-
-
-def fingerprint(folder: Path) -> str:
-    made = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        made.update(path.read_bytes())
-    return made.hexdigest()
-
-
-def run(command: Sequence[str], folder: Path) -> None:
-    """Run in the copy; its own source comes first, in processes that tests start as well."""
-    data = os.environ.get("REFOLD_DATA", str(ROOT.parent / "shared" / "data"))
-    mutants = folder / "mutants"
-    surroundings = {
-        **os.environ,
-        "REFOLD_DATA": data,
-        "PYTHONPATH": f"{mutants / 'src'}{os.pathsep}{mutants}",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    done = subprocess.run(command, cwd=folder, env=surroundings)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)[:80]} ended with {done.returncode}, in {folder}")
-
-
-# ── mutants ─────────────────────────────────────────────────────────────────────────────────────
-
-
-def mutants(folder: Path) -> Iterator[Mutant]:
-    """Every mutant of the copy's room, in the order of the source."""
-    top = folder / "mutants" / "src" / "refold"
-    for path in sorted(top.rglob("*.py.meta")):
-        file = str(path.relative_to(top)).removesuffix(".meta")
-        for name, code in json.loads(path.read_text(encoding="utf-8"))["exit_code_by_key"].items():
-            yield Mutant(name, file, None if code is None else STATUS.get(code, "timeout"))
-
-
-def draw(folder: Path, sample: int, seed: int) -> tuple[dict[str, Change], int]:
-    """A sample of the mutants with what each changes, and how many were passed over for their wording. The same
-    seed draws the same mutants of the same source, and a larger sample holds the smaller one."""
-    every = list(mutants(folder))
-    random.Random(seed).shuffle(every)
-    chosen: dict[str, Change] = {}
-    wording = 0
-    for mutant in every:
-        if sample and len(chosen) == sample:
-            break
-        made = change(folder, mutant)
-        wording += made.is_wording
-        if not made.is_wording:
-            chosen[mutant.name] = made
-    return chosen, wording
-
-
-def change(folder: Path, mutant: Mutant) -> Change:
-    from mutmut.mutation.diff_apply import get_diff_for_mutant
-
-    here = Path.cwd()
     os.chdir(folder)
-    try:
-        diff = get_diff_for_mutant(mutant.name, path=f"src/refold/{mutant.file}").splitlines()[2:]
-    finally:
-        os.chdir(here)
-    lines = [line for line in diff if line[:1] in "-+"]
-    was = "\n".join(line[1:].strip() for line in lines if line[0] == "-")
-    becomes = "\n".join(line[1:].strip() for line in lines if line[0] == "+")
-    return Change(_line(folder / "src" / "refold" / mutant.file, mutant.name, diff), was, becomes)
-
-
-def _line(path: Path, name: str, diff: Sequence[str]) -> int:
-    """The first line that differs, in the file: that of the function and the place in the difference."""
-    from mutmut.utils.format_utils import orig_function_and_class_names_from_key
-
-    function, owner = orig_function_and_class_names_from_key(name)
-    start = int(diff[0].split()[1].lstrip("-").split(",")[0])
-    offset = start + next(n for n, line in enumerate(diff[1:]) if line[:1] in "-+") - 1
-    body: Sequence[ast.stmt] = ast.parse(path.read_text(encoding="utf-8")).body
-    if owner:
-        body = next(node.body for node in body if isinstance(node, ast.ClassDef) and node.name == owner)
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    node = next(node for node in body if isinstance(node, kinds) and node.name == function.rpartition(".")[2])
-    return min((node.lineno, *(x.lineno for x in node.decorator_list))) + offset
+    sys.path[:] = [
+        str(folder / "src"),
+        str(folder),
+        *(p for p in sys.path if p not in (str(ROOT), str(HERE.parent))),
+    ]
+    os.environ["PYTHONPATH"] = str(folder / "src")
+    names = json.loads(Path("tests.json").read_text())
+    return int(pytest.main([*OPTIONS, f"--basetemp={scratch}", *names], plugins=[Quick()]))
 
 
 # ── the report ──────────────────────────────────────────────────────────────────────────────────
 
 
-def report(folder: Path, room: str, chosen: dict[str, Change], wording: int, seed: int) -> dict[str, Any]:
-    found = {mutant.name: mutant for mutant in mutants(folder)}
+def report(tried: dict[Mutant, str], given: argparse.Namespace, tests: dict[str, Test]) -> dict[str, Any]:
     reasons = equivalents()
-    rows: list[dict[str, Any]] = []
-    counts = dict.fromkeys(("killed", "timeout", "survived", "untested", "equivalent"), 0)
-    for name in sorted(chosen, key=lambda name: (found[name].file, chosen[name].line)):
-        made, mutant = chosen[name], found[name]
-        status = mutant.status or "untested"
-        reason = reasons.get((mutant.file, made.was, made.becomes))
-        if status in ("survived", "untested"):
-            status = "equivalent" if reason else status
-            row = {"at": f"src/refold/{mutant.file}:{made.line}", "was": made.was, "becomes": made.becomes}
-            rows.append({**row, **({"equivalent": reason} if reason else {"status": status})})
-        counts[status] += 1
-    judged = len(chosen) - counts["equivalent"]
-    noticed = counts["killed"] + counts["timeout"]
+    rooms: dict[str, Any] = {}
+    for room in given.rooms or ROOMS:
+        mine = {mutant: status for mutant, status in tried.items() if mutant.room == room}
+        rows: list[dict[str, Any]] = []
+        counts = dict.fromkeys((*NOTICED, "survived", "unreached", "equivalent"), 0)
+        for mutant, status in sorted(mine.items()):
+            if status not in NOTICED:
+                row = described(mutant)
+                reason = reasons.get(tuple(row[name] for name in ("file", "in", "was", "becomes")))
+                status = "equivalent" if reason else status
+                rows.append({**row, **({"equivalent": reason} if reason else {"status": status})})
+            counts[status] += 1
+        judged = len(mine) - counts["equivalent"]
+        noticed = counts["killed"] + counts["timeout"]
+        rooms[room] = {
+            "mutants": sum(1 for _ in draw([room], 0, given.seed)),
+            "tried": len(mine),
+            **counts,
+            "score": round(100 * noticed / judged, 1) if judged else None,
+            "survivors": rows,
+        }
+    every = [row for room in rooms.values() for row in [room]]
+    judged = sum(row["tried"] - row["equivalent"] for row in every)
+    noticed = sum(row["killed"] + row["timeout"] for row in every)
+    score = round(100 * noticed / judged, 1) if judged else None
+    return {"seed": given.seed, "tests": len(tests), "score": score, "rooms": rooms}
+
+
+def described(mutant: Mutant) -> dict[str, Any]:
+    source = mutant.path.read_text(encoding="utf-8")
+    _, change, becomes = mutants.mutated(source, mutant.number)
     return {
-        "mutants": len(found),
-        "sample": len(chosen),
-        "seed": seed,
-        "wording": wording,
-        **counts,
-        "score": round(100 * noticed / judged, 1) if judged else None,
-        "survivors": rows,
+        "file": mutant.file,
+        "line": change.line,
+        "in": change.scope or "",
+        "text": source.splitlines()[change.line - 1].strip(),
+        "was": change.was,
+        "becomes": becomes,
     }
 
 
-def equivalents() -> dict[tuple[str, str, str], str]:
-    """Mutants that behave like the original: file, line, changed line → the reason."""
-    rows: Iterable[dict[str, str]] = tomllib.loads(
-        (ROOT / "benchmarks" / "mutation.toml").read_text(encoding="utf-8")
-    ).get("mutant", [])
-    return {(row["file"], row["was"], row["becomes"]): row["reason"] for row in rows}
+def equivalents() -> dict[tuple[str, ...], str]:
+    """Mutants that behave like the original: file, function, what stood there, what stands there → the reason."""
+    rows = tomllib.loads((HERE.parent / "mutation.toml").read_text(encoding="utf-8")).get("mutant", [])
+    return {tuple(row[name] for name in ("file", "in", "was", "becomes")): row["reason"] for row in rows}
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(cold(Path(sys.argv[2]), sys.argv[3]) if COLD in sys.argv else main(sys.argv[1:]))

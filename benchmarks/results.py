@@ -61,8 +61,11 @@ def _version(name: str) -> str:
 
 
 def _commit() -> str:
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    return done.stdout.strip() or "unknown"
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    try:
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.strip() or "unknown"
+    except OSError:  # no git here
+        return "unknown"
 
 
 def _processor() -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks import results
 from benchmarks.results import ROOT
 
-DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "benchmarks.md")
+DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "design" / "house.md")
 NOT_YET = "*(not measured yet: `make bench`)*"
 OUTDATED = "*(the stored result is of an older form of this measure: `make bench`)*"
 Results = dict[str, dict[str, Any]]
@@ -270,6 +270,33 @@ def rounds(found: dict[str, Any]) -> str:
     return made(found)
 
 
+def house(found: dict[str, Any]) -> str:
+    before, after = found["before"], found["after"]
+    rows = [[name, f"{before.get(name, 0):,}", f"{after[name]:,}"] for name in after if name != "steps"]
+    for step, now in after["steps"].items():
+        then = before.get("steps", {}).get(step, {})
+        rows += [
+            [f"{kind} that `{step}` goes through", f"{then.get(kind, 0)}", f"{now[kind]}"]
+            for kind in ("functions", "files")
+        ]
+    return markdown(["", "before", "after"], rows)
+
+
+def mutation(found: dict[str, Any]) -> str:
+    """Of each room how many mutants were tried, and what became of them."""
+    names = ("tried", "killed", "timeout", "survived", "unreached", "equivalent")
+    rows = [
+        [room, f"{row['mutants']:,}", *(f"{row[name]:,}" for name in names), _percent(row["score"])]
+        for room, row in found["rooms"].items()
+    ]
+    rows.append(["all", *[""] * (len(names) + 1), _percent(found["score"])])
+    return markdown(["room", "mutants", *names, "noticed"], rows)
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.1f} %"
+
+
 def machine(*_: Any) -> str:
     """Where and when, one line per measure."""
     rows = [
@@ -316,6 +343,8 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "tokens": (("tokens",), tokens),
     "stores": (("stores",), stores),
     "rounds": (("rounds",), rounds),
+    "house": (("house",), house),
+    "mutation": (("mutation",), mutation),
     "machine": ((), machine),
 }
 """Name of a table → the results it needs, and how it is made."""

@@ -15,13 +15,15 @@ from typing import Any
 import pytest
 
 import refold
-from refold import Engine, Session, presets
+from refold import Engine, Session, presets, registry
 from refold import entries as e
 from refold import messages as m
 from refold.errors import EntryNotFound, RefoldError, UnknownName, UnknownSetting, UsageError, WrongType
 from refold.loop import run
 from refold.models.openai import OpenAIChat
 from refold.models.scripted import Scripted, say
+from refold.recall import across, recall
+from refold.registry import search
 from refold.registry.sessions import open as open_session
 from refold.session.merge import Merged
 
@@ -48,6 +50,15 @@ def test_every_way_to_call_presets_get_names_its_settings() -> None:
     assert len(ways) == len(presets.NAMES) + 1
     for way in ways:
         assert str(inspect.signature(way).parameters["settings"].annotation).startswith("Unpack[")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [refold.model, registry.summariser, registry.preset, search.across, search.search, recall, across],
+)
+def test_public_functions_name_all_their_arguments(function: Callable[..., Any]) -> None:
+    free = [p for p in inspect.signature(function).parameters.values() if p.kind is p.VAR_KEYWORD]
+    assert all(str(p.annotation).startswith("Unpack[") for p in free)
 
 
 @pytest.mark.parametrize(

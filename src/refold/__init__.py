@@ -25,23 +25,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Engine",
-    "Failed",
-    "Fold",
-    "Hooks",
-    "Plan",
-    "Reason",
-    "Session",
-    "View",
-    "__version__",
-    "errors",
-    "load",
-    "messages",
-    "model",
-    "open",
-    "presets",
-    "run",
-]
+    "Engine", "Failed", "Fold", "Hooks", "Plan", "Reason", "Session", "View", "__version__", "errors", "load",
+    "messages", "model", "open", "presets", "run",
+]  # fmt: skip
 
 _HOMES = {
     "Engine": "refold.engine",

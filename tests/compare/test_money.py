@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold import costs, tokens
+from refold import tokens
 from refold.compare import money
 from refold.compare.money import Shape, Step, Steps, Summarising
-from refold.costs import Block, Prices
+from refold.costs import Prices
 from refold.messages import Usage
 from tests.compare.sessions import agent_session
+from tests.costs import cache
 
 PRICES = Prices(input=3.0, output=15.0)
 
@@ -26,11 +27,11 @@ def conversation(*sizes: int, pause: float = 20.0, fixed: int = 0) -> Steps:
 
 def reference(steps: Steps, prices: Prices) -> float:
     """The same without folds, block by block, by the cache model itself."""
-    cached, now, total = costs.COLD, 1_000.0, 0.0
+    cached, now, total = cache.COLD, 1_000.0, 0.0
     for step in steps.steps:
         now += step.pause
-        blocks: list[Block] = [(str(n), steps.sums[n + 1] - steps.sums[n]) for n in range(step.entries)]
-        usage, cached = costs.send(cached, blocks, now, prices=prices, output=step.output)
+        blocks: list[cache.Block] = [(str(n), steps.sums[n + 1] - steps.sums[n]) for n in range(step.entries)]
+        usage, cached = cache.send(cached, blocks, now, prices=prices, output=step.output)
         total += prices.cost(usage)
     return total
 

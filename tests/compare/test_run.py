@@ -17,7 +17,7 @@ from tests.timing import within
 
 COLUMNS = {
     "file", "preset", "budget", "passes", "tokens", "fits", "constraints", "artifacts", "identifiers",
-    "future_references", "cost", "seconds", "requests",
+    "future_references", "whole", "clipped", "lines", "gone", "forms", "cost", "seconds", "requests",
 }  # fmt: skip
 
 

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.costs import COLD, Prices, Summary, break_even, known, known_models, send, window_of
+from refold.costs import Prices, Summary, break_even, known, known_models, window_of
 from refold.costs.models import bare
 from refold.errors import SettingError
 from refold.messages import Usage
+from tests.costs.cache import COLD, send
 
 OPUS = Prices(input=5.0, output=25.0, min_cache=1000)
 

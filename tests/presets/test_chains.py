@@ -23,10 +23,10 @@ from refold.models.scripted import Scripted
 from refold.session import View
 from refold.session.edits import said_by
 from refold.session.items import Item
-from refold.testing.strategies import conversations
 from refold.transcripts import read
 from tests.data import DATA, all_transcripts, shared
 from tests.presets.chains import check_wire, orphans, summariser
+from tests.strategies import conversations
 
 FOLDS = 10
 SAMPLE = 400

@@ -434,7 +434,7 @@ def test_E15_settings_come_from_a_file_or_variables_and_flags_win(tmp_path: Path
     path = tmp_path / "config.toml"
     path.write_text(FILE)
     env = {"REFOLD_CONFIG": str(path), "REFOLD_LAYERED_KEEP_ROUNDS": "7", "REFOLD_LAYERED_THRESHOLD": "0.5"}
-    settings = registry.preset("layered", environment=env, threshold=0.9).settings
+    settings = registry.preset("layered", {"threshold": 0.9}, environment=env).settings
     assert (settings.window, settings.keep_rounds, settings.threshold) == (100_000, 7, 0.9)
     assert (settings.summary_model, settings.limits.read_lines, settings.limits.ls_entries) == (
         "anthropic:small",

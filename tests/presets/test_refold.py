@@ -26,9 +26,9 @@ from refold.loop import run
 from refold.models.retry import NEVER
 from refold.models.scripted import Scripted, fail, say
 from refold.session.invariants import settled
-from refold.testing import strategies as made
 from refold.testing.validators import validate_anthropic, validate_openai
 from refold.transcripts import read
+from tests import strategies as made
 from tests.data import shared
 from tests.presets.chains import check_wire, orphans, prompts, summariser
 

@@ -13,7 +13,7 @@ from refold import messages as m
 from refold.loop import run
 from refold.models.scripted import Scripted
 from refold.session.invariants import settled
-from refold.testing import strategies as made
+from tests import strategies as made
 from tests.probe import engine as engine_of
 from tests.probe import swap, talk
 

@@ -16,10 +16,10 @@ from refold.cli import main
 from refold.protocols import ToolSpec
 from refold.session.dialects import DIALECTS, Dialect, get, parse_reply
 from refold.session.invariants import repair
-from refold.testing import strategies
 from refold.testing.builders import conversation, items
 from refold.testing.validators import validate, validate_view
 from refold.transcripts.export import export
+from tests import strategies
 from tests.session import toy_dialect
 
 

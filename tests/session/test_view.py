@@ -12,8 +12,8 @@ from refold import entries as e
 from refold import messages as m
 from refold.session.invariants import settled
 from refold.session.projection import Projection
-from refold.testing import strategies as made
 from refold.testing.validators import validate_anthropic, validate_openai, validate_responses
+from tests import strategies as made
 
 PLAIN = presets.get("pi", enabled=False)
 

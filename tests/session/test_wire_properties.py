@@ -12,9 +12,9 @@ from refold.session.dialects import DIALECTS, anthropic, openai_chat
 from refold.session.invariants import legal, pairs, repair, settled
 from refold.session.invariants.empty import blank
 from refold.session.items import Item
-from refold.testing import strategies
 from refold.testing.builders import items
 from refold.testing.validators import validate
+from tests import strategies
 from tests.session.identity import identity
 from tests.session.sdk_types import anthropic_problems, openai_problems, responses_problems
 

@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refold import messages as m
-from refold import tokens
 from refold.tokens import Calibration
 
 
@@ -51,14 +49,6 @@ def test_requests_of_one_size_do_not_make_a_slope() -> None:
     fit = Calibration.fit([(10_000 + i, 15_000 + i) for i in range(20)])
     assert fit.scale == 1.0
     assert fit.predict(10_010) == pytest.approx(15_010, abs=20)
-
-
-def test_a_calibrated_counter_scales_and_has_a_name_of_its_own() -> None:
-    counter = tokens.get("o200k")
-    scaled = tokens.Calibrated(counter, Calibration(scale=1.5))
-    message = m.user("Some words to count, more than a few of them.")
-    assert scaled.message(message) == round(1.5 * counter.message(message))
-    assert scaled.name != counter.name
 
 
 def test_counts_too_close_for_a_slope_give_none() -> None:

@@ -19,12 +19,12 @@ COMMANDS = {
     "plan": ("plan", "What a fold would do, without doing it."),
     "presets": ("presets", "The designs and their settings."),
     "recall": ("recall", "Find what was said, folded or not."),
-    "redo": ("redo", "Bring an undone fold back."),
+    "redo": ("undo", "Bring an undone fold back."),
     "sessions": ("sessions", "List, search, check and delete stored sessions."),
     "show": ("show", "Look at a session: view, tree, ledger …"),
     "stats": ("stats", "Where the tokens go."),
     "undo": ("undo", "Take a fold back."),
-    "unpin": ("unpin", "Take a pin away."),
+    "unpin": ("pin", "Take a pin away."),
 }
 
 
@@ -37,7 +37,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        return import_module(f"refold.cli.{COMMANDS[cmd_name][0]}").command
+        module = import_module(f"refold.cli.{COMMANDS[cmd_name][0]}")
+        return getattr(module, "command", None) or getattr(module, cmd_name)  # of a pair that shares a module
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refold.cli.common import emit, file_argument, first_line, json_option, own_session, say
+from refold.cli.common import emit, file_argument, first_line, json_option, named_model, own_session, say
 
 if TYPE_CHECKING:
     from refold.compaction.plan import Failed
@@ -36,7 +36,7 @@ def command(file: str, to: str, summarize: bool, model: str | None, focus: str |
     if not summarize and (model or focus):
         raise click.UsageError("--model and --focus are about the summary: add --summarize")
     session = own_session(file)
-    engine = Engine(model=_model(model), hooks=Hooks.installed())
+    engine = Engine(model=named_model(model), hooks=Hooks.installed())
     done = loop.run(engine.branch(session, to, summarize=summarize, instructions=focus))
     if isinstance(done, Failed):
         _refused(done, session.leaf, as_json)
@@ -76,11 +76,3 @@ def _print(done: Branched, tokens: int) -> None:
         say(f"\nleft behind, by {done.summary.author}:\n\n{done.summary.summary}")
     if done.text is not None:
         say(f"\nto be said again:\n\n{done.text}")
-
-
-def _model(name: str | None) -> Any:
-    if name is None:
-        return None
-    from refold.registry.models import model
-
-    return model(name)

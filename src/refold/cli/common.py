@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,9 +20,11 @@ from refold.text.truncate import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
     from refold.compaction.preset import Preset
+    from refold.protocols import Model
     from refold.session import Session
 
     TextType = click.ParamType[str]
@@ -123,6 +126,19 @@ def styled(*pieces: str | tuple[str, str]) -> Text:
     return Text.assemble(*pieces)
 
 
+def table(headings: Sequence[str], rows: Iterable[Iterable[object]], *, right: Sequence[str] = ()) -> Table:
+    """A plain table. Texts from outside are made safe, and no markup is read in them."""
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in headings:
+        made.add_column(heading, justify="right" if heading in right else "left")
+    for row in rows:
+        made.add_row(*(cell if isinstance(cell, Text) else Text(clean(str(cell))) for cell in row))
+    return made
+
+
 def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")(function)
 
@@ -132,8 +148,26 @@ def file_argument(function: F) -> F:
 
 
 def preset_options(function: F) -> F:
-    """--preset, --set, --params, --window."""
+    """--preset, --set, --params, --window and --budget; what they come to is handed on as `preset`."""
+
+    @functools.wraps(function)
+    def wrapped(
+        *,
+        preset: str,
+        settings: tuple[str, ...],
+        params: Any,
+        window: int | None,
+        budget: int | None,
+        **more: Any,
+    ) -> Any:
+        given = dict(_pair(text) for text in settings)
+        given |= {"window": window} if window is not None else {}
+        given |= {"params": params.read()} if params is not None else {}
+        return function(preset=_preset(preset, given, budget), **more)
+
+    made: Any = wrapped
     for option in (
+        click.option("--budget", type=click.IntRange(1), help="The view must fit so many tokens."),
         click.option("--window", type=click.IntRange(1), help="Context window of the model, in tokens."),
         click.option("--params", type=click.File("r"), help="Settings of the preset as a JSON object."),
         click.option("--set", "settings", multiple=True, metavar="K=V", help="One setting; may be repeated."),
@@ -141,26 +175,27 @@ def preset_options(function: F) -> F:
             "--preset", default="refold", show_default=True, help="Which design; see `refold presets`."
         ),
     ):
-        function = option(function)
-    return function
+        made = option(made)
+    return made
 
 
-def make_preset(
-    name: str, settings: Iterable[str], window: int | None, params: Any = None, budget: int | None = None
-) -> Preset:
+def _preset(name: str, given: dict[str, Any], budget: int | None) -> Preset:
+    """With what the settings made Python warn of said on standard error."""
     from refold import registry
 
-    given = dict(_pair(text) for text in settings)
-    if window is not None:
-        given["window"] = window
-    if params is not None:
-        given["params"] = params.read()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        preset = registry.preset(name, budget=budget, **given)
+        preset = registry.preset(name, given, budget=budget)
     for warning in caught:
         say(f"refold: {warning.message}", err=True)
     return preset
+
+
+def named_model(name: str | None) -> Model | None:
+    """Who writes summaries; None: the embedded digest."""
+    from refold.registry.models import model
+
+    return model(name) if name else None
 
 
 def _pair(text: str) -> tuple[str, Any]:

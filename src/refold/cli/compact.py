@@ -12,15 +12,17 @@ from refold.cli.common import (
     emit,
     file_argument,
     json_option,
-    make_preset,
+    named_model,
     open_session,
     preset_options,
     styled,
+    table,
     tell_problems,
 )
 from refold.cli.show import view_dict
 
 if TYPE_CHECKING:
+    from refold.compaction.preset import Preset
     from refold.compare.replay import Replayed
     from refold.engine import Engine
     from refold.session import Session, View
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 @click.command("compact")
 @file_argument
 @preset_options
-@click.option("--budget", type=click.IntRange(1), help="The view must fit so many tokens (exact count).")
 @click.option(
     "--passes",
     type=click.IntRange(1),
@@ -43,11 +44,7 @@ if TYPE_CHECKING:
 @json_option
 def command(
     file: str,
-    preset: str,
-    settings: tuple[str, ...],
-    params: Any,
-    window: int | None,
-    budget: int | None,
+    preset: Preset,
     passes: int | None,
     model: str | None,
     focus: str | None,
@@ -62,15 +59,15 @@ def command(
     from refold import loop
     from refold.engine import Engine
     from refold.hooks import Hooks
+    from refold.registry.sessions import save
 
     session = open_session(file)
-    chosen = make_preset(preset, settings, window, params, budget)
-    engine = Engine(chosen, model=_model(model or chosen.summary_model or None), hooks=Hooks.installed())
+    engine = Engine(preset, model=named_model(model or preset.summary_model), hooks=Hooks.installed())
     done = loop.run(_perform(engine, session, passes, focus, show=not as_json))
     if output:
-        _save(done.session, output)
+        save(done.session, output)
     view = engine.view(done.session)
-    limit = budget or chosen.budget
+    limit = preset.budget
     why = _why_not(engine, done, view, limit)
     if as_json:
         emit(as_dict(done, view, limit, passes or 1, why))
@@ -115,7 +112,7 @@ def _waiting(show: bool) -> AbstractContextManager[object]:
 def _why_not(engine: Engine, done: Replayed, view: View, limit: int) -> str | None:
     """Why the outcome does not fit; None: it does. A design may object to a view that is small enough."""
     if view.tokens > limit:
-        return why_not(done, view, limit)
+        return done.why_not(view, limit)
     objection = engine.objection(done.session)
     return objection.text if objection is not None else None
 
@@ -149,40 +146,20 @@ def as_dict(done: Replayed, view: View, limit: int, passes: int, why: str | None
     }
 
 
-def why_not(done: Replayed, view: View, limit: int) -> str:
-    """Why the view is larger than what was asked for."""
-    if done.failures and not done.folds:
-        return f"no fold came about: {done.failures[-1].text}"
-    if not done.folds:
-        return "the design found nothing to fold"
-    largest = max(view.items, key=lambda item: view.counter.message(item.message))
-    size = view.counter.message(largest.message)
-    return (
-        f"the design keeps {view.tokens} tokens where {limit} were asked for; "
-        f"the largest message it keeps has {size} tokens ({largest.message.role})"
-    )
-
-
 def _print(done: Replayed, view: View, limit: int, output: str | None, why: str | None) -> None:
-    from rich.table import Table
-
-    out = console()
-    table = Table("fold", "rung", "before", "after", "by", "entries", box=None, header_style="dim")
-    for fold in done.folds:
-        table.add_row(
-            fold.id,
-            fold.rung,
-            f"{fold.tokens_before:,}",
-            f"{fold.tokens_after:,}",
-            fold.author,
-            f"{len(fold.ledger)} left the view",
-        )
-    if done.folds:
-        out.print(table)
-    for failed in done.failures:
-        out.print(styled(("failed", "yellow"), f" at rung {failed.rung}: {failed.text}"))
     from refold.compaction.details import LayeredDetails
 
+    out = console()
+    if done.folds:
+        rows = (
+            (fold.id, fold.rung, f"{fold.tokens_before:,}", f"{fold.tokens_after:,}", fold.author,
+             len(fold.ledger))
+            for fold in done.folds
+        )  # fmt: skip
+        right = ("before", "after", "left the view")
+        out.print(table(("fold", "rung", "before", "after", "by", "left the view"), rows, right=right))
+    for failed in done.failures:
+        out.print(styled(("failed", "yellow"), f" at rung {failed.rung}: {failed.text}"))
     for notice in filter(None, (LayeredDetails.of(fold).notice for fold in done.folds)):
         out.print(notice, style="yellow")
     fits = ("fits", "green") if why is None else ("does not fit", "red")
@@ -191,17 +168,3 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, why: str 
         out.print(why)
     if output:
         out.print(f"written to {output}; `refold show {output} --full` prints what the model sees")
-
-
-def _model(name: str | None) -> Any:
-    if name is None:
-        return None
-    from refold.registry.models import model
-
-    return model(name)
-
-
-def _save(session: Session, output: str) -> None:
-    from refold.registry.sessions import save
-
-    save(session, output)

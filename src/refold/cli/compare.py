@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +13,7 @@ from refold.cli.common import (
     emit,
     first_line,
     json_option,
+    named_model,
     open_session,
     tell_problems,
     write_private,
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from refold.errors import RefoldError
     from refold.session import Session
 
-SHARES = {"constraints": "rules", "artifacts": "files", "identifiers": "names", "future_references": "later"}
-"""Measured shares and the headings of their columns."""
+FORMS = ("whole", "clipped", "lines", "gone")
 
 
 @click.command("compare")
@@ -56,14 +55,14 @@ def command(
     """What each design would do to your transcripts, side by side.
 
     Every transcript is fed to every design anew and folded until it fits the budget. Columns: size of the
-    view; share of the user's constraints, of the changed files and of the names used in folded calls that it
-    still holds; share of the names that the last quarter of the transcript needs from before, had the rest
-    been folded; dollars for the whole transcript; seconds; requests to a summariser.
+    view; share of the user's typed words that it holds verbatim and of the changed files that it names; share
+    of the messages that stand in it whole, clipped, as a line of a summary, or not at all; dollars for the
+    whole transcript; seconds; requests to a summariser.
     """
     from refold.compare.budgets import parse_list
     from refold.compare.run import Plan, row
 
-    plan = Plan(_presets(names), parse_list(budgets), _passes(passes), _model(model), prices)
+    plan = Plan(_presets(names), parse_list(budgets), _passes(passes), named_model(model), prices)
     if not plan.budgets:
         raise click.UsageError("--budgets names no budget")
     done = perform(files, plan, show=not as_json)
@@ -137,8 +136,8 @@ def print_table(out: Console, cells: Sequence[Cell]) -> None:
 
     from refold.compare.groups import groups
 
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for heading in ("design", "budget", "×", "view", *SHARES.values(), "cost", "s", "calls"):
+    table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in ("design", "budget", "×", "view", "words", "files", *FORMS, "cost", "s", "calls"):
         table.add_column(heading, justify="left" if heading == "design" else "right", no_wrap=True)
     for group in groups(cells):
         fits = all(cell.fits for cell in group.cells)
@@ -149,7 +148,9 @@ def print_table(out: Console, cells: Sequence[Cell]) -> None:
             group.asked,
             str(group.passes),
             Text("failed" if tokens is None else f"{tokens:,.0f}", style),
-            *(_percent(group.mean(attrgetter(name))) for name in SHARES),
+            _percent(group.mean(lambda cell: cell.constraints)),
+            _percent(group.mean(lambda cell: cell.artifacts)),
+            *(_percent(group.mean(lambda cell, form=form: cell.share(form))) for form in FORMS),
             _shown(group.mean(lambda cell: cell.cost), "${:,.2f}"),
             _shown(group.mean(lambda cell: cell.seconds), "{:.1f}"),
             _shown(group.mean(lambda cell: cell.requests), "{:.0f}"),
@@ -216,11 +217,3 @@ def _opened(files: Sequence[str]) -> Iterator[tuple[str, Session | RefoldError |
             continue
         tell_problems(session)
         yield file, session
-
-
-def _model(name: str | None) -> Any:
-    if name is None:
-        return None
-    from refold.registry.models import model
-
-    return model(name)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refold.cli.common import console, emit, first_line, json_option
+from refold.cli.common import console, emit, first_line, json_option, table
 
 if TYPE_CHECKING:
     from refold.transcripts.importing import Outcome
@@ -60,7 +60,7 @@ def _progress(total: int, *, shown: bool) -> Generator[Callable[[str], None]]:
     """Gives a function to call after each file."""
     out = console()
     if not (shown and out.is_terminal and total > 1):
-        yield _ignore
+        yield lambda _: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -74,24 +74,16 @@ def _progress(total: int, *, shown: bool) -> Generator[Callable[[str], None]]:
         yield step
 
 
-def _ignore(name: str) -> None:
-    del name
-
-
 def _print(outcomes: list[Outcome], summary: dict[str, Any], store: str) -> None:
-    from rich.table import Table
 
     out = console()
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("", "format", "entries", "session", "file"):
-        justify = "right" if heading == "entries" else "left"
-        table.add_column(heading, justify=justify, no_wrap=True, overflow="ellipsis")
     told = [one for one in outcomes if one.state in ("imported", "grown")]
-    for one in told[:_SHOWN]:
-        row = (one.state, one.format or "", f"{one.added:,}", one.id or "", Path(one.file).name)
-        table.add_row(*row)
     if told:
-        out.print(table)
+        rows = (
+            (one.state, one.format or "", f"{one.added:,}", one.id or "", Path(one.file).name)
+            for one in told[:_SHOWN]
+        )
+        out.print(table(("", "format", "entries", "session", "file"), rows, right=("entries",)))
     if len(told) > _SHOWN:
         out.print(f"… and {len(told) - _SHOWN} more; --json lists all", style="dim")
     for one in outcomes:

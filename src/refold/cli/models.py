@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from refold.cli.common import console, emit, json_option
+from refold.cli.common import console, emit, json_option, table
 
 
 @click.command("models")
@@ -109,7 +109,6 @@ def _row(about: Any) -> dict[str, Any]:
 def _print(
     providers: list[dict[str, Any]], rows: list[dict[str, Any]], file: str, default: str | None
 ) -> None:
-    from rich.table import Table
 
     out = console()
     out.print(f"configuration  {file}")
@@ -121,17 +120,18 @@ def _print(
     if not rows:
         out.print("\nno model with known figures is ready; --all lists them")
         return
-    table = Table(
-        "model", "window", "input", "output", "cache read", "cache write", box=None, header_style="dim"
+    prices = ("input", "output", "cache_read", "cache_write")
+    headings = ("window", *(price.replace("_", " ") for price in prices))
+    lines = (
+        (row["name"], f"{row['window']:,}" if row["window"] else "?", *map(_dollars, map(row.get, prices)))
+        for row in rows
     )
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for row in rows:
-        figures = [row[key] for key in ("input", "output", "cache_read", "cache_write")]
-        money = ["" if figure is None else f"${figure:g}" for figure in figures]
-        table.add_row(row["name"], f"{row['window']:,}" if row["window"] else "?", *money)
     out.print()
-    out.print(table)
+    out.print(table(("model", *headings), lines, right=headings))
     dates = sorted({row["date"] for row in rows if row["date"]})
     known = ", ".join(dates) or "the configuration"
     out.print(f"\ndollars per million tokens, as of {known}", style="dim")
+
+
+def _dollars(figure: float | None) -> str:
+    return "" if figure is None else f"${figure:g}"

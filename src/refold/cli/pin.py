@@ -1,6 +1,8 @@
-"""`refold pin`."""
+"""`refold pin` and `refold unpin`."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import click
 
@@ -11,16 +13,32 @@ from refold.cli.common import emit, file_argument, json_option, own_session, say
 @file_argument
 @click.argument("entry")
 @json_option
-def command(file: str, entry: str, as_json: bool) -> None:
+def pin(file: str, entry: str, as_json: bool) -> None:
     """Keep an entry verbatim in every later fold.
 
     ENTRY is an entry id or a recall key.
     """
+    _mark("pin", file, entry, as_json)
+
+
+@click.command("unpin")
+@file_argument
+@click.argument("entry")
+@json_option
+def unpin(file: str, entry: str, as_json: bool) -> None:
+    """Take a pin away; the entry may be folded again.
+
+    ENTRY is an entry id or a recall key.
+    """
+    _mark("unpin", file, entry, as_json)
+
+
+def _mark(deed: Literal["pin", "unpin"], file: str, entry: str, as_json: bool) -> None:
     from refold.engine import Engine
 
-    session = own_session(file)
-    mark = Engine().pin(session, entry)
+    session, engine = own_session(file), Engine()
+    mark = engine.pin(session, entry) if deed == "pin" else engine.unpin(session, entry)
     if as_json:
-        emit({"pin": mark.target, "pins": session.pins})
+        emit({deed: mark.target, "pins": session.pins})
     else:
-        say(f"pinned {mark.target}; {len(session.pins)} pinned now")
+        say(f"{deed}ned {mark.target}; {len(session.pins)} pinned now")

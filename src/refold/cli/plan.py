@@ -12,7 +12,6 @@ from refold.cli.common import (
     file_argument,
     first_line,
     json_option,
-    make_preset,
     open_session,
     preset_options,
     styled,
@@ -21,6 +20,7 @@ from refold.cli.common import (
 
 if TYPE_CHECKING:
     from refold.compaction.plan import Plan, Reason
+    from refold.compaction.preset import Preset
     from refold.compaction.situation import Due
     from refold.engine import Engine
     from refold.session import Session
@@ -29,19 +29,9 @@ if TYPE_CHECKING:
 @click.command("plan")
 @file_argument
 @preset_options
-@click.option("--budget", type=click.IntRange(1), help="Scale the preset to a view of so many tokens.")
 @click.option("--focus", help="What the summary should pay attention to.")
 @json_option
-def command(
-    file: str,
-    preset: str,
-    settings: tuple[str, ...],
-    params: Any,
-    window: int | None,
-    budget: int | None,
-    focus: str | None,
-    as_json: bool,
-) -> None:
+def command(file: str, preset: Preset, focus: str | None, as_json: bool) -> None:
     """What a fold would do now, without doing it.
 
     A dry run as if a fold had been asked for by hand: whether the design itself would fold now is shown,
@@ -51,7 +41,7 @@ def command(
     from refold.engine import Engine
 
     session = open_session(file)
-    engine = Engine(make_preset(preset, settings, window, params, budget))
+    engine = Engine(preset)
     plan = engine.plan(session, force=True, instructions=focus)
     natural = engine.plan(session, instructions=focus)
     due = natural.reason if isinstance(natural, Plan) else natural
@@ -66,58 +56,37 @@ def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Re
     """The documented JSON of a plan; the same keys whether or not there is something to do."""
     from refold.compaction.plan import Plan
     from refold.compaction.planning import Money, cost
+    from refold.entries import Files
 
     tokens = engine.view(session).tokens
-    if not isinstance(plan, Plan):
-        return {
-            "preset": engine.preset.name,
-            "measure": engine.preset.measure,
-            "reason": plan,
-            "due": bool(due),
-            "trigger": due,
-            "first_kept": None,
-            "fold": [],
-            "turn_prefix": [],
-            "masked": [],
-            "clipped": [],
-            "split": False,
-            "tokens_before": tokens,
-            "tokens_after": tokens,
-            "window": engine.preset.window,
-            "requests": 0,
-            "rung": None,
-            "alternatives": [],
-            "cost": Money(),
-            "files": {"read": [], "modified": [], "created": [], "deleted": []},
-            "previous_summary": None,
-        }
-    return {
-        "preset": plan.preset,
-        "measure": plan.measure,
-        "reason": plan.reason,
+    told: dict[str, Any] = {
+        "preset": engine.preset.name,
+        "measure": engine.preset.measure,
+        "reason": plan,
         "due": bool(due),
         "trigger": due,
-        "first_kept": plan.first_kept,
-        "fold": plan.fold,
-        "turn_prefix": plan.turn_prefix,
-        "masked": plan.masked,
-        "clipped": plan.clipped,
-        "split": plan.split,
-        "tokens_before": plan.tokens_before,
-        "tokens_after": plan.tokens_after,
-        "window": plan.window,
-        "requests": plan.requests if engine.summariser.uses_model else 0,
-        "rung": plan.rung,
-        "alternatives": plan.alternatives,
-        "cost": cost(plan, engine.model.name if engine.model else None),
-        "files": {
-            "read": plan.files.read,
-            "modified": plan.files.modified,
-            "created": plan.files.created,
-            "deleted": plan.files.deleted,
-        },
-        "previous_summary": plan.previous_summary,
+        "first_kept": None,
+        "fold": [],
+        "turn_prefix": [],
+        "masked": [],
+        "clipped": [],
+        "split": False,
+        "tokens_before": tokens,
+        "tokens_after": tokens,
+        "window": engine.preset.window,
+        "requests": 0,
+        "rung": None,
+        "alternatives": [],
+        "cost": Money(),
+        "files": Files(),
+        "previous_summary": None,
     }
+    if isinstance(plan, Plan):
+        told |= {key: getattr(plan, key) for key in told if hasattr(plan, key)}
+        told["requests"] = plan.requests if engine.summariser.uses_model else 0
+        told["cost"] = cost(plan, engine.model.name if engine.model else None)
+    told["files"] = {name: getattr(told["files"], name) for name in Files.__struct_fields__}
+    return told
 
 
 def _print(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Reason) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from refold.cli.common import clean, console, emit, first_line, json_option, say
+from refold.cli.common import clean, console, emit, first_line, json_option, say, table
 
 if TYPE_CHECKING:
     from refold.protocols import SessionInfo, Store
@@ -273,16 +273,13 @@ def _print(rows: list[dict[str, Any]], total: int, search: str | None) -> None:
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("session", "changed", "entries", "size", "name", "folder"):
-        table.add_column(heading, justify="right" if heading in ("entries", "size") else "left")
-    for row in rows:
-        cells = (row["id"], _day(row["updated"]), f"{row['entries']:,}", _size(row["bytes"]))
-        table.add_row(*(Text(first_line(cell or "", 60)) for cell in (*cells, row["name"], row["cwd"])))
-    console().print(table)
+    headings = ("session", "changed", "entries", "size", "name", "folder")
+    cells = (
+        (row["id"], _day(row["updated"]), f"{row['entries']:,}", _size(row["bytes"]), row["name"], row["cwd"])
+        for row in rows
+    )
+    short = ([first_line(cell or "", 60) for cell in line] for line in cells)
+    console().print(table(headings, short, right=("entries", "size")))
 
 
 def _print_hits(rows: list[dict[str, Any]], search: str) -> None:

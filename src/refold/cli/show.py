@@ -139,6 +139,7 @@ def _about(entry: Any) -> str:
 
 
 def _ledger(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
+    from refold.entries import Fold
     from refold.session.edits import active_folds
 
     active = {fold.id for fold in active_folds(session.path)}
@@ -155,23 +156,17 @@ def _ledger(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
                 "check": fold.check,
                 "lost": fold.ledger,
             }
-            for fold in session.annotations(_fold_type())
+            for fold in session.annotations(Fold)
         ]
     }
 
 
-def _fold_type() -> Any:
-    from refold.entries import Fold
-
-    return Fold
-
-
-def _abridged(engine: Engine, session: Session) -> dict[str, Any]:
+def _abridged(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
     from refold.compaction.transcript import messages_between
-    from refold.preserve.abridged import compact, groups
+    from refold.preserve.abridged import Limits, groups, xml
 
     found = groups(messages_between(session))
-    return {"turns": found, "text": compact(found, 1_000_000, engine.counter)}
+    return {"turns": found, "text": xml(found, Limits(total_chars_limit=1_000_000))}
 
 
 def _trail(engine: Engine, session: Session) -> dict[str, Any]:

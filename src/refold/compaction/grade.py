@@ -40,6 +40,8 @@ class Curve(NamedTuple):
     result_decay: float = 1.04
     bend: float = 0.5
     weight: float = 0.2
+    sealed: float = 0.8
+    """Signed thinking of the turn that is going on may have so much of the scale; steps before are quoted."""
 
 
 class Piece(NamedTuple):
@@ -55,13 +57,22 @@ class Piece(NamedTuple):
     """Stays as it is, or leaves."""
     stale: bool = False
     """A later result of the same call says it anew."""
+    sealed: int = 0
+    """Tokens of thinking that may not be taken off: the item stays as it is, or is quoted without it."""
+
+    @property
+    def loose(self) -> Piece:
+        """The same where nothing has to stay in its place."""
+        return self._replace(fixed=False, sealed=0)
 
 
 class Grades(NamedTuple):
-    """Items from `first` on stay in their place, each within its cap; those before go into the record."""
+    """Items from `place` on stay in their place, those from `first` on are quoted in the record, each within
+    its cap; those before are lines."""
 
     scale: float
     first: int
+    place: int
     caps: tuple[int, ...]
     """For each item from `first` on the level it is clipped to; 0: as it is in the view now."""
 
@@ -85,7 +96,7 @@ def grade(
         room = goal - record(grades.first, grades.scale)
         for index, cap in enumerate(grades.caps, grades.first):
             room -= size(index, cap) if cap else pieces[index].now
-        return room
+        return room - sum(piece.sealed for piece in pieces[grades.place :])
 
     def about(index: int, cap: int) -> int:
         return min(cap, pieces[index].now)
@@ -126,13 +137,16 @@ def _more(grades: Grades, next_grades: Grades, room: int, size: Callable[[int, i
 
 def graded(pieces: Sequence[Piece], scale: float, curve: Curve, last: int) -> Grades:
     """The forms of all items at one scale."""
-    said, said_decay, result, result_decay, bend, weight = curve
+    said, said_decay, result, result_decay, bend, weight, sealed = curve
     depth = scale * bend * max(result * scale / LEVELS[0], 1.0) ** (1 / result_decay)
     most, start = weight * scale, bend * scale
-    age, caps, index = 0.0, list[int](), len(pieces)
+    age, caps, index, place, thought = 0.0, list[int](), len(pieces), 0, 0
     while index > 0 and (age <= depth or index > last):
         piece = pieces[index - 1]
-        if piece.fixed:
+        thought += piece.sealed
+        if piece.sealed and thought > sealed * scale and index <= last:
+            place = max(place, index)
+        if piece.fixed or (piece.sealed and index > place):
             cap = 0
         else:
             x = max(age / start, 1.0)
@@ -144,4 +158,4 @@ def graded(pieces: Sequence[Piece], scale: float, curve: Curve, last: int) -> Gr
         age += min(piece.whole, most)
         index -= 1
     caps.reverse()
-    return Grades(scale, index, tuple(caps))
+    return Grades(scale, index, max(place, index), tuple(caps))

@@ -17,7 +17,7 @@ from refold.preserve.words import typed
 from refold.protocols import TokenCounter
 from refold.session import Item, Session
 from refold.session.edits import said_by
-from refold.session.invariants import PAIRS, inside_put, legal
+from refold.session.invariants import PAIRS, WIRE, inside_put, legal
 from refold.session.invariants.thinking import signed
 from refold.shrink.clip import FRAME, LEVELS, clipped
 
@@ -72,6 +72,15 @@ def _without_thinking(message: Message) -> Message:
     return msgspec.structs.replace(message, content=content)
 
 
+class Quote(NamedTuple):
+    """An item that may not stay in its place, and yet is too new to be a line."""
+
+    item: int
+    """Its index."""
+    level: int
+    """Tokens it may have in the record; 0: all of it."""
+
+
 @dataclass(frozen=True)
 class Layout:
     """Items from `first` on stay in their place; `forms` are those that become smaller."""
@@ -79,10 +88,10 @@ class Layout:
     first: int
     position: int
     """Where that is on the path."""
-    scale: float
     tokens: int
     """Of the items from `first` on."""
     forms: dict[int, Form]
+    quotes: tuple[Quote, ...] = ()
 
     def edits(self, items: Sequence[Item]) -> Iterator[e.Edit]:
         for index, form in sorted(self.forms.items()):
@@ -97,29 +106,33 @@ def lay_out(s: Situation, goal: int, limit: int, curve: Curve, record: Callable[
     """The items of the view within `goal` tokens, together with the record that stands for those before
     them: `record(position, scale)` says how large that is for the path before a position."""
     reader = _Reader(s, goal, limit)
-    first, wanted = s.projection.first, s.wanted_cut
+    first, wanted, step = s.projection.first, s.wanted_cut, newest_step(s)
 
     def before(index: int, scale: float) -> int:
         at = first + index
         return record(s.projection.position_of(at), scale) if at > first else 0
 
-    newest = newest_step(s) if wanted is None else min(newest_step(s), wanted)
-    grades = grade(reader.pieces, goal, before, reader.size_at, curve, newest - first)
+    def laid(pieces: Sequence[Piece], cut: int | None, last: int) -> Layout:
+        grades = grade(pieces, goal, before, reader.size_at, curve, last - first)
+        caps = {first + grades.first + n: cap for n, cap in enumerate(grades.caps)}
+        cut = legal_cut(s, first + grades.place, goal // 10, reader.open_from) if cut is None else cut
+        steps = range(first + grades.first, cut)
+        whole = next((i for i in steps if legal(s.items, i, PAIRS)), cut)  # no result without its call
+        quotes = tuple(Quote(i, caps[i]) for i in range(whole, cut))
+        caps |= dict.fromkeys(range(cut, first + grades.first), LEVELS[0])
+        forms = {i: form for i in range(cut, len(s.items)) if (form := reader.form(i, caps.get(i, 0)))}
+        reader.forget_others(forms, caps)
+        tokens = sum(forms[i].size if i in forms else s.sizes.item(i) for i in range(cut, len(s.items)))
+        return Layout(cut, s.projection.position_of(cut), tokens, forms, quotes)
+
     if wanted is not None:
-        cut = wanted
-    elif may_leave(s) and least_step(s) + before(newest - first, 0.0) > goal:
-        cut = len(s.items)
-    else:
-        cut = legal_cut(s, first + grades.first, goal // 10)
-    caps = {first + grades.first + n: cap for n, cap in enumerate(grades.caps)}
-    caps |= dict.fromkeys(range(cut, first + grades.first), LEVELS[0])
-    forms = {i: form for i in range(cut, len(s.items)) if (form := reader.form(i, caps.get(i, 0)))}
-    reader.forget_others(forms, caps)
-    tokens = sum(forms[i].size if i in forms else s.sizes.item(i) for i in range(cut, len(s.items)))
-    if wanted is None and tokens + before(cut - first, 0.0) > limit and may_leave(s):
-        end = len(s.items)  # the rules of the wire left no cut that fits: everything goes into the record
-        return Layout(end, s.projection.position_of(end), grades.scale, 0, {})
-    return Layout(cut, s.projection.position_of(cut), grades.scale, tokens, forms)
+        return laid(reader.pieces, wanted, min(step, wanted))
+    too_large = may_leave(s) and least_step(s) + before(step - first, 0.0) > goal
+    layout = None if too_large else laid(reader.pieces, None, step)
+    if layout and not (may_leave(s) and layout.tokens + before(layout.first - first, 0.0) > limit):
+        return layout
+    # The newest step alone is too large, or the rules of the wire left no cut that fits: all is quoted.
+    return laid([piece.loose for piece in reader.pieces], len(s.items), len(s.items))
 
 
 def newest_step(s: Situation) -> int:
@@ -157,16 +170,16 @@ def _last_reply(s: Situation) -> int:
     return next(replies, first - 1)
 
 
-def legal_cut(s: Situation, index: int, slack: int) -> int:
+def legal_cut(s: Situation, index: int, slack: int, open_from: int = 0) -> int:
     """A place near `index` where the wire's rules allow a cut, and that keeps something: the next one behind;
     where there is none, one before that keeps at most `slack` tokens more. Where signed thinking forbids
-    both,
-    pairs and batches alone decide: the thinking of that loop is dropped."""
+    both, pairs and batches alone decide: the thinking of that loop is dropped. They also decide before
+    `open_from`, in turns that are over: nobody asks for their thinking."""
     items, first = s.items, s.projection.first
     if index <= first:
         return first
     later, earlier = range(index, len(items)), range(index - 1, first, -1)
-    after = next((at for at in later if legal(items, at)), None)
+    after = next((at for at in later if legal(items, at, PAIRS if at < open_from else WIRE)), None)
     if after is not None:
         return after
     before = next((at for at in earlier if legal(items, at)), None)
@@ -234,12 +247,17 @@ class _Reader:
         message, now = item.message, s.sizes.item(index)
         if not self._one_entry(index, item):
             return Piece(now, now, fixed=True)
-        whole = s.session.cached_count(item.entries[0], self._original(item), s.counter)
+        original = self._original(item)
+        whole = s.session.cached_count(item.entries[0], original, s.counter)
+        sealed = 0
         if (bare := self.form(index, 0)) is not None:
             now = bare.size
+        elif index >= self.open_from and any(signed(part) for part in message.parts):
+            sealed = now - self.clips.form(item.entries[0], original, 0, s.counter, None).size
         waits = isinstance(message, Result) and index > self.last_reply
         said = waits or isinstance(message, Assistant) or self._is_typed(item)
-        return Piece(whole, now, said, self._fixed(index, item, now), index in self.superseded)
+        fixed = self._fixed(index, item, now)
+        return Piece(whole, now - sealed, said, fixed, index in self.superseded, sealed)
 
     def _one_entry(self, index: int, item: Item) -> bool:
         items = self.s.items
@@ -248,8 +266,6 @@ class _Reader:
     def _fixed(self, index: int, item: Item, size: int) -> bool:
         message = item.message
         match message:
-            case Assistant():
-                held = index >= self.open_from and any(signed(part) for part in message.content)
             case Result():
                 held = index > self.last_reply and self.whole_answers
             case User():

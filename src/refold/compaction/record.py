@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from refold import entries as e
-from refold.compaction.layout import least_step, may_leave, newest_step
+from refold.compaction.layout import Layout, Quote, least_step, may_leave
 from refold.compaction.reading import Reading
 from refold.compaction.situation import Situation
 from refold.errors import DoesNotFit
-from refold.messages import Message, Result, Text, User
+from refold.messages import Message, Text, User
 from refold.preserve import pins, words
 from refold.preserve.lines import render
 from refold.session import Session
 from refold.session.edits import said_by
-from refold.shrink.clip import clip_text
+from refold.shrink.clip import quotation
 from refold.text.frames import defuse, frame
 from refold.text.redact import redact
 
@@ -65,31 +65,40 @@ class Composer:
             return total + written
         return total + min(self.reading.lines_size(position, self.s.counter), int(self.room.lines * scale))
 
-    def with_lines(self, position: int, room: int) -> Record:
-        """The record in `room` tokens: what own words and state leave is for lines."""
-        counter = self.s.counter
+    def with_lines(self, layout: Layout, room: int) -> Record:
+        """The record in `room` tokens: what own words, state and quotations leave is for lines."""
+        counter, position = self.s.counter, layout.position
         front, left_out, state = self._front(position)
         left = room - self._pins_size - FRAME - counter.text(front) - counter.text(state)
-        newest = self._newest(left * 2 // 3) if position == len(self.s.session.path) else ""
-        left -= counter.text(newest)
-        lines = render(self.reading.lines_before(position), max(left, 0), counter).text
-        sections = (("State of the work", state), ("What was done", lines), ("Newest results", newest))
+        quoted, first = self._quoted(layout.quotes, left)
+        left -= counter.text(quoted)
+        told = position if first is None else self.s.projection.position_of(first)
+        lines = render(self.reading.lines_before(told), max(left, 0), counter).text
+        sections = (("State of the work", state), ("What was done", lines), ("Newest steps, quoted", quoted))
         return self._record(front, left_out, sections, "")
 
-    def _newest(self, room: int) -> str:
-        """Results of a newest step that had to go too: nobody has answered them yet."""
-        s = self.s
-        items = [x for x in s.items[newest_step(s) :] if isinstance(x.message, Result)]
-        each = room // max(len(items), 1) - 8
-        return "\n\n".join(
-            clip_text(item.message.text, each, s.counter, key=f"#{s.session.position(item.entries[0])}")
-            for item in items
-            if each > 0
-        )
+    def _quoted(self, quotes: Sequence[Quote], room: int) -> tuple[str, int | None]:
+        """As many of the newest steps that may not stay in their place as fit, and the first of them."""
+        s, texts, first = self.s, list[str](), None
+        for index, level in reversed(quotes):
+            item = s.items[index]
+            text = quotation(item.message, f"#{s.session.position(item.entries[0])}", level, s.counter)
+            room -= s.counter.text(text) + 1
+            if room < 0:
+                break
+            if text:
+                texts.append(text)
+            first = index
+        return "\n\n".join(reversed(texts)), first
 
-    def with_summary(self, position: int, text: str) -> Record:
-        front, left_out, state = self._front(position)
-        return self._record(front, left_out, (("State of the work", state), ("Summary", text)), text)
+    def with_summary(self, layout: Layout, text: str, room: int) -> Record:
+        """The same with a written summary, or a digest, instead of lines."""
+        counter = self.s.counter
+        front, left_out, state = self._front(layout.position)
+        used = self._pins_size + FRAME + sum(map(counter.text, (front, state, text)))
+        quoted, _ = self._quoted(layout.quotes, room - used)
+        sections = (("State of the work", state), ("Summary", text), ("Newest steps, quoted", quoted))
+        return self._record(front, left_out, sections, text)
 
     def _front(self, position: int) -> tuple[str, tuple[str, ...], str]:
         """The user's words, whose words are not all there, and the state of the work."""

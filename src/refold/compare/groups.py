@@ -27,13 +27,13 @@ class Group(NamedTuple):
 
     @property
     def retention(self) -> float | None:
-        """The mean of the four shares, each over the transcripts that have it: a transcript that was not
-        folded must not speak for one that was."""
+        """The mean of the user's words, the files, and the messages of which something is left, each over the
+        transcripts that have it: a transcript that was not folded must not speak for one that was."""
+        gone = self.mean(lambda cell: cell.share("gone"))
         shares = (
             self.mean(lambda cell: cell.constraints),
             self.mean(lambda cell: cell.artifacts),
-            self.mean(lambda cell: cell.identifiers),
-            self.mean(lambda cell: cell.future_references),
+            None if gone is None else 1 - gone,
         )
         there = [share for share in shares if share is not None]
         return fmean(there) if there else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -16,8 +17,7 @@ import msgspec
 from refold import entries as e
 from refold.compaction.requests import PROMPT
 from refold.costs import Prices
-from refold.costs.cache import SECONDS
-from refold.costs.prices import Ttl
+from refold.costs.prices import SECONDS, Ttl
 from refold.messages import Assistant, System, Usage
 from refold.protocols import TokenCounter
 from refold.session import Session
@@ -53,6 +53,10 @@ class Steps(msgspec.Struct, frozen=True):
     @property
     def tokens(self) -> int:
         return self.sums[-1]
+
+    @property
+    def sizes(self) -> list[int]:
+        return [after - before for before, after in pairwise(self.sums)]
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -175,7 +179,7 @@ class _Run:
         self.folds += 1
 
     def request(self, step: Step) -> None:
-        """As `refold.costs.cache.send` counts it, where every prompt continues the one before."""
+        """What a cache of the longest common prefix counts, where every prompt continues the one before."""
         size = self.size(step)
         alive = step.pause < SECONDS[self.ttl]
         warm = min(self.warm, size) if alive else 0

@@ -12,7 +12,7 @@ from refold.engine import Engine
 from refold.engine.planner import Question
 from refold.engine.upkeep import upkeep
 from refold.errors import DoesNotFit
-from refold.session import Session
+from refold.session import Session, View
 from refold.session.edits import said_by
 from refold.session.invariants import legal
 from refold.session.items import Item
@@ -26,6 +26,23 @@ class Replayed(msgspec.Struct, frozen=True):
     folds: tuple[e.Fold, ...]
     """What happened at the passes, in order; the design's upkeep between passes is not among them."""
     failures: tuple[Failed, ...] = ()
+
+    @property
+    def all_folds(self) -> Sequence[e.Fold]:
+        """Everything that was folded, the housekeeping of the design included."""
+        return self.session.annotations(e.Fold)
+
+    def why_not(self, view: View, limit: int) -> str:
+        """Why the view is larger than what was asked for."""
+        if self.failures and not self.folds:
+            return f"no fold came about: {self.failures[-1].text}"
+        if not self.all_folds:
+            return "the design found nothing to fold"
+        size, role = max((view.counter.message(message), message.role) for message in view.messages)
+        return (
+            f"the design keeps {view.tokens} tokens where {limit} were asked for; "
+            f"the largest message it keeps has {size} tokens ({role})"
+        )
 
 
 def checkpoints(path: Sequence[e.AnyPathEntry], passes: int) -> list[int]:

@@ -16,6 +16,7 @@ from refold.compaction.plan import Failed
 from refold.compaction.requests import last_model
 from refold.compare import measures, money
 from refold.compare.budgets import Budget
+from refold.compare.forms import FORMS, Form, Part, forms_of
 from refold.compare.measures import Probes
 from refold.compare.money import Bill, Shape, Steps, Summarising
 from refold.compare.replay import Replayed, checkpoints, replay
@@ -66,6 +67,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     artifacts: float | None = None
     identifiers: float | None = None
     future_references: float | None = None
+    forms: dict[Form, Part] | None = None
+    """In which form the messages of the transcript stand in the view."""
     cost: float | None = None
     """Dollars for the whole transcript, folded whenever it has grown to four budgets."""
     seconds: float | None = None
@@ -80,6 +83,11 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def failed(self) -> bool:
         return self.tokens is None
+
+    def share(self, form: Form) -> float | None:
+        """Of all messages; None where there are none."""
+        whole = sum(part.messages for part in self.forms.values()) if self.forms else 0
+        return self.forms[form].messages / whole if self.forms and whole else None
 
 
 @dataclass(frozen=True)
@@ -242,11 +250,11 @@ async def _measured(
     found = measures.kept(done.session, view.items)
     later = None
     if t.prefix is not None and t.probes.names:
-        part = budget.of(sum_of(t, t.probes.cut))
+        part = budget.of(t.steps.sums[t.probes.cut])
         _, _, before = await _folded(t.prefix, name, part, passes, model)
         later = t.probes.found(measures.readable(before.messages))
     shape = shape_of(engine, done.session)
-    paid = pay(t, limit, shape, _summarising(t, done, model)) if all_folds(done) else Paid(t.none)
+    paid = pay(t, limit, shape, _summarising(t, done, model)) if done.all_folds else Paid(t.none)
     fits = view.tokens <= limit
     return Cell(
         file=t.file,
@@ -260,10 +268,11 @@ async def _measured(
         artifacts=found.artifacts,
         identifiers=found.identifiers,
         future_references=later,
+        forms=forms_of(done.session, t.steps.sizes),
         cost=round(paid.usual.dollars, 6),
         seconds=round(seconds, 3),
         requests=_requests(done.session),
-        error=None if fits else why_not(done, view, limit),
+        error=None if fits else done.why_not(view, limit),
         paid=paid,
         shape=shape,
         done=done,
@@ -275,24 +284,15 @@ async def _folded(
 ) -> tuple[Engine, Replayed, View]:
     engine = Engine(presets.get(name, budget=limit), model=model)
     done = await replay(engine, session, passes=passes)
-    if model is not None and done.failures and not all_folds(done):
+    if model is not None and done.failures and not done.all_folds:
         failed: Failed = done.failures[-1]
         raise ModelError(f"{failed.code}: {failed.text}")
     return engine, done, engine.view(done.session)
 
 
-def all_folds(done: Replayed) -> Sequence[e.Fold]:
-    """Everything that was folded, the housekeeping of a design included."""
-    return done.session.annotations(e.Fold)
-
-
 def _requests(session: Session) -> int:
     made = (*session.annotations(e.Fold), *session.annotations(e.Failure))
     return sum(one.requests for one in made)
-
-
-def sum_of(t: Transcript, cut: int) -> int:
-    return t.steps.sums[cut]
 
 
 def shape_of(engine: Engine, session: Session) -> Shape:
@@ -315,28 +315,13 @@ def pay(t: Transcript, limit: int, shape: Shape, summarising: Summarising) -> Pa
 
 def _summarising(t: Transcript, done: Replayed, model: Model | None) -> Summarising:
     """What a summary was seen to cost; the prices of an unknown model are taken to be the chat model's."""
-    asked = [fold for fold in all_folds(done) if fold.requests]
+    asked = [fold for fold in done.all_folds if fold.requests]
     if model is None or not asked:
         return Summarising()
     about = known(model.name)
     outputs = [fold.usage.output for fold in asked if fold.usage]
     prices = about.prices if about and about.prices else t.prices.prices
     return Summarising(prices, sum(outputs) // len(outputs) if outputs else 1_000)
-
-
-def why_not(done: Replayed, view: View, limit: int) -> str:
-    """Why the view is larger than what was asked for."""
-    folds = all_folds(done)
-    if done.failures and not folds:
-        return f"no fold came about: {done.failures[-1].text}"
-    if not folds:
-        return "the design found nothing to fold"
-    largest = max(view.items, key=lambda item: view.counter.message(item.message))
-    size = view.counter.message(largest.message)
-    return (
-        f"keeps {view.tokens} tokens where {limit} were asked for; "
-        f"its largest message has {size} ({largest.message.role})"
-    )
 
 
 def _blank(file: str, name: str, budget: Budget, passes: int, error: str) -> Cell:
@@ -350,9 +335,15 @@ def row(cell: Cell) -> dict[str, Any]:
     for internal in ("done", "paid", "shape"):
         fields.pop(internal)
     for share in ("constraints", "artifacts", "identifiers", "future_references"):
-        fields[share] = None if fields[share] is None else round(fields[share], 4)
+        fields[share] = _rounded(fields[share])
+    fields |= {form: _rounded(cell.share(form)) for form in FORMS}
+    fields["forms"] = msgspec.to_builtins(cell.forms)
     fields["money"] = None if cell.paid is None else _money(cell.paid)
     return fields
+
+
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, 4)
 
 
 def _money(paid: Paid) -> dict[str, Any]:

@@ -14,17 +14,6 @@ from refold.memory.notes import Note, in_context, note, parse, written
 from refold.memory.params import MemoryParams, check
 
 __all__ = [
-    "Compressed",
-    "MemoryParams",
-    "Note",
-    "Untouched",
-    "accept",
-    "build_request",
-    "check",
-    "compress",
-    "in_context",
-    "needs_compression",
-    "note",
-    "parse",
-    "written",
-]
+    "Compressed", "MemoryParams", "Note", "Untouched", "accept", "build_request", "check", "compress",
+    "in_context", "needs_compression", "note", "parse", "written",
+]  # fmt: skip

@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import Any, Literal, cast
 
-from refold.costs.cache import SECONDS
+from refold.costs.prices import SECONDS
 from refold.errors import ModelError, ModelUnavailable
 from refold.models.chunks import Malformed, obj, strict, text
 from refold.models.remote import TIMEOUT, Remote, shown

@@ -1,26 +1,21 @@
-"""Abridged history (A13–A16, R11): what was asked, done and answered, one group per user message.
-
-Two renderings of the same groups: the XML-like one of the `augment` design, measured in characters, and a
-compact one with recall keys, measured in tokens.
-"""
+"""Abridged history (A13–A16): what was asked, done and answered, one group per user message, and the XML-like
+rendering of the `augment` design."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from refold.entries import key
 from refold.messages import Assistant, Bash, Call, Message, Result, User
 from refold.preserve.call_text import without_body
 from refold.preserve.ending import ending
 from refold.preserve.tools import Names, actions
 from refold.preserve.words import typed
-from refold.protocols import TokenCounter
 from refold.session.toolnames import command_line, kind
 from refold.text.frames import without_tags
 from refold.text.truncate import middle, one_line
-from refold.tokens.fitting import fit, newest_within
+from refold.tokens.fitting import newest_within
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -196,51 +191,3 @@ def _section(tag: str, items: Sequence[str], limits: Limits) -> list[str]:
 
 def _inside(text: str, limit: int) -> str:
     return middle(without_tags(text, *_OWN_TAGS), limit)
-
-
-def compact(found: Sequence[Group], budget: int, counter: TokenCounter) -> str:
-    """One short block per turn (R11): asked, done, how it ended, and the key that recalls it. As many of the
-    newest as fit, in order; the newest five in more detail."""
-    blocks = [line(group, generous=len(found) - index <= 5) for index, group in enumerate(found)]
-    count = newest_within(blocks, budget, lambda text: counter.text(text) + 1)
-    if blocks and not count:
-        return fit(blocks[-1], budget, counter)
-    return "\n".join(blocks[len(blocks) - count :])
-
-
-def line(group: Group, *, generous: bool = False) -> str:
-    """A turn in up to three lines."""
-    scale = 2 if generous else 1
-    own = group.user
-    rows = [f"[{key(group.entry_id)}] {one_line(own, 140 * scale) or '(no user message)'}"]
-    done = "; ".join(
-        filter(None, (_done(group, name, scale) for name in ("created", "modified", "deleted", "commands")))
-    )
-    if done:
-        rows.append(f"  did: {done}")
-    if group.response:
-        rows.append(f"  ended: {one_line(group.response, 140 * scale)}")
-    elif group.state:
-        rows.append("  ended: " + ("interrupted" if "interrupted" in group.state else "still at work"))
-    return "\n".join(rows)
-
-
-_VERBS: dict[str, tuple[str, Callable[[str], str]]] = {
-    "created": ("created ", lambda path: _end(path)),
-    "modified": ("changed ", lambda path: _end(path)),
-    "deleted": ("deleted ", lambda path: _end(path)),
-    "commands": ("ran ", lambda command: f"`{one_line(command, 60)}`"),
-}
-
-
-def _done(group: Group, name: str, scale: int) -> str:
-    items: tuple[str, ...] = getattr(group, name)
-    verb, show = _VERBS[name]
-    kept = items[-3 * scale :]
-    more = f" (+{len(items) - len(kept)})" if len(items) > len(kept) else ""
-    return f"{verb}{', '.join(show(item) for item in kept)}{more}" if kept else ""
-
-
-def _end(path: str) -> str:
-    """The last two parts of a path: the trail has the whole of it."""
-    return "/".join(path.split("/")[-2:])

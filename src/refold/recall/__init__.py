@@ -7,21 +7,12 @@ recall.tool.answer(index, {"turn_numbers": [3, 4]}, budget=4000)
 
 from __future__ import annotations
 
-from refold.recall.ask import Hit, search, within_budget
+from refold.recall.ask import Conditions, Hit, search, within_budget
 from refold.recall.index import Doc, Index
 from refold.recall.log import LogIndex, index_of, recall
 from refold.recall.pool import Found, Log, across
 
 __all__ = [
-    "Doc",
-    "Found",
-    "Hit",
-    "Index",
-    "Log",
-    "LogIndex",
-    "across",
-    "index_of",
-    "recall",
-    "search",
+    "Conditions", "Doc", "Found", "Hit", "Index", "Log", "LogIndex", "across", "index_of", "recall", "search",
     "within_budget",
-]
+]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
+from typing import TypedDict
 
 import msgspec
 
@@ -31,6 +32,19 @@ class Hit(msgspec.Struct, frozen=True):
     text: str
     role: str = ""
     time: float = 0.0
+
+
+class Conditions(TypedDict, total=False):
+    """What `search` takes beside words, limit and entry ids, for whoever hands it on."""
+
+    keys: Sequence[str]
+    turns: Sequence[int]
+    since: float | None
+    until: float | None
+    tool: str | None
+    file: str | None
+    budget: int | None
+    counter: TokenCounter | None
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):

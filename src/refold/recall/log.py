@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple, Unpack
 from weakref import WeakKeyDictionary
 
 from refold import entries as e
 from refold.messages import Bash, Message
-from refold.recall.ask import LIMIT, Hit, search
+from refold.recall.ask import LIMIT, Conditions, Hit, search
 from refold.recall.index import Index
 from refold.session.edits import said_by
 from refold.session.tree import Session, starts_turn
@@ -73,6 +73,8 @@ def index_of(session: Session) -> LogIndex:
     return index
 
 
-def recall(session: Session, query: str = "", *, limit: int = LIMIT, **conditions: Any) -> list[Hit]:
+def recall(
+    session: Session, query: str = "", *, limit: int = LIMIT, **conditions: Unpack[Conditions]
+) -> list[Hit]:
     """`search` over everything that was ever said in the session."""
     return search(index_of(session), query, limit=limit, **conditions)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Unpack
 
 import msgspec
 
 from refold import entries as e
-from refold.recall.ask import LIMIT, MOST, Hit, search
+from refold.recall.ask import LIMIT, MOST, Conditions, Hit, search
 from refold.recall.index import Index
 from refold.recall.log import Reader, Said
 
@@ -33,7 +33,12 @@ class Found(msgspec.Struct, frozen=True):
 
 
 def across(
-    logs: Iterable[Log], query: str, *, limit: int = LIMIT, each: int | None = None, **conditions: Any
+    logs: Iterable[Log],
+    query: str,
+    *,
+    limit: int = LIMIT,
+    each: int | None = None,
+    **conditions: Unpack[Conditions],
 ) -> list[Found]:
     """The best hits in all the logs, best first, by the ranking that a single session has; at most `each`
     per session. `conditions` are those of `search`."""

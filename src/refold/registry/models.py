@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from refold import presets
 from refold.compaction.preset import Preset
@@ -15,6 +15,9 @@ from refold.protocols import Model
 from refold.registry import configuration
 from refold.registry.configuration import ENVIRONMENT, Configuration, Provider
 
+if TYPE_CHECKING:
+    from refold.models.chaos import Fault
+
 GROUP = "refold.models"
 """Entry points: `name = "package.module:factory"`, called as `factory(model, **options)` for `name:model`.
 The options are what is known and configured (`context_window` and the provider's `api_key`, `base_url`,
@@ -22,13 +25,34 @@ The options are what is known and configured (`context_window` and the provider'
 Factory = Callable[[str, "Known | None", Provider, "dict[str, Any]"], Model]
 
 
-def model(name: str | None = None, *, config: Configuration | None = None, **options: Any) -> Model:
+class Options(TypedDict, total=False):
+    """What a caller may say about a model; each provider takes those that concern it, None says nothing."""
+
+    api_key: str | None
+    base_url: str | None
+    context_window: int | None
+    timeout: float | None
+    cache: Literal["5m", "1h"] | None
+    temperature: bool
+    """Whether the model takes one."""
+    reasoning: bool
+    max_tokens: int
+    extra: Mapping[str, Any] | None
+    threads: int
+    seed: int
+    rate: float
+    faults: Sequence[Fault]
+    sleep: Callable[[float], Awaitable[None]]
+
+
+def model(
+    name: str | None = None, *, config: Configuration | None = None, **options: Unpack[Options]
+) -> Model:
     """The model of a name: `openai:…`, `openai-responses:…`, `anthropic:…`, `local:FILE`, `local:smollm2`,
     `scripted:FILE`, `chaos:SEED:NAME`, a provider of the configuration, or one of a plug-in. Without a
     name, the configuration's `model`.
 
-    Options (`api_key`, `base_url`, `context_window`, `timeout`, `cache`, `temperature`, `extra` …) win over
-    the environment, and that over the configuration file."""
+    Options win over the environment, and that over the configuration file."""
     config = config or configuration.load()
     name = name or config.model
     if not name:
@@ -42,20 +66,20 @@ def model(name: str | None = None, *, config: Configuration | None = None, **opt
     kind = settings.type or provider
     if kind == "chaos":
         return _chaos(rest, config, options)
-    options = {key: value for key, value in options.items() if value is not None}
+    given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     if settings.type:
         if kind not in ENVIRONMENT:
             raise SettingError(f"providers.{provider}.type", f"must be one of {', '.join(ENVIRONMENT)}")
-        options["name"] = name  # which leads back here
+        given["name"] = name  # which leads back here
     if kind in FACTORIES:
-        return FACTORIES[kind](rest, known(name, config.models), settings, options)
+        return FACTORIES[kind](rest, known(name, config.models), settings, given)
     plugin = _plugins().get(kind)
     if plugin is None:
         raise UnknownName("model provider", provider, model_names())
-    return plugin.load()(rest, **{**_configured(known(name, config.models), settings), **options})
+    return plugin.load()(rest, **{**_configured(known(name, config.models), settings), **given})
 
 
-def summariser(config: Configuration | None = None, **options: Any) -> Model | None:
+def summariser(config: Configuration | None = None, **options: Unpack[Options]) -> Model | None:
     """The model that writes summaries, where the configuration names one; None: the embedded digest does."""
     config = config or configuration.load()
     return model(config.summariser, config=config, **options) if config.summariser else None
@@ -63,11 +87,11 @@ def summariser(config: Configuration | None = None, **options: Any) -> Model | N
 
 def preset(
     name: str | None = None,
+    settings: Mapping[str, Any] | None = None,
     *,
     budget: int | None = None,
     config: Configuration | None = None,
     environment: Mapping[str, str] | None = None,
-    **settings: Any,
 ) -> Preset:
     """The preset of a name (default: the configuration's) with the settings of this machine: what is given
     here wins over the environment, and that over the configuration file."""
@@ -75,7 +99,7 @@ def preset(
     name = name or config.preset or "refold"
     known = [setting.name for setting in presets.settings_of(name)]
     configured = config.preset_settings(name, known, environment)
-    return presets.make(name, {**configured, **settings}, budget=budget)
+    return presets.make(name, {**configured, **(settings or {})}, budget=budget)
 
 
 def window(name: str, config: Configuration | None = None) -> int:

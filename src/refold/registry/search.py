@@ -11,14 +11,14 @@ import math
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from typing import Unpack
 
 import msgspec
 
 from refold.errors import UnknownName
 from refold.messages import searchable
 from refold.protocols import Candidate, Searchable, Store
-from refold.recall import Found, Log
+from refold.recall import Conditions, Found, Log
 from refold.recall import across as ranked
 from refold.recall.log import Reader
 from refold.text.words import plain, stem, terms
@@ -48,7 +48,7 @@ def across(
     limit: int = LIMIT,
     each: int | None = None,
     sessions: Collection[str] | None = None,
-    **conditions: Any,
+    **conditions: Unpack[Conditions],
 ) -> list[Found]:
     """The best hits in all sessions of a store (or in those named), best first; at most `each` per
     session. `conditions` are those of `recall.search`: `since`, `until`, `tool`, `file`, `budget` …"""
@@ -62,7 +62,7 @@ def search(
     limit: int = LIMIT,
     each: int | None = None,
     sessions: Collection[str] | None = None,
-    **conditions: Any,
+    **conditions: Unpack[Conditions],
 ) -> Search:
     """Like `across`, and tells which sessions were looked at."""
     proposed = _proposed(store, query, limit, sessions)

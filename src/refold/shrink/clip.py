@@ -1,4 +1,4 @@
-"""A message clipped to a number of tokens (R19): head and end are kept, calls lose only whole values.
+"""A message clipped to a number of tokens (R19): head, end and telling lines stay, calls lose whole values.
 
 A clip is computed from the message itself, never from an earlier clip, at a few fixed levels (`LEVELS`), so
 the
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -27,7 +27,8 @@ from refold.messages import (
     compact_json,
 )
 from refold.protocols import TokenCounter
-from refold.session.toolnames import kind
+from refold.session.toolnames import Kind, kind
+from refold.shrink.excerpt import ranked, unnumbered
 from refold.text.truncate import head, tail
 
 LEVELS: tuple[int, ...] = tuple(round(24 * 2 ** (step / 4)) for step in range(64))
@@ -37,16 +38,20 @@ FRAME = 40
 WORTH = 20
 """A clip that saves less than this is not made."""
 _MARK = "[… {cut} tokens, {key} …]"
+_GAP = " […] "
 _MARK_TOKENS = 10
-_VALUE = "[{size} tokens, {key}]"
 _SHORT = 24
 """Words or an argument of at most so many tokens stay: a path or a command tells more than a marker."""
 _QUOTE = 32
-"""Least tokens with which a value that was dropped from a call is quoted beside it."""
+"""Least tokens with which a value that was dropped from a call is quoted."""
 _HEADS = {"bash": 0.5, "ls": 0.85, "glob": 0.85, "grep": 0.85}
 """Share of what is kept that stands at the beginning. A log says at its end how it went, a list is sorted by
 worth if by anything."""
 _HEAD = 0.65
+_BETWEEN = 0.25
+"""Share of a clip for lines between beginning and end that tell something by themselves,"""
+_TELLING = 60
+"""where it has so many tokens."""
 
 
 def level(cap: float) -> int:
@@ -63,39 +68,87 @@ def clipped(
         case Assistant():
             return _reply(message, tokens, counter, key)
         case Result() | User():
-            share = _HEADS.get(kind(call.name), _HEAD) if call else _HEAD
-            content = _texts(message.content, tokens, counter, key, share)
+            content = _texts(message.content, tokens, counter, key, kind(call.name) if call else "other")
             return msgspec.structs.replace(message, content=content)
         case Bash():
-            output = clip_text(message.output, tokens, counter, key=key, share=_HEADS["bash"])
+            output = clip_text(message.output, tokens, counter, key=key, kind="bash")
             return msgspec.structs.replace(message, output=output)
         case _:
             return message
 
 
 def clip_text(
-    text: str, tokens: int, counter: TokenCounter, *, key: str, size: int = 0, share: float = _HEAD
+    text: str, tokens: int, counter: TokenCounter, *, key: str, size: int = 0, kind: Kind = "other"
 ) -> str:
-    """Beginning and end of a text in at most `tokens` tokens, cut at line ends where one is near."""
+    """Beginning and end of a text, and the lines between that tell most, in at most `tokens` tokens."""
     if len(text) <= tokens:
         return text
     size = size or counter.text(text)
     if size <= tokens:
         return text
+    if (bare := unnumbered(text)) != text:
+        text, size = bare, counter.text(bare)
+        if size <= tokens:
+            return text
     room = max(tokens - _MARK_TOKENS, 1)
+    between = int(room * _BETWEEN) if room >= _TELLING else 0
+    first, last = _edges(text, room - between, size, counter, _HEADS.get(kind, _HEAD))
+    middle = text[len(first) : len(text) - len(last)]
+    rows = _between(middle, between, counter, kind) if between else []
+    if between and not rows:
+        first, last = _edges(text, room, size, counter, _HEADS.get(kind, _HEAD))
+    kept = counter.text(first) + counter.text(last) + sum(map(counter.text, rows))
+    mark = _MARK.format(cut=max(size - kept, 1), key=key) if key else _GAP
+    return "\n".join(part for part in (first, mark, *rows, last) if part)
+
+
+def _edges(text: str, room: int, size: int, counter: TokenCounter, share: float) -> tuple[str, str]:
+    """Beginning and end in `room` tokens, cut at line ends where one is near."""
     chars = max(int(len(text) * room / size), 4)
     for _ in range(6):
         first = _line_end(head(text, int(chars * share)))
         last = _line_start(tail(text, chars - int(chars * share)))
         used = counter.text(first) + counter.text(last)
         if used <= room:
-            break
+            return first, last
         chars = int(chars * min(0.95, room / used))
-    else:
-        first, last = head(text, max(room // 2, 1)), ""
-        used = counter.text(first)
-    mark = _MARK.format(cut=max(size - used, 1), key=key)
-    return "\n".join(part for part in (first, mark, last) if part)
+    return head(text, max(room // 2, 1)), ""
+
+
+def _between(text: str, room: int, counter: TokenCounter, kind: Kind) -> list[str]:
+    """The lines that tell most, in their order; lines that were left out before one are marked."""
+    rows = text.split("\n")
+    kept: list[int] = []
+    for index in ranked(text, kind):
+        room -= counter.text(rows[index]) + 2
+        if room < 0:
+            break
+        kept.append(index)
+    found: list[str] = []
+    for before, index in zip((None, *sorted(kept)), sorted(kept), strict=False):
+        found += ["…"] if before is not None and index > before + 1 else []
+        found.append(rows[index])
+    return [*found, "…"] if found else []
+
+
+def quotation(message: Message, key: str, tokens: int, counter: TokenCounter) -> str:
+    """What a message says, to be quoted in a record: no call to be made, so arguments are cut like any text.
+    The user's own words are not quoted: they stand beside the record."""
+    match message:
+        case Assistant():
+            calls = (f"{call.name} {_arguments(call)}" for call in message.calls)
+            text, who = "\n".join(part for part in (message.text, *calls) if part), "assistant"
+        case Result():
+            text, who = message.text, "result"
+        case _:
+            return ""
+    if not text:
+        return ""
+    return f"{key} {who}: " + (clip_text(text, tokens, counter, key=key) if tokens else text)
+
+
+def _arguments(call: Call) -> str:
+    return compact_json(call.arguments) if call.raw is None else call.raw
 
 
 def _line_end(text: str) -> str:
@@ -113,10 +166,10 @@ def _line_start(text: str) -> str:
     return text[at + 1 :] if 0 <= at < 0.3 * len(text) else text
 
 
-def _texts(parts: Sequence[AnyPart], tokens: int, counter: TokenCounter, key: str, share: float) -> Content:
+def _texts(parts: Sequence[AnyPart], tokens: int, counter: TokenCounter, key: str, kind: Kind) -> Content:
     """Parts with their texts joined and clipped; what is no text (a picture) goes, and is said."""
     texts = [part for part in parts if isinstance(part, Text)]
-    short = clip_text("\n".join(part.text for part in texts), tokens, counter, key=key, share=share)
+    short = clip_text("\n".join(part.text for part in texts), tokens, counter, key=key, kind=kind)
     others = len(parts) - len(texts)
     note = f"[{others} part(s) that are no text, {key}]" if others else ""
     body = "\n".join(part for part in (short, note) if part)
@@ -126,7 +179,7 @@ def _texts(parts: Sequence[AnyPart], tokens: int, counter: TokenCounter, key: st
 def _reply(message: Assistant, tokens: int, counter: TokenCounter, key: str) -> Assistant:
     """What was said, then the calls. Thinking is dropped: whoever clips a reply made sure that it may be."""
     calls, text = message.calls, message.text
-    sizes = [counter.text(compact_json(call.arguments) if call.raw is None else call.raw) for call in calls]
+    sizes = [counter.text(_arguments(call)) for call in calls]
     said = counter.text(text) if text else 0
     room = min(said, max(tokens // 2, tokens - sum(sizes), _SHORT))
     rest = max(tokens - room, 0)
@@ -143,28 +196,54 @@ def _reply(message: Assistant, tokens: int, counter: TokenCounter, key: str) -> 
 
 
 def _call(call: Call, size: int, tokens: int, counter: TokenCounter, key: str) -> tuple[Call, list[str]]:
-    """The call with its longest values dropped as a whole, so that no mangled one is imitated, and what room
+    """The call with its long values dropped as a whole, so that no mangled one is imitated, and what room
     there is of them as quotations, to stand beside it."""
     if size <= max(tokens, _SHORT):
         return call, []
     given: dict[str, Any] = call.arguments if call.raw is None else {"arguments": call.raw}
-    texts = {name: value if isinstance(value, str) else compact_json(value) for name, value in given.items()}
-    sizes = {name: counter.text(text) for name, text in texts.items()}
-    dropped: dict[str, str] = {}
-    for name in sorted(sizes, key=lambda name: -sizes[name]):
-        if size <= tokens or sizes[name] <= _SHORT:
-            break
-        dropped[name] = _VALUE.format(size=sizes[name], key=key)
-        size -= sizes[name] - 10
-    if call.raw is not None:
-        small = msgspec.structs.replace(call, raw=None, arguments=dropped)
-    else:
-        small = msgspec.structs.replace(call, arguments={**call.arguments, **dropped})
-    left = tokens - size
-    whole = sum(sizes[name] for name in dropped)
+    kept = {name: _dropped(value, counter, key) for name, value in given.items()}
+    kept = {
+        name: value if _size(value, counter) <= 2 * _SHORT else _marker(value, counter, key)
+        for name, value in kept.items()
+    }
+    dropped = {name: _size(given[name], counter) for name in given if kept[name] != given[name]}
+    small = msgspec.structs.replace(call, raw=None, arguments=kept)
+    room = tokens - counter.text(compact_json(kept))
     quotes = [
-        f"[{name}:]\n{clip_text(texts[name], share - 6, counter, key=key, size=sizes[name])}"
-        for name in given
-        if name in dropped and (share := left * sizes[name] // whole) >= _QUOTE
+        _quote(name, _text(_longest(given[name])), part, counter)
+        for name, size in dropped.items()
+        if (part := room * size // max(sum(dropped.values()), 1) - 6) >= _QUOTE
     ]
     return small, quotes
+
+
+def _dropped(value: Any, counter: TokenCounter, key: str) -> Any:
+    """A value with the long texts in it replaced by markers."""
+    if isinstance(value, list):
+        return [_dropped(inner, counter, key) for inner in cast("list[Any]", value)]
+    return _marker(value, counter, key) if isinstance(value, str) else value
+
+
+def _marker(value: Any, counter: TokenCounter, key: str) -> Any:
+    return value if (size := _size(value, counter)) <= _SHORT else f"[{size} tokens, {key}]"
+
+
+def _longest(value: Any) -> Any:
+    """Of a list of texts the longest: what a command line consists of."""
+    if not isinstance(value, list):
+        return value
+    texts = [text for text in cast("list[Any]", value) if isinstance(text, str)]
+    return max(texts, key=len, default=compact_json(value))
+
+
+def _quote(name: str, text: str, tokens: int, counter: TokenCounter) -> str:
+    # Written as in a call: whoever makes the next one has to write it so. (M9: +2 % at 4,000 tokens.)
+    return f'"{name}": {compact_json(clip_text(text, tokens, counter, key=""))}'
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else compact_json(value)
+
+
+def _size(value: Any, counter: TokenCounter) -> int:
+    return counter.text(_text(value))

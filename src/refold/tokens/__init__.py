@@ -13,11 +13,11 @@ from functools import lru_cache
 
 from refold.errors import UnknownName
 from refold.protocols import TokenCounter
-from refold.tokens.calibrated import Calibrated, Calibration
+from refold.tokens.calibrated import Calibration
 from refold.tokens.estimate import Bytes4, Chars, Len3, Messages, Utf16
 from refold.tokens.thoughts import forgotten
 
-__all__ = ["DEFAULT", "Calibrated", "Calibration", "forgotten", "get", "is_exact", "names"]
+__all__ = ["DEFAULT", "Calibration", "forgotten", "get", "is_exact", "names"]
 
 DEFAULT = "o200k"
 

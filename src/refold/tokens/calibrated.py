@@ -6,13 +6,9 @@ framing that the transcript does not hold). Both are fitted per session and mode
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
-
-from refold.messages import Message
-from refold.protocols import TokenCounter
 
 MINIMUM = 5
 """Points needed before a fit is believed."""
@@ -56,25 +52,6 @@ class Calibration:
     def budget(self, tokens: float) -> int:
         """The most we may count so that the provider counts at most `tokens`."""
         return max(0, int((tokens - self.fixed) / self.scale))
-
-
-class Calibrated:
-    """A counter whose texts and messages are scaled; the fixed part belongs to the request, not to them."""
-
-    def __init__(self, counter: TokenCounter, calibration: Calibration) -> None:
-        self.counter = counter
-        self.calibration = calibration
-        self.exact = bool(getattr(counter, "exact", False))
-        self.name = f"{counter.name}*{calibration.scale:.4f}"
-
-    def text(self, text: str) -> int:
-        return round(self.calibration.scale * self.counter.text(text))
-
-    def message(self, message: Message) -> int:
-        return round(self.calibration.scale * self.counter.message(message))
-
-    def tools(self, tools: Sequence[Any]) -> int:
-        return round(self.calibration.scale * self.counter.tools(tools))
 
 
 def _mean(values: list[float]) -> float:

@@ -12,24 +12,11 @@ from refold.protocols import TokenCounter
 from refold.tokens import images, parts
 from refold.tokens.estimate import Bytes4
 
-VOCABULARIES = {
-    "o200k": "o200k_base",
-    "cl100k": "cl100k_base",
-    "gpt-oss": "gpt-oss",
-    "llama3": "llama3",
-    "llama2": "llama2",
-    "codellama": "codellama",
-    "deepseek_v3": "deepseek_v3",
-    "qwen3": "qwen3",
-    "glm4": "glm4",
-    "kimi_k2": "kimi_k2",
-    "kimi_k3": "kimi_k3",
-    "phi4": "phi4",
-    "olmo2": "olmo2",
-    "mistral_v1": "mistral_v1",
-    "mistral_v2": "mistral_v2",
-    "mistral_v3": "mistral_v3",
-}
+_SAME = (
+    "gpt-oss", "llama3", "llama2", "codellama", "deepseek_v3", "qwen3", "glm4", "kimi_k2", "kimi_k3", "phi4",
+    "olmo2", "mistral_v1", "mistral_v2", "mistral_v3",
+)  # fmt: skip
+VOCABULARIES = {"o200k": "o200k_base", "cl100k": "cl100k_base", **{name: name for name in _SAME}}
 """Our names and splintr's."""
 
 PER_MESSAGE = 4

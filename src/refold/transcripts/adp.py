@@ -83,8 +83,7 @@ class _Import:
         elif role == "system":
             self.log.say(m.System(tuple(parts)), index, meta=_meta(raw))
         else:
-            self.log.source.problem(f"message {index}", f"has the unknown role {given!r}: kept as it came")
-            self.log.other(given or "message", raw or {"value": item}, index)
+            self.log.strange(raw, item, index)
 
     def _reply(self, parts: list[m.AnyPart], raw: Record, index: int) -> None:
         said = parts[0].text if len(parts) == 1 and isinstance(parts[0], m.Text) else ""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from refold import messages as m
 from refold.protocols import Loaded
 from refold.session.dialects import anthropic as dialect
-from refold.transcripts.base import Head, Record, Source
+from refold.transcripts.base import Head, Source
 from refold.transcripts.lists import Builder, conversation, sample
 
 name = "anthropic"
@@ -33,10 +32,5 @@ def read(source: Source) -> Loaded:
         [said] = dialect.parse({"role": "system", "content": envelope["system"]})
         if said.parts:
             builder.add("system", said, {}, _KNOWN)
-    builder.add_all(items, _parse, _KNOWN)
-    builder.name_results()
+    builder.add_all(items, dialect.parse, _KNOWN)
     return builder.done(envelope)
-
-
-def _parse(item: Record) -> list[m.Message]:
-    return dialect.parse(item)

@@ -8,7 +8,6 @@ compaction is a `Fold` under the id of its summary; a sub-agent's records are br
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from refold import entries as e
@@ -92,7 +91,6 @@ class _Import:
         self.result_entries: dict[str, str] = {}
         self.owners: dict[str, Reply] = {}
         """Message id → the newest copy of that reply: the one that carries its usage."""
-        self.unknown: Counter[str] = Counter()
         self.nodes: dict[str, Node] = {}
 
     def run(self, nodes: list[Node], loose: list[tuple[int, int, Record]]) -> Loaded:
@@ -111,8 +109,6 @@ class _Import:
             elif node.reply and node.reply.records[0] is node:
                 self._reply(node.reply)
         title = self._loose(loose)
-        for kind, count in self.unknown.items():
-            self.source.problem("file", f"{count} records of the unknown type {kind!r}: kept as they came")
         self.log.info.update((key, value) for key, value in self.common.items() if key != "cwd")
         cwd, session = self.common.get("cwd"), self.common.get("sessionId")
         return self.log.loaded(id=named(session), title=title, cwd=named(cwd), leaf=self._leaf(nodes))
@@ -144,7 +140,7 @@ class _Import:
     def _other(self, node: Node, parent: str | None) -> None:
         raw, kind = node.raw, node.kind
         if kind not in _PATH_KINDS:
-            self.unknown[kind] += 1
+            self.log.unknown[kind] += 1
         label = f"system:{text(raw.get('subtype'))}" if kind == "system" else kind
         rest = {key: value for key, value in raw.items() if self.common.get(key) != value}
         self._done(node, node.id, node.id)
@@ -161,20 +157,12 @@ class _Import:
         for number, message in enumerate(messages):
             id = node.id if number == 0 else self.log.fresh(f"{node.id}:{number}", node.index)
             meta = self._meta(node.raw) if number == 0 else {}
+            place = {"id": id, "parent": parent, "time": _time(node.raw)}
             if isinstance(message, m.User) and is_note(node.raw, message):
-                note = e.Note(
-                    id=id,
-                    parent=parent,
-                    time=_time(node.raw),
-                    content=message.content,
-                    kind="meta" if node.kind == "user" else node.kind,
-                    meta=meta,
-                )
-                parent = self.log.put(note)
+                kind = "meta" if node.kind == "user" else node.kind
+                parent = self.log.note(message.content, kind, node.index, **place, meta=meta)
             else:
-                parent = self.log.say(
-                    message, node.index, id=id, parent=parent, time=_time(node.raw), meta=meta
-                )
+                parent = self.log.say(message, node.index, **place, meta=meta)
             if isinstance(message, m.Result):
                 self.results[message.call_id], self.result_entries[message.call_id] = message, id
         self._done(node, node.id, id)
@@ -249,13 +237,12 @@ class _Import:
             note = e.Note(id=node.id, parent=parent, time=_time(node.raw), content=content, kind="summary")
             self._done(node, node.id, self.log.put(note))
             return
-        fold = e.Fold(
+        made = self.log.folded(
+            edits,
+            node.index,
             id=node.id,
             parent=parent,
             time=_time(node.raw),
-            edits=edits,
-            preset=name,
-            author=f"import:{name}",
             reason=text(metadata.get("trigger")),
             summary=summary.text,
             first_kept=next((id for id in path if id in kept), None),
@@ -263,7 +250,7 @@ class _Import:
             tokens_after=whole(metadata.get("postTokens")),
             details=metadata,
         )
-        self._done(node, node.id, self.log.put(fold))
+        self._done(node, node.id, made)
 
     def _boundary(self, node: Node) -> Record:
         """The boundary record above a summary; attachments may lie between."""
@@ -278,7 +265,7 @@ class _Import:
 
     def _kept(self, metadata: Record, parent: str | None) -> tuple[list[str], set[str]]:
         """The path up to the compaction, and the entries of it that stayed in view."""
-        path = self._path(parent)
+        path = self.log.path(parent)
         places = {id: place for place, id in enumerate(path)}
         segment, several = (
             mapping(metadata.get("preservedSegment")),
@@ -295,17 +282,10 @@ class _Import:
                 kept.update(path[places[first] : end + 1])
         return path, kept
 
-    def _path(self, id: str | None) -> list[str]:
-        found: list[str] = []
-        while id is not None:
-            found.append(id)
-            id = self.log.parent(id)
-        return found[::-1]
-
     def _microcompaction(self, node: Node) -> bool:
         metadata = mapping(node.raw.get("microcompactMetadata"))
         parent = self._parent(node)
-        path = set(self._path(parent))
+        path = set(self.log.path(parent))
         edits: list[e.Edit] = []
         for call in listing(metadata.get("compactedToolIds")):
             id = self.result_entries.get(call) if isinstance(call, str) else None
@@ -317,18 +297,17 @@ class _Import:
                 edits.append(e.Edit(id, id, (cleared,), "mask"))
         if not edits:
             return False
-        fold = e.Fold(
+        made = self.log.folded(
+            tuple(edits),
+            node.index,
             id=node.id,
             parent=parent,
             time=_time(node.raw),
-            edits=tuple(edits),
-            preset=name,
-            author=f"import:{name}",
             reason=text(metadata.get("trigger")),
             tokens_before=whole(metadata.get("preTokens")),
             details=metadata,
         )
-        self._done(node, node.id, self.log.put(fold))
+        self._done(node, node.id, made)
         return True
 
     # ── records beside the path ─────────────────────────────────────────────────────────────────
@@ -349,7 +328,7 @@ class _Import:
                 self.log.put(e.Info(id=self.log.fresh(None, index), time=when, meta=raw))
             else:
                 if kind not in _LOOSE_KINDS:
-                    self.unknown[kind] += 1
+                    self.log.unknown[kind] += 1
                 self.log.state(kind, raw, index, time=when)
         return title
 

@@ -7,7 +7,6 @@ are called by their position, the header not counted. Usage comes from `token_co
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from refold import entries as e
@@ -76,7 +75,6 @@ class _Import:
         self.log = Builder(name, source)
         self.header: Record = {}
         self.context: Record = {}
-        self.unknown: Counter[str] = Counter()
         self.history: list[m.Message] = []
         """What the model sees at this point: a compaction without its result is rebuilt from it."""
         self.turns: list[tuple[str | None, int]] = []
@@ -102,7 +100,7 @@ class _Import:
             self._item(raw, index, line, when)
         else:
             if raw.get("record_type") != "state":
-                self.unknown[kind or "without a type"] += 1
+                self.log.unknown[kind or "without a type"] += 1
             self.log.state(kind or text(raw.get("record_type")) or "record", raw, index, time=when)
 
     def _wrapped(self, kind: str, payload: Record, index: int, line: int, when: float) -> None:
@@ -206,7 +204,7 @@ class _Import:
                 self._say(message, index, when, raw)
         elif kind not in _ITEMS or kind in _HIDDEN:
             if kind not in _HIDDEN:
-                self.unknown[kind or "without a type"] += 1
+                self.log.unknown[kind or "without a type"] += 1
             self._other(raw, index, when)
         else:
             if not self.parts:
@@ -223,15 +221,7 @@ class _Import:
         note = injected(message)
         meta = without(raw, frozenset({"type", "role", "content", "output", "call_id"}))
         if note:
-            entry = e.Note(
-                id=self.log.fresh(None, index),
-                parent=self.log.tail,
-                time=when,
-                content=message.parts,
-                kind=note,
-                meta=meta,
-            )
-            self.log.put(entry)
+            self.log.note(message.parts, note, index, time=when, meta=meta)
             return
         if isinstance(message, m.User):
             self.turns.append((self.log.tail, len(self.history) - 1))
@@ -272,8 +262,6 @@ class _Import:
         stray = self.stray + (self.usage is not None)
         if stray:
             self.source.problem("file", f"{stray} token counts belong to no reply")
-        for kind, count in self.unknown.items():
-            self.source.problem("file", f"{count} records of the unknown type {kind!r}: kept as they came")
         self.log.info.update(without(self.header, frozenset({"id", "cwd"})))
         created = seconds(self.header.get("timestamp"))
         if created:

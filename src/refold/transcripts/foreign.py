@@ -6,6 +6,7 @@ holds something else, and every entry goes through `Builder`, which keeps ids un
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any, cast
@@ -179,6 +180,8 @@ class Builder:
         """Name of the tool by call id."""
         self.info: dict[str, Any] = {}
         self.times: list[float] = []
+        self.unknown: Counter[str] = Counter()
+        """Kinds of records that nobody here knows: they are kept, and told at the end."""
         self._ids: set[str] = set()
         self._parents: dict[str, str | None] = {}
         self._roots: dict[str, str] = {}
@@ -200,9 +203,13 @@ class Builder:
     def parent(self, id: str) -> str | None:
         return self._parents.get(id)
 
-    def root(self, id: str) -> str:
-        """The first entry of the path that leads to `id`."""
-        return self._roots[id]
+    def path(self, id: str | None) -> list[str]:
+        """The entries that lead to `id`, itself included."""
+        found: list[str] = []
+        while id is not None:
+            found.append(id)
+            id = self._parents.get(id)
+        return found[::-1]
 
     def __contains__(self, id: object) -> bool:
         return id in self._parents
@@ -235,6 +242,17 @@ class Builder:
         fields.setdefault("parent", self.tail)
         return self.put(e.Other(id=self.fresh(id, index), kind=kind, raw=raw, **fields))
 
+    def strange(self, raw: dict[str, Any], item: object, index: int) -> str:
+        """A message of a role that nobody here knows."""
+        role = raw.get("role")
+        self.source.problem(f"message {index}", f"has the unknown role {role!r}: kept as it came")
+        return self.other(text(role) or "message", raw or {"value": item}, index)
+
+    def note(self, content: m.Content, kind: str, index: int, *, id: object = None, **fields: Any) -> str:
+        """Something that a program put into the conversation."""
+        fields.setdefault("parent", self.tail)
+        return self.put(e.Note(id=self.fresh(id, index), content=content, kind=kind, **fields))
+
     def state(self, kind: str, value: Any, index: int, *, time: float = 0.0) -> str:
         """Something a program remembered: kept, but no part of the conversation."""
         return self.put(
@@ -266,17 +284,11 @@ class Builder:
         if last is None:
             return None
         edit = e.Edit(self._roots[parent], last, put)
-        return self.put(
-            e.Fold(
-                id=self.fresh(id, index),
-                parent=parent,
-                edits=(edit,),
-                preset=self.format,
-                author=f"import:{self.format}",
-                first_kept=kept,
-                **fields,
-            )
-        )
+        return self.folded((edit,), index, id=id, parent=parent, first_kept=kept, **fields)
+
+    def folded(self, edits: tuple[e.Edit, ...], index: int, *, id: object = None, **fields: Any) -> str:
+        who = {"preset": self.format, "author": f"import:{self.format}"}
+        return self.put(e.Fold(id=self.fresh(id, index), edits=edits, **who, **fields))
 
     def loaded(
         self,
@@ -290,6 +302,9 @@ class Builder:
         """Everything, the leaf where the conversation ended, and an `Info` of what holds for all of it."""
         if leaf is not None and leaf != self._newest and leaf in self._parents:
             self.put(e.Leaf(id=self.fresh(f"leaf:{leaf}", len(self.entries)), target=leaf))
+        for kind, count in self.unknown.items():
+            told = f"{count} records of the unknown type {kind!r}: kept as they came"
+            self.source.problem("file", told)
         created, updated = (min(self.times), max(self.times)) if self.times else (0.0, 0.0)
         meta = {"format": self.format, **self.info}
         self.put(

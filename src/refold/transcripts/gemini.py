@@ -6,7 +6,6 @@ the call. Newer releases write the same records one a line, the session's own fi
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from refold import messages as m
@@ -45,7 +44,6 @@ def detect(head: Head) -> float:
 def read(source: Source) -> Loaded:
     head, messages = _session(source)
     log = Builder(name, source)
-    unknown: Counter[str] = Counter()
     for index, item in enumerate(messages):
         raw = mapping(item)
         if "$rewindTo" in raw:
@@ -58,10 +56,8 @@ def read(source: Source) -> Loaded:
         else:
             kind = text(raw.get("type"))
             if kind not in _ASIDE:
-                unknown[kind or "without a type"] += 1
+                log.unknown[kind or "without a type"] += 1
             log.other(kind or "record", raw or {"value": item}, index, id=raw.get("id"), time=_time(raw))
-    for kind, count in unknown.items():
-        source.problem("file", f"{count} messages of the unknown type {kind!r}: kept as they came")
     log.info.update(without(head, frozenset({"messages", "sessionId"})))
     log.times += [when for key in ("startTime", "lastUpdated") if (when := seconds(head.get(key)))]
     return log.loaded(id=named(head.get("sessionId")), title=named(head.get("summary")), leaf=log.tail)

@@ -97,16 +97,19 @@ class Builder:
         self.source = source
         self.entries: list[e.AnyEntry] = []
         self._last: str | None = None
+        self._tools: dict[str, str] = {}
 
     def add(self, id: str, message: m.Message, raw: Mapping[str, Any], known: frozenset[str]) -> None:
+        """A result gets the name of the tool that was called, where the list does not repeat it."""
         extra = {key: value for key, value in raw.items() if key not in known}
+        self._tools.update((call.id, call.name) for call in message.calls)
+        if isinstance(message, m.Result) and message.name is None:
+            message = msgspec.structs.replace(message, name=self._tools.get(message.call_id))
         entry = e.MessageEntry(
             id=id,
             parent=self._last,
             message=message,
-            time=next(
-                (t for key in ("timestamp", "created_at", "time") if (t := seconds(raw.get(key)))), 0.0
-            ),
+            time=next((time for key in _TIMES if (time := seconds(raw.get(key)))), 0.0),
             meta={"extra": extra} if extra else {},
         )
         self.entries.append(entry)
@@ -136,17 +139,6 @@ class Builder:
         for index, item in enumerate(items):
             if not isinstance(item, dict):
                 self.source.problem(f"message {index}", f"{type(item).__name__} where a message was expected")
-
-    def name_results(self) -> None:
-        """Results get the name of the tool that was called, where the list did not repeat it."""
-        names: dict[str, str] = {}
-        for at, entry in enumerate(self.entries):
-            if not isinstance(entry, e.MessageEntry):
-                continue
-            names.update((call.id, call.name) for call in entry.message.calls)
-            if isinstance(entry.message, m.Result) and entry.message.name is None:
-                named = msgspec.structs.replace(entry.message, name=names.get(entry.message.call_id))
-                self.entries[at] = msgspec.structs.replace(entry, message=named)
 
     def done(self, envelope: Record) -> Loaded:
         if not self.entries:

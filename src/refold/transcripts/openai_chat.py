@@ -10,18 +10,10 @@ from refold.transcripts.lists import Builder, conversation, sample
 name = "openai"
 
 _ROLES = {"system", "developer", "user", "assistant", "tool", "function"}
-_KNOWN = frozenset(
-    (
-        "role",
-        "content",
-        "tool_calls",
-        "tool_call_id",
-        "function_call",
-        "refusal",
-        "reasoning_content",
-        "reasoning",
-    )
-)
+_KNOWN = frozenset({
+    "role", "content", "tool_calls", "tool_call_id", "function_call", "refusal", "reasoning_content",
+    "reasoning",
+})  # fmt: skip
 
 
 def detect(head: Head) -> float:
@@ -38,5 +30,4 @@ def read(source: Source) -> Loaded:
     envelope, items = conversation(source)
     builder = Builder(source)
     builder.add_all(items, dialect.parse, _KNOWN)
-    builder.name_results()
     return builder.done(envelope)

@@ -13,30 +13,13 @@ from refold.transcripts.lists import Builder, conversation, sample
 name = "openai-responses"
 
 _ITEMS = {
-    "function_call",
-    "function_call_output",
-    "custom_tool_call",
-    "custom_tool_call_output",
-    "reasoning",
-    "input_text",
-    "output_text",
-    "web_search_call",
-    "local_shell_call",
-}
-_KNOWN = frozenset(
-    (
-        "type",
-        "role",
-        "content",
-        "call_id",
-        "name",
-        "arguments",
-        "input",
-        "output",
-        "summary",
-        "encrypted_content",
-    )
-)
+    "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output", "reasoning",
+    "input_text", "output_text", "web_search_call", "local_shell_call",
+}  # fmt: skip
+_KNOWN = frozenset({
+    "type", "role", "content", "call_id", "name", "arguments", "input", "output", "summary",
+    "encrypted_content",
+})  # fmt: skip
 
 
 def detect(head: Head) -> float:
@@ -59,7 +42,6 @@ def read(source: Source) -> Loaded:
         alone = records[0] if len(records) == 1 else {}
         builder.add_item(index, alone, lambda _, records=records: dialect.parse_list(records), _KNOWN)
     builder.refuse(items)
-    builder.name_results()
     return builder.done(envelope)
 
 

@@ -7,7 +7,6 @@ OpenHands itself forgot (`condensation`) is a fold.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -72,8 +71,6 @@ def read(source: Source) -> Loaded:
     reading = _Import(log, replies_of(events))
     for index, item in enumerate(events):
         reading.event(mapping(item), index, item)
-    for kind, count in reading.unknown.items():
-        source.problem("file", f"{count} events of the unknown kind {kind!r}: kept as they came")
     log.info.update(without(run, frozenset({"history"})))
     id = named(run.get("instance_id"))
     return log.loaded(id=id, title=id)
@@ -102,7 +99,6 @@ class _Import:
         self.log = log
         self.given = replies
         """Actions of the newer kind, by the reply they came from."""
-        self.unknown: Counter[str] = Counter()
         self.replies: set[str] = set()
         self.calls: dict[str, str] = {}
         """Event → the call it makes."""
@@ -116,7 +112,7 @@ class _Import:
         elif "observation" in raw:
             self._observation(raw, index)
         else:
-            self.unknown[text(raw.get("kind")) or "without an action"] += 1
+            self.log.unknown[text(raw.get("kind")) or "without an action"] += 1
             self._other(raw or {"value": item}, index, text(raw.get("kind")) or "event")
 
     def _other(self, raw: Record, index: int, kind: str) -> None:
@@ -129,15 +125,8 @@ class _Import:
         )
 
     def _note(self, content: Sequence[m.AnyPart], kind: str, raw: Record, index: int) -> None:
-        note = e.Note(
-            id=self.log.fresh(raw.get("id"), index),
-            parent=self.log.tail,
-            time=seconds(raw.get("timestamp")),
-            content=tuple(map(plain, content)),
-            kind=kind,
-            meta=without(raw, _HEAVY),
-        )
-        self.log.put(note)
+        meta, when = without(raw, _HEAVY), seconds(raw.get("timestamp"))
+        self.log.note(tuple(map(plain, content)), kind, index, id=raw.get("id"), time=when, meta=meta)
 
     def _newer(self, kind: str, raw: Record, index: int) -> None:
         """An event of the agent SDK."""
@@ -179,7 +168,7 @@ class _Import:
         elif raw.get("source") == "agent":
             self._bare_call(kind, arguments, raw, index)
         else:
-            self.unknown[f"action {kind}"] += 1
+            self.log.unknown[f"action {kind}"] += 1
             self._other(raw, index, kind or "action")
 
     def _reply(self, metadata: Record, arguments: Record, raw: Record, index: int) -> None:
@@ -247,7 +236,7 @@ class _Import:
     def _condensation(self, arguments: Record, raw: Record, index: int) -> None:
         start, end = arguments.get("forgotten_events_start_id"), arguments.get("forgotten_events_end_id")
         ids = {str(id) for id in listing(arguments.get("forgotten_event_ids"))}
-        path = self._path()
+        path = self.log.path(self.log.tail)
         if start is not None and end is not None:
             ids |= {
                 id for id in path if id.isascii() and id.isdigit() and whole(start) <= int(id) <= whole(end)
@@ -262,25 +251,9 @@ class _Import:
             )
             self._other(raw, index, "condensation")
             return
-        fold = e.Fold(
-            id=self.log.fresh(raw.get("id"), index),
-            parent=self.log.tail,
-            time=seconds(raw.get("timestamp")),
-            edits=edits,
-            preset=name,
-            author=f"import:{name}",
-            summary=summary,
-            details=arguments,
-        )
-        self.log.put(fold)
-
-    def _path(self) -> list[str]:
-        found: list[str] = []
-        at = self.log.tail
-        while at is not None:
-            found.append(at)
-            at = self.log.parent(at)
-        return found[::-1]
+        when = seconds(raw.get("timestamp"))
+        place = {"id": raw.get("id"), "parent": self.log.tail, "time": when}
+        self.log.folded(edits, index, **place, summary=summary, details=arguments)
 
     def _edits(self, path: list[str], put: tuple[m.Message, ...]) -> tuple[e.Edit, ...]:
         """One edit for every stretch of forgotten events. What the model never saw may lie between."""

@@ -9,7 +9,6 @@ from typing import Any
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{},:]', re.DOTALL)
 _DEEPEST = 200
 _CLOSERS = {"{": "}", "[": "]"}
-_DEPTH = 200
 
 
 def partial_json(text: str) -> Any:
@@ -35,8 +34,6 @@ def _last_safe(text: str) -> tuple[int, str]:
             stack.append(_CLOSERS[mark])
             if len(stack) > _DEEPEST:
                 raise ValueError("nested too deeply")
-            if len(stack) > _DEPTH:
-                break
             cut, closers = token.end(), "".join(reversed(stack))
         elif mark in ("}", "]"):
             if not stack or stack.pop() != mark:

@@ -23,16 +23,9 @@ from refold.transcripts.pi_parts import is_stamp, message_from, model_name, part
 name = "pi"
 
 _KINDS = {
-    "message",
-    "compaction",
-    "branch_summary",
-    "custom",
-    "custom_message",
-    "label",
-    "model_change",
-    "thinking_level_change",
-    "session_info",
-}
+    "message", "compaction", "branch_summary", "custom", "custom_message", "label", "model_change",
+    "thinking_level_change", "session_info",
+}  # fmt: skip
 
 
 def detect(head: Head) -> float:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source
@@ -104,16 +103,13 @@ class _Import:
                 self._output(raw, index)
             case "user" if raw.get("is_demo") is True:
                 content = m.with_origin("program", chat_parts(raw.get("content")))
-                meta = without(raw, _USED)
-                id = self.log.fresh(None, index)
-                self.log.put(e.Note(id=id, parent=self.log.tail, content=content, kind="demo", meta=meta))
+                self.log.note(content, "demo", index, meta=without(raw, _USED))
             case "user":
                 self._say(m.User(declared(chat_parts(raw.get("content")), SWE_AGENT)), raw, index)
             case "system":
                 self._say(m.System(tuple(chat_parts(raw.get("content")))), raw, index)
-            case role:
-                self.log.source.problem(f"message {index}", f"has the unknown role {role!r}: kept as it came")
-                self.log.other(text(role) or "message", raw or {"value": item}, index)
+            case _:
+                self.log.strange(raw, item, index)
 
     def _say(self, message: m.Message, raw: Record, index: int, **more: Any) -> None:
         self.log.say(message, index, meta={**without(raw, _USED), **more})

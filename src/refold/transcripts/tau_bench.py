@@ -52,8 +52,7 @@ def take(log: Builder, item: object, index: int) -> None:
     raw = mapping(item)
     message = message_of(raw)
     if message is None:
-        log.source.problem(f"message {index}", f"has the unknown role {raw.get('role')!r}: kept as it came")
-        log.other(text(raw.get("role")) or "message", raw or {"value": item}, index)
+        log.strange(raw, item, index)
         return
     spent = mapping(raw.get("usage"))
     log.say(

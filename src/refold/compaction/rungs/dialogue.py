@@ -62,7 +62,7 @@ class Dialogue:
             tokens = sum(forms[i].size if i in forms else s.sizes.item(i) for i in range(cut, len(s.items)))
         if tokens > least and may_leave(s):
             cut, tokens, forms = len(s.items), 0, {}
-        layout = Layout(cut, s.projection.position_of(cut), 0.0, tokens, forms)
+        layout = Layout(cut, s.projection.position_of(cut), tokens, forms)
         return Graded(s, shape, goal, layout, composer)
 
     def _record(self, view: Graded) -> Record:
@@ -72,7 +72,7 @@ class Dialogue:
         left = room - view.composer.size(view.position, 0.0)
         made = digest(told, budget=max(left, 0), counter=s.counter, kept=kept)
         while True:
-            record = view.composer.with_summary(view.position, made.render())
+            record = view.composer.with_summary(view.layout, made.render(), room)
             over = s.counter.message(record.message) - room
             if over <= 0 or left <= 0:
                 return record

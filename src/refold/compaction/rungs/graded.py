@@ -179,7 +179,7 @@ class Lines:
 
         def finish(_: Sequence[str]) -> Finished:
             room = view.goal - view.layout.tokens
-            record = None if view.in_place else view.composer.with_lines(view.position, room)
+            record = None if view.in_place else view.composer.with_lines(view.layout, room)
             return view.finished(record)
 
         return view.proposal(self.name, finish)

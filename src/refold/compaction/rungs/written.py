@@ -55,7 +55,7 @@ class Summary:
         def finish(answers: Sequence[str]) -> Finished:
             known = "\n".join(filter(None, (ask.previous, s.system if ask.prefix else None)))
             checked = verify(answers[0], evidence, known, action=self.shape.unverified)
-            record = view.composer.with_summary(view.position, checked.text)
+            record = view.composer.with_summary(view.layout, checked.text, view.goal - view.layout.tokens)
             if self._size(view, s.counter.message(record.message)) > view.shape.budget:
                 raise BadAnswer("too_long", "the summary is longer than the room there is for it")
             report = Check(not checked.unverified, checked.claims, list(checked.unverified))

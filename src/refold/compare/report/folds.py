@@ -9,7 +9,7 @@ from refold import entries as e
 from refold.compaction.details import Check, RefoldDetails
 from refold.compare.report.charts import short
 from refold.compare.report.html import Child, Markup, el, join
-from refold.compare.run import Cell, all_folds
+from refold.compare.run import Cell
 from refold.messages import in_full
 from refold.session import Session
 from refold.session.edits import said_by
@@ -27,7 +27,7 @@ def cell_folds(cell: Cell, room: int) -> Markup:
     """The folds of a cell; `room` is how many characters of a record are shown."""
     if cell.done is None:
         return el("p", cell.error or "failed", cls="bad")
-    folds = all_folds(cell.done)
+    folds = cell.done.all_folds
     if not folds:
         return el("p", "Nothing was folded. ", cell.error or "")
     shown = folds[-SHOWN:][::-1]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 
+from refold.compare.forms import Form
 from refold.compare.groups import Group, groups
 from refold.compare.report import bills, charts, folds
 from refold.compare.report.charts import Point, bar, short
@@ -17,15 +18,15 @@ from refold.compare.run import Cell, Comparison, Transcript
 TEXTS = 1_500_000
 """Characters of records on the whole page; each gets its share, within these limits."""
 LEAST, MOST = 700, 14_000
-SHARES = (
-    ("constraints", "rules", "constraints of the user that were folded, verbatim in the view"),
-    ("artifacts", "files", "files truly modified or created, named in the view"),
-    ("identifiers", "names", "identifiers of folded tool calls, literally in the view"),
-    (
-        "future_references",
-        "later",
-        "identifiers that the last quarter needs from before, in the view of the folded first three quarters",
-    ),
+SHARES: tuple[tuple[str, str, Callable[[Cell], float | None]], ...] = (
+    ("words", "words that the user typed, verbatim in the view", lambda cell: cell.constraints),
+    ("files", "files truly modified or created, named in the view", lambda cell: cell.artifacts),
+)
+SHAPES: tuple[tuple[Form, str], ...] = (
+    ("whole", "messages that stand in the view as they were"),
+    ("clipped", "messages that are shorter, in their own place"),
+    ("lines", "messages of which a summary or a line says something"),
+    ("gone", "messages that nothing in the view tells of"),
 )
 
 
@@ -91,7 +92,7 @@ def _glance(done: Comparison) -> Markup:
     return el(
         "section",
         el("h2", "At a glance"),
-        el("p", f"{lead}{many}Shares of what should survive a fold and did.", cls="quiet"),
+        el("p", f"{lead}{many}What the folded view holds of the conversation.", cls="quiet"),
         tables,
     )
 
@@ -107,7 +108,8 @@ def _table(rows: Sequence[Group]) -> Markup:
     heads = [
         ("design", ""),
         ("view", "tokens of the folded view"),
-        *((short, about) for _, short, about in SHARES),
+        *((name, about) for name, about, _ in SHARES),
+        *SHAPES,
     ]
     heads += [
         ("cost", "dollars for the whole transcript"),
@@ -130,14 +132,15 @@ def _table(rows: Sequence[Group]) -> Markup:
 def _row(group: Group, largest: float) -> Markup:
     name = el("th", el("span", cls=f"swatch p-{group.preset}"), group.preset, scope="row")
     if not group.good:
-        return el("tr", name, el("td", group.cells[0].error or "failed", colspan=8, cls="bad note"))
+        return el("tr", name, el("td", group.cells[0].error or "failed", colspan=10, cls="bad note"))
     tokens = group.mean(lambda cell: cell.tokens) or 0
     fits = sum(bool(cell.fits) for cell in group.good)
     mark = None
     if fits < len(group.cells):
         why = "does not fit" if len(group.cells) == 1 else f"{fits} of {len(group.cells)} fit"
         mark = el("small", why, cls="bad")
-    shares = [_share(group.mean(_getter(key))) for key, _, _ in SHARES]
+    shares = [_share(group.mean(value)) for _, _, value in SHARES]
+    shares += [_form(group.mean(lambda cell, form=form: cell.share(form)), form) for form, _ in SHAPES]
     return el(
         "tr",
         name,
@@ -149,15 +152,18 @@ def _row(group: Group, largest: float) -> Markup:
     )
 
 
-def _getter(key: str) -> Callable[[Cell], float | None]:
-    return lambda cell: getattr(cell, key)
-
-
 def _share(value: float | None) -> Markup:
     if value is None:
         return el("td", "–", cls="n quiet")
     level = "high" if value >= 0.9 else "mid" if value >= 0.5 else "low"
     return el("td", el("span", f"{100 * value:.0f} %"), bar(value, level), cls="n")
+
+
+def _form(value: float | None, form: Form) -> Markup:
+    """Neither good nor bad in itself, but for what is gone."""
+    if value is None:
+        return el("td", "–", cls="n quiet")
+    return el("td", el("span", f"{100 * value:.0f} %"), bar(value, "low" if form == "gone" else ""), cls="n")
 
 
 def _cost(group: Group) -> Markup:
@@ -254,7 +260,7 @@ def _retention(done: Comparison) -> Markup:
         el("h2", "Retention against tokens"),
         el(
             "p",
-            "Mean of rules, files, names and later. Up and to the left is better; hollow: over budget.",
+            "Mean of words, files, and messages not gone. Up and left is better; hollow: over budget.",
             cls="quiet",
         ),
         charts.scatter(points, budgets, "retention against tokens"),
@@ -312,7 +318,7 @@ def _reading() -> Markup:
         "dollars for every request of the transcript, folded whenever it has grown to four budgets; "
         "beside it the difference to not folding"
     )
-    rows = (*((name, about) for _, name, about in SHARES), ("cost", money))
+    rows = (*((name, about) for name, about, _ in SHARES), *SHAPES, ("cost", money))
     return el(
         "section",
         el("h2", "What the columns mean"),

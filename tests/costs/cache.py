@@ -1,4 +1,5 @@
-"""A model of a provider's prompt cache: the longest common prefix, a smallest size, a time to live."""
+"""A model of a provider's prompt cache, prompt by prompt: the longest common prefix, a smallest size, a time to
+live. What `compare.money` computes from sums alone must come to the same."""
 
 from __future__ import annotations
 
@@ -7,10 +8,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from refold.costs.prices import Prices, Ttl
+from refold.costs.prices import SECONDS, Prices, Ttl
 from refold.messages import Usage
 
-SECONDS: dict[Ttl, float] = {"5m": 300.0, "1h": 3600.0}
 Block: TypeAlias = tuple[str, int]
 """A piece of a prompt: something that identifies its bytes (a hash), and its tokens."""
 

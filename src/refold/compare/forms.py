@@ -1,0 +1,123 @@
+"""In which form each message of a conversation stands in a folded view: the same four words for every design.
+
+*Whole*: as it was, or word for word in what replaced it. *Clipped*: something shorter in its own place. As a
+*line*: a summary stands for it and says something of it: its number or key, an argument of its call, or one
+of its sentences; a result goes with its call. *Gone*: nothing in the view tells of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from refold import entries as e
+from refold.messages import Assistant, Call, Message, Result, leaves, searchable
+from refold.session import Session
+from refold.session.edits import active_folds, outermost, said_by
+from refold.text.sentences import sentences
+
+Form: TypeAlias = Literal["whole", "clipped", "lines", "gone"]
+FORMS: tuple[Form, ...] = ("whole", "clipped", "lines", "gone")
+SHORTEST = 12
+"""Shorter words stand anywhere by chance."""
+LOOKED_AT = 8
+"""Sentences of a message that are looked for, from its beginning and from its end: a log has thousands."""
+_NUMBER = re.compile(r"(?m)^\[#(\d+)\]|#(\d+)$")
+_KEY = re.compile(r"\[([a-z2-7]{7})\]")
+
+
+class Part(msgspec.Struct, frozen=True):
+    messages: int = 0
+    tokens: int = 0
+
+
+def forms_of(session: Session, sizes: Sequence[int]) -> dict[Form, Part]:
+    """How many messages stand in each form, and how many tokens they had: `sizes`, by the path."""
+    said = [entry for entry in session.path if said_by(entry) is not None]
+    found = _covered(session)
+    parts = dict.fromkeys(FORMS, Part())
+    for entry, size in zip(said, sizes, strict=True):
+        form = found.get(entry.id, "whole")
+        parts[form] = Part(parts[form].messages + 1, parts[form].tokens + size)
+    return parts
+
+
+def _covered(session: Session) -> dict[str, Form]:
+    """The messages that an edit stands for."""
+    found: dict[str, Form] = {}
+    for stretch in outermost(active_folds(session.path), session.position):
+        entries = session.path[stretch.first : stretch.last + 1]
+        said = {entry.id: message for entry in entries if (message := said_by(entry)) is not None}
+        put = stretch.edit.put
+        if len(said) == 1 and put and stretch.edit.kind not in ("summary", "line"):
+            found |= {id: "whole" if put == (message,) else "clipped" for id, message in said.items()}
+        else:
+            found |= _in_record(session, said, _Record(put))
+    return found
+
+
+def _in_record(session: Session, said: Mapping[str, Message], record: _Record) -> Iterator[tuple[str, Form]]:
+    calls: dict[str, bool] = {}
+    for id, message in said.items():
+        form = record.form(message)
+        if form == "gone" and (record.names(id, session.position(id)) or calls.get(_answers(message))):
+            form = "lines"
+        if isinstance(message, Assistant):
+            calls |= {call.id: form != "gone" for call in message.calls}
+        yield id, form
+
+
+def _answers(message: Message) -> str:
+    return message.call_id if isinstance(message, Result) else ""
+
+
+class _Record:
+    """What stands for a stretch of the conversation."""
+
+    def __init__(self, put: Sequence[Message]) -> None:
+        self.messages = put
+        raw = "\n".join(searchable(message) for message in put)
+        self.text = _flat(raw)
+        self.numbers = {int(a or b) for a, b in _NUMBER.findall(raw)}
+        self.keys = set(_KEY.findall(raw))
+
+    def names(self, id: str, position: int | None) -> bool:
+        return position in self.numbers or e.key(id) in self.keys
+
+    def form(self, message: Message) -> Form:
+        if message in self.messages or (self._has(message.text) and not message.calls):
+            return "whole"
+        if any(_is_same_step(message, other) for other in self.messages):
+            return "clipped"
+        arguments = (value for call in message.calls for value in _arguments(call))
+        if any(map(self._has, arguments)) or any(map(self._has, _looked_at(message.text))):
+            return "lines"
+        return "gone"
+
+    def _has(self, text: str) -> bool:
+        flat = _flat(text)
+        return len(flat) >= SHORTEST and flat in self.text
+
+
+def _is_same_step(message: Message, other: Message) -> bool:
+    """A shorter copy of the same result or of the same calls."""
+    if isinstance(message, Result) and isinstance(other, Result):
+        return message.call_id == other.call_id
+    calls = {call.id for call in message.calls}
+    return bool(calls) and calls == {call.id for call in other.calls}
+
+
+def _arguments(call: Call) -> Iterable[str]:
+    return leaves(call.arguments) if call.raw is None else (call.raw,)
+
+
+def _looked_at(text: str) -> list[str]:
+    found = sentences(text)
+    return found if len(found) <= 2 * LOOKED_AT else found[:LOOKED_AT] + found[-LOOKED_AT:]
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
