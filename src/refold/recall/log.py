@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple, Unpack
-from weakref import WeakKeyDictionary
 
 from refold import entries as e
 from refold.messages import Bash, Message
@@ -59,14 +58,11 @@ class LogIndex(Index):
                 self.add(said.entry_id, said.message, said.turn, said.time, apart=said.apart)
 
 
-_indexes: WeakKeyDictionary[Session, LogIndex] = WeakKeyDictionary()
-
-
 def index_of(session: Session) -> LogIndex:
     """The session's index, kept as long as the session is and extended by what was appended since."""
-    index = _indexes.get(session)
+    index = session.followers.get(LogIndex)
     if index is None:
-        index = _indexes[session] = LogIndex()
+        index = session.followers[LogIndex] = LogIndex()
     if index.read < len(session.entries):
         index.extend(session.entries[index.read :])
     index.numbered = session.path
