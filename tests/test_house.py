@@ -115,7 +115,9 @@ HELPERS = {
 
 
 def test_no_module_imports_itself_by_a_detour() -> None:
-    graph = {name: [x for x in others if x not in HELPERS.get(name, ())] for name, others in imports().items()}
+    graph = {
+        name: [x for x in others if x not in HELPERS.get(name, ())] for name, others in imports().items()
+    }
     assert circle(graph) == []
 
 
