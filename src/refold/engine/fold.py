@@ -13,6 +13,7 @@ from refold.compaction.plan import Failed, Finished, Plan, Proposal, Reason
 from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
 from refold.errors import StalePlan
 from refold.session import Session
+from refold.session.sound import objection
 from refold.text.redact import redact
 
 
@@ -91,6 +92,8 @@ def _judge(
         check=finished.check,
         details=finished.details,
     )
+    if why := objection(fold, session.path, session.position):
+        return Failed("unsafe", why, proposal.rung, requests)
     after = s.projection.after(fold)
     tokens = s.sizes.overhead + sum(session.cached_count(key, item.message, s.counter) for key, item in after)
     if proposal.smaller and tokens >= before:

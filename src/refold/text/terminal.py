@@ -1,5 +1,4 @@
-"""Text from outside, safe for a terminal: nothing in it moves the cursor, changes colours or turns the direction
-of what is read."""
+"""Text from outside, safe for a terminal: nothing in it moves the cursor or changes colours or direction."""
 
 from __future__ import annotations
 
