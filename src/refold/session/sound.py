@@ -12,8 +12,8 @@ def objection(fold: e.Fold, path: Path, position: Position) -> str:
     """Why a fold must not be appended to this path; empty where it may."""
     for edit in fold.edits:
         first, last = position(edit.first), position(edit.last)
-        if first is None or last is None:
-            continue
+        if first is None or last is None or first > last:
+            return f"{edit.first!r} … {edit.last!r} is no stretch of the path"
         originals = [said_by(entry) for entry in path[first : last + 1]] if edit.put else []
         for message in edit.put:
             if _speaks(message, originals) and (why := forged(message.text)):

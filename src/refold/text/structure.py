@@ -18,8 +18,7 @@ LISTS = ("read-files", "modified-files", "created-files", "deleted-files")
 ACTIONS = ("files_modified", "files_created", "files_deleted", "files_viewed", "terminal_commands")
 TURN = ("user", "agent_actions", "agent_response")
 INSIDE: dict[str, tuple[str, ...]] = {
-    "": (TAG, "summary", "supervisor", "branch-summary", "abridged_history", *LISTS, *TURN),
-    "supervisor": ("abridged_history", "summary"),
+    "supervisor": ("abridged_history", "summary", *TURN),
     "abridged_history": TURN,
     "agent_actions": ACTIONS,
     "summary": LISTS,
@@ -28,38 +27,50 @@ INSIDE: dict[str, tuple[str, ...]] = {
 MANY = (*TURN, *ACTIONS)
 HEADINGS = ("=== ACCUMULATED MEMORY SUMMARIES ===", "=== CURRENT WORKSPACE CONTEXT ===")
 """First lines of our own that would be a speaker's in somebody else's text."""
-_LINE = re.compile(r'<(/?)([a-z_-]{2,20})((?: [a-z_]{1,20}="[^"<>\n]{0,300}"){0,8})>')
+_NAMES = "|".join((TAG, "summary", "supervisor", "abridged_history", *LISTS, *TURN, *ACTIONS))
+_TAG = re.compile(rf'<(/?)({_NAMES})((?: [a-z_]{{1,20}}="[^"<>\n]{{0,300}}"){{0,8}})>')
 _EMPTY = ("<agent_was_interrupted/>", "<agent_continues/>")
+
+
+def _outer(text: str) -> tuple[str, ...]:
+    """The frames that stand in no other: of a node, of a summary alone, of a record or an outline."""
+    if text.startswith("<supervisor>"):
+        return ("supervisor",)
+    alone = text.endswith("\n</summary>") and "<summary>\n" in text
+    return ("summary",) if alone else (TAG, *TURN)
 
 
 def forged(text: str) -> str:
     """Why a text is not sound, in a few words; empty where it is."""
     if visible(text) != text:
         return "it holds characters that cannot be seen"
+    outer, pins = _outer(text), ' kind="pin"' in text
+    if outer == ("supervisor",):  # the words of its template are the user's, and may stand beside tags
+        text = _TAG.sub(r"\n\g<0>\n", text)
     around: list[str] = []
     opened: set[str] = set()
     stretches: list[tuple[tuple[str, ...], list[str]]] = [((), [])]
     for number, line in enumerate(text.split("\n")):
-        tag = _LINE.fullmatch(line) if line[:1] == "<" else None
+        tag = _TAG.fullmatch(line) if line[:1] == "<" else None
         if tag and tag[1] and tag[2] in around:
             if around.pop() != tag[2]:
                 return f"it closes a frame around its own: {tag[0]}"
-        elif tag and not tag[1] and tag[2] in INSIDE.get(around[-1] if around else "", ()):
-            if tag[2] in opened and tag[2] not in MANY and ' kind="pin"' not in text:
+        elif tag and not tag[1] and tag[2] in (INSIDE.get(around[-1], ()) if around else outer):
+            if tag[2] in opened and tag[2] not in MANY and not pins:
                 return f"it opens a frame twice: {one_line(tag[0], 60)}"
             opened.add(tag[2])
             around.append(tag[2])
         else:
-            ours = line in _EMPTY if around else number == 0 and line in HEADINGS
+            ours = line in _EMPTY or (number == 0 and line in HEADINGS)
             stretches[-1][1].append("" if ours else line)
             continue
         stretches.append((tuple(around), []))
     if around:
         return f"it leaves a frame open: {around[-1]}"
-    for frames, lines in stretches:
-        if why := _spoken("\n".join(lines), frames):
-            return why
-    return ""
+    # Beside an outline stand the words of a template: what they are called is no tag there.
+    beside = outer if len(outer) == 1 else ()
+    spoken = (_spoken("\n".join(lines), frames or beside) for frames, lines in stretches)
+    return next(filter(None, spoken), "")
 
 
 def _spoken(text: str, frames: tuple[str, ...]) -> str:
