@@ -70,7 +70,8 @@ def guarded() -> Generator[None]:
     except UsageError as error:
         raise click.UsageError(clean(str(error))) from error
     except click.ClickException as error:
-        error.message = clean(error.message)
+        error.args = (clean(str(error)),)
+        setattr(error, "message", clean(error.message))  # noqa: B010 (click reads it from there)
         raise
     except RefoldError as error:
         say(f"refold: {error}", err=True)

@@ -118,8 +118,8 @@ def _empty(message: Message) -> Message:
         return Assistant((Text(HOLE), *calls), message.stop)
     if isinstance(message, Result):
         return Result(message.call_id, (Text(HOLE),), message.name, message.is_error)
-    origin = next((part.origin for part in message.content if isinstance(part, Text)), None)
-    return type(message)((Text(HOLE, origin),))
+    texts = [part for part in message.content if isinstance(part, Text)]
+    return type(message)((Text(HOLE, texts[0].origin if texts else None),))
 
 
 def _unfolded(fold: e.Fold, kept: set[int]) -> e.Fold:

@@ -50,7 +50,7 @@ def values(value: V) -> V:
         pairs = cast("Mapping[str, Any]", value).items()
         return cast("V", {key: _named(key, inner) for key, inner in pairs})
     if isinstance(value, (list, tuple)):
-        return cast("V", type(value)(values(inner) for inner in cast("list[Any]", value)))
+        return cast("V", [values(inner) for inner in cast("list[Any]", value)])
     if isinstance(value, msgspec.Struct):
         return msgspec.convert(values(msgspec.to_builtins(value)), type(value))
     return value
