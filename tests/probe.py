@@ -59,7 +59,11 @@ def swap(**given: Any) -> Swap:
 
 def engine(*rungs: Swap, window: int = 100_000, model: Scripted | None = None, **options: Any) -> Engine:
     preset = presets.Preset(
-        name="probe", settings=None, measure="chars", window=window, stages=(Stage(Always(), rungs),)
+        name="probe",
+        settings=presets.Settings(),
+        measure="chars",
+        window=window,
+        stages=(Stage(Always(), rungs),),
     )
     by = ByModel(model, counter("chars"), retries=NEVER) if model else None
     return Engine(preset, counter="chars", model=model, summariser=by, **options)

@@ -16,6 +16,7 @@ from refold.compaction.answer import FAILURES, REST
 from refold.compaction.plan import Failed, Plan, Reason
 from refold.engine.summarise import ByModel
 from refold.errors import (
+    DoesNotFit,
     EntryNotFound,
     FoldError,
     ModelError,
@@ -186,10 +187,12 @@ def test_R3_three_failures_open_the_breaker_until_time_passes_or_somebody_asks()
     model = Scripted(then=lambda _: "## Goal\nshort" if works else "")
     engine = make("pi", model, clock=lambda: now[0])
     for _ in range(FAILURES):
-        run(engine.prepare(session))
+        with pytest.raises(DoesNotFit):  # this design has no other way
+            run(engine.prepare(session))
     assert len(session.annotations(e.Failure)) == FAILURES
     asked = len(model.requests)
-    run(engine.prepare(session))
+    with pytest.raises(DoesNotFit):
+        run(engine.prepare(session))
     assert len(model.requests) == asked
     reason = engine.plan(session)
     assert isinstance(reason, Reason)

@@ -7,6 +7,7 @@ import asyncio
 import json
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
 from refold.engine.summarise import ByModel
-from refold.errors import Conflict, FoldError, ModelError
+from refold.errors import Conflict, DoesNotFit, FoldError, ModelError
 from refold.models.retry import NEVER
 from refold.models.scripted import Scripted, fail, say
 from refold.protocols import Request, SessionInfo, Store
@@ -120,6 +121,9 @@ class World:
         except Conflict:
             session.refresh()
             return
+        except DoesNotFit:  # a summary came to nothing, and a foreign design has no other way
+            assert engine.preset.name != "refold"
+            return
         if engine.preset.name == "refold":  # R2, whatever arrived meanwhile; what was undone may stay longer
             assert view.tokens <= (WINDOW if session.annotations(e.Undo) else engine.preset.budget)
 
@@ -138,7 +142,8 @@ class World:
         session, engine = self.session, self.rng.choice(self.engines)
         async with engine.watch(session, sleep=self.pause):
             for _ in range(self.rng.randint(1, 4)):
-                await self._tried(engine.prepare(session), session)
+                with suppress(DoesNotFit):
+                    await self._tried(engine.prepare(session), session)
                 await self.pause()
 
     async def _tried(self, work: Awaitable[Any], session: Session) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from refold.messages import Content, Message, Usage
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+class Entry(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag_field="type", omit_defaults=True):
     """Common to everything in the log. `time` is seconds since 1970, UTC."""
 
     id: str
@@ -59,7 +59,7 @@ class Note(PathEntry, frozen=True, kw_only=True, tag="note"):
     meta: dict[str, Any] = {}
 
 
-class Edit(msgspec.Struct, frozen=True, omit_defaults=True):
+class Edit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Replace the path entries `first` … `last` (inclusive) by `put`."""
 
     first: str
@@ -69,7 +69,7 @@ class Edit(msgspec.Struct, frozen=True, omit_defaults=True):
     """summary · mask · shrink · line · trim · hide"""
 
 
-class Lost(msgspec.Struct, frozen=True, omit_defaults=True):
+class Lost(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One row of the ledger: an entry that a fold took out of the view."""
 
     id: str
@@ -79,7 +79,7 @@ class Lost(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str
 
 
-class Files(msgspec.Struct, frozen=True, omit_defaults=True):
+class Files(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Files a stretch of conversation touched, each list sorted or in order of first appearance."""
 
     read: tuple[str, ...] = ()
@@ -147,6 +147,16 @@ class Other(PathEntry, frozen=True, kw_only=True, tag="other"):
     raw: dict[str, Any] = {}
 
 
+class Hole(PathEntry, frozen=True, kw_only=True, tag="hole"):
+    """The place of an entry that is lost: everything else of the log still hangs together. The model sees
+    that something was there."""
+
+    role: str = ""
+    """Whose message it was, where that can be made out, and which call it answered."""
+    call_id: str | None = None
+    why: str = ""
+
+
 class Leaf(Entry, frozen=True, kw_only=True, tag="leaf"):
     """The leaf was moved to `target` (None: before the first entry)."""
 
@@ -187,7 +197,7 @@ class Failure(Annotation, frozen=True, kw_only=True, tag="failure"):
 
 
 class TurnLine(Annotation, frozen=True, kw_only=True, tag="line"):
-    """The one-line summary of the turn that starts at `target`."""
+    """The one-line summary of the turn that ends with `target` (in 0.1: that starts there)."""
 
     turn: int
     text: str
@@ -217,13 +227,14 @@ class Info(Annotation, frozen=True, kw_only=True, tag="info"):
 
 
 class Unknown(Entry, frozen=True, kw_only=True, tag="unknown"):
-    """An entry of a kind this release does not know (`raw` is all of it). On the path if it has a parent."""
+    """An entry of a kind this release does not know (`raw` is all of it). On the path if it has a parent, or
+    says that it has none."""
 
     raw: dict[str, Any] = {}
 
     @property
     def on_path(self) -> bool:
-        return "parent" in self.raw
+        return isinstance(self.raw.get("parent", 0), str | None)
 
     @property
     def parent(self) -> str | None:
@@ -231,7 +242,7 @@ class Unknown(Entry, frozen=True, kw_only=True, tag="unknown"):
 
 
 AnyPathEntry: TypeAlias = (
-    MessageEntry | Note | Fold | Undo | Redo | BranchSummary | ModelChange | Other | Unknown
+    MessageEntry | Note | Fold | Undo | Redo | BranchSummary | ModelChange | Other | Hole | Unknown
 )
 AnyAnnotation: TypeAlias = Label | Pin | Unpin | Failure | TurnLine | LearnedWindow | State | Info
 AnyEntry: TypeAlias = AnyPathEntry | AnyAnnotation | Leaf

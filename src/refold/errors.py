@@ -16,7 +16,7 @@ RefoldError
 │   ├── FormatError            a file is not what it should be
 │   │   └── NotJson            it is not even JSON
 │   └── NewerFormat            written by a newer release: upgrade refold
-├── DoesNotFit                 what cannot be folded is larger than the window
+├── DoesNotFit                 what cannot be folded, or what a design keeps, is larger than the window
 ├── StalePlan                  the session moved on since the plan was made: plan again
 ├── OverflowAgain              the provider refused the context twice in a row
 └── ModelError                 a model could not answer
@@ -119,13 +119,16 @@ class NewerFormat(StorageError):
 
 
 class DoesNotFit(RefoldError):
-    """The irreducible part alone passes the budget. `parts` maps each part to its tokens."""
+    """The irreducible part alone passes the budget, or what a `design` keeps. `parts` maps each part to its
+    tokens."""
 
-    def __init__(self, budget: int, parts: dict[str, int]) -> None:
+    def __init__(self, budget: int, parts: dict[str, int], design: str = "") -> None:
         listed = ", ".join(f"{name} {size}" for name, size in parts.items())
+        kept = f"what the preset {design} keeps" if design else "what cannot be folded"
+        other = ', another preset or fallback="digest"' if design else ""
         super().__init__(
-            f"what cannot be folded needs {sum(parts.values())} tokens, the budget is {budget} ({listed}): "
-            "shorten one of these or take a larger window"
+            f"{kept} needs {sum(parts.values())} tokens, the budget is {budget} ({listed}): "
+            f"shorten one of these or take a larger window{other}"
         )
         self.budget = budget
         self.parts = parts
@@ -153,11 +156,13 @@ class ModelUnavailable(ModelError):
 
 
 class Overflow(ModelError):
-    """`window` is the true window where the provider named it."""
+    """`window` is the true window where the provider named it. Not `certain`: it may have meant something
+    else, unless the request was large."""
 
-    def __init__(self, text: str, window: int | None = None) -> None:
+    def __init__(self, text: str, window: int | None = None, *, certain: bool = True) -> None:
         super().__init__(text)
         self.window = window
+        self.certain = certain
 
 
 class Transient(ModelError):

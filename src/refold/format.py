@@ -13,10 +13,13 @@ from typing import Any, cast, get_args
 import msgspec
 
 from refold.entries import AnyEntry, Entry, Unknown
-from refold.errors import FormatError, NewerFormat
+from refold.errors import FormatError, NewerFormat, UsageError
+from refold.messages import not_finite
 from refold.text.lenient_json import dump_hostile, load_hostile
 
 VERSION = 1
+MAX_ENTRY = 256 * 1024 * 1024
+"""Bytes of an entry's line. Readers take lines of twice that."""
 
 MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """`MIGRATIONS[n]` turns the JSON object of an entry of version n into one of version n + 1."""
@@ -31,9 +34,21 @@ def encode(entry: AnyEntry) -> bytes:
     if isinstance(entry, Unknown):
         return dump_hostile(_whole(entry)).encode()
     try:
-        return _encoder.encode(entry)
+        line = _encoder.encode(entry)
     except _REFUSED:
         return dump_hostile(entry).encode()
+    if b"null" in line and not_finite(msgspec.to_builtins(entry)):
+        return dump_hostile(entry).encode()  # the fast way writes NaN and the infinities as null
+    return line
+
+
+def check_size(id: str, size: int) -> None:
+    """`UsageError` for an entry that is too large to be read again."""
+    if size > MAX_ENTRY:
+        raise UsageError(
+            f"entry {id[:40]!r} has {size:,} bytes, at most {MAX_ENTRY:,} are stored: "
+            "shorten it, or keep it in a file and name the file"
+        )
 
 
 def decode(line: bytes | str, version: int = VERSION) -> AnyEntry:

@@ -1,17 +1,26 @@
-"""One persistent event loop for callers that are not asynchronous themselves.
+"""Event loops: one that persists, for callers that are not asynchronous themselves; and breath for all
+others while there is long work to do.
 
 `asyncio.run` would end background work with every call and fails where a loop is running already
-(notebooks); a loop in a thread of its own does neither.
+(notebooks); a loop in a thread of its own does neither. Long work in a thread would not help a loop: patterns
+and token counters keep the interpreter's lock.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+import time
+from collections.abc import Callable, Coroutine, Generator
+from math import inf
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+BREATH = 0.002
+"""Seconds of work after which others get their turn."""
+ATTEMPTS = 3
+"""How often work that was disturbed begins anew."""
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -25,6 +34,25 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     except BaseException:
         future.cancel()
         raise
+
+
+async def breathe(begin: Callable[[], Generator[None, None, T]], mark: Callable[[], object]) -> T:
+    """The result of work in pieces (`refold.protocols.Steps`); every few milliseconds others get their turn.
+    Where `mark` is another one after that, they changed what the work reads and it begins anew; the last
+    attempt is made at once, so that it comes to an end. `mark` may raise where the work has lost its
+    sense."""
+    for breath in (BREATH,) * ATTEMPTS + (inf,):
+        steps, marked, began = begin(), mark(), time.perf_counter()
+        while marked == mark():
+            try:
+                while time.perf_counter() - began < breath:
+                    next(steps)
+            except StopIteration as done:
+                return done.value
+            await asyncio.sleep(0)
+            began = time.perf_counter()
+        steps.close()
+    raise AssertionError("the last attempt is not interrupted")
 
 
 def _running() -> asyncio.AbstractEventLoop:

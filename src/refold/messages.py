@@ -7,10 +7,12 @@ holds it (`refold.entries`). Content is always a tuple of parts, whatever the so
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from math import isfinite
 from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 import msgspec
 
+from refold.errors import WrongType
 from refold.text.frames import without_escapes
 from refold.text.lenient_json import dump_hostile
 
@@ -22,7 +24,7 @@ Origin = Literal["typed", "attached", "quoted", "program", "tool", "summary"]
 log, diff), a program around the conversation (reminders, IDE context), a tool, a model's summary."""
 
 
-class Part(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
+class Part(msgspec.Struct, frozen=True, gc=False, tag_field="type", omit_defaults=True):
     """One piece of a message's content."""
 
 
@@ -69,7 +71,7 @@ AnyPart: TypeAlias = Text | Thinking | Image | Call | Opaque
 Content: TypeAlias = tuple[AnyPart, ...]
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Tokens as the provider counted them. `input` excludes what was read from or written to a cache."""
 
     input: int = 0
@@ -87,7 +89,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.prompt + self.output
 
 
-class Base(msgspec.Struct, frozen=True, tag_field="role", omit_defaults=True):
+class Base(msgspec.Struct, frozen=True, gc=False, tag_field="role", omit_defaults=True):
     role: ClassVar[str]
 
     @property
@@ -180,14 +182,21 @@ class Bash(Base, frozen=True, tag="bash"):
 
 
 Message: TypeAlias = User | Assistant | Result | System | Bash
-Said: TypeAlias = str | Iterable[AnyPart | str]
-"""What the builders take as content: a string, or parts and strings mixed."""
+Said: TypeAlias = str | bytes | Iterable[AnyPart | str]
+"""What the builders take as content: a string (or its UTF-8 bytes), or parts and strings mixed."""
 
 
 def content(said: Said) -> Content:
     """Content from a string or from parts; an empty string is no content."""
+    if isinstance(said, bytes | bytearray | memoryview):
+        try:
+            said = bytes(said).decode()
+        except UnicodeDecodeError:
+            raise WrongType("these bytes are no UTF-8 text: decode them, or say what they are") from None
     if isinstance(said, str):
         return (Text(said),) if said else ()
+    if isinstance(said, Mapping) or not isinstance(cast("object", said), Iterable):
+        raise WrongType(f"a {type(said).__name__} is no content: pass a text (such as str(value)), or parts")
     return tuple(Text(p) if isinstance(p, str) else p for p in said)
 
 
@@ -251,6 +260,20 @@ def compact_json(value: Any) -> str:
         return msgspec.json.encode(value).decode()
     except (UnicodeEncodeError, OverflowError, ValueError, RecursionError):
         return dump_hostile(value)
+
+
+def not_finite(value: Any) -> bool:
+    """Whether there is a NaN or an infinity inside a JSON value: numbers that JSON has no words for."""
+    left: list[Any] = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, float) and not isfinite(item):
+            return True
+        if isinstance(item, dict):
+            left.extend(cast("dict[str, Any]", item).values())
+        elif isinstance(item, list):
+            left.extend(cast("list[Any]", item))
+    return False
 
 
 def arguments_json(call: Call) -> str:

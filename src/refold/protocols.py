@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
 from refold.entries import AnyEntry
 from refold.messages import AnyPart, Call, Message, Stop, Usage
+
+# ── work in pieces ──────────────────────────────────────────────────────────────────────────────
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[None, None, T]
+"""Work that stops for breath every millisecond or so, so that an event loop can look after others
+(`refold.loop.breathe`), and gives its result at the end. What it reads must not change in between."""
+
+
+def complete(steps: Steps[T]) -> T:
+    """The result of such work, at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value
+
 
 # ── models ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -133,6 +150,9 @@ class Loaded(msgspec.Struct, frozen=True):
     entries: tuple[AnyEntry, ...]
     problems: tuple[Problem, ...] = ()
     info: SessionInfo | None = None
+    tip: str | msgspec.UnsetType | None = msgspec.UNSET
+    """The last moving entry, as the store's compare-and-swap knows it, even where it cannot be read any more.
+    Unset: the last one of `entries`."""
 
 
 @runtime_checkable
@@ -185,12 +205,13 @@ class Placed(Protocol):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something that is wrong with a store. `repaired`; `repairable` (by asking for it); `lasting`: nothing
-    can be done, the text says why."""
+    """Something that is wrong with a store. `repaired`; `repairable` (by asking for it); `lost`: an entry is
+    gone, the text says which and where its bytes are, and everything else opens; `lasting`: it does not
+    open, and the text says why."""
 
     where: str
     text: str
-    state: Literal["repaired", "repairable", "lasting"]
+    state: Literal["repaired", "repairable", "lost", "lasting"]
 
 
 @runtime_checkable

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from refold import Session
 from refold import entries as e
+from refold import format as fmt
 from refold import messages as m
 from refold.errors import Conflict, EntryNotFound, FoldError, TreeError
 from refold.protocols import Loaded, SessionInfo
+from refold.session.projection import Projection
 from refold.stores.memory import MemoryStore
 from refold.tokens import get as counter
 
@@ -92,19 +94,54 @@ def test_turns_start_at_user_messages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entries", "what"),
+    ("entries", "path"),
     [
-        ([entry("a", None), entry("a", None)], "two entries"),
-        ([entry("a", "missing")], "no such entry"),
-        ([entry("a", "b"), entry("b", "a")], "cycle"),
-        ([entry("a", "a")], "cycle"),
-        ([entry("a", None), e.Label(id="l", target="a", text="t"), entry("b", "l")], "no such entry"),
-        ([e.Leaf(id="x", target="gone")], "not in the log"),
+        ([entry("a", None), entry("a", None), entry("b", "a")], ["a", "b"]),
+        ([entry("a", "missing")], ["(missing)", "a"]),
+        ([entry("a", None), entry("c", "b"), entry("d", "c")], ["a", "(b)", "c", "d"]),
+        ([entry("a", "b"), entry("b", "a")], ["a", "b"]),
+        ([entry("a", "b"), entry("b", "c"), entry("c", "a")], ["a", "c"]),
+        ([entry("a", None), entry("b", "b"), entry("c", "b")], ["a", "b", "c"]),
+        ([entry("a", None), e.Label(id="l", target="a", text="t"), entry("b", "l")], ["a", "b"]),
+        ([entry("a", None), e.Leaf(id="x", target="gone")], ["a", "(gone)"]),
+        ([entry("a", None), e.Hole(id="h", why="x"), entry("b", "h")], ["a", "(h)", "b"]),
+        ([entry("x", "y"), entry("y", "gone"), entry("z", "x")], ["(gone)", "y", "x", "z"]),
     ],
 )
-def test_damaged_trees_are_clear_errors(entries: list[e.AnyEntry], what: str) -> None:
-    with pytest.raises(TreeError, match=what):
-        Session(entries)
+def test_a_damaged_tree_has_holes_and_says_so(entries: list[e.AnyEntry], path: list[str]) -> None:
+    session = Session(entries)
+    assert [f"({x.id})" if isinstance(x, e.Hole) else x.id for x in session.path] == path
+    assert session.problems or any(isinstance(x, e.Hole) for x in entries)
+    session.append(m.user("next"))
+    assert [x.id for x in session.path][:-1] == [id.strip("()") for id in path]
+
+
+def test_a_hole_is_shown_where_it_is() -> None:
+    call = m.assistant("", m.call("c", "Read", path="a"))
+    session = Session(
+        [
+            entry("a", None, "first"),
+            e.Hole(id="b", parent="a"),
+            e.MessageEntry(id="c", parent="b", message=call),
+            e.Hole(id="d", parent="c", role="tool", call_id="c"),
+        ]
+    )
+    shown = Projection(session).items
+    assert [item.message.role for item in shown] == ["user", "user", "assistant", "tool"]
+    assert all("[entry damaged" in shown[at].message.text for at in (1, 3))
+
+
+def test_what_another_writer_lost_is_a_hole_after_refresh() -> None:
+    store = MemoryStore()
+    store.create(SessionInfo(id="s"))
+    session = Session(id="s", store=store)
+    session.append(entry("a", None))
+    lines = [b'{"type":"message","id":"b","parent":"a","mess', fmt.encode(entry("c", "b"))]
+    store.append_lines("s", lines, after="a")
+    session.refresh()
+    assert [x.id for x in session.path] == ["a", "b", "c"] and isinstance(session["b"], e.Hole)
+    session.append(m.user("next"))
+    assert len(store.load("s").entries) == 3
 
 
 def test_a_parent_that_comes_later_is_no_error() -> None:

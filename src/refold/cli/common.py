@@ -70,8 +70,7 @@ def guarded() -> Generator[None]:
     except UsageError as error:
         raise click.UsageError(clean(str(error))) from error
     except click.ClickException as error:
-        error.args = (clean(str(error)),)
-        setattr(error, "message", clean(error.message))  # noqa: B010 (click reads it from there)
+        vars(error)["message"] = clean(error.message)  # declared final, and shown by click itself
         raise
     except RefoldError as error:
         say(f"refold: {error}", err=True)
@@ -105,7 +104,7 @@ def styled(*pieces: str | tuple[str, str]) -> Text:
 
 
 def table(headings: Sequence[str], rows: Iterable[Iterable[object]], *, right: Sequence[str] = ()) -> Table:
-    """A plain table. Texts from outside are made safe, and no markup is read in them."""
+    """A plain table. Cells are texts as they are; the screen makes them safe."""
     from rich.table import Table
     from rich.text import Text
 
@@ -113,7 +112,7 @@ def table(headings: Sequence[str], rows: Iterable[Iterable[object]], *, right: S
     for heading in headings:
         made.add_column(heading, justify="right" if heading in right else "left")
     for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else Text(clean(str(cell))) for cell in row))
+        made.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
     return made
 
 

@@ -73,6 +73,8 @@ def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Re
         "split": False,
         "tokens_before": tokens,
         "tokens_after": tokens,
+        "fits": True,
+        "why": None,
         "window": engine.preset.window,
         "requests": 0,
         "rung": None,
@@ -85,8 +87,16 @@ def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Re
         told |= {key: getattr(plan, key) for key in told if hasattr(plan, key)}
         told["requests"] = plan.requests if engine.summariser.uses_model else 0
         told["cost"] = cost(plan, engine.model.name if engine.model else None)
+    told |= _fits(engine, told["tokens_after"])
     told["files"] = {name: getattr(told["files"], name) for name in Files.__struct_fields__}
     return told
+
+
+def _fits(engine: Engine, tokens: int) -> dict[str, Any]:
+    """Whether what would be sent then fits, and why not."""
+    limit = engine.preset.budget
+    fits = tokens <= limit
+    return {"fits": fits, "why": None if fits else f"it keeps up to {tokens} tokens, {limit} are allowed"}
 
 
 def _print(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Reason) -> None:

@@ -15,10 +15,14 @@ so that it does not push everything before it out of sight.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import NamedTuple, Protocol, TypeAlias
 
-from refold.shrink.clip import LEVELS, WORTH, level
+from refold.protocols import Steps
+from refold.shrink.clip import LEVELS, WORTH
 
 STEP = 1.06
 GRID: tuple[float, ...] = tuple(40 * STEP**n for n in range(260))
@@ -29,6 +33,8 @@ item
 comes back into its place and leaves the record."""
 _STALE = 0.1
 """What a result that a later call of the same kind has superseded may have of the usual."""
+_PIECE = 32
+"""Items between two breaths."""
 
 
 class Curve(NamedTuple):
@@ -60,10 +66,17 @@ class Piece(NamedTuple):
     sealed: int = 0
     """Tokens of thinking that may not be taken off: the item stays as it is, or is quoted without it."""
 
-    @property
-    def loose(self) -> Piece:
-        """The same where nothing has to stay in its place."""
-        return self._replace(fixed=False, sealed=0)
+
+class Pieces(Protocol):
+    """The pieces of a view, read from its end: what no scale reaches is never counted."""
+
+    total: int
+    newest: list[Piece]
+    """Those that were read, the newest first."""
+
+    def read(self) -> None:
+        """Read some more, unless all are."""
+        ...
 
 
 class Grades(NamedTuple):
@@ -77,85 +90,144 @@ class Grades(NamedTuple):
     """For each item from `first` on the level it is clipped to; 0: as it is in the view now."""
 
 
+Size: TypeAlias = Callable[[int, int, int], int]
+"""Tokens of an item: its index, its size in the view now, the level it is clipped to (0: not at all)."""
+
+Take: TypeAlias = Callable[[int, int, int], bool]
+"""Is handed an item (index, size now, level) and says whether it wants more."""
+
+
+def about(_: int, now: int, cap: int) -> int:
+    """By estimate, an item clipped to a level has that many tokens."""
+    return min(cap, now) if cap else now
+
+
 def grade(
-    pieces: Sequence[Piece],
+    pieces: Pieces,
     goal: int,
     record: Callable[[int, float], int],
-    size_at: Callable[[int, int], int],
+    size: Size,
     curve: Curve,
     last: int,
-) -> Grades:
+) -> Steps[Grades]:
     """The largest view that fits `goal`. `record(first, scale)`: tokens of what stands for the items before
-    `first`; `size_at(index, level)`: tokens of an item clipped to a level. Items from `last` on (the newest
-    step) always stay."""
+    `first`. Items from `last` on (the newest step) always stay. Costs what fits: a scale is left as soon as
+    it is seen to be too large."""
 
-    def at(index: int) -> Grades:
-        return graded(pieces, GRID[index], curve, last)
+    def left(index: int, size: Size) -> Steps[int]:
+        room = goal
 
-    def left(grades: Grades, size: Callable[[int, int], int]) -> int:
-        room = goal - record(grades.first, grades.scale)
-        for index, cap in enumerate(grades.caps, grades.first):
-            room -= size(index, cap) if cap else pieces[index].now
-        return room - sum(piece.sealed for piece in pieces[grades.place :])
+        def take(index: int, now: int, cap: int) -> bool:
+            nonlocal room
+            room -= size(index, now, cap)
+            return room >= 0
 
-    def about(index: int, cap: int) -> int:
-        return min(cap, pieces[index].now)
+        first, _ = yield from _walk(pieces, GRID[index], curve, last, take)
+        return room - record(first, GRID[index]) if room >= 0 else room
 
     low, high = 0, len(GRID) - 1
-    while low < high:  # by estimate: an item clipped to a level has that many tokens
+    while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if left(at(middle), about) >= 0 else (low, middle - 1)
-    while low > 0 and left(at(low), size_at) < 0:
+        low, high = (middle, high) if (yield from left(middle, about)) >= 0 else (low, middle - 1)
+    while (room := (yield from left(low, size))) < 0 and low > 0:
         low -= 1
     ahead = low
     while ahead < min(low + _AHEAD, len(GRID) - 1):
         ahead += 1
-        if left(at(ahead), size_at) >= 0:
-            low = ahead
-    if low == len(GRID) - 1:
-        return at(low)
-    return _more(
-        at(low), at(low + 1), left(at(low), size_at), lambda i, cap: size_at(i, cap) if cap else pieces[i].now
-    )
+        if (more := (yield from left(ahead, size))) >= 0:
+            low, room = ahead, more
+    caps: list[int] = []
+    first, place = yield from _walk(pieces, GRID[low], curve, last, lambda _, __, cap: not caps.append(cap))
+    if low < len(GRID) - 1:
+        taker = _Adding(pieces, caps, room, size)
+        yield from _walk(pieces, GRID[low + 1], curve, last, taker.take)
+    return Grades(GRID[low], first, place, tuple(reversed(caps)))
 
 
-def _more(grades: Grades, next_grades: Grades, room: int, size: Callable[[int, int], int]) -> Grades:
+@dataclass
+class _Adding:
     """What the next scale would show more of the items that are in their place, newest first, until one does
     not fit."""
-    caps = list(grades.caps)
-    offset = grades.first - next_grades.first
-    for place in range(len(caps) - 1, -1, -1):
-        cap = next_grades.caps[place + offset]
-        if cap != caps[place]:
-            index = grades.first + place
-            room -= size(index, cap) - size(index, caps[place])
-            if room < 0:
-                break
-            caps[place] = cap
-    return grades._replace(caps=tuple(caps))
+
+    pieces: Pieces
+    caps: list[int]
+    """Of the items in their place, newest first; they grow."""
+    room: int
+    size: Size
+
+    def take(self, index: int, now: int, cap: int) -> bool:
+        place = self.pieces.total - 1 - index
+        if place == len(self.caps):
+            return False
+        if cap != self.caps[place]:
+            self.room -= self.size(index, now, cap) - self.size(index, now, self.caps[place])
+            if self.room < 0:
+                return False
+            self.caps[place] = cap
+        return True
 
 
-def graded(pieces: Sequence[Piece], scale: float, curve: Curve, last: int) -> Grades:
-    """The forms of all items at one scale."""
-    said, said_decay, result, result_decay, bend, weight, sealed = curve
+def _walk(pieces: Pieces, scale: float, curve: Curve, last: int, take: Take) -> Steps[tuple[int, int]]:
+    """Hands every item that is no line at a scale to `take`, newest first, until that has enough; the index
+    of the oldest one, and of the oldest one in its place."""
+    said, said_decay, result, result_decay, bend, weight, most_sealed = curve
     depth = scale * bend * max(result * scale / LEVELS[0], 1.0) ** (1 / result_decay)
     most, start = weight * scale, bend * scale
-    age, caps, index, place, thought = 0.0, list[int](), len(pieces), 0, 0
+    caps = {
+        (kind, stale): _Caps(scale, share, decay, start, stale)
+        for kind, share, decay in ((True, said, said_decay), (False, result, result_decay))
+        for stale in (False, True)
+    }
+    newest, age, number, index, place, thought = pieces.newest, 0.0, 0, pieces.total, 0, 0
     while index > 0 and (age <= depth or index > last):
-        piece = pieces[index - 1]
-        thought += piece.sealed
-        if piece.sealed and thought > sealed * scale and index <= last:
-            place = max(place, index)
-        if piece.fixed or (piece.sealed and index > place):
-            cap = 0
+        if number == len(newest):
+            pieces.read()
+        whole, now, kind, fixed, stale, sealed = newest[number]
+        index, number = index - 1, number + 1
+        if sealed and not place:
+            thought += sealed
+            if thought > most_sealed * scale and index < last:
+                place = index + 1
+        if place:
+            sealed = 0
+        cap = 0 if fixed or sealed else caps[kind, stale].of(now, age)
+        if not take(index, now + sealed, cap):
+            break
+        age += min(whole, most)
+        if number % _PIECE == 0:
+            yield
+    return index, max(place, index)
+
+
+class _Caps:
+    """The levels of one kind of items at one scale, asked for with growing age."""
+
+    __slots__ = ("_bound", "_cap", "_decay", "_next", "_scale", "_share", "_stale", "_start")
+
+    def __init__(self, scale: float, share: float, decay: float, start: float, stale: bool) -> None:
+        self._scale, self._share, self._decay, self._start = scale, share, decay, start
+        self._stale = _STALE if stale else 1.0
+        self._cap, self._next, self._bound = 0, 0.0, -1.0
+
+    def of(self, now: int, age: float) -> int:
+        """The level an item of `now` tokens is clipped to; 0 where that is not worth it."""
+        if age > self._bound:
+            self._lower(age)
+        if now <= self._cap + WORTH or (now < self._next and now <= self._allowed(age)):
+            return 0
+        return self._cap
+
+    def _allowed(self, age: float) -> float:
+        return self._scale * (self._share * max(age / self._start, 1.0) ** -self._decay) * self._stale
+
+    def _lower(self, age: float) -> None:
+        """The level at an age, and up to which age it is that for sure: a power for each item and scale would
+        be a third of what a fold costs."""
+        place = bisect_right(LEVELS, self._allowed(age))
+        self._cap = LEVELS[max(place - 1, 0)]
+        self._next = LEVELS[place] if place < len(LEVELS) else inf
+        if place <= 1:
+            self._bound = inf
         else:
-            x = max(age / start, 1.0)
-            allowed = scale * (said * x**-said_decay if piece.said else result * x**-result_decay)
-            allowed = allowed * _STALE if piece.stale else allowed
-            cap = max(level(allowed), LEVELS[0])
-            cap = 0 if piece.now <= max(allowed, cap + WORTH) else cap
-        caps.append(cap)
-        age += min(piece.whole, most)
-        index -= 1
-    caps.reverse()
-    return Grades(scale, index, max(place, index), tuple(caps))
+            most = self._scale * self._share * self._stale / self._cap
+            self._bound = self._start * most ** (1 / self._decay) * (1 - 1e-9)

@@ -12,17 +12,21 @@ import msgspec
 from refold import entries as e
 from refold.compaction.grade import Curve, Piece, grade
 from refold.compaction.situation import Situation
-from refold.messages import Assistant, Call, Message, Result, Thinking, User, arguments_json
+from refold.messages import Assistant, Call, Message, Result, Thinking, User, arguments_json, user
 from refold.preserve.words import typed
-from refold.protocols import TokenCounter
+from refold.protocols import Steps, TokenCounter
 from refold.session import Item, Session
 from refold.session.edits import said_by
 from refold.session.invariants import PAIRS, WIRE, inside_put, legal
+from refold.session.invariants.batches import around
 from refold.session.invariants.thinking import signed
-from refold.shrink.clip import FRAME, LEVELS, clipped
+from refold.session.sent import surcharge
+from refold.shrink.clip import FRAME, LEVELS, clipped, text_size
 
 UNANSWERED = 0.5
 """Share of the limit up to which results that nobody has answered yet stay whole."""
+PIECE = 32
+"""Items that are read at once."""
 TYPED = 0.25
 """Share of the goal up to which one message that the user typed stays whole."""
 
@@ -40,13 +44,12 @@ class Clips:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._known: dict[tuple[str, int, str], Form] = {}
+        self._whole: dict[tuple[str, str], int] = {}
+        """Tokens of what an entry says, framing not counted."""
 
     @classmethod
     def of(cls, session: Session) -> Clips:
-        clips = session.followers.get(cls)
-        if clips is None:
-            clips = session.followers[cls] = cls(session)
-        return clips
+        return session.followers.of(cls, lambda: cls(session))
 
     def form(self, id: str, message: Message, level: int, counter: TokenCounter, call: Call | None) -> Form:
         """The message of an entry at one level; level 0: whole, without its thinking."""
@@ -54,15 +57,24 @@ class Clips:
         known = self._known.get(key)
         if known is None:
             if level:
-                small = clipped(message, level, counter, key=f"#{self.session.position(id)}", call=call)
+                number, size = f"#{self.session.position(id)}", self._size(id, message, counter)
+                small = clipped(message, level, counter, key=number, call=call, size=size)
             else:
                 small = _without_thinking(message)
             known = self._known[key] = Form(small, counter.message(small))
         return known
 
-    def keep(self, used: set[tuple[str, int, str]]) -> None:
+    def _size(self, id: str, message: Message, counter: TokenCounter) -> int:
+        key = (id, counter.name)
+        size = self._whole.get(key)
+        if size is None:
+            size = self._whole[key] = text_size(message, counter)
+        return size
+
+    def keep(self, used: set[tuple[str, int, str]], shown: set[str]) -> None:
         """Forget what the newest layout does not show: a clip is cheap to make and rarely wanted again."""
         self._known = {key: form for key, form in self._known.items() if key in used}
+        self._whole = {key: size for key, size in self._whole.items() if key[0] in shown}
 
 
 def _without_thinking(message: Message) -> Message:
@@ -102,42 +114,68 @@ class Layout:
         return tuple(items[index].entries[0] for index in sorted(self.forms))
 
 
-def lay_out(s: Situation, goal: int, limit: int, curve: Curve, record: Callable[[int, float], int]) -> Layout:
+def lay_out(
+    s: Situation, goal: int, limit: int, curve: Curve, record: Callable[[int, float], int]
+) -> Steps[Layout]:
     """The items of the view within `goal` tokens, together with the record that stands for those before
     them: `record(position, scale)` says how large that is for the path before a position."""
-    reader = _Reader(s, goal, limit)
     first, wanted, step = s.projection.first, s.wanted_cut, newest_step(s)
 
     def before(index: int, scale: float) -> int:
         at = first + index
         return record(s.projection.position_of(at), scale) if at > first else 0
 
-    def laid(pieces: Sequence[Piece], cut: int | None, last: int) -> Layout:
-        grades = grade(pieces, goal, before, reader.size_at, curve, last - first)
+    def laid(reader: _Reader, cut: int | None, last: int) -> Steps[Layout]:
+        grades = yield from grade(reader, goal, before, reader.size_at, curve, last - first)
         caps = {first + grades.first + n: cap for n, cap in enumerate(grades.caps)}
         cut = legal_cut(s, first + grades.place, goal // 10, reader.open_from) if cut is None else cut
         steps = range(first + grades.first, cut)
         whole = next((i for i in steps if legal(s.items, i, PAIRS)), cut)  # no result without its call
         quotes = tuple(Quote(i, caps[i]) for i in range(whole, cut))
         caps |= dict.fromkeys(range(cut, first + grades.first), LEVELS[0])
-        forms = {i: form for i in range(cut, len(s.items)) if (form := reader.form(i, caps.get(i, 0)))}
-        reader.forget_others(forms, caps)
-        tokens = sum(forms[i].size if i in forms else s.sizes.item(i) for i in range(cut, len(s.items)))
-        return Layout(cut, s.projection.position_of(cut), tokens, forms, quotes)
+        forms: dict[int, Form] = {}
+        for index in range(cut, len(s.items)):
+            if form := reader.form(index, caps.get(index, 0)):
+                forms[index] = form
+            if index % PIECE == 0:
+                yield
+        reader.forget_others(cut, forms, caps)
+        return Layout(cut, s.projection.position_of(cut), _sent(s, cut, forms), forms, quotes)
 
     if wanted is not None:
-        return laid(reader.pieces, wanted, min(step, wanted))
-    too_large = may_leave(s) and least_step(s) + before(step - first, 0.0) > goal
-    layout = None if too_large else laid(reader.pieces, None, step)
-    if layout and not (may_leave(s) and layout.tokens + before(layout.first - first, 0.0) > limit):
-        return layout
+        return (yield from laid(_Reader(s, goal, limit), wanted, min(step, wanted)))
+    leaves = may_leave(s)
+    if not (leaves and least_step(s) + before(step - first, 0.0) > goal):
+        layout = yield from laid(_Reader(s, goal, limit), None, step)
+        if not (leaves and layout.tokens + before(layout.first - first, 0.0) > limit):
+            return layout
     # The newest step alone is too large, or the rules of the wire left no cut that fits: all is quoted.
-    return laid([piece.loose for piece in reader.pieces], len(s.items), len(s.items))
+    return (yield from laid(_Reader(s, goal, limit, loose=True), len(s.items), len(s.items)))
+
+
+_RECORD = Item(user("(the record)"))
+"""Stands before what stays in its place, so that no stand-in has to."""
+
+
+def _sent(s: Situation, first: int, forms: dict[int, Form]) -> int:
+    """Tokens of the items from `first` on in their forms, as they are sent."""
+    items = s.items
+    kept = [Item(forms[i].message) if i in forms else items[i] for i in range(first, len(items))]
+    sizes = (
+        forms[i].size - s.sizes.extra.item(i) if i in forms else s.projection.count(i, s.counter)
+        for i in range(first, len(items))
+    )
+    record = [_RECORD] if first > s.projection.first else []
+    return sum(sizes) + surcharge([*record, *kept], s.counter)
 
 
 def newest_step(s: Situation) -> int:
-    """Index of the newest reply and what answers it, or of the newest message where that is no answer."""
+    """Index of the newest reply and what answers it, or of the newest message where that is no answer. A
+    reply whose calls still wait is the newest, whatever stands behind it."""
     last = len(s.items) - 1
+    batch = around(s.items, len(s.items))
+    if batch is not None and batch.open(s.items):
+        return max(batch.heads[0], s.projection.first)
     if last >= 0 and not isinstance(s.items[last].message, Result):
         return max(last, s.projection.first)
     return max(_last_reply(s), s.projection.first)
@@ -155,11 +193,15 @@ def may_leave(s: Situation) -> bool:
 def least_step(s: Situation) -> int:
     """Tokens of the newest step when everything is clipped that may be: its calls and signed thinking stay,
     and a stub for each result."""
-    total = 0
+    total, clips = 0, Clips.of(s.session)
     for index in range(newest_step(s), len(s.items)):
-        size, message = s.sizes.item(index), s.items[index].message
-        held = isinstance(message, Assistant) and any(signed(part) for part in message.content)
-        total += size if held or isinstance(message, User) else min(size, LEVELS[0] + FRAME)
+        size, item = s.sizes.item(index), s.items[index]
+        message, held = item.message, any(signed(part) for part in item.message.parts)
+        if isinstance(message, Assistant) and message.calls and not held and len(item.entries) == 1:
+            form = clips.form(item.entries[0], message, LEVELS[0], s.counter, None)
+            total += min(size, form.size + s.sizes.extra.item(index))
+        else:
+            total += size if held or isinstance(message, User) else min(size, LEVELS[0] + FRAME)
     return total
 
 
@@ -189,78 +231,100 @@ def legal_cut(s: Situation, index: int, slack: int, open_from: int = 0) -> int:
 
 
 class _Reader:
-    """The items of a view from the first that may be folded on, as grading sees them."""
+    """The items of a view from the first that may be folded on, as grading sees them. Reads from the end."""
 
-    def __init__(self, s: Situation, goal: int, limit: int) -> None:
-        self.s, self.goal, self.clips = s, goal, Clips.of(s.session)
+    def __init__(self, s: Situation, goal: int, limit: int, *, loose: bool = False) -> None:
+        self.s, self.goal, self.clips, self.items = s, goal, Clips.of(s.session), s.items
+        self.loose = loose
+        """Nothing has to stay in its place."""
         self.first, self.last_reply = s.projection.first, _last_reply(s)
+        self.total = len(self.items) - self.first
+        self.newest: list[Piece] = []
         turns = s.session.turns
         self.open_from = s.projection.item_at(turns[-1]) if turns else 0
         """The turn that is going on: its signed thinking may not be touched."""
         self.pins, self.step = set(s.session.pins), newest_step(s)
-        rest = range(self.last_reply + 1, len(s.items))
-        answers = sum(s.sizes.item(i) for i in rest if isinstance(s.items[i].message, Result))
+        rest = range(self.last_reply + 1, len(self.items))
+        answers = sum(s.sizes.item(i) for i in rest if isinstance(self.items[i].message, Result))
         self.whole_answers = answers <= UNANSWERED * limit
         """Results that nobody has answered yet stay whole whenever they fit the part for whole messages."""
-        self.calls = {call.id: call for item in s.items for call in item.message.calls}
-        self.superseded = self._superseded()
-        self.pieces = [self._piece(index) for index in range(self.first, len(s.items))]
+        self._calls: dict[str, Call] = {}
+        self._calls_from = len(self.items)
+        self._made: set[tuple[str, str]] = set()
 
-    def size_at(self, index: int, level: int) -> int:
+    def read(self) -> None:
+        """Some more pieces."""
+        last = len(self.items) - len(self.newest)
+        self.newest += [self._piece(i) for i in range(last - 1, max(last - 1 - PIECE, self.first - 1), -1)]
+
+    def size_at(self, index: int, now: int, level: int) -> int:
         """Index counted from the first item that may be folded."""
-        form = self.form(self.first + index, level)
-        return self.pieces[index].now if form is None else form.size
+        form = self.form(self.first + index, level) if level else None
+        return now if form is None else form.size
 
     def form(self, index: int, level: int) -> Form | None:
         """What an item becomes at a level; None where that is no smaller than what is shown now."""
-        item = self.s.items[index]
+        item = self.items[index]
         if level == 0 and not self._drops_thinking(index, item):
             return None
         if not self._one_entry(index, item):
             return None
         original = self._original(item)
-        call = self.calls.get(original.call_id) if isinstance(original, Result) else None
+        call = self._call(original.call_id) if isinstance(original, Result) else None
         form = self.clips.form(item.entries[0], original, level, self.s.counter, call)
+        if extra := self.s.sizes.extra.item(index):
+            form = form._replace(size=form.size + extra)
         return form if form.size < self.s.sizes.item(index) else None
 
-    def forget_others(self, forms: dict[int, Form], caps: dict[int, int]) -> None:
-        name, items = self.s.counter.name, self.s.items
-        self.clips.keep({(items[i].entries[0], caps.get(i, 0), name) for i in forms})
+    def fixed(self, index: int) -> bool:
+        """May the item not be touched?"""
+        item = self.items[index]
+        if index >= self.open_from and any(signed(part) for part in item.message.parts):
+            return True
+        return not self._one_entry(index, item) or self._fixed(index, item, self.s.sizes.item(index))
 
-    def _superseded(self) -> set[int]:
-        """Results of calls that were made again later in just the same way: the newest says how things
-        are."""
-        seen: set[tuple[str, str]] = set()
-        old: set[int] = set()
-        for index in range(len(self.s.items) - 1, self.first - 1, -1):
-            message = self.s.items[index].message
-            call = self.calls.get(message.call_id) if isinstance(message, Result) else None
-            if call is not None:
-                made = call.name, arguments_json(call)
-                if made in seen:
-                    old.add(index)
-                seen.add(made)
-        return old
+    def forget_others(self, cut: int, forms: dict[int, Form], caps: dict[int, int]) -> None:
+        name, items = self.s.counter.name, self.items
+        used = {(items[i].entries[0], caps.get(i, 0), name) for i in forms}
+        self.clips.keep(used, {item.entries[0] for item in items[cut:]})
+
+    def _call(self, id: str) -> Call | None:
+        """The call of that id, the newest of them where there are several."""
+        while id not in self._calls and self._calls_from:
+            self._calls_from -= 1
+            for call in self.items[self._calls_from].message.calls:
+                self._calls.setdefault(call.id, call)
+        return self._calls.get(id)
+
+    def _superseded(self, message: Message) -> bool:
+        """Is it the result of a call that was made again later in just the same way? The newest says how
+        things are."""
+        call = self._call(message.call_id) if isinstance(message, Result) else None
+        if call is None:
+            return False
+        made, known = (call.name, arguments_json(call)), len(self._made)
+        self._made.add(made)
+        return len(self._made) == known
 
     def _piece(self, index: int) -> Piece:
-        s, item = self.s, self.s.items[index]
-        message, now = item.message, s.sizes.item(index)
+        s, item = self.s, self.items[index]
+        message, now, stale = item.message, s.sizes.item(index), self._superseded(item.message)
         if not self._one_entry(index, item):
             return Piece(now, now, fixed=True)
-        original = self._original(item)
-        whole = s.session.cached_count(item.entries[0], original, s.counter)
-        sealed = 0
+        original, extra, sealed = self._original(item), s.sizes.extra.item(index), 0
+        whole = s.session.cached_count(item.entries[0], original, s.counter) + extra
         if (bare := self.form(index, 0)) is not None:
             now = bare.size
         elif index >= self.open_from and any(signed(part) for part in message.parts):
-            sealed = now - self.clips.form(item.entries[0], original, 0, s.counter, None).size
+            sealed = now - extra - self.clips.form(item.entries[0], original, 0, s.counter, None).size
         waits = isinstance(message, Result) and index > self.last_reply
         said = waits or isinstance(message, Assistant) or self._is_typed(item)
-        fixed = self._fixed(index, item, now)
-        return Piece(whole, now - sealed, said, fixed, index in self.superseded, sealed)
+        if self.loose:
+            return Piece(whole, now - sealed, said, False, stale)
+        return Piece(whole, now - sealed, said, self._fixed(index, item, now), stale, sealed)
 
     def _one_entry(self, index: int, item: Item) -> bool:
-        items = self.s.items
+        items = self.items
         return len(item.entries) == 1 and not inside_put(items, index) and not inside_put(items, index + 1)
 
     def _fixed(self, index: int, item: Item, size: int) -> bool:
@@ -297,7 +361,7 @@ def clip_kept(s: Situation, first: int, room: int) -> dict[int, Form]:
     sizes = {index: s.sizes.item(index) for index in range(first, len(s.items))}
     forms: dict[int, Form] = {}
     for level in reversed(LEVELS):
-        loose = (index for index in sizes if not reader.pieces[index - reader.first].fixed)
+        loose = (index for index in sizes if not reader.fixed(index))
         forms = {index: form for index in loose if (form := reader.form(index, level))}
         if sum(forms[i].size if i in forms else size for i, size in sizes.items()) <= room:
             break

@@ -11,10 +11,13 @@ from refold import entries as e
 from refold.compaction.details import FoldDetails
 from refold.messages import Call, Result, compact_json, content
 from refold.preserve.tools import actions
-from refold.protocols import TokenCounter
+from refold.protocols import Steps, TokenCounter
 from refold.session import Item, Session
 from refold.text.frames import NOTE, frame
 from refold.tokens.fitting import fit
+
+ROWS = 32
+"""Rows that are written between two breaths."""
 
 
 def verbatim(items: Iterable[Item]) -> set[str]:
@@ -24,12 +27,15 @@ def verbatim(items: Iterable[Item]) -> set[str]:
 
 def ledger(
     session: Session, before: Sequence[Item], after: Sequence[Item], counter: TokenCounter
-) -> tuple[e.Lost, ...]:
+) -> Steps[tuple[e.Lost, ...]]:
     """One row for every entry that was shown verbatim before and is not any more."""
-    left = verbatim(before) - verbatim(after)
-    return tuple(
-        _row(session, item, counter) for item in before if item.fold is None and item.entries[0] in left
-    )
+    left, rows = verbatim(before) - verbatim(after), list[e.Lost]()
+    for item in before:
+        if item.fold is None and item.entries[0] in left:
+            rows.append(_row(session, item, counter))
+            if len(rows) % ROWS == 0:
+                yield
+    return tuple(rows)
 
 
 def _row(session: Session, item: Item, counter: TokenCounter) -> e.Lost:
@@ -50,10 +56,11 @@ FILES = 5
 TOKENS = 5_000
 
 
-def reads_left(before: Sequence[Item], after: Sequence[Item]) -> tuple[str, ...]:
+def reads_left(before: Sequence[Item], after: Sequence[Item]) -> Steps[tuple[str, ...]]:
     """Files whose text was in the view and is not any more, the most recently read last. A tool that
     answers "unchanged since you read it" must forget about these."""
     gone = _reads(before)
+    yield
     for path in _reads(after):
         gone.pop(path, None)
     return tuple(gone)

@@ -12,13 +12,25 @@ from typing import Any
 
 import msgspec
 
+from refold import entries as e
+from refold.compaction.requests import last_model
+from refold.costs import same_model
 from refold.data import table
 from refold.messages import Assistant, Usage
+from refold.session import Session
 
+LEARNED = 0.9
+"""Share of a refused request that is taken for the window where the refusal names none."""
 LIMIT = 8_000
 """Characters of an error text that are looked at."""
 FULL = 0.99
 """A prompt of this share of the window fills it."""
+
+
+HALF = 0.5
+"""Of a request of this share of the window a refusal without reasons is believed to be about its size."""
+NOTE = "overflow"
+"""What the engine notes with a refused reply (`meta`): a `Refusal`."""
 
 
 class Sign(msgspec.Struct, frozen=True):
@@ -26,6 +38,19 @@ class Sign(msgspec.Struct, frozen=True):
 
     provider: str
     window: int | None = None
+    certain: bool = True
+    """It speaks of nothing else: not an answer without a body."""
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """What is noted with a reply that failed."""
+
+    counts: bool
+    """It was about the size of the context."""
+    declared: int
+    """The window that the engine was told."""
+    named: bool = False
+    """It named the true window."""
 
 
 def in_error(text: str) -> Sign | None:
@@ -37,11 +62,12 @@ def in_error(text: str) -> Sign | None:
         return None
     for provider, pattern in wordings:
         if match := pattern.search(text):
-            return Sign(provider, _stated_window(match) or _any_window(text))
+            stated = _stated_window(match) or _any_window(text)
+            return Sign(provider, stated, certain="no body" not in match[0])
     return None
 
 
-def in_reply(message: Assistant, usage: Usage | None, window: int | None) -> Sign | None:
+def in_reply(message: Assistant, usage: Usage | None, window: int | None, full: float = FULL) -> Sign | None:
     """The overflow that a reply betrays: an error text in it, a prompt that was counted larger than the
     window, or a stop for length with nothing said and the window full."""
     if message.error or message.stop == "error":
@@ -50,8 +76,84 @@ def in_reply(message: Assistant, usage: Usage | None, window: int | None) -> Sig
         return None
     read = usage.input + usage.cache_read
     silent = message.stop != "aborted" and read > window
-    no_room = message.stop == "length" and usage.output == 0 and read >= FULL * window
+    no_room = message.stop == "length" and usage.output == 0 and read >= full * window
     return Sign("usage") if silent or no_room else None
+
+
+# ── what the log says of refusals (B4, R13) ─────────────────────────────────────────────────────
+
+
+def failed_by_overflow(entry: e.MessageEntry, window: int, full: float = FULL) -> bool:
+    """Did this reply fail, or silently suffer, because the context was too long?"""
+    message, noted = entry.message, _refusal(entry)
+    if noted is not None or not isinstance(message, Assistant):
+        return noted is not None and noted.counts
+    return in_reply(message, entry.usage, window, full) is not None
+
+
+def refused_by(session: Session, entry: e.MessageEntry, model: str | None) -> bool:
+    """Did the model answer that will be asked next (None: the log's newest)? Yes, where nobody knows."""
+    asked = (model or last_model(session)) if entry.model else None
+    return not entry.model or not asked or same_model(entry.model, asked)
+
+
+def overflowed_twice(session: Session, window: int, model: str | None = None) -> bool:
+    """Did this model refuse the context twice, with no good reply in between and nothing new since: no fold,
+    no message, no other window?"""
+    last = [session.path[at] for at in session.replies[-2:]]
+    refused = [x for x in last if isinstance(x, e.MessageEntry) and _refused(session, x, window, model)]
+    if len(refused) < 2:
+        return False
+    later = session.path[session.replies[-1] + 1 :]
+    return not any(isinstance(entry, (e.Fold, e.MessageEntry, e.Note, e.BranchSummary)) for entry in later)
+
+
+def _refused(session: Session, entry: e.MessageEntry, window: int, model: str | None) -> bool:
+    noted = _refusal(entry)
+    same = (noted is None or noted.declared == window) and refused_by(session, entry, model)
+    stop = entry.message.stop if isinstance(entry.message, Assistant) else None
+    return same and stop == "error" and failed_by_overflow(entry, window)
+
+
+def _refusal(entry: e.MessageEntry) -> Refusal | None:
+    try:
+        return msgspec.convert(entry.meta[NOTE], Refusal)
+    except (KeyError, msgspec.ValidationError):
+        return None
+
+
+def learned_window(session: Session, declared: int, model: str | None = None) -> int | None:
+    """The smallest window that refusals of this model taught; None: they taught nothing that holds."""
+    notes = session.annotations(e.LearnedWindow)
+    if not notes:
+        return None
+    asked = model or last_model(session)
+    return min((x.tokens for x in notes if _holds(session, x, declared, asked)), default=None)
+
+
+def _holds(session: Session, note: e.LearnedWindow, declared: int, model: str | None) -> bool:
+    """A note counts for the model it names; not where the refusal named no window and the request was small
+    (0.1 wrote such notes), nor once that model has answered a larger request."""
+    if note.model and model and not same_model(note.model, model):
+        return False
+    refusal = session[note.target] if note.target and note.target in session else None
+    if isinstance(refusal, e.MessageEntry) and isinstance(refusal.message, Assistant):
+        noted, sign = _refusal(refusal), in_error(refusal.message.error or "")
+        named = noted.named if noted else sign is not None and sign.window is not None
+        if refusal.message.stop == "error" and not named and note.tokens < LEARNED * HALF * declared:
+            return False
+    for at in reversed(session.replies):
+        reply = session.path[at]
+        if not isinstance(reply, e.MessageEntry) or reply.time < note.time:
+            break
+        good = isinstance(reply.message, Assistant) and reply.message.stop not in ("error", "aborted")
+        known = reply.model is None or not note.model or same_model(reply.model, note.model)
+        if good and known and reply.usage and reply.usage.prompt > note.tokens:
+            return False
+    return True
+
+
+# ── wordings ────────────────────────────────────────────────────────────────────────────────────
 
 
 @cache

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
 from refold.compaction.situation import Due, Situation
 from refold.compaction.transcript import Source
 from refold.entries import AnyAnnotation, Edit, Files
-from refold.protocols import Request
+from refold.protocols import Request, Steps
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -72,12 +73,13 @@ class Proposal:
     """What one rung of a ladder would do."""
 
     rung: str
-    finish: Callable[[Sequence[str]], Finished]
-    """Answers (one per ask) → edits. Pure."""
+    finish: Callable[[Sequence[str]], Finished | Steps[Finished]]
+    """Answers (one per ask) → edits, in pieces where that takes long. Pure."""
     asks: tuple[Ask, ...] = ()
     stretch: tuple[str, str] | None = None
     """First and last entry of what is taken out, for messages and progress bars."""
-    fold: tuple[str, ...] = ()
+    fold: tuple[str, ...] | Callable[[], tuple[str, ...]] = ()
+    """What leaves its place, or how to find out: deciding does not need the name of every entry."""
     turn_prefix: tuple[str, ...] = ()
     masked: tuple[str, ...] = ()
     clipped: tuple[str, ...] = ()
@@ -102,6 +104,12 @@ class Proposal:
     """What to tell the user when the summariser fails at this rung."""
 
 
+def finishing(proposal: Proposal, answers: Sequence[str]) -> Steps[Finished]:
+    """What a proposal becomes with these answers."""
+    finished = proposal.finish(answers)
+    return finished if isinstance(finished, Finished) else (yield from finished)
+
+
 class Rung(Protocol):
     """One way to make the view smaller."""
 
@@ -109,6 +117,26 @@ class Rung(Protocol):
     def name(self) -> str: ...
 
     def propose(self, s: Situation, /) -> Proposal | Reason: ...
+
+
+@runtime_checkable
+class Patient(Protocol):
+    """A rung that can work out ahead, in pieces, what proposing takes long for."""
+
+    def ahead(self, s: Situation, /) -> Steps[object]: ...
+
+
+def settled(proposal: Proposal) -> Steps[Proposal]:
+    """What was proposed already."""
+    return proposal
+    yield
+
+
+def proposing(rung: Rung, s: Situation) -> Steps[Proposal | Reason]:
+    """What a rung proposes, in pieces where it can."""
+    if isinstance(rung, Patient):
+        yield from rung.ahead(s)
+    return rung.propose(s)
 
 
 class Trigger(Protocol):
@@ -148,11 +176,11 @@ class Plan:
     def tokens_before(self) -> int:
         return self.situation.sizes.tokens
 
-    def proposals(self) -> Iterator[Proposal | Reason]:
+    def offers(self) -> Iterator[Callable[[], Steps[Proposal | Reason]]]:
         """This plan's own proposal, then what the remaining rungs would do instead."""
-        yield self.proposal
+        yield lambda: settled(self.proposal)
         for rung in self.remaining:
-            yield rung.propose(self.situation)
+            yield partial(proposing, rung, self.situation)
 
     @property
     def rung(self) -> str:
@@ -168,7 +196,8 @@ class Plan:
 
     @property
     def fold(self) -> tuple[str, ...]:
-        return self.proposal.fold
+        fold = self.proposal.fold
+        return fold() if callable(fold) else fold
 
     @property
     def turn_prefix(self) -> tuple[str, ...]:

@@ -8,36 +8,53 @@ from dataclasses import replace
 import msgspec
 
 from refold import entries as e
-from refold.compaction.plan import Plan, Proposal, Reason, Rung, Stage
+from refold.compaction.plan import Plan, Proposal, Reason, Rung, Stage, proposing
 from refold.compaction.preset import Preset
 from refold.compaction.requests import PROMPT, last_model
 from refold.compaction.situation import Due, Situation
+from refold.compaction.sizes import ROUGH
 from refold.costs import Summary, break_even, known, same_model
+from refold.protocols import Steps, complete
 from refold.session import Session
 from refold.session.edits import stretches, undone_folds
 
 
 def make_plan(preset: Preset, s: Situation, *, upkeep_only: bool = False) -> Plan | Reason:
+    """`planning` at once."""
+    return complete(planning(preset, s, upkeep_only=upkeep_only))
+
+
+def planning(preset: Preset, s: Situation, *, upkeep_only: bool = False) -> Steps[Plan | Reason]:
     """The first stage whose trigger fires and that has something to fold. An explicit request goes
     straight to the last stage, whatever its trigger says."""
     if s.force:
-        return climb(preset, s, preset.stages[-1], Due("asked", "asked for explicitly"))
+        return (yield from climb(preset, s, preset.stages[-1], Due("asked", "asked for explicitly")))
     reason = Reason("no_stage", "this preset has no such stage")
     for stage in preset.stages:
         if upkeep_only and not stage.upkeep:
             continue
         due = stage.trigger.due(s)
-        outcome = climb(preset, s, stage, due) if isinstance(due, Due) else due
+        outcome = (yield from climb(preset, s, stage, due)) if isinstance(due, Due) else due
         if isinstance(outcome, Plan):
             return outcome
         reason = outcome
     return reason
 
 
-def climb(preset: Preset, s: Situation, stage: Stage, due: Due) -> Plan | Reason:
+def caught_up(s: Situation) -> Steps[None]:
+    """What is new in the log taken in, in pieces, so that looking at the view costs nothing any more. Exact
+    counts only where a decision may need them."""
+    yield from s.projection.following()
+    yield from s.projection.counting(ROUGH)
+    yield from s.projection.counting(s.measure if s.measure is not s.counter else ROUGH)
+    if s.window / 8 < s.sizes.rough < s.window * 4:
+        yield from s.projection.counting(s.counter)
+
+
+def climb(preset: Preset, s: Situation, stage: Stage, due: Due) -> Steps[Plan | Reason]:
     """The first rung that proposes something that may be done."""
     s = replace(s, due=due)
-    choice = _first(s, stage.rungs)
+    choice = yield from _first(s, stage.rungs)
     if isinstance(choice, Reason):
         return choice
     proposal, remaining = choice
@@ -57,17 +74,17 @@ def climb(preset: Preset, s: Situation, stage: Stage, due: Due) -> Plan | Reason
 
 def replan(plan: Plan, s: Situation) -> Plan | Reason:
     """The same plan for a situation that differs in what somebody wishes: focus, cut, writer."""
-    choice = _first(s, plan.ladder)
+    choice = complete(_first(s, plan.ladder))
     if isinstance(choice, Reason):
         return choice
     return replace(plan, situation=s, proposal=choice[0], remaining=tuple(choice[1]))
 
 
-def _first(s: Situation, rungs: Sequence[Rung]) -> tuple[Proposal, Sequence[Rung]] | Reason:
+def _first(s: Situation, rungs: Sequence[Rung]) -> Steps[tuple[Proposal, Sequence[Rung]] | Reason]:
     """The first proposal that may be followed, and the rungs after it."""
     reason = Reason("nothing_to_fold", "no rung has anything to fold")
     for number, rung in enumerate(rungs):
-        offer = rung.propose(s)
+        offer = yield from proposing(rung, s)
         if isinstance(offer, Proposal):
             refusal = refused(s, offer)
             if refusal is None:
@@ -149,5 +166,4 @@ def _summary(plan: Plan, chat: str) -> Summary:
 
 def requests_per_turn(session: Session) -> float:
     """Model calls per user message so far: each of them sends the context again."""
-    replies = sum(1 for x in session.path if isinstance(x, e.MessageEntry) and x.message.role == "assistant")
-    return max(replies / len(session.turns), 1.0) if session.turns else 1.0
+    return max(len(session.replies) / len(session.turns), 1.0) if session.turns else 1.0

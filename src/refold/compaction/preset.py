@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
 from msgspec.structs import FieldInfo, force_setattr, replace
@@ -45,6 +45,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     it means (`about`), its docstring, which is the design's idea, and `build`."""
 
     window: Annotated[int, about("context window of the model", gt=0)] = 200_000
+    summary_seconds: Annotated[
+        float, about("how long everything asked of a summariser may take, together", gt=0)
+    ] = 120.0
+    fallback: Annotated[
+        Literal["none", "digest"],
+        about("where the design's own folds leave more than the window: an error, or lines without a model"),
+    ] = "none"
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Self:

@@ -2,7 +2,7 @@
 
 Own words, action lines and the state of the work are computed when an entry is first seen and kept beside the
 session (`session.followers`); a fold costs what is new. Nothing here is part of the log: after reopening, the
-path is read again, in pieces where somebody waits (`unread`, `read`).
+path is read again, in pieces.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from refold.messages import Call, Result
 from refold.preserve.lines import EntryLines, lines_of
 from refold.preserve.state import WorkState
 from refold.preserve.words import Saying, demands, typed
-from refold.protocols import TokenCounter
+from refold.protocols import Steps, TokenCounter, complete
 from refold.session import Session
 
 KEY = 5
 """Tokens of an entry's number beside its words or lines, and the line end."""
+READ = 8
+"""Entries that are read between two breaths."""
 
 
 class Reading:
@@ -33,10 +35,7 @@ class Reading:
     @classmethod
     def of(cls, session: Session) -> Reading:
         """The reading of a session as far as it has come."""
-        known = session.followers.get(cls)
-        if known is None:
-            known = session.followers[cls] = cls(session)
-        return known
+        return session.followers.of(cls, lambda: cls(session))
 
     def _begin(self) -> None:
         self.epoch, self.length = self.session.epoch, 0
@@ -49,20 +48,15 @@ class Reading:
         self._turn = 0
         self._sizes: dict[str, tuple[list[int], list[int]]] = {}
 
-    @property
-    def unread(self) -> int:
-        """How many entries of the path have not been read yet."""
-        return len(self.session.path) - (self.length if self.epoch == self.session.epoch else 0)
-
-    def read(self, most: int | None = None) -> None:
-        """Read at most so many further entries."""
+    def follow(self) -> Steps[None]:
+        """Read what is new on the path."""
         if self.epoch != self.session.epoch:
             self._begin()
-        path = self.session.path
-        end = len(path) if most is None else min(self.length + most, len(path))
-        while self.length < end:
-            self._take(self.length, path[self.length])
+        while self.length < len(self.session.path):
+            self._take(self.length, self.session.path[self.length])
             self.length += 1
+            if self.length % READ == 0:
+                yield
 
     def typed_before(self, position: int) -> Sequence[Saying]:
         """What the user typed before a position of the path."""
@@ -106,8 +100,13 @@ class Reading:
             self.sayings.append(Saying(position, entry.id, text, demands(text)))
 
 
-def reading(session: Session) -> Reading:
+def read(session: Session) -> Steps[Reading]:
     """The reading of a session's whole path; costs what is new since the last call."""
     known = Reading.of(session)
-    known.read()
+    yield from known.follow()
     return known
+
+
+def reading(session: Session) -> Reading:
+    """The same at once."""
+    return complete(read(session))

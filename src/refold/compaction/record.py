@@ -18,6 +18,8 @@ from refold.errors import DoesNotFit
 from refold.messages import Message, Text, User
 from refold.preserve import pins, words
 from refold.preserve.lines import render
+from refold.preserve.state_text import rendering
+from refold.protocols import Steps
 from refold.session import Session
 from refold.session.edits import said_by
 from refold.shrink.clip import quotation
@@ -65,19 +67,21 @@ class Composer:
             return total + written
         return total + min(self.reading.lines_size(position, self.s.counter), int(self.room.lines * scale))
 
-    def with_lines(self, layout: Layout, room: int) -> Record:
+    def with_lines(self, layout: Layout, room: int) -> Steps[Record]:
         """The record in `room` tokens: what own words, state and quotations leave is for lines."""
         counter, position = self.s.counter, layout.position
-        front, left_out, state = self._front(position)
+        front, left_out, state = yield from self._front(layout)
         left = room - self._pins_size - FRAME - counter.text(front) - counter.text(state)
-        quoted, first = self._quoted(layout.quotes, left)
+        quoted, first = yield from self._quoted(layout.quotes, left)
         left -= counter.text(quoted)
         told = position if first is None else self.s.projection.position_of(first)
+        yield
         lines = render(self.reading.lines_before(told), max(left, 0), counter).text
+        yield
         sections = (("State of the work", state), ("What was done", lines), ("Newest steps, quoted", quoted))
         return self._record(front, left_out, sections, "")
 
-    def _quoted(self, quotes: Sequence[Quote], room: int) -> tuple[str, int | None]:
+    def _quoted(self, quotes: Sequence[Quote], room: int) -> Steps[tuple[str, int | None]]:
         """As many of the newest steps that may not stay in their place as fit, and the first of them."""
         s, texts, first = self.s, list[str](), None
         for index, level in reversed(quotes):
@@ -89,23 +93,29 @@ class Composer:
             if text:
                 texts.append(text)
             first = index
+            yield
         return "\n\n".join(reversed(texts)), first
 
-    def with_summary(self, layout: Layout, text: str, room: int) -> Record:
+    def with_summary(self, layout: Layout, text: str, room: int) -> Steps[Record]:
         """The same with a written summary, or a digest, instead of lines."""
         counter = self.s.counter
-        front, left_out, state = self._front(layout.position)
+        front, left_out, state = yield from self._front(layout)
         used = self._pins_size + FRAME + sum(map(counter.text, (front, state, text)))
-        quoted, _ = self._quoted(layout.quotes, room - used)
+        quoted, _ = yield from self._quoted(layout.quotes, room - used)
         sections = (("State of the work", state), ("Summary", text), ("Newest steps, quoted", quoted))
         return self._record(front, left_out, sections, text)
 
-    def _front(self, position: int) -> tuple[str, tuple[str, ...], str]:
-        """The user's words, whose words are not all there, and the state of the work."""
-        s = self.s
+    def _front(self, layout: Layout) -> Steps[tuple[str, tuple[str, ...], str]]:
+        """The user's words, whose words are not all there, and the state of the work: what happened in steps
+        that are quoted need not be said again."""
+        s, position = self.s, layout.position
+        seen = s.projection.position_of(layout.quotes[0].item) if layout.quotes else position
         sayings = self.reading.typed_before(position)
-        own = words.render(sayings, self.room.words, s.counter, lambda entry: f"#{s.session.position(entry)}")
-        state = self.reading.state.render(self.room.state, s.counter, before=position)
+        own = yield from words.rendering(
+            sayings, self.room.words, s.counter, lambda entry: f"#{s.session.position(entry)}"
+        )
+        yield
+        state = yield from rendering(self.reading.state, self.room.state, s.counter, seen)
         front = f"{WORDS}\n{defuse(own.text)}" if own.text else ""
         return front, (*own.clipped, *own.left_out), state
 

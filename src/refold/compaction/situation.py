@@ -59,6 +59,10 @@ class Situation:
     """Windows are the provider's: where its own counts are known, they decide, not ours."""
     resting: bool = False
     """The summariser failed too often and is left alone for a while."""
+    model: str | None = None
+    """Who will be asked; None: the log's newest."""
+    memo: dict[object, Any] = field(default_factory=dict[object, Any], init=False, repr=False, compare=False)
+    """What rungs have worked out for this situation, so that the next one need not."""
 
     @cached_property
     def sizes(self) -> Sizes:

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from refold import entries as e
 from refold import tokens
@@ -21,6 +20,7 @@ from refold.compaction import details
 from refold.messages import Assistant, Usage, User
 from refold.protocols import TokenCounter
 from refold.session import Item, Projection, Session
+from refold.session.sent import Surcharges, surcharge
 from refold.tokens import Calibration
 from refold.tokens.thoughts import sealed_size
 
@@ -53,20 +53,31 @@ class Sizes:
 
     @cached_property
     def tokens(self) -> int:
-        """Exact size of the view, system prompt and tools included."""
-        return self.overhead + self.projection.size(self.counter)
+        """Exact size of the view as it is sent, system prompt and tools included."""
+        return self.overhead + self.projection.size(self.counter) + self.extra.total
+
+    @cached_property
+    def extra(self) -> Surcharges:
+        """What is sent beyond the items themselves."""
+        return Surcharges.of(self.projection, self.counter)
 
     @cached_property
     def rough(self) -> int:
         """Size of the view by bytes / 4: cheap even for a log that was never counted."""
-        return self._overhead(ROUGH) + self.projection.size(ROUGH)
+        return (
+            self._overhead(ROUGH) + self.projection.size(ROUGH) + Surcharges.of(self.projection, ROUGH).total
+        )
 
     @cached_property
     def too_large(self) -> bool:
         """The view is too large for the window: something must go."""
-        if not self.window / 4 < self.rough < self.window * 4:
-            return self.rough > self.window  # so far off that counting exactly would change nothing
-        return (self.provider if self.calibrated else self.tokens) > self.window
+        return self.passes(self.window)
+
+    def passes(self, limit: int, *, as_we_count: bool = False) -> bool:
+        """Is the view larger than `limit`, as the provider counts where that is known?"""
+        if not limit / 4 < self.rough < limit * 4:
+            return self.rough > limit  # so far off that counting exactly would change nothing
+        return (self.provider if self.calibrated and not as_we_count else self.tokens) > limit
 
     @cached_property
     def system_messages(self) -> int:
@@ -74,12 +85,18 @@ class Sizes:
         return sum(self.item(index) for index in range(self.projection.first))
 
     def item(self, index: int) -> int:
-        """Exact size of one item; counts no other."""
-        return self.projection.count(index, self.counter)
+        """Exact size of one item as it is sent; counts no other."""
+        return self.projection.count(index, self.counter) + self.extra.item(index)
 
     def items(self, first: int, last: int) -> int:
         """Exact size of the items from `first` up to, not including, `last`; counts no other."""
         return sum(self.item(index) for index in range(first, last))
+
+    def after(self, keyed: Sequence[tuple[str, Item]]) -> int:
+        """Exact size of a view of these items, as it is sent, system prompt and tools included."""
+        known = self._session.cached_count
+        items = sum(known(key, item.message, self.counter) for key, item in keyed)
+        return self.overhead + items + surcharge([item for _, item in keyed], self.counter)
 
     def kept_from(self, position: int) -> int:
         """Exact size of what the view shows from a path position on."""
@@ -275,13 +292,11 @@ class _Lesson:
             self.sealed += sealed_size(item.message, sizes.counter)
 
 
-_lessons: WeakKeyDictionary[Projection, dict[str, _Lesson]] = WeakKeyDictionary()
-
-
 def _learnt(sizes: Sizes) -> Calibration:
     """What is known about the provider's count for the session's present model: of the view's items, so that
     system prompt and tools are in the fixed part. Not `known` where there is too little to go by."""
-    lesson = _lessons.setdefault(sizes.projection, {}).setdefault(sizes.counter.name, _Lesson())
+    lessons = sizes._session.followers.of(sizes.projection, dict[str, _Lesson])
+    lesson = lessons.setdefault(sizes.counter.name, _Lesson())
     lesson.follow(sizes)
     model = _present_model(sizes)
     fit = lesson.lines[model].calibration() if model in lesson.lines else UNKNOWN
@@ -324,5 +339,5 @@ def _model(entry: e.Entry) -> str:
 def _last_change(session: Session) -> int:
     """Position of the newest mark that changed the view; −1 without one."""
     marks = (session.annotations(kind) for kind in (e.Fold, e.Undo, e.Redo))
-    positions = (session.position(mark.id) for kind in marks for mark in reversed(kind))
-    return max((at for at in positions if at is not None), default=-1)
+    positions = ((session.position(mark.id) for mark in reversed(kind)) for kind in marks)
+    return max(next((at for at in kind if at is not None), -1) for kind in positions)

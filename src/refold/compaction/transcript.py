@@ -11,7 +11,6 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -37,7 +36,7 @@ from refold.text.truncate import head
 NOTE = "note"
 
 
-class Source(msgspec.Struct, frozen=True):
+class Source(msgspec.Struct, frozen=True, gc=False):
     """A message to be summarised, and the entry that holds it."""
 
     id: str
@@ -88,12 +87,16 @@ def source_of(session: Session, item: Item) -> Source:
 class _Reading:
     """What the entries of a path say, read once; grows with the path."""
 
-    epoch: int
+    session: Session
+    epoch: int = -1
     starts: list[int] = field(default_factory=lambda: [0])
     """For each position of the path, and the one behind it: how many sources come before."""
     sources: list[Source] = field(default_factory=list[Source])
 
-    def follow(self, session: Session) -> None:
+    def follow(self) -> None:
+        session = self.session
+        if self.epoch != session.epoch:
+            self.epoch, self.starts, self.sources = session.epoch, [0], []
         done, turns = len(self.starts) - 1, session.turns
         turn = bisect_left(turns, done)
         for position, entry in enumerate(session.path[done:], done):
@@ -105,16 +108,11 @@ class _Reading:
             self.starts.append(len(self.sources))
 
 
-_readings: WeakKeyDictionary[Session, _Reading] = WeakKeyDictionary()
-
-
 def sources(session: Session, first: int, last: int) -> tuple[Source, ...]:
     """What a session's path says from position `first` up to, not including, `last`. Costs what is new since
     the last call."""
-    reading = _readings.get(session)
-    if reading is None or reading.epoch != session.epoch:
-        reading = _readings[session] = _Reading(session.epoch)
-    reading.follow(session)
+    reading = session.followers.of(_Reading, lambda: _Reading(session))
+    reading.follow()
     starts, end = reading.starts, len(reading.starts) - 1
     return tuple(reading.sources[starts[min(first, end)] : starts[min(last, end)]])
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from refold import entries as e
 from refold.compaction.details import LayeredDetails
 from refold.compaction.exchanges import history_size
-from refold.compaction.overflow import in_reply
+from refold.compaction.overflow import FULL, HALF, failed_by_overflow, refused_by
 from refold.compaction.plan import Reason
 from refold.compaction.requests import last_model
 from refold.compaction.rounds import finished
@@ -47,8 +47,8 @@ class UsageThreshold:
                 return Reason(
                     "stale", "no reply since the last fold: its usage describes a view that is gone"
                 )
-            if failed_by_overflow(last, s.window):
-                return Due("overflow", "the provider refused the context as too long")
+            if due := overflow(s):
+                return due
         tokens, limit = s.sizes.anchored(bare=True), s.window - self.reserve
         if tokens > limit:
             return Due("threshold", f"{tokens} tokens of {limit} ({s.window} less {self.reserve} reserved)")
@@ -66,9 +66,8 @@ class FillLevel:
     """What a fold makes of it; 0: never early."""
 
     def due(self, s: Situation, /) -> Due | Reason:
-        last = s.session.last_reply
-        if last is not None and s.sizes.is_fresh(last) and failed_by_overflow(last, s.window):
-            return Due("overflow", "the provider refused the context as too long")
+        if due := overflow(s, HALF):
+            return due
         tokens = max(s.sizes.anchored(ROUGH), s.sizes.rough)
         if self.usable / 4 < tokens < self.usable * 4:
             tokens = s.sizes.provider
@@ -100,6 +99,8 @@ class NewInput:
     min_messages: int = 3
 
     def due(self, s: Situation, /) -> Due | Reason:
+        if due := overflow(s):
+            return due
         text, before = _input(s)
         if text is None:
             return Reason("in_turn", "checked when new user input arrives")
@@ -146,6 +147,8 @@ class MessageCount:
     threshold: int
 
     def due(self, s: Situation, /) -> Due | Reason:
+        if due := overflow(s):
+            return due
         count = len(s.items)
         if count and not isinstance(s.items[-1].message, User):
             return Reason("in_turn", "checked once per user message")
@@ -166,6 +169,8 @@ class HistorySize:
     def due(self, s: Situation, /) -> Due | Reason:
         if self.off:
             return Reason("off", self.off)
+        if due := overflow(s):
+            return due
         threshold = self.when_expiring if s.cache_expiring else self.threshold
         if threshold <= 0:
             which = "_when_cache_expiring" if s.cache_expiring else ""
@@ -200,21 +205,12 @@ class RoundEnded:
 # ── overflow ────────────────────────────────────────────────────────────────────────────────────
 
 
-def failed_by_overflow(entry: e.MessageEntry, window: int) -> bool:
-    """Did this reply fail, or silently suffer, because the context was too long?"""
-    message = entry.message
-    return isinstance(message, Assistant) and in_reply(message, entry.usage, window) is not None
-
-
-def overflowed_twice(session: Session, window: int) -> bool:
-    """Did the provider refuse the context twice, with no good reply in between and no fold since?"""
-    last = [session.path[at] for at in session.replies[-2:]]
-    refused = [x for x in last if isinstance(x, e.MessageEntry) and _refused(x, window)]
-    if len(refused) < 2:
-        return False
-    return not any(isinstance(entry, e.Fold) for entry in session.path[session.replies[-1] :])
-
-
-def _refused(entry: e.MessageEntry, window: int) -> bool:
-    stop = entry.message.stop if isinstance(entry.message, Assistant) else None
-    return stop == "error" and failed_by_overflow(entry, window)
+def overflow(s: Situation, full: float = FULL) -> Due | None:
+    """The newest reply failed, or silently suffered, because the context was too long for the model that will
+    be asked again, and nothing was folded since."""
+    last = s.session.last_reply
+    if last is None or not failed_by_overflow(last, s.window, full):
+        return None
+    if not s.sizes.is_fresh(last) or not refused_by(s.session, last, s.model):
+        return None
+    return Due("overflow", "the provider refused the context as too long")

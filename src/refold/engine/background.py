@@ -25,6 +25,7 @@ from refold.engine.hooks import perform_with_hooks, steer, tell_outcome
 from refold.engine.planner import Planner, Question
 from refold.errors import RefoldError
 from refold.hooks import Hooks
+from refold.protocols import complete
 from refold.session import Session
 
 T = TypeVar("T")
@@ -105,8 +106,7 @@ class Watch:
             return None
         fold = msgspec.structs.replace(prepared.fold, parent=self.session.leaf)
         s = self.planner._situation(self.session, question)
-        after = s.projection.after(fold)
-        tokens = s.sizes.overhead + sum(self.session.cached_count(k, i.message, s.counter) for k, i in after)
+        tokens = s.sizes.after(s.projection.after(fold))
         if s.sizes.expected(tokens) > budget:
             return None
         fold = msgspec.structs.replace(fold, tokens_before=s.sizes.tokens, tokens_after=tokens)
@@ -123,7 +123,7 @@ class Watch:
         s = self.planner._situation(self.session, question)
         due = preset.soft.due(s)
         try:
-            plan = climb(preset, s, preset.stages[-1], Due("soft", due.text)) if due else None
+            plan = complete(climb(preset, s, preset.stages[-1], Due("soft", due.text))) if due else None
         except RefoldError:
             return None  # what cannot be folded is said when it must be
         return plan if isinstance(plan, Plan) and plan.proposal.asks else None
@@ -135,7 +135,8 @@ class Watch:
             await tell_outcome(self.hooks, self.session, plan, assignment)
             return
         steered, summariser = assignment.plan, assignment.summariser
-        outcome = await make_fold(self.session, steered, steered.proposal, summariser)
+        limits = self.planner._limits()
+        outcome = await make_fold(self.session, steered, steered.proposal, summariser, limits)
         if isinstance(outcome, Failed):
             record_failure(self.session, plan.preset, outcome)
             await tell_outcome(self.hooks, self.session, plan, outcome)
@@ -161,9 +162,10 @@ class Watch:
 
     async def _expire(self, delay: float) -> None:
         await self._sleep(delay)
-        plan = self.planner._plan(self.session, replace(self._last_call, cache_expiring=True))
+        plan = await self.planner.planned(self.session, replace(self._last_call, cache_expiring=True))
         if isinstance(plan, Plan) and plan.base == self.session.tip:
-            await perform_with_hooks(self.hooks, self.session, plan, self.planner.summariser)
+            limits = self.planner._limits()
+            await perform_with_hooks(self.hooks, self.session, plan, self.planner.summariser, limits)
 
 
 async def _quietly(work: Callable[[T], Awaitable[None]], about: T) -> None:

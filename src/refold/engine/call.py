@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any
 
-from refold.compaction.overflow import in_error
+import msgspec
+
+from refold import entries as e
+from refold.compaction.overflow import HALF, LEARNED, NOTE, Refusal, Sign, in_error
+from refold.engine.planner import Planner
 from refold.errors import ModelError, Overflow, OverflowAgain, UsageError, WrongType
 from refold.messages import Assistant, Call, Result, result
 from refold.models.reply import Reply, complete
@@ -58,25 +62,75 @@ async def ask(
     options: CallOptions,
     *,
     prepare: Callable[[], Awaitable[View]],
-    refused: Callable[[ModelError], object],
+    refused: Callable[[ModelError], bool],
 ) -> Reply:
-    """The model's reply to what `prepare` gives. Overflow is told to `refused` and, after a moment, the call
-    is prepared and tried once more; a second refusal in a row is `OverflowAgain`. Other errors of the model
-    are raised."""
+    """The model's reply to what `prepare` gives. Errors are told to `refused`; where it says that it was an
+    overflow, the call is, after a moment, prepared and tried once more, and a second one in a row is
+    `OverflowAgain`. Other errors of the model are raised. A reply that stopped for length before it began is
+    told as an error too."""
     if options.tools and isinstance(model, NativeTools) and not model.native_tools:
         raise UsageError(f"{model.name} takes no tools: leave them out, or take another model")
     for attempt in range(2):
         view = await prepare()
         try:
-            return await complete(model, _request(view, options), retries=options.retries)
-        except ModelError as error:
-            if not isinstance(error, Overflow) and in_error(str(error)) is None:
+            reply = await complete(model, _request(view, options), retries=options.retries)
+            error = _cut_short(reply)
+            if error is None or not refused(error):
+                return reply
+        except ModelError as raised:
+            if not refused(raised):
                 raise
-            refused(error)
-            if attempt:
-                raise OverflowAgain from error
-            await options.sleep(PAUSE)
+            error = raised
+        if attempt:
+            raise OverflowAgain from error
+        await options.sleep(PAUSE)
     raise AssertionError("unreachable")
+
+
+def _cut_short(reply: Reply) -> Overflow | None:
+    """The window was full: the reply stopped for length before anything was said."""
+    message, usage = reply.message, reply.usage
+    if message.stop != "length" or message.text.strip() or message.calls or (usage and usage.output):
+        return None
+    return Overflow(f"{reply.model}: the reply stopped for length before it began", certain=False)
+
+
+def is_overflow(planner: Planner, session: Session, error: BaseException | str) -> Sign | None:
+    """Was it about the size of the context? An answer without reasons only where the request was large."""
+    text = str(error) or type(error).__name__
+    sign = in_error(text)
+    if sign is None and isinstance(error, Overflow):
+        sign = Sign("model", error.window, error.certain)
+    if sign is None or sign.certain or _is_large(planner, session):
+        return sign
+    return None
+
+
+def refused(planner: Planner, session: Session, error: ModelError, model: str) -> bool:
+    """Write an overflow down; other errors are for the caller."""
+    return is_overflow(planner, session, error) is not None and record_refusal(planner, session, error, model)
+
+
+def record_refusal(planner: Planner, session: Session, error: BaseException | str, model: str | None) -> bool:
+    """Write down a reply that failed, and the window where the refusal teaches it; was it an overflow?"""
+    sign, declared = is_overflow(planner, session, error), planner.preset.window
+    window = None if sign is None else sign.window
+    if sign is not None and window is None and _is_large(planner, session):
+        window = int(LEARNED * _tokens(planner, session))
+    noted = Refusal(sign is not None, declared, named=sign is not None and sign.window is not None)
+    failed = Assistant((), stop="error", error=str(error) or type(error).__name__)
+    session.append(failed, model=model, meta={NOTE: msgspec.to_builtins(noted)})
+    if window is not None:
+        session.append(session.make(e.LearnedWindow, target=session.leaf, model=model or "", tokens=window))
+    return sign is not None
+
+
+def _is_large(planner: Planner, session: Session) -> bool:
+    return _tokens(planner, session) >= HALF * planner.preset.window
+
+
+def _tokens(planner: Planner, session: Session) -> int:
+    return planner._situation(session).sizes.anchored(planner.counter)
 
 
 async def run_turn(

@@ -6,23 +6,24 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 from weakref import WeakKeyDictionary
 
 from refold import entries as e
-from refold.compaction.overflow import Sign, in_error
+from refold.compaction.overflow import overflowed_twice
 from refold.compaction.plan import Failed, Plan, Reason
 from refold.compaction.preset import Preset, Settings
-from refold.compaction.triggers import overflowed_twice
+from refold.engine import call as calls
 from refold.engine import undo
 from refold.engine.background import Watch
 from refold.engine.branch import Branched, branch
-from refold.engine.call import CallOptions, Resolver, Sleep, ask, model_of, no_resolver, run_turn
+from refold.engine.call import CallOptions, Resolver, Sleep, model_of
 from refold.engine.hooks import perform_with_hooks, tell_fold, view_for_call
+from refold.engine.limits import Limits
 from refold.engine.planner import Planner, Question
 from refold.engine.summarise import ByModel, Summariser
-from refold.engine.upkeep import upkeep
-from refold.errors import Overflow, OverflowAgain, UsageError
+from refold.engine.upkeep import make_fit, upkeep
+from refold.errors import OverflowAgain, UsageError
 from refold.hooks import Hooks
 from refold.messages import Assistant, Call, Usage
 from refold.models.retry import Retry
@@ -37,7 +38,7 @@ class Engine(Planner):
     """Folds sessions as a preset says. Holds no state of its own beyond caches: many engines, in many
     processes, can serve one session."""
 
-    resolver: ClassVar[Resolver] = no_resolver
+    resolver: ClassVar[Resolver] = calls.no_resolver
     """Makes a model of its name. The package installs `refold.model` here (`refold/__init__.py`), so that the
     engine knows no provider."""
 
@@ -70,12 +71,14 @@ class Engine(Planner):
         incoming: str | None = None,
         instructions: str | None = None,
         cache_expiring: bool = False,
+        model: str | None = None,
     ) -> View:
-        """The view for the next model call; folds first if it must. The arguments are those of `plan`."""
+        """The view for the next model call; folds first if it must. The arguments are those of `plan`;
+        `model` is who will be asked, where that is not the log's newest."""
         watch = self._watches.get(session)
         if watch:
             watch.disarm()
-        if overflowed_twice(session, self.preset.window):
+        if overflowed_twice(session, self.preset.window, model):
             raise OverflowAgain
         if self.auto:
             question = Question(
@@ -84,31 +87,38 @@ class Engine(Planner):
                 incoming=incoming,
                 instructions=instructions,
                 cache_expiring=cache_expiring,
+                model=model,
             )
-            await upkeep(self, session, question, hooks=self.hooks)
-            await self._fold_if_due(session, watch, question)
+            limits = self._limits()
+            await upkeep(self, session, question, hooks=self.hooks, limits=limits)
+            reason = await self._fold_if_due(session, watch, question, limits)
+            if reason not in ("disabled", "off"):
+                await make_fit(self, session, question, hooks=self.hooks, limits=limits)
             if watch:
                 watch.consider(question)
         return await view_for_call(self.hooks, session, self.view(session, system=system, tools=tools))
 
-    async def _fold_if_due(self, session: Session, watch: Watch | None, question: Question) -> None:
+    async def _fold_if_due(
+        self, session: Session, watch: Watch | None, question: Question, limits: Limits
+    ) -> str:
         """What is said while a summary is being written makes it stale, and the view may be too large still.
         The second attempt counts that in; the third asks nobody, so nothing can come in between."""
         for asked in (question, question, replace(question, resting=True)):
-            plan = self._plan(session, asked)
+            plan = await self.planned(session, asked)
             if isinstance(plan, Reason):
-                return
+                return plan.code
             if watch and (fold := watch.publish(self.preset_for(session).budget, question)):
                 await tell_fold(self.hooks, session, fold)
-                return
-            outcome = await self.apply(session, plan)
+                break
+            outcome = await perform_with_hooks(self.hooks, session, plan, self.summariser, limits)
             if outcome or session.tip == plan.base:
-                return
+                break
+        return ""
 
     async def apply(self, session: Session, plan: Plan) -> e.Fold | Failed:
         """Perform a plan. A bad answer, an error or a time-out tries the next rung and, at the end, gives
         `Failed`; the path is then as it was. Raises only if the plan is stale."""
-        return await perform_with_hooks(self.hooks, session, plan, self.summariser)
+        return await perform_with_hooks(self.hooks, session, plan, self.summariser, self._limits())
 
     async def branch(
         self, session: Session, to: str | None, *, summarize: bool = False, instructions: str | None = None
@@ -133,10 +143,10 @@ class Engine(Planner):
         self, session: Session, message: Assistant, usage: Usage | None, model: str | None
     ) -> Assistant:
         """A reply came: the cache timer of a watch starts anew."""
-        session.append(message, usage=usage, model=model)
+        entry = session.append(message, usage=usage, model=model)
         if session in self._watches:
             self._watches[session].arm()
-        return message
+        return cast("Assistant", entry.message)
 
     async def call(
         self,
@@ -154,7 +164,7 @@ class Engine(Planner):
         """Prepare, ask a model of refold (the engine's own unless given), append the reply. Where the
         context was too long it is folded and the call tried once more."""
         chosen = self._chat_model(model)
-        reply = await ask(
+        reply = await calls.ask(
             chosen,
             CallOptions(
                 tools=tools,
@@ -164,8 +174,8 @@ class Engine(Planner):
                 retries=retries,
                 sleep=sleep,
             ),
-            prepare=lambda: self.prepare(session, system=system, tools=tools),
-            refused=lambda error: self.failed(session, error, model=chosen.name),
+            prepare=lambda: self.prepare(session, system=system, tools=tools, model=chosen.name),
+            refused=lambda error: calls.refused(self, session, error, chosen.name),
         )
         return self._append(session, reply.message, reply.usage, reply.model)
 
@@ -188,7 +198,7 @@ class Engine(Planner):
         (the preset's `max_tool_iterations`, 50 where it has none), then once more without tools. `run_tool`
         gives a text or a `Result`, at once or awaited."""
         chosen = self._chat_model(model)
-        return await run_turn(
+        return await calls.run_turn(
             session,
             run_tool,
             most=self.preset.max_tool_iterations or TOOL_ITERATIONS if most is None else most,
@@ -207,17 +217,9 @@ class Engine(Planner):
 
     def failed(self, session: Session, error: BaseException | str, *, model: str | None = None) -> bool:
         """Tell the engine that a model call failed. True: the context was too long; call `prepare` again
-        and retry once. The true window is learned where the refusal names it."""
-        text = str(error) or type(error).__name__
-        sign = in_error(text) or (Sign("model", error.window) if isinstance(error, Overflow) else None)
-        tokens = self._situation(session).sizes.anchored(self.counter) if sign else 0
-        session.append(Assistant((), stop="error", error=text), model=model)
-        if sign:
-            learned = sign.window or int(0.9 * tokens)
-            session.append(
-                session.make(e.LearnedWindow, target=session.leaf, model=model or "", tokens=learned)
-            )
-        return sign is not None
+        and retry once. The model's true window is learned where the refusal names it, or where the context
+        had at least half of the declared one."""
+        return calls.record_refusal(self, session, error, model)
 
     def _chat_model(self, model: Model | str | None) -> Model:
         chosen = self.model if model is None else model_of(model, type(self).resolver)

@@ -9,26 +9,38 @@ import msgspec
 from refold import entries as e
 from refold.compaction.details import FoldDetails
 from refold.compaction.ledger import ledger, reads_left
-from refold.compaction.plan import Failed, Finished, Plan, Proposal, Reason
+from refold.compaction.plan import Failed, Plan, Proposal, Reason, finishing
+from refold.engine.limits import Limits
 from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
 from refold.errors import StalePlan
+from refold.loop import breathe
+from refold.protocols import Steps
 from refold.session import Session
 from refold.session.sound import objection
 from refold.text.redact import redact
 
+STALE = "the conversation went on while the summary was written"
+COUNTED = 100
+"""Items that are counted between two breaths: most were counted before."""
+CHANGES = (e.Fold, e.Undo, e.Redo)
+"""What makes a view another one, wherever it stands on the path."""
 
-async def perform(session: Session, plan: Plan, summariser: Summariser) -> e.Fold | Failed:
-    """Perform the plan's proposal or, where that fails, the first remaining rung that succeeds."""
+
+async def perform(session: Session, plan: Plan, summariser: Summariser, limits: Limits) -> e.Fold | Failed:
+    """Perform the plan's proposal or, where that fails, the first remaining rung that succeeds. Once the
+    limits have passed nobody is asked any more."""
     if plan.base != session.tip:
         raise StalePlan
     failed = Failed("nothing", "no rung could fold anything")
-    for proposal in plan.proposals():
-        if isinstance(proposal, Reason):
+    for offer in plan.offers():
+        proposal = await breathe(offer, lambda: len(session.entries))
+        if session.tip != plan.base:
+            return Failed("stale", STALE, plan.rung)
+        if isinstance(proposal, Reason) or (proposal.asks and limits.passed):
             continue
-        outcome = await make_fold(session, plan, proposal, summariser)
+        outcome = await make_fold(session, plan, proposal, summariser, limits)
         if isinstance(outcome, e.Fold) and session.tip != plan.base:
-            text = "the conversation went on while the summary was written"
-            outcome = Failed("stale", text, proposal.rung, outcome.requests)
+            outcome = Failed("stale", STALE, proposal.rung, outcome.requests)
         if isinstance(outcome, e.Fold):
             session.append(outcome)
             return outcome
@@ -40,32 +52,38 @@ async def perform(session: Session, plan: Plan, summariser: Summariser) -> e.Fol
 
 
 async def make_fold(
-    session: Session, plan: Plan, proposal: Proposal, summariser: Summariser
+    session: Session, plan: Plan, proposal: Proposal, summariser: Summariser, limits: Limits
 ) -> e.Fold | Failed:
     """The fold that a proposal becomes; appends nothing."""
+    s, epoch, length, spent = plan.situation, session.epoch, len(session.path), limits.meter.spent
+    await breathe(lambda: s.projection.counting(s.counter), lambda: len(session.entries))
     before = plan.tokens_before  # of the view the plan was made for, whatever is said meanwhile
+
+    def mark() -> int:
+        if session.epoch != epoch or any(isinstance(x, CHANGES) for x in session.path[length:]):
+            raise StalePlan
+        return len(session.entries)
+
     try:
-        answers = await ask_all(summariser, proposal.asks, timeout=proposal.timeout)
-        finished = proposal.finish([redact(answer.text)[0] for answer in answers])
+        answers = await ask_all(summariser, proposal.asks, limits, timeout=proposal.timeout)
+        author = summariser.name if proposal.asks else proposal.author
+        made = await breathe(lambda: _making(session, plan, proposal, answers, author, before), mark)
+    except StalePlan:
+        return Failed("stale", STALE, proposal.rung, limits.meter.spent - spent)
     except AssertionError:
         raise  # a broken test or a broken engine, never a bad answer
     except Exception as error:
         text = proposal.failure_text or str(error) or type(error).__name__
-        return Failed(failure_code(error), text, proposal.rung, len(proposal.asks))
-    author = summariser.name if proposal.asks else proposal.author
-    return _judge(session, plan, proposal, finished, answers, author, before)
+        return Failed(failure_code(error), text, proposal.rung, limits.meter.spent - spent)
+    return made
 
 
-def _judge(
-    session: Session,
-    plan: Plan,
-    proposal: Proposal,
-    finished: Finished,
-    answers: Sequence[Answer],
-    author: str,
-    before: int,
-) -> e.Fold | Failed:
+def _making(
+    session: Session, plan: Plan, proposal: Proposal, answers: Sequence[Answer], author: str, before: int
+) -> Steps[e.Fold | Failed]:
     """The fold, if it makes the view smaller."""
+    finished = yield from finishing(proposal, [redact(answer.text)[0] for answer in answers])
+    yield
     s, requests = plan.situation, sum(answer.requests for answer in answers)
     replaced = s.sizes.stretch(proposal.stretch)
     if (
@@ -94,21 +112,26 @@ def _judge(
     )
     if why := objection(fold, session.path, session.position):
         return Failed("unsafe", why, proposal.rung, requests)
+    yield
     after = s.projection.after(fold)
-    tokens = s.sizes.overhead + sum(session.cached_count(key, item.message, s.counter) for key, item in after)
+    yield
+    for number, (key, item) in enumerate(after, 1):
+        session.cached_count(key, item.message, s.counter)
+        if number % COUNTED == 0:
+            yield
+    tokens = s.sizes.after(after)
     if proposal.smaller and tokens >= before:
         return Failed("inflated", "the view would not become smaller", proposal.rung, requests)
     if proposal.min_gain and tokens > (1 - proposal.min_gain) * before and not s.sizes.too_large:
         text = f"less than {proposal.min_gain:.0%} of the view would be freed"
         return Failed("no_gain", text, proposal.rung, requests)
+    yield
     items = [item for _, item in after]
-    noted = FoldDetails(reads_left=list(reads_left(s.items, items))).stored()
-    return msgspec.structs.replace(
-        fold,
-        tokens_after=tokens,
-        ledger=ledger(session, s.items, items, s.counter),
-        details={**fold.details, **noted},
-    )
+    noted = FoldDetails(reads_left=list((yield from reads_left(s.items, items)))).stored()
+    yield
+    lost = yield from ledger(session, s.items, items, s.counter)
+    details = {**fold.details, **noted}
+    return msgspec.structs.replace(fold, tokens_after=tokens, ledger=lost, details=details)
 
 
 def record_failure(session: Session, preset: str, failed: Failed) -> None:

@@ -17,6 +17,7 @@ from refold.compaction.situation import Situation, Writer
 from refold.compaction.summary_text import framed_summary
 from refold.compaction.transcript import Source
 from refold.engine.fold import perform
+from refold.engine.limits import Limits
 from refold.engine.summarise import ByModel, Summariser, failure_code
 from refold.errors import StalePlan, UsageError
 from refold.hooks import (
@@ -34,6 +35,7 @@ from refold.session import Session, View
 from refold.session.edits import said_by
 from refold.session.invariants import PAIRS, legal
 from refold.session.items import Item
+from refold.session.sent import surcharge
 from refold.text.frames import element
 
 AUTHOR = "hook"
@@ -50,12 +52,12 @@ class Assignment:
 
 
 async def perform_with_hooks(
-    hooks: Hooks, session: Session, plan: Plan, summariser: Summariser
+    hooks: Hooks, session: Session, plan: Plan, summariser: Summariser, limits: Limits
 ) -> e.Fold | Failed:
     """Perform a plan with its hooks. Every `before_compact` is followed by `after_compact` or
     `compact_failed`, whatever happens in between."""
     if not hooks:
-        return await perform(session, plan, summariser)
+        return await perform(session, plan, summariser, limits)
     if plan.base != session.tip:
         raise StalePlan
     try:
@@ -63,7 +65,7 @@ async def perform_with_hooks(
         if isinstance(assignment, Failed):
             outcome: e.Fold | Failed = assignment
         else:
-            outcome = await perform(session, assignment.plan, assignment.summariser)
+            outcome = await perform(session, assignment.plan, assignment.summariser, limits)
     except BaseException as error:
         code = "aborted" if isinstance(error, asyncio.CancelledError) else failure_code(error)
         await tell_outcome(hooks, session, plan, Failed(code, str(error) or type(error).__name__))
@@ -124,7 +126,9 @@ async def view_for_call(hooks: Hooks, session: Session, view: View) -> View:
     def count() -> int:
         text = counter.text(view.system) if view.system else 0
         tools = counter.tools(view.tools) if view.tools else 0
-        return text + tools + sum(counter.message(message) for message in messages)
+        return (
+            text + tools + sum(counter.message(message) for message in messages) + surcharge(shown, counter)
+        )
 
     shown = [item_of.get(id(message)) or Item(message) for message in messages]
     return View(shown, counter=counter, count=count, system=view.system, tools=view.tools)

@@ -8,16 +8,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from refold import entries as e
 from refold import presets
 from refold.compaction.answer import rests
+from refold.compaction.overflow import learned_window
 from refold.compaction.plan import Plan, Reason
-from refold.compaction.planning import make_plan
+from refold.compaction.planning import caught_up, planning
 from refold.compaction.preset import Preset, Settings
 from refold.compaction.situation import Situation
+from refold.engine.limits import Limits
 from refold.engine.summarise import ByDigest, Summariser, writer_of
-from refold.protocols import TokenCounter
+from refold.loop import breathe
+from refold.protocols import Steps, TokenCounter, complete
 from refold.session import Projection, Session, View
+from refold.session.projection import Accepts
 from refold.tokens import get as counter_named
 
 if TYPE_CHECKING:
@@ -40,6 +43,8 @@ class Question:
     """Fold now, whatever the trigger says."""
     resting: bool = False
     """The summariser is left alone."""
+    model: str | None = None
+    """Who will be asked; None: the log's newest."""
 
 
 class Planner:
@@ -65,21 +70,26 @@ class Planner:
         """Decides when and where. Follows `preset`, which may be swapped at any time."""
         return counter_named(self.preset.measure)
 
-    def preset_for(self, session: Session) -> Preset:
-        """The preset, for the window that a provider's refusal taught us where that is smaller."""
-        learned = min((note.tokens for note in session.annotations(e.LearnedWindow)), default=None)
+    def preset_for(self, session: Session, model: str | None = None) -> Preset:
+        """The preset, for the window that refusals of this model (the log's newest) taught us where that is
+        smaller."""
+        learned = learned_window(session, self.preset.window, model)
         if learned is None or learned >= self.preset.window:
             return self.preset
         return self.preset.resized(learned)
 
+    def _limits(self) -> Limits:
+        """What everything that is asked of a summariser from now on may take together."""
+        return Limits.begin(self.preset.settings.summary_seconds)
+
     def view(self, session: Session, *, system: str | None = None, tools: Sequence[Any] = ()) -> View:
         """What the model sees now. Folds nothing."""
         s = self._situation(session, Question(system=system, tools=tools))
-        count = s.projection.size_up_to(len(s.items), self.counter)
+        count, extra = s.projection.size_up_to(len(s.items), self.counter), s.sizes.extra.total
         return View(
             s.items,
             counter=self.counter,
-            count=lambda: s.sizes.overhead + count(),
+            count=lambda: s.sizes.overhead + count() + extra,
             system=system,
             tools=tools,
         )
@@ -147,7 +157,16 @@ class Planner:
         )
 
     def _plan(self, session: Session, question: Question) -> Plan | Reason:
-        return make_plan(self.preset_for(session), self._situation(session, question))
+        return complete(self._planning(session, question))
+
+    async def planned(self, session: Session, question: Question) -> Plan | Reason:
+        """The same; others get their turn while it is worked out."""
+        return await breathe(lambda: self._planning(session, question), lambda: len(session.entries))
+
+    def _planning(self, session: Session, question: Question) -> Steps[Plan | Reason]:
+        s = self._situation(session, question)
+        yield from caught_up(s)
+        return (yield from planning(self.preset_for(session, question.model), s))
 
     def _situation(self, session: Session, question: Question = Question()) -> Situation:
         """Everything a decision may look at."""
@@ -157,8 +176,9 @@ class Planner:
             projection=self._projection(session),
             counter=self.counter,
             measure=self.measure,
-            window=self.preset_for(session).window,
+            window=self.preset_for(session, question.model).window,
             now=now,
+            model=question.model,
             system=question.system,
             tools=question.tools,
             incoming=question.incoming,
@@ -171,7 +191,9 @@ class Planner:
         )
 
     def _projection(self, session: Session) -> Projection:
-        followed: Projection | None = session.followers.get(self)
-        if followed is None or followed.accepts is not self.preset.accepts:
-            followed = session.followers[self] = Projection(session, self.preset.accepts)
-        return followed
+        projections = session.followers.of(self, dict[Accepts, Projection])
+        accepts = self.preset.accepts
+        if accepts not in projections:
+            projections.clear()
+            projections[accepts] = Projection(session, accepts)
+        return projections[accepts]

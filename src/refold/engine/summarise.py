@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -17,6 +17,7 @@ from refold.compaction.situation import Writer
 from refold.compaction.transcript import Source
 from refold.digest import Source as DigestSource
 from refold.digest import digest
+from refold.engine.limits import Limits, Meter, Metered, ended
 from refold.entries import key
 from refold.errors import BadAnswer, ModelError, Overflow
 from refold.messages import Assistant, Text, Usage, User, in_full, user
@@ -25,9 +26,19 @@ from refold.models.retry import Retry
 from refold.protocols import Model, Request, TokenCounter
 from refold.session import redacted
 from refold.text.redact import redact
+from refold.text.truncate import head, middle
+from refold.tokens.fitting import fit
 
-DEPTH = 6
-"""Summaries of summaries of summaries …: more levels than this and nothing gets smaller."""
+OUTPUT = 4
+"""The answer takes at most this part of the summariser's window."""
+PART = 16
+"""The summary of a chunk at most this part: so many fit into one request that every level is far smaller."""
+LEAST = 64
+"""Tokens of conversation that a request has to have room for."""
+CHARS = 4
+"""Characters of a token, in most text."""
+HEADING = 16
+"""Tokens of the words over the summary of a chunk, and of its frame."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -57,24 +68,34 @@ def writer_of(summariser: Summariser) -> Writer | None:
 async def ask_all(
     summariser: Summariser,
     asks: Sequence[Ask],
+    limits: Limits,
     *,
     timeout: float | None = None,  # noqa: ASYNC109
 ) -> list[Answer]:
-    """The answers to several questions, asked side by side. The first failure ends the others."""
-    async with asyncio.timeout(timeout):
-        tasks = [asyncio.ensure_future(summariser.answer(ask)) for ask in asks]
-        try:
-            return list(await asyncio.gather(*tasks))
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+    """The answers to several questions, asked side by side. The first failure ends the others; so do the
+    limits, and `timeout` where that is shorter."""
+    if isinstance(summariser, ByModel):
+        summariser = replace(summariser, meter=limits.meter)
+    now = asyncio.get_running_loop().time()
+    async with asyncio.timeout_at(limits.end if timeout is None else min(limits.end, now + timeout)):
+        return await side_by_side([summariser.answer(ask) for ask in asks])
+
+
+async def side_by_side(work: Sequence[Coroutine[Any, Any, Answer]]) -> list[Answer]:
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        if tasks:  # not `gather`: cancelled, that waits for everybody, also for who does not care
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        failed = (task for task in tasks if task.done() and task.exception())
+        return [task.result() for task in (*failed, *tasks)][-len(tasks) :]
+    finally:
+        await ended(tasks)
 
 
 @dataclass
 class ByModel:
     """Summaries written by a model. A head larger than the model's window is summarised in chunks, and
-    the summaries of the chunks are summarised again."""
+    the summaries of the chunks, each much shorter than its chunk, are summarised again."""
 
     model: Model
     counter: TokenCounter
@@ -82,10 +103,12 @@ class ByModel:
     parallel: int = 4
     temperature: float | None = None
     retries: Retry = Retry()
-
-    def __post_init__(self) -> None:
-        # A semaphore belongs to the loop it was first waited for in, an engine may be used in several.
-        self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+    meter: Meter | None = None
+    """Counts requests; None: nobody does."""
+    # A semaphore belongs to the loop it was first waited for in, an engine may be used in several.
+    gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = field(
+        default_factory=WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore], repr=False
+    )
 
     @property
     def name(self) -> str:
@@ -108,77 +131,64 @@ class ByModel:
             return msgspec.structs.replace(answer, requests=answer.requests + 1)
 
     async def _alone(self, ask: Ask, window: int | None) -> Answer:
+        request = ask.render(ask.sources, ask.previous)
+        size = self._size(request)
         try:
-            return await self._within(ask, window, DEPTH)
+            return await self._within(ask, request, size, window)
         except Overflow as overflow:
             # The window was unknown or smaller than declared: the refusal says how small, or we halve.
-            request = ask.render(ask.sources, ask.previous)
-            smaller = overflow.window or self._size(request) // 2
-            answer = await self._within(ask, min(smaller, window or smaller), DEPTH)
+            smaller = overflow.window or min(size, window or size) // 2
+            answer = await self._within(ask, request, size, min(smaller, window or smaller))
             return msgspec.structs.replace(answer, requests=answer.requests + 1)
 
-    async def _within(self, ask: Ask, window: int | None, depth: int) -> Answer:
-        request = ask.render(ask.sources, ask.previous)
-        room = None if window is None else int(window * MARGIN) - (request.max_tokens or ask.target_tokens)
-        if room is None or self._size(request) <= room:
+    async def _within(self, ask: Ask, request: Request, size: int, window: int | None) -> Answer:
+        """Whole where that fits, otherwise in chunks."""
+        if self.meter:
+            self.meter.reads(ask.purpose, size, window)
+        if window is None:
             return await self._ask(ask, request)
-        if depth == 0 or room <= 0:
-            raise BadAnswer("too_large", "the head cannot be summarised within the summariser's window")
-        return await self._in_chunks(ask, window, room, depth)
+        output = min(request.max_tokens or ask.target_tokens, window // OUTPUT)
+        if fits(size, output, window):
+            return await self._ask(ask, self._shorter(request, output))
+        return await self._in_chunks(_Chunks(self, ask, window, output))
 
-    async def _in_chunks(self, ask: Ask, window: int | None, room: int, depth: int) -> Answer:
-        chunks = list(self._chunks(ask, room))
-        if len(chunks) < 2:
-            raise BadAnswer("too_large", "the prompt alone fills the summariser's window")
-        parts = [
-            replace(ask, sources=chunk, previous=ask.previous if number == 0 else None)
-            for number, chunk in enumerate(chunks)
-        ]
-        answers = await ask_all(_Level(self, window, depth - 1), parts)
-        sources = tuple(
-            Source(chunk[-1].id, user(f"[Summary of part {number} of {len(chunks)}]\n{answer.text}"))
-            for number, (chunk, answer) in enumerate(zip(chunks, answers, strict=True), 1)
-        )
-        whole = await self._within(replace(ask, sources=sources, previous=None), window, depth - 1)
-        return Answer(
-            whole.text,
-            whole.requests + sum(a.requests for a in answers),
-            total([whole.usage, *(a.usage for a in answers)]),
-        )
+    async def _in_chunks(self, plan: _Chunks) -> Answer:
+        ask, sources, answers = plan.ask, plan.sources(), list[Answer]()
+        while not plan.fit_at_once(sources):
+            chunks = list(plan.chunks(sources))
+            if self.meter and plan.requests(len(chunks)) > self.meter.left:
+                raise BadAnswer("too_large", "reading all of it would take too many requests")
+            level = await side_by_side([self._part(plan, chunk) for chunk in chunks])
+            answers += level
+            sources = tuple(
+                Source(chunk[-1].id, user(f"[Summary of part {number} of {len(chunks)}]\n{answer.text}"))
+                for number, (chunk, answer) in enumerate(zip(chunks, level, strict=True), 1)
+            )
+        answers.append(await self._ask(ask, self._shorter(ask.render(sources, None), plan.output)))
+        return Answer(answers[-1].text, sum(a.requests for a in answers), total([a.usage for a in answers]))
 
-    def _chunks(self, ask: Ask, room: int) -> Iterator[tuple[Source, ...]]:
-        """Consecutive sources that fit into `room` together; a source that is too large comes in pieces."""
-        empty = self._size(ask.render((), ask.previous))
-        share, chunk, used = max(room - empty, room // 4), list[Source](), 0
-        for source in ask.sources:
-            for piece in self._pieces(ask, source, share):
-                size = max(self._size(ask.render((piece,), None)) - self._size(ask.render((), None)), 1)
-                if chunk and used + size > share:
-                    yield tuple(chunk)
-                    chunk, used = [], 0
-                chunk.append(piece)
-                used += size
-        if chunk:
-            yield tuple(chunk)
+    async def _part(self, plan: _Chunks, chunk: Sequence[Source]) -> Answer:
+        """The summary of a chunk: cut to what a part may have; a copy of the chunk is none."""
+        request = self._shorter(plan.ask.render(chunk, None), plan.part)
+        answer = await self._ask(plan.ask, request)
+        size = self.counter.text(answer.text)
+        if size >= self._size(request) - plan.empty:
+            raise BadAnswer("inflated", "the summary of a part is longer than the part")
+        text = answer.text if size <= plan.part else fit(answer.text, plan.part, self.counter, head)
+        return msgspec.structs.replace(answer, text=text)
 
-    def _pieces(self, ask: Ask, source: Source, share: int) -> Iterator[Source]:
-        whole = self._size(ask.render((source,), None)) - self._size(ask.render((), None))
-        if whole <= share:
-            yield source
-            return
-        text, parts = redact(in_full(source.message))[0], whole // share + 1
-        step = max(len(text) // parts, 1)
-        speaker = User if isinstance(source.message, User) else Assistant
-        for start in range(0, len(text), step):
-            piece = f"[{source.message.role}, continued in pieces]\n{text[start : start + step]}"
-            yield Source(source.id, speaker((Text(piece),)))
+    def _shorter(self, request: Request, output: int) -> Request:
+        """With an answer of at most `output` tokens."""
+        limited = request.max_tokens is not None and request.max_tokens > output
+        return msgspec.structs.replace(request, max_tokens=output) if limited else request
 
     async def _ask(self, ask: Ask, request: Request) -> Answer:
         if self.temperature is not None:
             request = msgspec.structs.replace(request, temperature=self.temperature)
-        gate = self._gates.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self.parallel))
+        model = Metered(self.model, self.meter) if self.meter else self.model
+        gate = self.gates.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self.parallel))
         async with gate:
-            reply: Reply = await complete(self.model, request, retries=self.retries)
+            reply: Reply = await complete(model, request, retries=self.retries)
         return Answer(ask.accept(text_of(reply.message)), 1, reply.usage or Usage())
 
     def _size(self, request: Request) -> int:
@@ -187,24 +197,73 @@ class ByModel:
         return system + sum(self.counter.message(message) for message in request.messages)
 
 
-@dataclass
-class _Level:
-    """The same summariser, one level deeper in a tree of chunks."""
+class _Chunks:
+    """How a head that is larger than the summariser's window is read in parts."""
 
-    by: ByModel
-    window: int | None
-    depth: int
+    def __init__(self, by: ByModel, ask: Ask, window: int, output: int) -> None:
+        self.by, self.ask, self.output = by, ask, output
+        self.part = max(min(ask.target_tokens, window // PART), 1)
+        """Tokens of a chunk's summary."""
+        self.empty = by._size(ask.render((), None))
+        usable = int(window * MARGIN) - self.empty
+        self.last, self.room = usable - output, usable - self.part
+        """Tokens of conversation in the last request, and in a chunk."""
+        if min(self.last, self.room) < max(LEAST, 2 * (self.part + HEADING)):
+            raise BadAnswer("too_large", "the prompt alone fills the summariser's window")
 
-    @property
-    def name(self) -> str:
-        return self.by.name
+    def requests(self, chunks: int) -> int:
+        """How many it takes, all levels and the last one included."""
+        total = 1
+        while chunks:
+            total += chunks
+            size = chunks * (self.part + HEADING)
+            chunks = 0 if size <= self.last else -(-size // self.room)
+        return total
 
-    @property
-    def uses_model(self) -> bool:
-        return True
+    def sources(self) -> tuple[Source, ...]:
+        """All there is to read; an earlier summary first."""
+        if not self.ask.previous:
+            return self.ask.sources
+        earlier = Source(self.ask.sources[0].id, Assistant((Text(f"[Summary so far]\n{self.ask.previous}"),)))
+        return (earlier, *self.ask.sources)
 
-    async def answer(self, ask: Ask, /) -> Answer:
-        return await self.by._within(ask, self.window, self.depth)
+    def fit_at_once(self, sources: Sequence[Source]) -> bool:
+        return self._size(sources) <= self.last
+
+    def chunks(self, sources: Sequence[Source]) -> Iterator[tuple[Source, ...]]:
+        """Consecutive sources that fit into the room together; a source that is too large comes in pieces."""
+        chunk, used = list[Source](), 0
+        for source in sources:
+            for piece, size in self._pieces(source):
+                if chunk and used + size > self.room:
+                    yield tuple(chunk)
+                    chunk, used = [], 0
+                chunk.append(piece)
+                used += size
+        if chunk:
+            yield tuple(chunk)
+
+    def _pieces(self, source: Source) -> Iterator[tuple[Source, int]]:
+        whole = self._size((source,))
+        if whole <= self.room:
+            yield source, whole
+            return
+        # Not more than the prompt would have shown of it.
+        text = middle(redact(in_full(source.message))[0], CHARS * whole)
+        speaker = User if isinstance(source.message, User) else Assistant
+        at, step = 0, len(text) // (whole // (self.room - HEADING) + 1) + 1
+        while at < len(text):
+            piece = f"[{source.message.role}, continued in pieces]\n{text[at : at + step]}"
+            said = Source(source.id, speaker((Text(piece),)))
+            size = self._size((said,))
+            if size > self.room and step > 1:
+                step //= 2
+                continue
+            yield said, size
+            at += step
+
+    def _size(self, sources: Sequence[Source]) -> int:
+        return max(self.by._size(self.ask.render(sources, None)) - self.empty, 1)
 
 
 @dataclass

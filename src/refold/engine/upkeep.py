@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import msgspec
 
-from refold.compaction.plan import Failed, Proposal, Reason
+from refold.compaction.fallback import fallback_plan
+from refold.compaction.plan import Failed, Plan, Proposal, Reason, finishing
 from refold.compaction.planning import make_plan
 from refold.engine.fold import record_failure
 from refold.engine.hooks import perform_with_hooks
+from refold.engine.limits import Limits
 from refold.engine.planner import Planner, Question
 from refold.engine.summarise import ask_all, failure_code
+from refold.errors import DoesNotFit
 from refold.hooks import Hooks
+from refold.protocols import complete
 from refold.session import Session
 
 NOTES_TIMEOUT = 60.0
@@ -18,10 +22,16 @@ NOTES_TIMEOUT = 60.0
 
 
 async def upkeep(
-    planner: Planner, session: Session, question: Question = Question(), *, hooks: Hooks
+    planner: Planner,
+    session: Session,
+    question: Question = Question(),
+    *,
+    hooks: Hooks,
+    limits: Limits | None = None,
 ) -> None:
     """Write the annotations that the design keeps, then perform its housekeeping stages."""
-    await _write_notes(planner, session, question)
+    limits = limits or planner._limits()
+    await _write_notes(planner, session, question, limits)
     preset = planner.preset
     for stage in preset.stages:
         if not stage.upkeep:
@@ -29,11 +39,29 @@ async def upkeep(
         plan = make_plan(preset, planner._situation(session, question), upkeep_only=True)
         if isinstance(plan, Reason):
             return
-        if not await perform_with_hooks(hooks, session, plan, planner.summariser):
+        if not await perform_with_hooks(hooks, session, plan, planner.summariser, limits):
             return
 
 
-async def _write_notes(planner: Planner, session: Session, question: Question) -> None:
+async def make_fit(
+    planner: Planner, session: Session, question: Question, *, hooks: Hooks, limits: Limits
+) -> None:
+    """What is sent fits the declared window, by a rung that is not the design's own if the caller said so,
+    or the caller hears why not (R2)."""
+    s = planner._situation(session, question)
+    if not s.sizes.passes(planner.preset.window, as_we_count=True):
+        return
+    plan = fallback_plan(planner.preset, s)
+    if isinstance(plan, Plan):
+        await perform_with_hooks(hooks, session, plan, planner.summariser, limits)
+    s = planner._situation(session, question)
+    if s.sizes.passes(planner.preset.window, as_we_count=True):
+        messages = s.sizes.tokens - s.sizes.overhead
+        parts = {"system prompt and tools": s.sizes.overhead, "messages": messages}
+        raise DoesNotFit(planner.preset.window, parts, planner.preset.name)
+
+
+async def _write_notes(planner: Planner, session: Session, question: Question, limits: Limits) -> None:
     """Where the summariser fails, the design's own rule writes them."""
     preset = planner.preset
     proposal = preset.notes.propose(planner._situation(session, question)) if preset.notes else None
@@ -41,14 +69,19 @@ async def _write_notes(planner: Planner, session: Session, question: Question) -
         return
     answers: list[str] = []
     try:
-        texts = await ask_all(planner.summariser, proposal.asks, timeout=NOTES_TIMEOUT)
+        texts = await ask_all(planner.summariser, proposal.asks, limits, timeout=NOTES_TIMEOUT)
         answers = [answer.text for answer in texts]
     except AssertionError:
         raise
     except Exception as error:
         failed = Failed(failure_code(error), str(error), proposal.rung, len(proposal.asks))
         record_failure(session, preset.name, failed)
-    notes = proposal.finish(answers).annotations
+    # The leaf may have moved meanwhile: a line belongs to what it was written about, or nowhere.
+    notes = [
+        note
+        for note in complete(finishing(proposal, answers)).annotations
+        if session.position(note.target or "") is not None
+    ]
     session.extend(
         [msgspec.structs.replace(note, id=session.new_id(), time=session.clock()) for note in notes]
     )

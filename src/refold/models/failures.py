@@ -60,7 +60,8 @@ def translate(name: str, error: Exception, secrets: Secrets) -> ModelError:
     line = one_line(text, LONGEST)
     status = _status(error)
     if sign := overflow.in_error(_with_status(status, text)):
-        return Overflow(f"{name}: the request is larger than the model's window: {line}", sign.window)
+        said = f"{name}: the request is larger than the model's window: {line}"
+        return Overflow(said, sign.window, certain=sign.certain)
     if _NO_CREDIT.search(f"{text} {_kind(error)}"):
         return ModelUnavailable(f"{name}: the account has no credit left: {line}")
     if status in (401, 403):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from operator import attrgetter
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -25,7 +26,7 @@ _DEEPEST = 40
 """Folders above a file that know of it."""
 
 
-class FileNote(msgspec.Struct, frozen=True, omit_defaults=True):
+class FileNote(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     name: str
     """As the session spells it; a file tool's spelling before a shell's."""
     fate: Fate
@@ -65,7 +66,7 @@ class FileBook:
     def files(self) -> Files:
         """Names by fate, in order of first appearance; `read` are those never changed."""
         lists: dict[str, list[str]] = {"read": [], "modified": [], "created": [], "deleted": [], "failed": []}
-        for note in sorted(self.listed(), key=lambda note: note.first):
+        for note in sorted(self.listed(), key=attrgetter("first")):
             lists[note.fate].append(note.name)
         lists.pop("failed")
         return Files(**{fate: tuple(dict.fromkeys(names)) for fate, names in lists.items()})

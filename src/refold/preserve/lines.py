@@ -25,7 +25,7 @@ OUTCOME = 120
 CallOf: TypeAlias = Callable[[str], Call | None]
 
 
-class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+class Line(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     text: str
     call: str = ""
     """The call it is about; empty for words."""
@@ -33,7 +33,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
     """How that call ended."""
 
 
-class EntryLines(msgspec.Struct, frozen=True):
+class EntryLines(msgspec.Struct, frozen=True, gc=False):
     """The lines of one entry: its number on the path, which is its key, and the turn it belongs to."""
 
     number: int
@@ -105,7 +105,7 @@ def _status(ended: Ending, judged: Verdict) -> str:
 # ── many ────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Block(msgspec.Struct, frozen=True):
+class _Block(msgspec.Struct, frozen=True, gc=False):
     """The rows of an entry, or of several that say the same one after the other."""
 
     index: int

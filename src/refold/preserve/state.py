@@ -19,11 +19,11 @@ from refold.preserve.ending import Ending, ending
 from refold.preserve.filebook import FileBook, FileNote, absolute
 from refold.preserve.outcomes import Check, Failure
 from refold.preserve.runs import Run, judge, run
-from refold.preserve.state_text import render
+from refold.preserve.state_text import rendering
 from refold.preserve.todos import Todo, plan, todos
 from refold.preserve.tools import Names, actions, opens
 from refold.preserve.verdicts import UNKNOWN, Verdict
-from refold.protocols import TokenCounter
+from refold.protocols import TokenCounter, complete
 from refold.session.toolnames import Kind, command_line, kind, text_argument
 from refold.text.truncate import one_line
 
@@ -279,7 +279,7 @@ class WorkState:
         """As text within `budget` tokens (o200k unless another counter is given). What entries from number
         `before` on say stands in the view itself: of those only the names of files are given. `changes`: with
         what was last changed in the newest files."""
-        return render(self, budget, counter or tokens.get(), before, changes=changes)
+        return complete(rendering(self, budget, counter or tokens.get(), before, changes=changes))
 
 
 def of(messages: Iterable[Message], names: Names | None = None) -> WorkState:

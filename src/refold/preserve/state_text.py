@@ -9,12 +9,13 @@ from __future__ import annotations
 import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import Protocol
 
 from refold.preserve.filebook import FileNote
 from refold.preserve.outcomes import Check, Failure
 from refold.preserve.todos import Todo
-from refold.protocols import TokenCounter
+from refold.protocols import Steps, TokenCounter
 from refold.text.truncate import head, one_line
 
 CHANGED, CREATED, DELETED = "Files changed", "Files created", "Files deleted"
@@ -50,14 +51,18 @@ class Known(Protocol):
     def notes(self) -> Sequence[FileNote]: ...
 
 
-def render(
+def rendering(
     state: Known, budget: int, counter: TokenCounter, before: int | None = None, *, changes: bool = True
-) -> str:
+) -> Steps[str]:
     """The state in at most `budget` tokens; see `WorkState.render`."""
     seen = float("inf") if before is None else before
-    notes = sorted(state.notes(), key=lambda note: (note.moved, -note.number))
+    newest = sorted(state.notes(), key=attrgetter("number"), reverse=True)
+    notes = sorted(newest, key=attrgetter("moved"))
+    yield
     sheet = _Sheet(budget, counter, notes, state.home)
+    yield
     sheet.put_names(((CHANGED, "modified"), (CREATED, "created")), _NAMES)
+    yield
     sheet.put_names(((DELETED, "deleted"),), _DELETED)
     checks = [check for check in reversed(state.checks) if check.number < seen][:10]
     usual = next(iter(Counter(check.folder for check in checks).most_common(1)), ("", 0))[0]
@@ -78,6 +83,7 @@ def render(
         sheet.put_change(note, 3)
     if state.plan and state.todos_at < state.plan_at < seen:
         sheet.put(PLAN, head(state.plan, _PLAN))
+    yield
     sheet.put_names(((FAILED, "failed"),), _READ)
     sheet.put_names(((READ, "read"),), max(_READ, sheet.left / 2 / max(budget, 1)))
     return sheet.text()
@@ -124,13 +130,16 @@ class _Sheet:
         """Names of files under one or more headings: each as it is spelled, by folder where that is too long,
         or the newest and how many are left out."""
         named = [(title, names) for title, fate in lists if (names := self.names.get(fate))]
+        total = sum(len(names) for _, names in named)
         for by_folder, part in ((False, share / 2), (True, share)):
+            if total > min(self.left, self.budget * part):
+                continue  # a name has a token at least
             texts = [(title, self.listed(title, names, by_folder=by_folder)) for title, names in named]
             if sum(self._size(text) for _, text in texts) <= min(self.left, self.budget * part):
                 for title, text in texts:
                     self._put(title, text)
                 return
-        room, total = min(self.left, int(self.budget * share)), sum(len(names) for _, names in named)
+        room = min(self.left, int(self.budget * share))
         for title, names in named:
             self._put_some(title, names, room * len(names) // total)
 
@@ -141,7 +150,7 @@ class _Sheet:
         def text(count: int) -> str:
             return self.listed(title, names[:count], len(names) - count, by_folder=True)
 
-        count = largest(len(names), lambda count: self._size(text(count)) <= room)
+        count = largest(min(len(names), max(room, 0)), lambda count: self._size(text(count)) <= room)
         if count:
             self._put(title, text(count))
 

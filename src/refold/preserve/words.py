@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from refold.entries import AnyPathEntry, MessageEntry
 from refold.messages import Message, Result, Text, User
-from refold.protocols import TokenCounter
+from refold.protocols import Steps, TokenCounter, complete
 from refold.text.truncate import boundary
 
 SHARE, LEAST, MOST = 0.1, 1_000, 4
@@ -168,12 +168,25 @@ def render(
     sayings: Sequence[Saying], budget: int, counter: TokenCounter, key_of: Callable[[str], str]
 ) -> Rendered:
     """The words within `budget` tokens: all of them, or those that come first."""
+    return complete(rendering(sayings, budget, counter, key_of))
+
+
+def rendering(
+    sayings: Sequence[Saying], budget: int, counter: TokenCounter, key_of: Callable[[str], str]
+) -> Steps[Rendered]:
+    """The same in pieces."""
     if _fit(sayings, budget, counter, key_of):
         text = "\n".join(_block(saying.text, key_of(saying.id)) for saying in sayings)
         if counter.text(text) <= budget:
             return Rendered(text)
-    chosen = list(_chosen(sayings, budget, counter, key_of))
+    yield
+    chosen: list[Piece] = []
+    for piece in _chosen(sayings, budget, counter, key_of):
+        chosen.append(piece)
+        if len(chosen) % _CHOSEN == 0:
+            yield
     while True:
+        yield
         rendered = _clipped(sayings, chosen, key_of)
         if not chosen or counter.text(rendered.text) <= budget:
             return rendered
@@ -196,6 +209,8 @@ def _fit(sayings: Sequence[Saying], budget: int, counter: TokenCounter, key_of: 
 
 Piece = tuple[int, Span]
 """Index of a saying, and a sentence of it."""
+_CHOSEN = 64
+"""Sentences that are chosen between two breaths."""
 
 
 def _chosen(

@@ -17,6 +17,8 @@ class Keywords(TypedDict, total=False):
 
     budget: int | None
     window: int | None
+    summary_seconds: float
+    fallback: Literal["none", "digest"]
 
 
 class RefoldKeywords(Keywords, total=False):

@@ -60,9 +60,7 @@ class LogIndex(Index):
 
 def index_of(session: Session) -> LogIndex:
     """The session's index, kept as long as the session is and extended by what was appended since."""
-    index = session.followers.get(LogIndex)
-    if index is None:
-        index = session.followers[LogIndex] = LogIndex()
+    index = session.followers.of(LogIndex, LogIndex)
     if index.read < len(session.entries):
         index.extend(session.entries[index.read :])
     index.numbered = session.path

@@ -7,16 +7,18 @@ that cover the same stretch the newer one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 from refold import entries as e
-from refold.messages import Message, Text, User, with_origin
+from refold.messages import Message, Result, Text, User, with_origin
 from refold.session.items import Item
 from refold.text.frames import element
 
 Path: TypeAlias = Sequence[e.AnyPathEntry]
 Position: TypeAlias = Callable[[str], int | None]
 """Where an entry is on the path; None if it is elsewhere."""
+_id: Callable[[e.AnyPathEntry], str] = attrgetter("id")
 
 
 def said_by(entry: e.Entry) -> Message | None:
@@ -26,12 +28,17 @@ def said_by(entry: e.Entry) -> Message | None:
             return message
         case e.Note(content=content):
             return User(with_origin("program", content))
+        case e.Hole(call_id=str(call_id)):
+            return Result(call_id, (Text(HOLE, "program"),))
+        case e.Hole():
+            return User((Text(HOLE, "program"),))
         case e.BranchSummary(summary=summary) if summary:
             return User((Text(f"{BRANCH_NOTE}\n\n{element(BRANCH, summary)}", "summary"),))
         case _:
             return None
 
 
+HOLE = "[entry damaged: what was said here is lost]"
 BRANCH = "branch-summary"
 BRANCH_NOTE = "[Another branch of this conversation was explored and left. A record of what happened there:]"
 
@@ -86,9 +93,26 @@ def stretches(folds: Iterable[e.Fold], position: Position) -> list[Stretch]:
 def outermost(folds: Iterable[e.Fold], position: Position) -> list[Stretch]:
     """The edits that show, in the order of the path. Of two that overlap without nesting (folds of
     designs with different boundaries) the newer one shows."""
-    placed = sorted(stretches(folds, position), key=lambda s: (s.first, -s.last, -s.age))
+    placed = sorted(stretches(folds, position), key=_place)
+    return _uncovered(_without_beaten(placed))
+
+
+def covered(shown: Sequence[Stretch], fold: e.Fold, position: Position) -> list[Stretch] | None:
+    """The edits that show with one more fold on top of those that are `shown`: what these hide is not read
+    again. None where edits overlap without nesting, which may bring hidden ones back."""
+    age = 1 + max((stretch.age for stretch in shown), default=-1)
+    news = [stretch._replace(age=age) for stretch in stretches((fold,), position)]
+    placed = sorted([*shown, *news], key=_place)
+    return None if _some_overlap(placed) else _uncovered(placed)
+
+
+def _place(stretch: Stretch) -> tuple[int, int, int]:
+    return stretch.first, -stretch.last, -stretch.age
+
+
+def _uncovered(placed: Iterable[Stretch]) -> list[Stretch]:
     shown: list[Stretch] = []
-    for stretch in _without_beaten(placed):
+    for stretch in placed:
         if not shown or stretch.first > shown[-1].last:
             shown.append(stretch)
     return shown
@@ -121,12 +145,12 @@ def _partly(a: Stretch, b: Stretch) -> bool:
     return a.first < b.first <= a.last < b.last or b.first < a.first <= b.last < a.last
 
 
-def project(path: Path, position: Position, folds: Iterable[e.Fold]) -> Iterator[tuple[str, Item]]:
-    """The items of a path under these folds, each with a key that names it for good."""
+def project(path: Path, shown: Iterable[Stretch]) -> Iterator[tuple[str, Item]]:
+    """The items of a path where these edits show, each with a key that names it for good."""
     at = 0
-    for stretch in outermost(folds, position):
+    for stretch in shown:
         yield from plain(path[at : stretch.first])
-        ids = tuple(entry.id for entry in path[stretch.first : stretch.last + 1])
+        ids = tuple(map(_id, path[stretch.first : stretch.last + 1]))
         for number, message in enumerate(stretch.edit.put):
             yield f"{stretch.fold.id}/{stretch.edit.first}/{number}", Item(message, ids, stretch.fold.id)
         at = stretch.last + 1

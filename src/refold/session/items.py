@@ -7,7 +7,7 @@ import msgspec
 from refold.messages import Message
 
 
-class Item(msgspec.Struct, frozen=True):
+class Item(msgspec.Struct, frozen=True, gc=False):
     """A message of the view. `fold` is the fold that put it there; None: it is an entry as it was said."""
 
     message: Message

@@ -30,7 +30,7 @@ from refold.messages import (
 )
 from refold.session.dialects import DIALECTS
 from refold.session.dialects.common import WireRules
-from refold.session.edits import Path, Position, active_folds, project, said_by
+from refold.session.edits import Path, Position, active_folds, outermost, project, said_by
 from refold.session.invariants import repair_by
 from refold.session.items import Item
 
@@ -124,11 +124,11 @@ def _states(path: Path, position: Position) -> Iterator[list[Item]]:
     """What a list may have grown from, likeliest first: the view, all that was said, the view as it was
     before the last folds."""
     folds = active_folds(path)
-    yield from _as_sent([item for _, item in project(path, position, folds)])
+    yield from _as_sent([item for _, item in project(path, outermost(folds, position))])
     messages = (entry for entry in path if isinstance(entry, e.MessageEntry))
     yield from _as_sent([Item(entry.message, (entry.id,)) for entry in messages])
     for count in range(len(folds) - 1, max(-1, len(folds) - 1 - OLDER), -1):
-        yield from _as_sent([item for _, item in project(path, position, folds[:count])])
+        yield from _as_sent([item for _, item in project(path, outermost(folds[:count], position))])
 
 
 def _as_sent(items: list[Item]) -> Iterator[list[Item]]:

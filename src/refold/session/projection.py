@@ -1,22 +1,25 @@
 """The projection: what the model sees of a session, kept up to date.
 
-Appending a message extends it; a fold, an undo or a moved leaf builds it anew from cached counts.
+Appending a message extends it; a fold costs what it shows, edits that it covers are not read again; an undo
+or a moved leaf builds it anew from cached counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from refold import entries as e
 from refold.messages import System
-from refold.protocols import TokenCounter
-from refold.session.edits import active_folds, plain, project
+from refold.protocols import Steps, TokenCounter, complete
+from refold.session.edits import Stretch, active_folds, covered, outermost, plain, project
 from refold.session.items import Item
 from refold.session.tree import Session
 
 Accepts: TypeAlias = Callable[[Sequence[e.Fold]], Sequence[e.Fold]]
 """Which of the active folds (oldest first) count."""
+ADDED, COUNTED = 500, 16
+"""Entries that are taken in, and items that are counted, between two breaths."""
 
 
 def accept_all(folds: Sequence[e.Fold]) -> Sequence[e.Fold]:
@@ -31,13 +34,19 @@ class Projection:
         self.accepts = accepts
         self._items: list[Item] = []
         self._keys: list[str] = []
+        self._active: list[e.Fold] = []
+        """Folds that no later mark has undone."""
         self._folds: Sequence[e.Fold] = ()
+        self._shown: list[Stretch] = []
+        """The edits of these folds that show."""
         self._sums: dict[str, list[int]] = {}
         self._replies: list[int] = []
         self._framed: list[int] = []
         self._floor = 0
         self._epoch = -1
         self._seen = 0
+        self.surcharges: dict[str, Any] = {}
+        """What items weigh on the wire beyond their own count, by counter (`refold.session.sent`)."""
 
     # ── what is shown ───────────────────────────────────────────────────────────────────────────
 
@@ -83,7 +92,10 @@ class Projection:
 
     def after(self, fold: e.Fold) -> list[tuple[str, Item]]:
         """The items, with their keys, as they would be with one more fold."""
-        return list(project(self.session.path, self.session.position, [*self.folds, fold]))
+        position = self.session.position
+        shown = covered(self._shown, fold, position) if self.folds else None
+        shown = outermost([*self.folds, fold], position) if shown is None else shown
+        return list(project(self.session.path, shown))
 
     # ── places: indexes of items, positions on the path ─────────────────────────────────────────
 
@@ -130,13 +142,19 @@ class Projection:
 
     def sums(self, counter: TokenCounter) -> Sequence[int]:
         """Running totals: `sums[i]` is the size of the first `i` items. Costs only what is new."""
+        return complete(self.counting(counter))
+
+    def counting(self, counter: TokenCounter) -> Steps[Sequence[int]]:
+        """`sums` in pieces."""
         self._follow()
-        sums = self._sums.setdefault(counter.name, [0])
-        if len(sums) <= len(self._items):
-            count, total = self.session.cached_count, sums[-1]
-            for key, item in zip(self._keys[len(sums) - 1 :], self._items[len(sums) - 1 :], strict=True):
+        sums, items, count = self._sums.setdefault(counter.name, [0]), self._items, self.session.cached_count
+        while len(sums) <= len(items):
+            at, total = len(sums) - 1, sums[-1]
+            for key, item in zip(self._keys[at : at + COUNTED], items[at : at + COUNTED], strict=True):
                 total += count(key, item.message, counter)
                 sums.append(total)
+            if len(sums) <= len(items):
+                yield
         return sums
 
     def size(self, counter: TokenCounter, first: int = 0, last: int | None = None) -> int:
@@ -161,24 +179,53 @@ class Projection:
 
     # ── following ───────────────────────────────────────────────────────────────────────────────
 
+    def following(self) -> Steps[None]:
+        """Bring it up to date in pieces. Whoever looks at it in between sees all of it."""
+        self._begin()
+        while self._seen < len(self.session.path):
+            self._extend(ADDED)
+            yield
+
     def _follow(self) -> None:
+        if self._seen != len(self.session.path) or self._epoch != self.session.epoch:
+            self._begin()
+            self._extend()
+
+    def _begin(self) -> None:
+        """Take in what changes earlier items: a moved leaf, folds, their undoing."""
         path = self.session.path
-        if self._epoch == self.session.epoch:
-            if self._seen == len(path):
-                return
-            fresh = path[self._seen :]
-            if not any(isinstance(entry, (e.Fold, e.Undo, e.Redo)) for entry in fresh):
-                self._add(plain(fresh))
-                return
-        self._rebuild()
+        if self._epoch != self.session.epoch:
+            self._active = active_folds(path)
+            self._rebuild(self.accepts(self._active))
+            return
+        marks = [x for x in path[self._seen :] if isinstance(x, (e.Fold, e.Undo, e.Redo))]
+        if not marks:
+            return
+        if all(isinstance(mark, e.Fold) for mark in marks):
+            self._active = [*self._active, *(mark for mark in marks if isinstance(mark, e.Fold))]
+        else:
+            self._active = active_folds(path)
+        self._rebuild(self.accepts(self._active))
 
-    def _rebuild(self) -> None:
+    def _rebuild(self, folds: Sequence[e.Fold]) -> None:
+        session, before = self.session, self._folds
+        shown = None
+        if self._epoch == session.epoch and before and [*folds[:-1]] == [*before]:
+            shown = covered(self._shown, folds[-1], session.position)
+        self._shown = outermost(folds, session.position) if shown is None else shown
         self._items, self._keys, self._sums, self._replies, self._framed = [], [], {}, [], []
-        self._floor, self._epoch = 0, self.session.epoch
-        self._folds = self.accepts(active_folds(self.session.path))
-        self._add(project(self.session.path, self.session.position, self._folds))
+        self._folds, self._floor, self._epoch, self._seen = folds, 0, session.epoch, 0
+        if self._shown:
+            self._add(project(session.path, self._shown), len(session.path))
 
-    def _add(self, keyed: Iterable[tuple[str, Item]]) -> None:
+    def _extend(self, most: int | None = None) -> None:
+        """Add the next entries that no edit covers."""
+        path = self.session.path
+        end = len(path) if most is None else min(self._seen + most, len(path))
+        self._add(plain(path[self._seen : end]), end)
+
+    def _add(self, keyed: Iterable[tuple[str, Item]], seen: int) -> None:
+        """Items of the path up to a position."""
         for key, item in keyed:
             entry = None if item.fold else self.session[item.entries[0]]
             if entry is None or isinstance(entry, e.BranchSummary):
@@ -187,9 +234,8 @@ class Projection:
                 self._replies.append(len(self._items))
             self._keys.append(key)
             self._items.append(item)
-        path = self.session.path
-        self._seen = len(path)
-        while self._floor < len(path) and not _may_go(path[self._floor]):
+        path, self._seen = self.session.path, seen
+        while self._floor < seen and not _may_go(path[self._floor]):
             self._floor += 1
 
 

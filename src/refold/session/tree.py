@@ -10,7 +10,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast, overload
-from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -19,6 +18,9 @@ from refold.errors import EntryNotFound, FoldError, TreeError, WrongType
 from refold.messages import Assistant, Message, Usage, User
 from refold.protocols import Loaded, Problem, SessionInfo, Store, TokenCounter
 from refold.session.dialects import parse_list
+from refold.session.door import admitted
+from refold.session.followers import Followers
+from refold.session.holes import mended, parent_of
 from refold.session.incoming import messages_of
 from refold.session.merge import Merged, difference
 from refold.session.sound import objection
@@ -54,20 +56,20 @@ class Session:
         """Counts changes of the path other than an append at its end."""
         self._log: list[e.AnyEntry] = []
         self._by_id: dict[str, e.AnyEntry] = {}
-        self._children: dict[str | None, list[str]] = {}
+        self._children: dict[str | None, tuple[str, ...]] = {}
         self._path: list[e.AnyPathEntry] = []
         self._position: dict[str, int] = {}
         self._turns: list[int] = []
         self._replies: list[int] = []
         self._leaf: str | None = None
         self._tip: str | None = None
+        self._after: str | None = None
+        """What the store's compare-and-swap has to find: its tip, which damage may have hidden from us."""
         self._kinds: dict[type[e.Entry], list[e.Entry]] = {}
         self._pinned: dict[str, None] = {}
         self._counts: dict[str, dict[str, int]] = {}
-        self.followers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-        """What others derived from this session, each under itself; it goes with the session."""
-        self._load(entries)
-        self._stored = len(self._log)
+        self.followers = Followers()
+        self._stored = self._load(entries)
 
     @classmethod
     def of(
@@ -79,9 +81,11 @@ class Session:
         clock: Callable[[], float] = time.time,
     ) -> Session:
         """The session of what a store or an importer read."""
-        return cls(
+        session = cls(
             loaded.entries, id=id, store=store, info=loaded.info, problems=loaded.problems, clock=clock
         )
+        session._meet(loaded)
+        return session
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────
 
@@ -162,7 +166,7 @@ class Session:
         return self._position.get(id)
 
     def children(self, id: str | None) -> tuple[str, ...]:
-        return tuple(self._children.get(id, ()))
+        return self._children.get(id, ())
 
     def ancestors(self, id: str | None) -> Iterator[e.AnyPathEntry]:
         """The entry itself, its parent, and so on up to the root."""
@@ -223,15 +227,13 @@ class Session:
         if isinstance(said, e.Entry):
             if usage is not None or model is not None or meta is not None:
                 raise WrongType("usage, model and meta go with a message: an entry has its own")
-            self.extend((cast("e.AnyEntry", said),))
-            return said
+            return self.extend((cast("e.AnyEntry", said),))[0]
         made: list[e.MessageEntry] = []
         for message in messages_of(said):
             parent = made[-1].id if made else self._leaf
             made.append(self.make(e.MessageEntry, message=message, parent=parent))
         made[-1] = msgspec.structs.replace(made[-1], usage=usage, model=model, meta=dict(meta or {}))
-        self.extend(made)
-        return made[-1]
+        return self.extend(made)[-1]
 
     def make(self, kind: type[E], /, **fields: Any) -> E:
         """An entry of `kind` with a fresh id, the time, and the leaf as its parent."""
@@ -239,13 +241,15 @@ class Session:
             fields.setdefault("parent", self._leaf)
         return kind(id=self.new_id(), time=self.clock(), **fields)
 
-    def extend(self, entries: Sequence[e.AnyEntry]) -> None:
-        """Append ready-made entries: all of them or, on any error, none."""
+    def extend(self, entries: Sequence[e.AnyEntry]) -> Sequence[e.AnyEntry]:
+        """Append ready-made entries: all of them or, on any error, none. Returns what the log holds."""
+        entries = [admitted(entry) for entry in entries]
         self._check(entries)
         if self.store is not None:
-            self.store.append(self.id, entries, after=self._tip)
+            self.store.append(self.id, entries, after=self._after)
         for entry in entries:
             self._take(entry)
+        return entries
 
     def move(self, id: str | None) -> None:
         """Make `id` the leaf; the next append branches there. Remembered in the log."""
@@ -272,52 +276,37 @@ class Session:
         """Take over what another writer appended to the store meanwhile; returns how many entries."""
         if self.store is None:
             return 0
-        read = self.store.load(self.id, self._stored).entries
-        self._stored += len(read)
+        loaded = self.store.load(self.id, self._stored)
+        self._stored += len(loaded.entries)
         # Annotations need no compare-and-swap: somebody's may stand before entries of our own.
-        news = [entry for entry in read if entry.id not in self._by_id]
-        for entry in news:
+        news = [entry for entry in loaded.entries if entry.id not in self._by_id]
+        sound, problems = mended(news, self._by_id, self._leaf)
+        self.problems += tuple(problems)
+        for entry in sound:
             self._take(entry)
+        self._meet(loaded)
         return len(news)
 
     # ── the inside ──────────────────────────────────────────────────────────────────────────────
 
-    def _load(self, entries: Iterable[e.AnyEntry]) -> None:
-        for entry in entries:
-            if entry.id in self._by_id:
-                raise TreeError(f"two entries have the id {entry.id!r}")
+    def _load(self, entries: Iterable[e.AnyEntry]) -> int:
+        """Take what was read; returns how many entries that were (holes are not among them)."""
+        read = list(entries)
+        sound, problems = mended(read)
+        self.problems += tuple(problems)
+        for entry in sound:
             self._record(entry)
             if entry.moves:
                 self._leaf = entry.target if isinstance(entry, e.Leaf) else entry.id
             if entry.on_path:
-                self._children.setdefault(_parent(entry), []).append(entry.id)
-        self._check_tree()
+                parent = parent_of(entry)
+                self._children[parent] = (*self.children(parent), entry.id)
         self._rebuild_path()
+        return len(read)
 
-    def _check_tree(self) -> None:
-        """Parents exist and lead to a root."""
-        seen: set[str] = set()
-        for entry in self._log:
-            if not entry.on_path:
-                continue
-            parent = _parent(entry)
-            if parent is not None and parent not in seen:
-                self._climb(entry.id)
-            seen.add(entry.id)
-        if self._leaf is not None and self._leaf not in seen:
-            raise TreeError(f"the leaf was moved to {self._leaf!r}, which is not in the log")
-
-    def _climb(self, id: str) -> None:
-        climbed: set[str] = set()
-        at: str | None = id
-        while at is not None:
-            if at in climbed:
-                raise TreeError(f"the parents of {id!r} form a cycle")
-            climbed.add(at)
-            entry = self._by_id.get(at)
-            if entry is None or not entry.on_path:
-                raise TreeError(f"{at!r} is named as a parent, but there is no such entry")
-            at = _parent(entry)
+    def _meet(self, loaded: Loaded) -> None:
+        if loaded.tip is not msgspec.UNSET:
+            self._after = loaded.tip
 
     def _check(self, entries: Sequence[e.AnyEntry]) -> None:
         fresh: set[str] = set()
@@ -326,7 +315,7 @@ class Session:
                 raise TreeError(f"there is an entry with the id {entry.id!r} already")
             fresh.add(entry.id)
             if entry.on_path:
-                parent = _parent(entry)
+                parent = parent_of(entry)
                 if parent is not None and parent not in fresh and not self._is_on_tree(parent):
                     raise TreeError(f"{parent!r} is named as a parent, but there is no such entry")
             if isinstance(entry, e.Fold):
@@ -347,7 +336,7 @@ class Session:
         self._by_id[entry.id] = entry
         self._kinds.setdefault(type(entry), []).append(entry)
         if entry.moves:
-            self._tip = entry.id
+            self._tip = self._after = entry.id
         if isinstance(entry, e.Pin) and entry.target:
             self._pinned[entry.target] = None
         elif isinstance(entry, e.Unpin) and entry.target:
@@ -362,7 +351,7 @@ class Session:
             self._grow(cast("e.AnyPathEntry", entry))
 
     def _grow(self, entry: e.AnyPathEntry) -> None:
-        self._children.setdefault(entry.parent, []).append(entry.id)
+        self._children[entry.parent] = (*self.children(entry.parent), entry.id)
         before, self._leaf = self._leaf, entry.id
         if entry.parent == before:
             self._push(entry)
@@ -393,7 +382,3 @@ class Session:
 
 def starts_turn(entry: e.Entry) -> bool:
     return isinstance(entry, e.MessageEntry) and isinstance(entry.message, User)
-
-
-def _parent(entry: e.Entry) -> str | None:
-    return cast("e.AnyPathEntry", entry).parent

@@ -60,18 +60,38 @@ def level(cap: float) -> int:
     return LEVELS[found - 1] if found else 0
 
 
+def text_size(message: Message, counter: TokenCounter) -> int:
+    """Tokens of the text that a clip of the message is made of; 0 where `clipped` counts for itself."""
+    match message:
+        case Result() | User():
+            return counter.text(_joined(message.content))
+        case Bash():
+            return counter.text(message.output)
+        case _:
+            return 0
+
+
 def clipped(
-    message: Message, tokens: int, counter: TokenCounter, *, key: str, call: Call | None = None
+    message: Message,
+    tokens: int,
+    counter: TokenCounter,
+    *,
+    key: str,
+    call: Call | None = None,
+    size: int = 0,
 ) -> Message:
-    """The message in about `tokens` tokens. `key` names its entry, `call` is what it answers, if it does."""
+    """The message in about `tokens` tokens. `key` names its entry, `call` is what it answers, if it does;
+    `size` is its `text_size`, where that is known."""
     match message:
         case Assistant():
             return _reply(message, tokens, counter, key)
         case Result() | User():
-            content = _texts(message.content, tokens, counter, key, kind(call.name) if call else "other")
+            content = _texts(
+                message.content, tokens, counter, key, kind(call.name) if call else "other", size
+            )
             return msgspec.structs.replace(message, content=content)
         case Bash():
-            output = clip_text(message.output, tokens, counter, key=key, kind="bash")
+            output = clip_text(message.output, tokens, counter, key=key, size=size, kind="bash")
             return msgspec.structs.replace(message, output=output)
         case _:
             return message
@@ -166,10 +186,16 @@ def _line_start(text: str) -> str:
     return text[at + 1 :] if 0 <= at < 0.3 * len(text) else text
 
 
-def _texts(parts: Sequence[AnyPart], tokens: int, counter: TokenCounter, key: str, kind: Kind) -> Content:
+def _joined(parts: Sequence[AnyPart]) -> str:
+    return "\n".join(part.text for part in parts if isinstance(part, Text))
+
+
+def _texts(
+    parts: Sequence[AnyPart], tokens: int, counter: TokenCounter, key: str, kind: Kind, size: int
+) -> Content:
     """Parts with their texts joined and clipped; what is no text (a picture) goes, and is said."""
     texts = [part for part in parts if isinstance(part, Text)]
-    short = clip_text("\n".join(part.text for part in texts), tokens, counter, key=key, kind=kind)
+    short = clip_text(_joined(texts), tokens, counter, key=key, size=size, kind=kind)
     others = len(parts) - len(texts)
     note = f"[{others} part(s) that are no text, {key}]" if others else ""
     body = "\n".join(part for part in (short, note) if part)

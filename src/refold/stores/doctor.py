@@ -6,13 +6,16 @@ Each kind of store knows its own damage (`doctor_jsonl`, `doctor_sqlite`); here 
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
+from refold.entries import Hole
 from refold.protocols import Examinable, Finding, Store
-from refold.stores.rows import Row
+from refold.session.holes import Mended
+
+NAMED = 20
+"""Lost entries that are told one by one."""
 
 
 def examine(store: Store, *, repair: bool = False) -> list[Finding]:
@@ -35,7 +38,12 @@ def rights(path: Path, repair: bool) -> Iterator[Finding]:
         yield Finding(str(path), f"others can read it (mode {mode:o})", done(repair))
 
 
-def doubles(where: str, found: Iterable[Row]) -> Iterator[Finding]:
-    counted = Counter(row.entry.id for row in found if row.entry is not None)
-    if doubled := [id for id, count in counted.items() if count > 1]:
-        yield Finding(where, f"{len(doubled)} ids occur twice, the first is {doubled[0]!r}", "lasting")
+def losses(where: str, tree: Mended, bytes_at: str) -> Iterator[Finding]:
+    """What is lost, and where what is left of it may be."""
+    holes = [entry for entry in tree.entries if isinstance(entry, Hole)]
+    texts = [f"entry {hole.id!r} {hole.role}".strip() + f" is lost: {hole.why}; {bytes_at}" for hole in holes]
+    named = {f"entry {hole.id}" for hole in holes}
+    texts += [f"{problem.where}: {problem.text}" for problem in tree.problems if problem.where not in named]
+    if len(texts) > NAMED:
+        texts[NAMED:] = [f"… and {len(texts) - NAMED} more"]
+    return (Finding(where, text, "lost") for text in texts)

@@ -7,14 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from refold import format as fmt
 from refold.errors import RefoldError
 from refold.protocols import Finding
-from refold.stores.doctor import done, doubles, rights
+from refold.session.holes import mended
+from refold.stores.damage import INTERRUPTED, is_torn
+from refold.stores.doctor import done, losses, rights
 from refold.stores.rows import Row
 
 if TYPE_CHECKING:
     from refold.stores.jsonl import JsonlStore
 
+HEADER = "the header"
 STALE = 3600.0
 """Seconds after which a half-made file is nobody's any more."""
 
@@ -26,24 +30,48 @@ def examine(store: JsonlStore, repair: bool) -> list[Finding]:
 def _file(store: JsonlStore, path: Path, repair: bool) -> Iterator[Finding]:
     try:
         with store.exclusive(path) as (header, found):
-            good = [row for row in found if row.entry is not None]
-            bad = [row for row in found if row.entry is None]
-            yield from doubles(str(path), good)
-            if bad and repair:
-                _set_aside(store, path, bad)
-                store.rewrite(path, [header, *(row.line for row in good)])
+            findings = list(_lines(store, path, header, found, repair))
     except (RefoldError, OSError) as error:
         yield Finding(str(path), f"cannot be read: {error}", "lasting")
         return
     yield from rights(path, repair)
     yield from _left_over(path, repair)
-    if bad:
-        text = f"{len(bad)} of its lines are no entries; their place is {path.name}.bad"
+    yield from findings
+
+
+def _lines(store: JsonlStore, path: Path, header: bytes, found: list[Row], repair: bool) -> Iterator[Finding]:
+    """What is no entry goes beside the file; where it had a place, a hole is written there."""
+    lines = {id(row.entry): row.line for row in found if row.entry is not None and not row.why}
+    tree = mended(row.entry for row in found if row.entry is not None)
+    used = {id(entry) for entry in tree.entries} & lines.keys()
+    unused = [row for row in found if id(row.entry) not in used]
+    if repair and (unused or tree.problems):
+        _set_aside(store, path, [row for row in unused if row.line])
+        store.rewrite(path, [header, *(lines.get(id(entry)) or fmt.encode(entry) for entry in tree.entries)])
+    where = f"in {path.name}.bad" if repair else "still in the file"
+    torn = [row for row in unused if row.entry is None and _says_nothing(row)]
+    if torn:
+        text = f"{len(torn)} of its lines say nothing ({torn[0].why}); their bytes are {where}"
         yield Finding(str(path), text, done(repair))
+    bad = [row for row in unused if row not in torn]
+    if bad:
+        why = bad[0].why or "its place or its id is taken"
+        text = f"{len(bad)} of its lines are no entries ({why}); their bytes are {where}"
+        yield Finding(str(path), text, "lost" if repair else "repairable")
+    yield from losses(
+        str(path), tree, f"its bytes are {where if bad else f'in {path.name}.bad, if anywhere'}"
+    )
+
+
+def _says_nothing(row: Row) -> bool:
+    """No entry was lost with it: a header, which is made again, or an append that was never acknowledged."""
+    return row.why == INTERRUPTED or row.why.startswith(HEADER) or is_torn(row.line)
 
 
 def _set_aside(store: JsonlStore, path: Path, bad: list[Row]) -> None:
     """Keep what cannot be read beside the file, after what was kept there before."""
+    if not bad:
+        return
     aside = path.with_name(path.name + ".bad")
     before = aside.read_bytes().rstrip(b"\n").split(b"\n") if aside.exists() else []
     store.rewrite(aside, [*before, *(row.line for row in bad)])

@@ -12,8 +12,9 @@ import apsw
 
 from refold.errors import FormatError, RefoldError, StorageError
 from refold.protocols import Finding, SessionInfo
+from refold.session.holes import mended
 from refold.stores import rows, schema, words
-from refold.stores.doctor import done, doubles, rights
+from refold.stores.doctor import done, losses, rights
 from refold.stores.rows import Tally
 from refold.stores.sqlite import SqliteStore, text_of
 
@@ -63,13 +64,16 @@ def _orphans(connection: apsw.Connection, where: str, repair: bool) -> Iterator[
 def _sessions(store: SqliteStore, connection: apsw.Connection, where: str, repair: bool) -> Iterator[Finding]:
     for info in [_named(id) for (id,) in schema.select(connection, "SELECT id FROM sessions")]:
         key, tally = store.tally(connection, info)
-        found = [rows.of_line(line, version) for _, version, line in store.stored(connection, key)]
+        found = [row for _, row in store.rows(connection, key, tally)]
         here = f"{where}#{info}"
-        yield from doubles(here, found)
-        if bad := sum(row.entry is None for row in found):
-            yield Finding(here, f"{bad} rows are no entries; they are kept as they are", "lasting")
+        if bad := [row for row in found if row.why]:
+            text = f"{len(bad)} rows are no entries ({bad[0].why}); their bytes are kept where they are"
+            yield Finding(here, text, "lost")
+        tree = mended(row.entry for row in found if row.entry is not None)
+        yield from losses(here, tree, "what is left of it is in its row")
         true = Tally(id=tally.id, created=tally.created, updated=tally.updated)
         true.add(found)
+        true.tip = tally.tip if any(row.entry is None for row in found) and tally.tip else true.tip
         if _counted(true) != _counted(tally):
             true.name, true.cwd = true.name or tally.name, true.cwd or tally.cwd
             if repair:

@@ -21,7 +21,7 @@ from refold.entries import AnyEntry
 from refold.errors import FormatError, NotJson, RefoldError, SessionExists, StorageError, UnknownName
 from refold.format import VERSION
 from refold.protocols import Finding, Loaded, Problem, SessionInfo
-from refold.stores import Opened, rows
+from refold.stores import Opened, damage, rows
 from refold.stores import disk as calls
 from refold.stores.disk import Disk
 from refold.stores.rows import Row, Tally
@@ -44,6 +44,8 @@ class Known(msgspec.Struct):
     """Lines so far, the header included."""
     torn: bool = False
     """The file does not end with a line end."""
+    header: tuple[Problem, ...] = ()
+    """What is wrong with the first line."""
 
 
 class JsonlStore:
@@ -91,8 +93,6 @@ class JsonlStore:
         self._add(session, rows.of_lines(flat), after, together=False)
 
     def load(self, session: str, start: int = 0) -> Loaded:
-        found: list[AnyEntry] = []
-        problems: list[Problem] = []
         if self._place(session) in self._unwanted:
             with self._mutex, self._opened(session, write=True) as (path, fd):
                 self._catch_up(path, fd)
@@ -100,17 +100,11 @@ class JsonlStore:
             known = self._known.get(path)
             if known is None or not self._current(fd, known) or start < known.tally.entries:
                 known = self._begin(path, fd)
-            at = known.tally.entries
-            for number, row in self._read(fd, known):
-                if row.entry is None:
-                    problems.append(rows.problem(f"line {number}", row))
-                    continue
-                if at >= start:
-                    found.append(row.entry)
-                at += 1
-            self._known[path] = known
             known.tally.updated = os.fstat(fd).st_mtime
-            return Loaded(tuple(found), tuple(problems), known.tally.info)
+            numbered = ((f"line {number}", row) for number, row in self._read(fd, known))
+            loaded = rows.loaded(numbered, start - known.tally.entries, known.tally)
+            self._known[path] = known
+            return msgspec.structs.replace(loaded, problems=(*known.header, *loaded.problems))
 
     def lines(self, session: str) -> Iterator[bytes]:
         with self._mutex, self._opened(session, write=False) as (path, fd):
@@ -170,15 +164,12 @@ class JsonlStore:
 
     @contextlib.contextmanager
     def exclusive(self, path: Path) -> Generator[tuple[bytes, list[Row]]]:
-        """The file under its lock: (header, rows). If the first line is not even JSON, a header is made up
-        and that line is a row like the others."""
+        """The file under its lock: (header, rows). A header that is destroyed is made up, and is a row."""
         with self._mutex, self._file(path, write=True) as fd:
-            try:
-                known = self._begin(path, fd)
-            except NotJson:
-                known = Known((0, 0), 0, VERSION, Tally(id=path.stem), number=0)
+            known = self._begin(path, fd)
             header, version = rows.header(known.tally.info), known.version
-            found = [row for _, row in self._read(fd, known)]
+            found = [Row(problem.raw, None, problem.text) for problem in known.header]
+            found += [row for _, row in self._read(fd, known)]
             yield header, [Row(rows.current(row.line, version), row.entry, row.why) for row in found]
 
     def rewrite(self, path: Path, lines: list[bytes]) -> None:
@@ -275,14 +266,22 @@ class JsonlStore:
     def _begin(self, path: Path, fd: int) -> Known:
         """Read the header."""
         stat = os.fstat(fd)
-        line, ended, _ = self._disk.read(fd, MAX_HEADER, 0).partition(b"\n")
-        if len(line) == MAX_HEADER:
-            raise FormatError(f"{path} is not a refold session: its first line is no session header")
+        head = self._disk.read(fd, MAX_HEADER, 0)
+        line, ended, _ = head.partition(b"\n")
         known = Known((stat.st_dev, stat.st_ino), len(line) + len(ended), 1, Tally(id=""))
         try:
+            if len(line) == MAX_HEADER:
+                raise FormatError(f"{path} is not a refold session: its first line is no session header")
             known.tally, known.version = rows.parse_header(line, str(path))
-        except NotJson as error:
-            raise NotJson(f"{path} is not a refold session: its first line is {error}") from None
+        except FormatError as error:
+            found = damage.split_header(head)
+            if found is None:
+                what = f"{path} is not a refold session: its first line is {error}"
+                raise (NotJson(what) if isinstance(error, NotJson) else error) from None
+            left, known.end = found
+            ended = b"\n"
+            known.tally = Tally(**{"id": path.stem, **damage.header_facts(left)})
+            known.header = (Problem("line 1", f"the header is destroyed ({error})", left[: rows.RAW_LIMIT]),)
         known.tally.updated = stat.st_mtime
         known.torn = not ended
         return known
@@ -299,11 +298,13 @@ class JsonlStore:
             elif line.startswith(b"["):
                 found = rows.of_lines(rows.split(line), known.version)
             elif line or not ended:
-                found = (rows.of_line(line, known.version),)
+                found = [rows.of_line(line, known.version)]
+                if found[0].why and len(parts := damage.pieces(line)) > 1:
+                    found = rows.of_lines(parts, known.version)
             else:
                 continue
-            if not ended and any(row.entry is None for row in found):
-                found = [Row(line, None, "the last line is incomplete: its append was interrupted")]
+            if not ended and any(row.why for row in found):
+                found = [Row(line, None, damage.INTERRUPTED)]
             known.tally.add(found)
             for row in found:
                 yield known.number, row

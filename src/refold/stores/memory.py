@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import msgspec
+
 from refold.entries import AnyEntry
 from refold.errors import Conflict, SessionExists, UnknownName
 from refold.protocols import Loaded, SessionInfo
@@ -45,9 +47,9 @@ class MemoryStore:
 
     def load(self, session: str, start: int = 0) -> Loaded:
         with self._mutex:
-            info, lines = self._tally(session).info, tuple(self._lines[session])
+            tally, lines = msgspec.structs.replace(self._tally(session)), tuple(self._lines[session])
         numbered = ((f"line {n}", rows.of_line(line)) for n, line in enumerate(lines, 1))
-        return rows.loaded(numbered, start, info)
+        return rows.loaded(numbered, start, tally)
 
     def lines(self, session: str) -> Iterator[bytes]:
         with self._mutex:

@@ -11,15 +11,18 @@ import msgspec
 
 from refold import format as fmt
 from refold.entries import AnyEntry, Info
-from refold.errors import Conflict, FormatError, UsageError
+from refold.errors import Conflict, FormatError
 from refold.protocols import Loaded, Problem, SessionInfo
+from refold.session.door import admitted
+from refold.stores import damage
 
 RAW_LIMIT = 4096
 """How much of an unreadable line a `Problem` carries."""
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One stored line. `entry` is None where the line is none; such a line is kept, not understood."""
+    """One stored line. Where it is no entry, `why` says so, and `entry` is the hole it leaves, or None. Such
+    a line is kept, not understood."""
 
     line: bytes
     entry: AnyEntry | None
@@ -31,18 +34,19 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def of_entries(entries: Iterable[AnyEntry]) -> list[Row]:
-    return [Row(_encoded(entry), entry) for entry in entries]
+    return [Row(_encoded(entry), entry) for entry in map(admitted, entries)]
 
 
 def of_lines(lines: Iterable[bytes], version: int = fmt.VERSION) -> list[Row]:
     return [of_line(line, version) for line in lines]
 
 
-def of_line(line: bytes, version: int = fmt.VERSION) -> Row:
+def of_line(line: bytes, version: int = fmt.VERSION, id: str | None = None) -> Row:
+    """`id` is its name where the store knows it otherwise."""
     try:
         return Row(line, fmt.decode(line, version))
     except FormatError as error:
-        return Row(line, None, str(error))
+        return Row(line, damage.hole_of(line, str(error), id), str(error))
 
 
 @contextlib.contextmanager
@@ -67,10 +71,9 @@ def current(line: bytes, version: int) -> bytes:
 
 
 def _encoded(entry: AnyEntry) -> bytes:
-    try:
-        return fmt.encode(entry)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"entry {entry.id!r} holds a value that cannot be stored: {error}") from error
+    line = fmt.encode(entry)
+    fmt.check_size(entry.id, len(line))
+    return line
 
 
 class Tally(msgspec.Struct, kw_only=True):
@@ -120,26 +123,25 @@ class Tally(msgspec.Struct, kw_only=True):
 
 def fresh(info: SessionInfo, now: float) -> Tally:
     """The tally of a session that was just made."""
+    info = admitted(info)
     created = info.created or now
     return Tally(id=info.id, created=created, updated=created, name=info.name, cwd=info.cwd)
 
 
-def problem(where: str, row: Row) -> Problem:
-    return Problem(where, row.why, row.line[:RAW_LIMIT])
-
-
-def loaded(rows: Iterable[tuple[str, Row]], start: int, info: SessionInfo) -> Loaded:
-    """`rows` are (where, row) from the beginning of the session."""
+def loaded(rows: Iterable[tuple[str, Row]], start: int, tally: Tally) -> Loaded:
+    """`rows` are (where, row) from the beginning of the session. Reading them may go on counting."""
     entries: list[AnyEntry] = []
     problems: list[Problem] = []
     for where, row in rows:
+        if row.why:
+            problems.append(Problem(where, row.why, row.line[:RAW_LIMIT]))
         if row.entry is None:
-            problems.append(problem(where, row))
-        elif start > 0:
+            continue
+        if start > 0:
             start -= 1
         else:
             entries.append(row.entry)
-    return Loaded(tuple(entries), tuple(problems), info)
+    return Loaded(tuple(entries), tuple(problems), tally.info, tally.tip)
 
 
 # ── the header of a file ────────────────────────────────────────────────────────────────────────
@@ -191,14 +193,16 @@ def join(lines: Sequence[bytes]) -> bytes:
 
 
 def split(line: bytes) -> list[bytes]:
-    """The lines that `join` joined. A line that is no list of objects stays whole."""
+    """The lines that `join` joined, also where one of them is damaged. A line that is no list of objects
+    stays whole."""
     if not line.startswith(b"["):
         return [line]
     try:
         pieces = [bytes(raw) for raw in _raws.decode(line)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pieces = _split_slowly(line)
-    return pieces if pieces and all(piece.startswith(b"{") for piece in pieces) else [line]
+    whole = bool(pieces) and all(piece.startswith(b"{") for piece in pieces)
+    return pieces if whole else damage.pieces(line)
 
 
 def _split_slowly(line: bytes) -> list[bytes]:

@@ -18,7 +18,7 @@ import apsw
 from refold.entries import AnyEntry
 from refold.errors import SessionExists, StorageError, UnknownName
 from refold.format import VERSION
-from refold.protocols import Candidate, Finding, Loaded, Problem, SessionInfo
+from refold.protocols import Candidate, Finding, Loaded, SessionInfo
 from refold.stores import Opened, data_folder, default_database, rows, schema, words
 from refold.stores.connections import Connections
 from refold.stores.rows import Row, Tally
@@ -66,23 +66,17 @@ class SqliteStore:
         self._add(session, rows.of_lines(lines), after)
 
     def load(self, session: str, start: int = 0) -> Loaded:
-        entries: list[AnyEntry] = []
-        problems: list[Problem] = []
         with self.reading() as connection, rows.decoding():
             key, tally = self.tally(connection, session)
             first = _place(connection, key, start) if tally.bad else start
-            for place, version, line in self.stored(connection, key, first):
-                row = rows.of_line(line, version)
-                if row.entry is not None:
-                    entries.append(row.entry)
-                else:
-                    problems.append(rows.problem(f"row {place + 1}", row))
-        return Loaded(tuple(entries), tuple(problems), tally.info)
+            found = ((f"row {place + 1}", row) for place, row in self.rows(connection, key, tally, first))
+            return rows.loaded(found, 0, tally)
 
     def lines(self, session: str) -> Iterator[bytes]:
         with self.reading() as connection:
             key, _ = self.tally(connection, session)
-            return iter([rows.current(line, version) for _, version, line in self.stored(connection, key)])
+            found = _select(connection, _row(key), _row(key + 1))
+            return iter([rows.current(line, version) for _, _, version, line in found])
 
     def sessions(self) -> Iterator[SessionInfo]:
         """The sessions, newest first."""
@@ -166,15 +160,30 @@ class SqliteStore:
 
     # ── beyond the protocol ─────────────────────────────────────────────────────────────────────
 
-    def stored(
-        self, connection: apsw.Connection, key: int, first: int = 0
-    ) -> Iterable[tuple[int, int, bytes]]:
-        """(place, format version, line) of a session's rows."""
-        found = connection.execute(
-            "SELECT row - ?1, version, line FROM entries WHERE row >= ?2 AND row < ?3 ORDER BY row",
-            (_row(key), _row(key, first), _row(key + 1)),
-        )
-        return cast("Iterable[tuple[int, int, bytes]]", found)
+    def rows(
+        self, connection: apsw.Connection, key: int, tally: Tally, first: int = 0
+    ) -> Iterator[tuple[int, Row]]:
+        """(place, row) of a session's rows from a place on. Where a page of the database is damaged, one by
+        one: those on other pages can still be read."""
+        at, count = first, tally.entries + tally.bad
+        try:
+            for row, id, version, line in _select(connection, _row(key, first), _row(key + 1)):
+                for place in range(at, row - _row(key)):
+                    yield place, Row(b"", None, "the row is missing")
+                at = row - _row(key) + 1
+                yield at - 1, rows.of_line(line, version, text_of(id))
+        except apsw.CorruptError:
+            pass
+        for place in range(at, count):
+            try:
+                found = next(_select(connection, _row(key, place), _row(key, place + 1)), None)
+            except apsw.CorruptError:
+                yield place, Row(b"", None, "its page of the database is damaged")
+                continue
+            if found is None:
+                yield place, Row(b"", None, "the row is missing")
+            else:
+                yield place, rows.of_line(found[3], found[2], text_of(found[1]))
 
     def row(self, key: int, place: int) -> int:
         """Where an entry of the session with that key is."""
@@ -271,6 +280,13 @@ def opened(rest: str) -> Opened:
 
 def _row(key: int, place: int = 0) -> int:
     return (key << schema.SHIFT) + place
+
+
+def _select(connection: apsw.Connection, first: int, end: int) -> Iterator[tuple[int, Any, int, bytes]]:
+    found = connection.execute(
+        "SELECT row, id, version, line FROM entries WHERE row >= ? AND row < ? ORDER BY row", (first, end)
+    )
+    return cast("Iterator[tuple[int, Any, int, bytes]]", found)
 
 
 def _place(connection: apsw.Connection, key: int, start: int) -> int:

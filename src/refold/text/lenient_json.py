@@ -41,7 +41,7 @@ _COMMA, _CLOSE_LIST, _CLOSE_OBJECT = _Raw(","), _Raw("]"), _Raw("}")
 
 def dump_hostile(value: Any, *, sort: bool = False) -> str:
     """JSON of values the fast encoder refuses: lone surrogates, huge integers, any depth, repeated keys.
-    Infinities are written as numbers too large for a float, so they come back; NaN is null."""
+    Infinities are written as numbers too large for a float, NaN as that word, so they come back."""
     out: list[str] = []
     todo: list[Any] = [value]
     depth = 0
@@ -69,7 +69,7 @@ def _scalar(value: Any) -> str | None:
         return _digits(value)
     if isinstance(value, float):
         if value != value:
-            return "null"
+            return "NaN"
         return {float("inf"): "1e999", float("-inf"): "-1e999"}.get(value) or float.__repr__(value)
     return None
 

@@ -49,6 +49,7 @@ class Exact:
         self._picture = picture
         # Some vocabularies put markers around every text; they are no part of it.
         self._boundary = len(self._encode(""))
+        self._encode("xqzptlk")  # no token: the table of merges is made now, not amid a conversation
 
     def text(self, text: str) -> int:
         if not text:

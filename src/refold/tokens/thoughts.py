@@ -18,12 +18,12 @@ from refold.protocols import TokenCounter
 def forgotten(messages: Sequence[Message], counter: TokenCounter) -> int:
     """Tokens of sealed thoughts before the last user message: counted by `counter`, but never read."""
     last = next((i for i in range(len(messages) - 1, -1, -1) if isinstance(messages[i], User)), 0)
-    return sum(sealed_size(message, counter) for message in messages[:last] if _has_sealed(message))
+    return sum(sealed_size(message, counter) for message in messages[:last])
 
 
 def sealed_size(message: Message, counter: TokenCounter) -> int:
     """What the sealed thoughts of one message weigh."""
-    if not isinstance(message, Assistant):
+    if not isinstance(message, Assistant) or not _has_sealed(message):
         return 0
     rest = tuple(part for part in message.content if not _is_sealed(part))
     return counter.message(message) - counter.message(msgspec.structs.replace(message, content=rest))

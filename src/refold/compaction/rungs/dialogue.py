@@ -7,11 +7,12 @@ more of that per token than messages in their place (M1)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from refold import entries as e
 from refold.compaction.layout import Form, Layout, clip_kept, legal_cut, may_leave, newest_step
-from refold.compaction.plan import Proposal, Reason
+from refold.compaction.plan import Finished, Proposal, Reason
 from refold.compaction.reading import reading
 from refold.compaction.record import Composer, Record, check_floor
 from refold.compaction.rungs.graded import Graded, Shape
@@ -19,6 +20,7 @@ from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source as Told
 from refold.compaction.transcript import sources
 from refold.digest import Source, digest
+from refold.protocols import Steps
 from refold.session import redacted
 
 TAIL = 0.025
@@ -41,9 +43,11 @@ class Dialogue:
         view = self._view(s, self.shape.within(s))
         if view.in_place and not view.layout.forms:
             return Reason("everything_fits", "the view fits as it is; there is nothing to fold")
-        return view.proposal(
-            self.name, lambda _: view.finished(None if view.in_place else self._record(view))
-        )
+
+        def finish(_: Sequence[str]) -> Steps[Finished]:
+            return view.finished(None if view.in_place else (yield from self._record(view)))
+
+        return view.proposal(self.name, finish)
 
     def _view(self, s: Situation, shape: Shape) -> Graded:
         goal = shape.goal - s.sizes.overhead - s.sizes.system_messages
@@ -65,14 +69,14 @@ class Dialogue:
         layout = Layout(cut, s.projection.position_of(cut), tokens, forms)
         return Graded(s, shape, goal, layout, composer)
 
-    def _record(self, view: Graded) -> Record:
+    def _record(self, view: Graded) -> Steps[Record]:
         s, room = view.s, view.goal - view.layout.tokens
         told = [_source(x) for x in sources(s.session, s.projection.floor, view.position)]
         kept = [_source(x) for x in sources(s.session, view.position, len(s.session.path))]
         left = room - view.composer.size(view.position, 0.0)
         made = digest(told, budget=max(left, 0), counter=s.counter, kept=kept)
         while True:
-            record = view.composer.with_summary(view.layout, made.render(), room)
+            record = yield from view.composer.with_summary(view.layout, made.render(), room)
             over = s.counter.message(record.message) - room
             if over <= 0 or left <= 0:
                 return record

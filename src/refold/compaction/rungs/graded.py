@@ -13,12 +13,13 @@ from refold.compaction.details import RefoldDetails
 from refold.compaction.grade import Curve
 from refold.compaction.layout import Layout, lay_out
 from refold.compaction.plan import Finished, Proposal, Reason, Rung
-from refold.compaction.reading import reading
+from refold.compaction.reading import read
 from refold.compaction.record import FRAME, Composer, Record, Room, check_floor, floor
 from refold.compaction.requests import Wanted
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import sources
 from refold.preserve import words
+from refold.protocols import Steps, complete
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Graded:
             ).stored(),
         )
 
-    def proposal(self, name: str, finish: Callable[[Sequence[str]], Finished]) -> Proposal:
+    def proposal(self, name: str, finish: Callable[[Sequence[str]], Finished | Steps[Finished]]) -> Proposal:
         s, path = self.s, self.s.session.path
         previous, floor_id = s.projection.newest_summary, path[s.projection.floor].id
         last = path[self.position - 1].id if self.position else path[0].id
@@ -105,7 +106,7 @@ class Graded:
             rung=name,
             finish=finish,
             stretch=(floor_id, floor_id if self.in_place else last),
-            fold=() if self.in_place else tuple(x.id for x in sources(s.session, first, whole)),
+            fold=() if self.in_place else lambda: tuple(x.id for x in sources(s.session, first, whole)),
             turn_prefix=() if turn is None else tuple(x.id for x in sources(s.session, turn, self.position)),
             clipped=self.layout.clipped(s.items),
             first_kept=path[self.position].id if self.position < len(path) else None,
@@ -120,15 +121,29 @@ class Graded:
 def graded(s: Situation, shape: Shape, *, written: int | None = None, factor: float = 1.0) -> Graded | Reason:
     """The view graded to the goal. `written`: tokens of a summary that replaces the lines; `factor`: how much
     of the usual room messages get before they are clipped."""
+    return complete(grading(s, shape, written=written, factor=factor))
+
+
+def grading(
+    s: Situation, shape: Shape, *, written: int | None = None, factor: float = 1.0
+) -> Steps[Graded | Reason]:
+    """`graded` in pieces. A situation is graded once, whichever of its rungs asks."""
+    key = (grading, shape, written, factor)
+    if key not in s.memo:
+        s.memo[key] = yield from _grade(s, shape, written, factor)
+    return s.memo[key]
+
+
+def _grade(s: Situation, shape: Shape, written: int | None, factor: float) -> Steps[Graded | Reason]:
     check_floor(s, shape.budget)
     shape = shape.within(s)
-    composer = Composer(s, reading(s.session), shape.room(s))
+    composer = Composer(s, (yield from read(s.session)), shape.room(s))
     goal = shape.goal - s.sizes.overhead - s.sizes.system_messages
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
         return Reason("everything_fits", "the view fits as it is; there is nothing to fold")
     curve = shape.curve._replace(said=shape.curve.said * factor, result=shape.curve.result * factor)
     limit = shape.budget - s.sizes.overhead - s.sizes.system_messages
-    layout = lay_out(s, goal, limit, curve, lambda at, scale: composer.size(at, scale, written))
+    layout = yield from lay_out(s, goal, limit, curve, lambda at, scale: composer.size(at, scale, written))
     if layout.first <= s.projection.first and not layout.forms:
         return Reason("everything_fits", "the view fits as it is; there is nothing to fold")
     return Graded(s, shape, goal, layout, composer)
@@ -150,6 +165,10 @@ class Clip:
     shape: Shape
     name: str = "clip"
 
+    def ahead(self, s: Situation, /) -> Steps[object]:
+        if s.uses_tools:
+            yield from grading(s, self.shape)
+
     def propose(self, s: Situation, /) -> Proposal | Reason:
         if not s.uses_tools:
             return Reason("dialogue", "a conversation without tools has no results to clip")
@@ -170,6 +189,10 @@ class Lines:
     dialogue: Rung
     name: str = "lines"
 
+    def ahead(self, s: Situation, /) -> Steps[object]:
+        if s.uses_tools:
+            yield from grading(s, self.shape)
+
     def propose(self, s: Situation, /) -> Proposal | Reason:
         if not s.uses_tools:
             return self.dialogue.propose(s)
@@ -177,9 +200,9 @@ class Lines:
         if isinstance(view, Reason):
             return view
 
-        def finish(_: Sequence[str]) -> Finished:
+        def finish(_: Sequence[str]) -> Steps[Finished]:
             room = view.goal - view.layout.tokens
-            record = None if view.in_place else view.composer.with_lines(view.layout, room)
+            record = None if view.in_place else (yield from view.composer.with_lines(view.layout, room))
             return view.finished(record)
 
         return view.proposal(self.name, finish)

@@ -32,8 +32,9 @@ from refold.tokens.fitting import fit
 HEADER = "=== ACCUMULATED MEMORY SUMMARIES ==="
 WORKSPACE = "=== CURRENT WORKSPACE CONTEXT ==="
 STYLE = transcript.Style(thinking="", text_limit=2_000, result_limit=500, total_limit=20_000)
-BACKLOG = 8
-"""A conversation that was never followed before: so many of its newest rounds are put to the model."""
+BACKLOG = 2
+"""A conversation that was never followed before: so many of its newest rounds are put to the model, as many
+requests as a fold may always make; the others get their lines by rule."""
 
 
 @dataclass(frozen=True)
@@ -47,26 +48,34 @@ class WriteLines:
     def propose(self, s: Situation, /) -> Proposal | Reason:
         known, fresh = known_lines(s), list[Round]()
         for index in range(finished(s) - 1, -1, -1):
-            if s.session.path[s.session.turns[index]].id in known:
+            if line_of(s, round := round_at(s, index), known) is not None:
                 break
-            fresh.insert(0, round_at(s, index))
+            fresh.insert(0, round)
         if not fresh:
             return Reason("all_written", "every finished round has its line")
         asked = fresh[-BACKLOG:] if self.by_model and s.has_model and not s.resting else []
+        # Made before anybody is asked: the path may be another one when the answers come.
+        by_rule = tuple(self._line(s, round) for round in fresh)
 
         def finish(answers: Sequence[str]) -> Finished:
-            texts = dict(zip((round.number for round in asked), answers, strict=False))
-            return Finished(edits=(), annotations=tuple(self._line(s, x, texts.get(x.number)) for x in fresh))
+            start = len(by_rule) - len(asked)
+            written = tuple(
+                msgspec.structs.replace(line, text=text, author="model")
+                for line, text in zip(by_rule[start:], answers, strict=False)
+            )
+            return Finished(
+                edits=(), annotations=(*by_rule[:start], *written, *by_rule[start + len(written) :])
+            )
 
         return Proposal(rung=self.name, finish=finish, asks=tuple(self._ask(s, x) for x in asked))
 
-    def _line(self, s: Situation, round: Round, text: str | None) -> e.TurnLine:
+    def _line(self, s: Situation, round: Round) -> e.TurnLine:
         return e.TurnLine(
             id="",
-            target=s.session.path[s.session.turns[round.number - 1]].id,
+            target=s.session.path[round.last].id,
             turn=round.number,
-            text=text or rule_line(s, round, self.line_tokens),
-            author="model" if text else "rule",
+            text=rule_line(s, round, self.line_tokens),
+            author="rule",
         )
 
     def _ask(self, s: Situation, round: Round) -> Ask:
@@ -114,7 +123,7 @@ class TurnLines:
     def _line(self, s: Situation, round: Round, known: dict[str, str]) -> Line:
         """The line that was written down for a round, otherwise one by rule."""
         path = s.session.path
-        text = known.get(path[s.session.turns[round.number - 1]].id) or rule_line(s, round, self.line_tokens)
+        text = line_of(s, round, known) or rule_line(s, round, self.line_tokens)
         return Line(path[round.first].id, path[round.last].id, round.number, round.number, text)
 
     def _leaving(self, s: Situation, first: int) -> list[Round]:
@@ -225,8 +234,15 @@ _SENTENCE = re.compile(r"(?<=[.!?。！？])\s")
 
 
 def known_lines(s: Situation) -> dict[str, str]:
-    """Lines that were written down, by the entry their round starts at."""
+    """Lines that were written down, by the entry their round ends with: a round that was left half way and
+    goes on elsewhere is another one. Release 0.1 named the entry it starts at."""
     return {line.target: line.text for line in s.session.annotations(e.TurnLine) if line.target}
+
+
+def line_of(s: Situation, round: Round, known: dict[str, str]) -> str | None:
+    path = s.session.path
+    start = path[s.session.turns[round.number - 1]].id
+    return known.get(path[round.last].id) or known.get(start)
 
 
 def rule_line(s: Situation, round: Round, limit: int) -> str:

@@ -13,13 +13,13 @@ from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import prompt
 from refold.compaction.requests import Form, continued
 from refold.compaction.requests import choose as choose_form
-from refold.compaction.rungs.graded import Graded, Shape, graded
+from refold.compaction.rungs.graded import Graded, Shape, graded, grading
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, source_of, sources
 from refold.compaction.verify import verify
 from refold.errors import BadAnswer
 from refold.messages import user
-from refold.protocols import Request
+from refold.protocols import Request, Steps
 from refold.text.frames import defuse
 
 STYLE = transcript.Style(result_limit=2_000)
@@ -34,10 +34,18 @@ class Summary:
     factor: float = 1.0
     name: str = "summary"
 
+    @property
+    def _target(self) -> int:
+        return max(min(int(self.shape.summary * self.factor), self.shape.goal // 5), 100)
+
+    def ahead(self, s: Situation, /) -> Steps[object]:
+        if s.has_model:
+            yield from grading(s, self.shape, written=self._target, factor=self.factor)
+
     def propose(self, s: Situation, /) -> Proposal | Reason:
         if not s.has_model:
             return Reason("no_model", "no model is configured")
-        target = max(min(int(self.shape.summary * self.factor), self.shape.goal // 5), 100)
+        target = self._target
         view = graded(s, self.shape, written=target, factor=self.factor)
         if isinstance(view, Reason):
             return view
@@ -52,10 +60,12 @@ class Summary:
             ask = replace(ask, prefix=lambda: self._continued(s, view, target))
         evidence = (*unread, *(source_of(s.session, x) for x in s.items)) if ask.prefix else unread
 
-        def finish(answers: Sequence[str]) -> Finished:
+        def finish(answers: Sequence[str]) -> Steps[Finished]:
             known = "\n".join(filter(None, (ask.previous, s.system if ask.prefix else None)))
             checked = verify(answers[0], evidence, known, action=self.shape.unverified)
-            record = view.composer.with_summary(view.layout, checked.text, view.goal - view.layout.tokens)
+            yield
+            room = view.goal - view.layout.tokens
+            record = yield from view.composer.with_summary(view.layout, checked.text, room)
             if self._size(view, s.counter.message(record.message)) > view.shape.budget:
                 raise BadAnswer("too_long", "the summary is longer than the room there is for it")
             report = Check(not checked.unverified, checked.claims, list(checked.unverified))

@@ -12,7 +12,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Protocol, cast
 
-from refold.errors import UnknownName
+from refold.errors import RefoldError, UnknownName, WrongType
 from refold.messages import Assistant, Message
 from refold.session.dialects import anthropic, openai_chat, openai_responses
 from refold.session.dialects.common import MESSAGES, Reply, Shown, Wire, WireRules, as_dict, as_list
@@ -105,7 +105,12 @@ def parse_reply(raw: Any) -> Reply:
     if isinstance(raw, Assistant):
         return raw, None, None
     obj = as_dict(raw)
-    return of(obj).parse_reply(obj)
+    try:
+        return of(obj).parse_reply(obj)
+    except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
+        if isinstance(error, RefoldError):
+            raise
+        raise WrongType(f"this reply cannot be read ({error!r}): append what it says as a message") from error
 
 
 def _sure(raw: Wire) -> Dialect | None:

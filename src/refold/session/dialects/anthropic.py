@@ -31,12 +31,16 @@ from refold.session.dialects.common import (
     block_types,
     call_object,
     clean,
+    count_field,
     describe_part,
+    fields,
     fresh,
+    model_of,
     opaque,
     parse_arguments,
     parts_of,
     reply_alone,
+    stop_of,
     text_field,
     wire_id,
     wire_name,
@@ -81,7 +85,7 @@ def parse(obj: Any) -> list[Message]:
     if role == "assistant":
         stop = raw.get("stop_reason")
         content = parts_of(raw.get("content"), _part)
-        return [Assistant(content, _STOPS.get(stop, "other") if isinstance(stop, str) else None)]
+        return [Assistant(content, None if stop is None else stop_of(stop, _STOPS))]
     if role in ("system", "developer"):
         return [System(parts_of(raw.get("content"), _part))]
     return _user(raw.get("content"))
@@ -102,10 +106,8 @@ def parse_reply(obj: Any) -> Reply:
     raw = as_dict(obj)
     if "stop_reason" not in raw and raw.get("type") != "message":
         return reply_alone(parse(raw))
-    stop = _STOPS.get(raw.get("stop_reason") or "", "other")
-    model = raw.get("model")
-    message = Assistant(parts_of(raw.get("content"), _part), stop)
-    return message, _usage(raw.get("usage")), f"anthropic:{model}" if model else None
+    message = Assistant(parts_of(raw.get("content"), _part), stop_of(raw.get("stop_reason"), _STOPS))
+    return message, _usage(raw.get("usage")), model_of("anthropic", raw)
 
 
 def _user(content: Any) -> list[Message]:
@@ -139,7 +141,7 @@ def _part(raw: Wire) -> AnyPart | None:
 
 
 def _image(raw: Wire) -> AnyPart:
-    source = as_dict(raw.get("source") or {})
+    source = fields(raw.get("source"))
     if source.get("type") == "base64" and isinstance(source.get("data"), str):
         return Image(text_field(source, "media_type") or "image/png", data=source["data"])
     if source.get("type") == "url" and isinstance(source.get("url"), str):
@@ -150,13 +152,9 @@ def _image(raw: Wire) -> AnyPart:
 def _usage(given: Any) -> Usage | None:
     if not given:
         return None
-    raw = as_dict(given)
-    return Usage(
-        raw.get("input_tokens") or 0,
-        raw.get("output_tokens") or 0,
-        raw.get("cache_read_input_tokens") or 0,
-        raw.get("cache_creation_input_tokens") or 0,
-    )
+    raw = fields(given)
+    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    return Usage(*(count_field(raw, name) for name in names))
 
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────

@@ -22,13 +22,16 @@ from refold.messages import (
     Message,
     Opaque,
     Result,
+    Stop,
     System,
     Text,
     Usage,
     User,
     compact_json,
+    not_finite,
 )
 from refold.session.items import Item
+from refold.text.lenient_json import dump_hostile
 
 Wire: TypeAlias = dict[str, Any]
 Shown: TypeAlias = Iterable[Item | Message]
@@ -87,7 +90,8 @@ def block_types(raw: Wire) -> set[Any]:
     """The types of the parts that a message is made of; none where its content is a text."""
     content = raw.get("content")
     blocks = () if isinstance(content, str) else as_list(content)
-    return {as_dict(block).get("type") for block in blocks if not isinstance(block, str)}
+    types = [as_dict(block).get("type") for block in blocks if not isinstance(block, str)]
+    return {kind for kind in types if isinstance(kind, str)}
 
 
 def reply_alone(messages: list[Message]) -> Reply:
@@ -130,6 +134,8 @@ def _call(id: str, name: str, value: Any, text: str | None) -> Call:
     if not isinstance(value, dict):
         return Call(id, name, raw=compact_json(value) if text is None else text)
     arguments = cast(Wire, value)
+    if not_finite(arguments):
+        return Call(id, name, raw=dump_hostile(arguments) if text is None else text)
     if len(arguments) == 1 and isinstance(arguments.get(MALFORMED), str):
         return Call(id, name, raw=arguments[MALFORMED])
     return Call(id, name, arguments)
@@ -238,7 +244,34 @@ def opaque(raw: Wire) -> Opaque:
     return Opaque(dict(raw))
 
 
-def openai_usage(prompt: int | None, output: int | None, details: Wire) -> Usage:
+def openai_usage(prompt: Any, output: Any, details: Wire) -> Usage:
     """Usage where the prompt's number includes what came from or went to the cache."""
-    read, written = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0
-    return Usage(max(0, (prompt or 0) - read - written), output or 0, read, written)
+    read, written = count_field(details, "cached_tokens"), count_field(details, "cache_write_tokens")
+    return Usage(max(0, as_count(prompt) - read - written), as_count(output), read, written)
+
+
+def count_field(raw: Wire, key: str) -> int:
+    return as_count(raw.get(key))
+
+
+def as_count(value: Any) -> int:
+    """A number of tokens; what is none counts as nothing, because a reply is worth more than its bill."""
+    try:
+        return max(0, min(int(value), 1 << 53))
+    except (TypeError, ValueError, OverflowError):
+        return 0
+
+
+def fields(value: Any) -> Wire:
+    """What should be an object: anything else has no fields."""
+    return as_dict(value) if hasattr(value, "model_dump") or isinstance(value, Mapping) else {}
+
+
+def stop_of(word: Any, known: Mapping[str, Stop]) -> Stop:
+    return known.get(word, "other") if isinstance(word, str) else "other"
+
+
+def model_of(provider: str, raw: Wire) -> str | None:
+    """The model that answered, where it is named."""
+    model = raw.get("model")
+    return f"{provider}:{model}" if model and isinstance(model, str) else None

@@ -34,8 +34,10 @@ from refold.session.dialects.common import (
     call_json,
     clean,
     describe_part,
+    fields,
     fresh,
     image_url,
+    model_of,
     opaque,
     openai_usage,
     parse_arguments,
@@ -43,6 +45,7 @@ from refold.session.dialects.common import (
     parts_of,
     reply_alone,
     short_id,
+    stop_of,
     text_field,
     wire_name,
 )
@@ -98,12 +101,11 @@ def parse_reply(obj: Any) -> Reply:
         return reply_alone(parse(raw))
     choices = as_list(raw.get("choices"))
     choice = as_dict(choices[0]) if choices else {}
-    message = _assistant(as_dict(choice.get("message") or {}))
-    stop = message.stop or _STOPS.get(choice.get("finish_reason") or "", "other")
+    message = _assistant(fields(choice.get("message")))
+    stop = message.stop or stop_of(choice.get("finish_reason"), _STOPS)
     if stop in ("end", "other") and message.calls:
         stop = "tool_use"  # several compatible servers say "stop" after a call
-    model = raw.get("model")
-    return Assistant(message.content, stop), _usage(raw.get("usage")), f"openai:{model}" if model else None
+    return Assistant(message.content, stop), _usage(raw.get("usage")), model_of("openai", raw)
 
 
 def _assistant(raw: Wire) -> Assistant:
@@ -116,9 +118,9 @@ def _assistant(raw: Wire) -> Assistant:
     refused = bool(raw.get("refusal"))
     if refused:
         parts.append(Text(text_field(raw, "refusal")))
-    parts.extend(_call(as_dict(call)) for call in as_list(raw.get("tool_calls")))
+    parts.extend(_call(fields(call)) for call in as_list(raw.get("tool_calls")) if fields(call))
     if raw.get("function_call"):
-        old = as_dict(raw["function_call"])
+        old = fields(raw["function_call"])
         name = text_field(old, "name")
         parts.append(parse_arguments(_legacy_id(name), name, old.get("arguments")))
     return Assistant(tuple(parts), "refusal" if refused else None)
@@ -127,9 +129,9 @@ def _assistant(raw: Wire) -> Assistant:
 def _call(raw: Wire) -> Call:
     id = text_field(raw, "id")
     if raw.get("custom"):
-        custom = as_dict(raw["custom"])
+        custom = fields(raw["custom"])
         return parse_arguments(id, text_field(custom, "name"), custom.get("input"))
-    function = as_dict(raw.get("function") or {})
+    function = fields(raw.get("function"))
     return parse_arguments(id, text_field(function, "name"), function.get("arguments"))
 
 
@@ -152,7 +154,7 @@ def _part(raw: Wire) -> AnyPart | None:
         return Text(text_field(raw, "refusal"))
     if kind == "image_url":
         given = raw.get("image_url")
-        url = given if isinstance(given, str) else as_dict(given or {}).get("url")
+        url = given if isinstance(given, str) else fields(given).get("url")
         return parse_image(url) if isinstance(url, str) and url else opaque(raw)
     return opaque(raw)
 
@@ -160,8 +162,8 @@ def _part(raw: Wire) -> AnyPart | None:
 def _usage(given: Any) -> Usage | None:
     if not given:
         return None
-    raw = as_dict(given)
-    details = as_dict(raw.get("prompt_tokens_details") or {})
+    raw = fields(given)
+    details = fields(raw.get("prompt_tokens_details"))
     if "prompt_cache_hit_tokens" in raw:  # DeepSeek's spelling
         details = {"cached_tokens": raw["prompt_cache_hit_tokens"]}
     return openai_usage(raw.get("prompt_tokens"), raw.get("completion_tokens"), details)

@@ -35,8 +35,10 @@ from refold.session.dialects.common import (
     call_json,
     clean,
     describe_part,
+    fields,
     fresh,
     image_url,
+    model_of,
     opaque,
     openai_usage,
     parse_arguments,
@@ -44,6 +46,7 @@ from refold.session.dialects.common import (
     parts_of,
     reply_alone,
     short_id,
+    stop_of,
     text_field,
     wire_name,
 )
@@ -116,18 +119,16 @@ def parse_reply(obj: Any) -> Reply:
     parts: list[AnyPart] = []
     for item in as_list(raw.get("output")):
         parts.extend(p for message in parse(item) for p in message.parts)
-    model = raw.get("model")
-    error = as_dict(raw.get("error") or {}).get("message")
+    error = fields(raw.get("error")).get("message")
     message = Assistant(tuple(parts), _stop(raw, parts), error if isinstance(error, str) else None)
-    return message, _usage(raw.get("usage")), f"openai:{model}" if model else None
+    return message, _usage(raw.get("usage")), model_of("openai", raw)
 
 
 def _stop(raw: Wire, parts: list[AnyPart]) -> Stop:
     status = raw.get("status")
     if status == "incomplete":
-        reason = as_dict(raw.get("incomplete_details") or {}).get("reason")
-        return _CUT.get(reason or "", "other")
-    if status in _BROKEN:
+        return stop_of(fields(raw.get("incomplete_details")).get("reason"), _CUT)
+    if isinstance(status, str) and status in _BROKEN:
         return _BROKEN[status]
     return "tool_use" if any(isinstance(p, Call) for p in parts) else "end"
 
@@ -165,8 +166,8 @@ def _part(raw: Wire) -> AnyPart | None:
 def _usage(given: Any) -> Usage | None:
     if not given:
         return None
-    raw = as_dict(given)
-    details = as_dict(raw.get("input_tokens_details") or {})
+    raw = fields(given)
+    details = fields(raw.get("input_tokens_details"))
     return openai_usage(raw.get("input_tokens"), raw.get("output_tokens"), details)
 
 

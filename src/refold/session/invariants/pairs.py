@@ -71,6 +71,12 @@ def repair(items: list[Item], *, unique: bool = True) -> list[Item]:
     return _Walk(items, unique).run()
 
 
+def repeated(items: Sequence[Item], position: int, batch: Batch) -> bool:
+    """The same result again, word for word, of a call of this batch: said once is enough."""
+    message = items[position].message
+    return any(g is not None and items[g].message == message for g in batch.given)
+
+
 class _Walk:
     """One pass over the items."""
 
@@ -101,7 +107,7 @@ class _Walk:
             self.used, self.counts = set(), {}
         calls = [call for head in batch.heads for call in self._head(head)]
         self.repaired.extend(self.items[i] for i in batch.blanks)
-        extras = [i for i in batch.extras if not self._repeated(i, batch)]
+        extras = [i for i in batch.extras if not repeated(self.items, i, batch)]
         closed = batch.end < len(self.items) or bool(extras)
         for call, given in zip(calls, batch.given, strict=True):
             if given is not None:
@@ -141,11 +147,6 @@ class _Walk:
         if isinstance(message, Result) and message.call_id != call.id:
             item = Item(msgspec.structs.replace(message, call_id=call.id), item.entries, item.fold)
         self.repaired.append(item)
-
-    def _repeated(self, position: int, batch: Batch) -> bool:
-        """The same result again, word for word, of a call of this batch: said once is enough."""
-        message = self.items[position].message
-        return any(g is not None and self.items[g].message == message for g in batch.given)
 
     def _note(self, position: int, message: Result) -> None:
         item = self.items[position]

@@ -1,0 +1,90 @@
+"""An end to every wait (R3) and to every ladder of requests (M10): one clock and one meter for all that a
+single `prepare` asks of a summariser, whatever its rungs, chunks and retries."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from refold.errors import BadAnswer
+from refold.models.reply import closing
+from refold.protocols import Event, Model, Request
+
+LEAST = 2
+"""Requests that are always allowed."""
+GRACE = 1.0
+"""Seconds that a task gets to end after it was cancelled; one that takes longer is left behind."""
+
+
+@dataclass
+class Meter:
+    """Counts requests, failed ones and second tries included: at most two, and two more for each window that
+    there is to read."""
+
+    spent: int = 0
+    _windows: dict[str, float] = field(default_factory=dict[str, float])
+
+    @property
+    def left(self) -> int:
+        return int(LEAST + 2 * sum(self._windows.values())) - self.spent
+
+    def reads(self, purpose: str, tokens: int, window: int | None) -> None:
+        """So much is there to read for a purpose. That another rung asks for it again adds nothing."""
+        if window:
+            usable = window - min(16_384, window // 5)
+            self._windows[purpose] = max(self._windows.get(purpose, 0.0), tokens / usable)
+
+    def spend(self) -> None:
+        if self.left <= 0:
+            raise BadAnswer("requests", f"{self.spent} requests were made for this fold: no more are")
+        self.spent += 1
+
+
+@dataclass(frozen=True)
+class Metered:
+    """A model whose requests are counted."""
+
+    model: Model
+    meter: Meter
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def context_window(self) -> int | None:
+        return self.model.context_window
+
+    async def stream(self, request: Request) -> AsyncIterator[Event]:
+        self.meter.spend()
+        async with closing(self.model.stream(request)) as events:
+            async for event in events:
+                yield event
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When the waiting ends, by the clock of the event loop, and how often may be asked."""
+
+    end: float
+    meter: Meter = field(default_factory=Meter)
+
+    @classmethod
+    def begin(cls, seconds: float) -> Limits:
+        return cls(asyncio.get_running_loop().time() + seconds)
+
+    @property
+    def passed(self) -> bool:
+        """Is it too late to ask anybody anything?"""
+        return self.meter.left <= 0 or asyncio.get_running_loop().time() >= self.end
+
+
+async def ended(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Cancel tasks and wait for their end, but not for those that do not care."""
+    for task in tasks:
+        task.cancel()
+    done, _ = await asyncio.wait(tasks, timeout=GRACE) if tasks else ((), ())
+    for task in done:
+        _ = task.cancelled() or task.exception()  # seen: nobody needs to hear of a second failure

@@ -1,0 +1,179 @@
+"""A log that lost something is still a tree: what is missing leaves a hole, everything else its place.
+
+Entries come from a store in the order they were written. An entry whose parent is not there stands below a
+`Hole` of that name, and the hole where the conversation was at that moment: in a log that grew entry by entry
+that is the lost entry's own parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from typing import NamedTuple, cast
+
+import msgspec
+
+from refold import entries as e
+from refold.protocols import Problem
+
+MISSING = "it is missing: only what refers to it is left"
+
+
+class Mended(NamedTuple):
+    entries: list[e.AnyEntry]
+    problems: list[Problem]
+
+
+def mended(
+    entries: Iterable[e.AnyEntry], known: Mapping[str, e.AnyEntry] | None = None, leaf: str | None = None
+) -> Mended:
+    """The entries as a tree below those that are `known`, and what had to be done for it."""
+    log = list(entries)
+    return Mended(log, []) if _is_tree(log, known or {}) else _Mending(log, known or {}, leaf).done()
+
+
+def parent_of(entry: e.Entry) -> str | None:
+    return cast("e.AnyPathEntry", entry).parent
+
+
+def _is_tree(log: list[e.AnyEntry], known: Mapping[str, e.AnyEntry]) -> bool:
+    """Nothing is there twice, parents and targets stand before whoever names them."""
+    ids: set[str] = set(known)
+    places: set[str | None] = {None, *(id for id, entry in known.items() if entry.on_path)}
+    for entry in log:
+        size = len(ids)
+        ids.add(entry.id)
+        if len(ids) == size:
+            return False
+        if entry.on_path:
+            if parent_of(entry) not in places or isinstance(entry, e.Hole):
+                return False
+            places.add(entry.id)
+        elif isinstance(entry, e.Leaf) and entry.target not in places:
+            return False
+    return True
+
+
+class _Mending:
+    def __init__(self, log: list[e.AnyEntry], known: Mapping[str, e.AnyEntry], leaf: str | None) -> None:
+        self.problems: list[Problem] = []
+        self.made: list[e.AnyEntry] = []
+        self.leaf = leaf
+        self.lifted: set[str] = set()
+        self.log = self._lifted(self._without_doubles(log, known))
+        self.ids = {*known, *(entry.id for entry in self.log)}
+        self.parents = {entry.id: parent_of(entry) for entry in (*known.values(), *self.log) if entry.on_path}
+        self.later = self._named_before_they_come(known)
+        self.cut = self._ends_of_cycles()
+
+    def done(self) -> Mended:
+        for entry in self.log:
+            if entry.on_path:
+                self.made.append(placed := self._placed(entry))
+                self.leaf = placed.id
+            elif isinstance(entry, e.Leaf):
+                self.made.append(moved := self._moved(entry))
+                self.leaf = moved.target
+            else:
+                self.made.append(entry)
+        return Mended(self.made, self.problems)
+
+    def _without_doubles(self, log: list[e.AnyEntry], known: Container[str]) -> list[e.AnyEntry]:
+        seen: set[str] = set()
+        found: list[e.AnyEntry] = []
+        for entry in log:
+            if entry.id in seen or entry.id in known:
+                self._say(entry.id, "a second entry has this id: the first one counts")
+            else:
+                seen.add(entry.id)
+                found.append(entry)
+        return found
+
+    def _lifted(self, log: list[e.AnyEntry]) -> list[e.AnyEntry]:
+        """What somebody stands below is on the path, whatever has become of its kind."""
+        named = {parent_of(entry) for entry in log if entry.on_path}
+        named |= {entry.target for entry in log if isinstance(entry, e.Leaf)}
+        for number, entry in enumerate(log):
+            if isinstance(entry, e.Unknown) and not entry.on_path and entry.id in named:
+                self.lifted.add(entry.id)
+                log[number] = msgspec.structs.replace(entry, raw={**entry.raw, "parent": None})
+        return log
+
+    def _named_before_they_come(self, known: Container[str]) -> dict[str, None]:
+        """Entries below one that was written after them. Lists of other programs have such."""
+        seen: set[str] = set()
+        found: dict[str, None] = {}
+        for entry in self.log:
+            if entry.on_path:
+                parent = parent_of(entry)
+                if parent in self.parents and parent not in seen and parent not in known:
+                    found[entry.id] = None
+                seen.add(entry.id)
+        return found
+
+    def _ends_of_cycles(self) -> set[str]:
+        """Entries whose parent leads back to them: each cycle is cut at one of them."""
+        cut: set[str] = set()
+        settled: set[str] = set()
+        for start in self.later:
+            climbed: dict[str, None] = {}
+            at: str | None = start
+            while at is not None and at not in settled and at not in climbed:
+                climbed[at] = None
+                at = None if at in cut else self.parents.get(at)
+            if at in climbed:
+                cut.add(start if start in self.later and self._leads_to(start, start) else cast("str", at))
+            settled.update(climbed)
+        return cut
+
+    def _leads_to(self, id: str, end: str) -> bool:
+        climbed: set[str] = set()
+        at = self.parents.get(id)
+        while at is not None and at != end and at not in climbed:
+            climbed.add(at)
+            at = self.parents.get(at)
+        return at == end
+
+    def _placed(self, entry: e.AnyEntry) -> e.AnyEntry:
+        parent = parent_of(entry)
+        if entry.id in self.cut:
+            self._say(entry.id, "its parents lead back to itself: it stands after what came before it")
+            return self._below(entry, self._home(entry.id))
+        if parent is None and (isinstance(entry, e.Hole) or entry.id in self.lifted):
+            return self._below(entry, self._home(entry.id))
+        if parent is None or parent in self.parents:
+            return entry
+        if parent in self.ids:
+            self._say(entry.id, f"its parent {parent} has no place: it stands after what came before it")
+            return self._below(entry, self._home(entry.id))
+        self._dig(parent)
+        return entry
+
+    def _moved(self, leaf: e.Leaf) -> e.Leaf:
+        if leaf.target is None or leaf.target in self.parents:
+            return leaf
+        if leaf.target in self.ids:
+            self._say(leaf.id, f"it moves to {leaf.target}, which has no place: not moved")
+            return msgspec.structs.replace(leaf, target=self.leaf)
+        self._dig(leaf.target)
+        return leaf
+
+    def _dig(self, id: str) -> None:
+        hole = e.Hole(id=id, parent=self._home(id), why=MISSING)
+        self.parents[id] = hole.parent
+        self.ids.add(id)
+        self.made.append(hole)
+        self._say(id, MISSING)
+
+    def _home(self, id: str) -> str | None:
+        """Where the conversation was, unless that is below the entry in question."""
+        below = self.leaf is not None and bool(self.later) and self._leads_to(self.leaf, id)
+        return None if below or self.leaf == id else self.leaf
+
+    def _below(self, entry: e.AnyEntry, parent: str | None) -> e.AnyEntry:
+        self.parents[entry.id] = parent
+        if isinstance(entry, e.Unknown):
+            return msgspec.structs.replace(entry, raw={**entry.raw, "parent": parent})
+        return msgspec.structs.replace(cast("e.PathEntry", entry), parent=parent)  # pyright: ignore
+
+    def _say(self, id: str, text: str) -> None:
+        self.problems.append(Problem(f"entry {id}", text))

@@ -1,0 +1,145 @@
+"""What a view weighs on the wire beyond its own messages (R2): stand-ins for results that never came, notes
+for those that nobody asked for, and what a dialect writes around parts that it has no place for. By the
+dialect that writes most, and per item, so that whoever cuts knows what a cut frees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from refold.messages import (
+    AnyPart,
+    Assistant,
+    Call,
+    Image,
+    Opaque,
+    Result,
+    System,
+    Text,
+    User,
+    arguments_json,
+    compact_json,
+)
+from refold.protocols import TokenCounter
+from refold.session.dialects.common import call_json, describe
+from refold.session.invariants import first_user
+from refold.session.invariants.batches import Batch, calls_of, read
+from refold.session.invariants.empty import blank
+from refold.session.invariants.pairs import note, repeated, stand_in
+from refold.session.items import Item
+from refold.session.projection import Projection
+from refold.text.frames import element
+
+PICTURES = "Pictures of the tool result call_0123456789abcdef0123456789abcdef01234567: (the pictures follow)"
+SILENT = "(no output)"
+
+
+class Surcharges:
+    """The surcharges of a projection's items, kept up to date: what is settled is read once."""
+
+    def __init__(self, projection: Projection, counter: TokenCounter) -> None:
+        self.projection, self.counter = projection, counter
+        self._items: Sequence[Item] = ()
+        self._read = self._settled = self._total = 0
+        self._by_item: dict[int, int] = {}
+        self._tail: list[int] = []
+        """Items of the last stretch: what follows may still change what they weigh."""
+
+    @classmethod
+    def of(cls, projection: Projection, counter: TokenCounter) -> Surcharges:
+        known = projection.surcharges.get(counter.name)
+        if known is None:
+            known = projection.surcharges[counter.name] = cls(projection, counter)
+        known._follow()
+        return known
+
+    @property
+    def total(self) -> int:
+        return self._total
+
+    def item(self, index: int) -> int:
+        return self._by_item.get(index, 0)
+
+    def _follow(self) -> None:
+        items = self.projection.items
+        if items is not self._items:
+            self._items, self._read, self._settled, self._total = items, 0, 0, 0
+            self._by_item, self._tail = {}, []
+        if self._read == len(items):
+            return
+        for index in self._tail:
+            self._total -= self._by_item.pop(index, 0)
+        for start, stretch in stretches(items, self._settled, self.counter):
+            self._settled, self._tail = start, list(stretch)
+            self._by_item |= stretch
+            self._total += sum(stretch.values())
+        self._read = len(items)
+
+
+def surcharge(items: Sequence[Item], counter: TokenCounter) -> int:
+    """What all of these weigh on the wire beyond their own count."""
+    return sum(sum(stretch.values()) for _, stretch in stretches(items, 0, counter))
+
+
+def stretches(
+    items: Sequence[Item], first: int, counter: TokenCounter
+) -> Iterator[tuple[int, dict[int, int]]]:
+    """Where each stretch begins (a batch with its results, or a single message) from `first` on, which begins
+    one, and the surcharges in it by item."""
+    begun = first > 0
+    index = first
+    while index < len(items):
+        message = items[index].message
+        if calls_of(message):
+            batch = read(items, index)
+            found, end = dict(_of_batch(items, batch, counter)), batch.end
+        else:
+            end = index + 1
+            extra = _own(items[index], index, counter)
+            if type(message) is Result:
+                extra += counter.message(note(message)) - counter.message(message)
+            found = {index: extra} if extra > 0 else {}
+        if not begun and not isinstance(message, System) and not blank(message):
+            begun = True
+            if isinstance(message, (Assistant, Result)):
+                found[index] = found.get(index, 0) + counter.message(first_user.STAND_IN)
+        yield index, found
+        index = end
+
+
+def _of_batch(items: Sequence[Item], batch: Batch, counter: TokenCounter) -> Iterator[tuple[int, int]]:
+    extras = {i for i in batch.extras if not repeated(items, i, batch)}
+    closed = batch.end < len(items) or bool(extras)
+    missing = [call for call, given in zip(batch.calls, batch.given, strict=True) if given is None]
+    for index in range(batch.heads[0], batch.end):
+        message, extra = items[index].message, _own(items[index], index, counter)
+        if index == batch.heads[-1] and closed:
+            extra += sum(counter.message(stand_in(call)) for call in missing)
+        if index in extras and isinstance(message, Result):
+            extra += counter.message(note(message)) - counter.message(message)
+        if extra > 0:
+            yield index, extra
+
+
+def _own(item: Item, index: int, counter: TokenCounter) -> int:
+    """What a dialect writes around the parts of one message."""
+    message = item.message
+    odd = [part for part in message.parts if type(part) is not Text]
+    extra = sum(_around(part, counter) for part in odd) if odd else 0
+    if isinstance(message, Result):
+        if any(isinstance(part, Image) for part in odd):
+            extra += counter.message(User((Text(PICTURES),)))
+        elif message.is_error and not message.text.strip():
+            extra += counter.text(SILENT)
+    elif isinstance(message, System) and index:
+        extra += counter.text(element("system_message", "")) * max(len(message.content), 1)
+    return extra
+
+
+def _around(part: AnyPart, counter: TokenCounter) -> int:
+    """How much more a part says where it has to be spelt in another way."""
+    if type(part) is Call and part.raw is not None:
+        return max(counter.text(call_json(part)) - counter.text(arguments_json(part)), 0)
+    if isinstance(part, Opaque):
+        return max(counter.text(describe(part.raw)) - counter.text(compact_json(part.raw)), 0)
+    return 0

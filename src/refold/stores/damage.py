@@ -1,0 +1,147 @@
+"""Lines that are no entries any more: what can still be read of them, and what was never there.
+
+A damaged line gives a `Hole` with the id, parent, role and call id that can be made out; its bytes stay where
+they are. An interrupted append (a line that stops in the middle of its JSON) was never acknowledged and
+gives nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, cast, get_args
+
+from refold import format as fmt
+from refold.entries import AnyEntry, Entry, Hole, PathEntry, Unknown
+from refold.errors import FormatError
+
+INTERRUPTED = "the last line is incomplete: its append was interrupted"
+
+_KINDS: dict[str, type[Entry]] = {
+    str(kind.__struct_config__.tag): kind for kind in cast("tuple[type[Entry], ...]", get_args(AnyEntry))
+}
+_STRING = rb'"((?:[^"\\]|\\.)*)"'
+_HEAD = re.compile(
+    rb'.{0,32}?"id":' + _STRING + rb'(?:,"time":[-+.eE0-9]{1,30})?(?:,"parent":' + _STRING + rb")?", re.S
+)
+_TYPE = re.compile(rb'\s*\{"type":"([a-z]{1,20})"')
+_ROLE = re.compile(
+    rb'"message":\{"role":"(user|assistant|tool|system|bash)"(?:,"call_id":' + _STRING + rb")?"
+)
+_FIRST = rb'(?=\{"type":"(?:' + "|".join(_KINDS).encode() + rb')","id":")'
+_BEGIN = re.compile(rb"(?:(?<=\}).|(?<=[^:\[]),)" + _FIRST, re.S)
+_reader = json.JSONDecoder()
+_CUT_WORD = re.compile(r"[-+.eE0-9]*|t(r(u)?)?|f(a(l(s)?)?)?|n(u(l)?)?|N(a)?|\\(u[0-9a-fA-F]{0,3})?")
+
+
+def hole_of(line: bytes, why: str, id: str | None = None) -> Hole | None:
+    """The hole that a line which is no entry leaves; None if it had no place on the path, or no name. `id` is
+    its name where that is written elsewhere too."""
+    if id is None and is_torn(line):
+        return None
+    kind, name, parent = _facts(line)
+    name = id or name
+    if name is None or (kind is not None and not issubclass(_KINDS.get(kind, Unknown), PathEntry | Unknown)):
+        return None
+    role = _ROLE.search(line)
+    return Hole(
+        id=name,
+        parent=parent,
+        role=role.group(1).decode() if role else "",
+        call_id=_text(role.group(2)) if role else None,
+        why=why[:200],
+    )
+
+
+def is_torn(line: bytes) -> bool:
+    """Whether the line is the beginning of something longer: what a crash in the middle of a write leaves."""
+    try:
+        json.loads(text := line.decode("utf-8", "surrogatepass"))
+    except UnicodeDecodeError as error:
+        return error.end >= len(line) and error.reason == "unexpected end of data"
+    except json.JSONDecodeError as error:
+        if error.msg.startswith("Unterminated string"):
+            return True
+        return bool(text.strip()) and _CUT_WORD.fullmatch(text[error.pos :]) is not None
+    except (ValueError, RecursionError):
+        return False
+    return False
+
+
+def pieces(line: bytes) -> list[bytes]:
+    """The entries of a line that holds several (appended together, or a line end was lost), read one after
+    the other; after a damaged one it goes on where the next begins. One alone is the line itself."""
+    if line.startswith(b"[") and is_torn(line) and not (line.endswith(b"}]") and _lacks_a_quote(line)):
+        return [line]  # all of them are there, or none
+    text = line.decode("latin-1")  # a character for every byte, and JSON's own signs are the same
+    at = 0 if line.startswith(b"{") else 1
+    found: list[bytes] = []
+    while at < len(line) and text[at:] != "]":
+        end = _end(text, at)
+        if end is None:
+            begin = _BEGIN.search(line, at + 1)
+            end = begin.start() if begin else len(line) - line.endswith(b"]")
+        found.append(line[at:end])
+        following = text.find("{", end, end + 4)  # a comma, or brackets and a lost line end
+        at = following if following > 0 else end + 1
+    return found if len(found) > 1 else [line]
+
+
+def _end(text: str, at: int) -> int | None:
+    """Where the object that begins here ends; None if it is none."""
+    try:
+        return _reader.raw_decode(text, at)[1] if text[at] == "{" else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _lacks_a_quote(line: bytes) -> bool:
+    """The line has its end; it only reads as one long text because a quotation mark is damaged."""
+    try:
+        json.loads(line)
+    except json.JSONDecodeError as error:
+        return error.msg.startswith("Unterminated")
+    except ValueError:
+        pass
+    return False
+
+
+def split_header(head: bytes) -> tuple[bytes, int] | None:
+    """(what is left of a destroyed header, where the entries begin), if what follows is surely ours: a line
+    of another program must not be taken for one of a session."""
+    line, _, rest = head.partition(b"\n")
+    begin = re.search(rb"." + _FIRST, line, re.S)
+    if begin is not None and begin.start():
+        return line[: begin.start()], begin.end()
+    first = rest.partition(b"\n")[0].lstrip(b"[")
+    ours = _TYPE.match(first) is not None and b'"parentId"' not in first and b'"timestamp"' not in first
+    return (line, len(line) + 1) if ours and b'"timestamp"' not in line else None
+
+
+def header_facts(header: bytes) -> dict[str, Any]:
+    """What can be made out of a destroyed header: its id, name and folder."""
+    found = {key: re.search(rb'"' + key.encode() + rb'":' + _STRING, header) for key in ("id", "name", "cwd")}
+    return {key: text for key, match in found.items() if match and (text := _text(match.group(1)))}
+
+
+def _facts(line: bytes) -> tuple[str | None, str | None, str | None]:
+    """Kind, id and parent, as far as they can be made out."""
+    try:
+        raw: Any = fmt.load_hostile(line)
+    except FormatError:
+        kind, head = _TYPE.match(line), _HEAD.match(line)
+        told = kind.group(1).decode() if kind else None
+        return (told, _text(head.group(1)), _text(head.group(2))) if head else (told, None, None)
+    found = cast("Mapping[str, Any]", raw if isinstance(raw, Mapping) else {})
+    kind, id, parent = (found.get(key) for key in ("type", "id", "parent"))
+    if not isinstance(kind, str):
+        return None, None, None
+    return kind, id if isinstance(id, str) else None, parent if isinstance(parent, str) else None
+
+
+def _text(inside: bytes | None) -> str | None:
+    try:
+        return None if inside is None else cast("str", json.loads(b'"' + inside + b'"'))
+    except ValueError:
+        return None

@@ -1,0 +1,263 @@
+"""One bad entry never hides the others: a flipped bit anywhere in a log leaves everything else readable, the
+place of what it hit is marked, appending goes on, and the doctor says what is so."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refold import Session, presets
+from refold import entries as e
+from refold import format as fmt
+from refold import messages as m
+from refold.engine import Engine
+from refold.errors import NewerFormat, RefoldError
+from refold.protocols import SessionInfo
+from refold.registry.sessions import stored
+from refold.stores import damage, doctor
+from refold.stores.jsonl import JsonlStore
+from refold.stores.sqlite import SqliteStore
+from refold.testing.validators import validate_view
+
+ENGINE = Engine(presets.get("refold", window=100_000))
+
+
+def conversation(store: Any, count: int) -> Session:
+    """Turns with calls and results, notes, labels, pins, a branch, some of them appended together."""
+    numbers = iter(range(10_000))
+    store.create(SessionInfo(id="s", created=1.0, name="n"))
+    session = Session(id="s", store=store, clock=lambda: 1.5, new_id=lambda: f"e{next(numbers):03}")
+    session.append(m.user("Begin."))
+    while len(session) < count:
+        n = len(session)
+        session.append(m.assistant(f"Reading {n}.", m.call(f"c{n}", "Read", path=f"f{n}.py")))
+        result = session.make(e.MessageEntry, message=m.result(f"c{n}", f"text of {n}\n"))
+        session.extend((result, session.make(e.Label, target=result.id, text="seen")))
+        session.append(m.user(f"Next, {n}?"))
+        if n % 7 == 0:
+            session.append(session.make(e.Note, content=m.content("a note"), kind="k"))
+            session.append(session.make(e.Pin, target="e000"))
+        if n % 20 == 4:
+            session.move(session.path[-2].id)
+    return session
+
+
+def checked(store: Any, before: dict[str, bytes], hit: set[str], what: str) -> list[str]:
+    """What is wrong with a store in which `hit` entries were damaged."""
+    wrong: list[str] = []
+    said = {finding.state for finding in doctor.examine(store)}
+    try:
+        name = getattr(store, "session_id", None) or "s"
+        session = stored(store, name)
+    except RefoldError as error:
+        if "lasting" not in said:
+            wrong.append(f"{what}: the doctor says {said}, but {error!r}")
+        if not isinstance(error, NewerFormat):
+            wrong.append(f"{what}: {error!r}")
+        return wrong
+    if "lasting" in said:
+        wrong.append(f"{what}: it opens, and the doctor says it does not")
+    there = {entry.id: entry for entry in session.entries}
+    for id, line in before.items():
+        if id not in hit and (id not in there or fmt.encode(there[id]) != line):
+            wrong.append(f"{what}: {id} is {there.get(id)}")
+    session.append(m.user("It goes on."))
+    again = stored(store, name)
+    if again.path[-1].id != session.leaf or [x.id for x in again.path] != [x.id for x in session.path]:
+        wrong.append(f"{what}: the next entry is not there, or elsewhere")
+    if found := validate_view(ENGINE.view(session)):
+        wrong.append(f"{what}: {found}")
+    return wrong
+
+
+def hit_by(data: bytes, at: int) -> set[str]:
+    """The entries in the line that a byte is in (a line of several: the one it is in), and the next line's if
+    the byte ends a line."""
+    start = data.rfind(b"\n", 0, at) + 1
+    end = data.find(b"\n", at)
+    line = data[start:end]
+    if not line.startswith(b"["):
+        return {found.id} if (found := _entry(line)) else set()
+    for piece in damage.pieces(line):
+        begin = start + line.find(piece)
+        if begin - 1 <= at <= begin + len(piece):
+            return {found.id} if (found := _entry(piece)) else set()
+    return set()
+
+
+def _entry(line: bytes) -> e.AnyEntry | None:
+    try:
+        return fmt.decode(line)
+    except RefoldError:
+        return None
+
+
+def flipped_file(place: Path, count: int, bits: Iterable[tuple[int, int]] | None, step: int) -> list[str]:
+    place.mkdir()
+    path = place / "s.jsonl"
+    store = JsonlStore(path, folder=False)
+    session = conversation(store, count)
+    data = path.read_bytes()
+    before = {entry.id: fmt.encode(entry) for entry in session.entries}
+    wrong: list[str] = []
+    for at, bit in bits or ((at, (at * 5 + step) % 8) for at in range(0, len(data), step)):
+        path.write_bytes(data[:at] + bytes([data[at] ^ (1 << bit)]) + data[at + 1 :])
+        wrong += checked(JsonlStore(path, folder=False), before, hit_by(data, at), f"byte {at} bit {bit}")
+    assert len(data) > count * 50
+    return wrong
+
+
+def test_a_flipped_bit_in_a_file_hides_nothing_else(tmp_path: Path) -> None:
+    assert flipped_file(tmp_path / "x", 30, None, 11)[:5] == []
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("bit", range(8))
+def test_a_flipped_bit_at_every_byte_of_a_file(tmp_path: Path, bit: int) -> None:
+    size = 15_000
+    wrong = flipped_file(tmp_path / "x", 100, ((at, bit) for at in range(size)), 1)
+    assert wrong[:5] == []
+
+
+def flipped_rows(place: Path, count: int, step: int) -> list[str]:
+    store = SqliteStore(place / "s.db")
+    session = conversation(store, count)
+    with store.connection() as connection:
+        rows = connection.execute("SELECT row, id, line FROM entries").fetchall()
+    before = {entry.id: fmt.encode(entry) for entry in session.entries}
+    wrong: list[str] = []
+    for row, id, line in rows:
+        for at in range(row % step, len(line), step):
+            bad = line[:at] + bytes([line[at] ^ (1 << at % 8)]) + line[at + 1 :]
+            with store.writing() as connection:
+                connection.execute("UPDATE entries SET line=? WHERE row=?", (bad, row))
+            wrong += checked(store, before, {id}, f"row {row} byte {at}")
+            tip = session._after
+            with store.writing() as connection:
+                connection.execute("UPDATE entries SET line=? WHERE row=?", (line, row))
+                connection.execute("DELETE FROM entries WHERE row > ?", (rows[-1][0],))
+                connection.execute("DELETE FROM words WHERE rowid > ?", (rows[-1][0],))
+                connection.execute("UPDATE sessions SET entries=?, tip=?", (len(rows), tip))
+    return wrong
+
+
+def test_a_flipped_bit_in_a_row_hides_nothing_else(tmp_path: Path) -> None:
+    assert flipped_rows(tmp_path, 30, 61)[:5] == []
+
+
+@pytest.mark.torture
+def test_a_flipped_bit_at_every_byte_of_every_row(tmp_path: Path) -> None:
+    assert flipped_rows(tmp_path, 100, 3)[:5] == []
+
+
+def flipped_pages(place: Path, count: int, step: int) -> tuple[int, list[str]]:
+    """Of the whole database: it opens without what was hit, or says in an error of ours that it does not."""
+    store = SqliteStore(place / "whole.db")
+    session = conversation(store, count)
+    with store.connection() as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    store.close()
+    data = (place / "whole.db").read_bytes()
+    opened, wrong = 0, []
+    for at in range(0, len(data), step):
+        path = place / f"f{at}" / "s.db"
+        path.parent.mkdir()
+        path.write_bytes(data[:at] + bytes([data[at] ^ (1 << at % 8)]) + data[at + 1 :])
+        path.chmod(0o600)
+        hurt = SqliteStore(path)
+        try:
+            said = {finding.state for finding in doctor.examine(hurt)}
+            found = stored(hurt, "s")
+        except RefoldError:
+            if "lasting" not in said:
+                wrong.append(f"byte {at}: the doctor says {said}, but it does not open")
+        else:
+            opened += 1
+            whole = [fmt.encode(x) for x in session.entries]
+            same = sum(fmt.encode(x) in whole for x in found.entries)
+            if same < len(whole) // 3:
+                wrong.append(f"byte {at}: only {same} entries are left")
+        hurt.close()
+        shutil.rmtree(path.parent)
+    return opened, wrong
+
+
+def test_a_flipped_bit_in_a_database_is_survived_or_said(tmp_path: Path) -> None:
+    opened, wrong = flipped_pages(tmp_path, 30, 997)
+    assert wrong[:5] == [] and opened > 10
+
+
+@pytest.mark.torture
+def test_flipped_bits_all_over_a_database(tmp_path: Path) -> None:
+    opened, wrong = flipped_pages(tmp_path, 100, 23)
+    assert wrong[:5] == [] and opened > 100
+
+
+# ── what is said, and what is left ──────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> JsonlStore:
+    store = JsonlStore(tmp_path / "s.jsonl", folder=False)
+    conversation(store, 20)
+    return store
+
+
+def test_repair_writes_the_hole_down_and_sets_the_bytes_aside(file: JsonlStore) -> None:
+    lines = file.path.read_bytes().split(b"\n")
+    number = next(n for n, line in enumerate(lines) if b'"role":"tool"' in line)
+    bad = lines[number].replace(b'"role":"tool"', b'"role":"t\x00ol"', 1)
+    lines[number] = bad
+    file.path.write_bytes(b"\n".join(lines))
+    session = stored(file, "s")
+    holes = [entry for entry in session.entries if isinstance(entry, e.Hole)]
+    assert len(holes) == 1 and session.problems
+    found = doctor.examine(file, repair=True)
+    assert {finding.state for finding in found} == {"lost"}  # never "repaired" where something is lost
+    assert holes[0].id in str(found) and "s.jsonl.bad" in str(found)
+    assert bad[:40].lstrip(b"[")[:30] in file.path.with_name("s.jsonl.bad").read_bytes()
+    again = stored(file, "s")
+    assert [x.id for x in again.path] == [x.id for x in session.path] and again.problems == ()
+    later = doctor.examine(file)
+    assert {finding.state for finding in later} == {"lost"} and holes[0].id in str(later)
+
+
+def test_a_missing_line_is_a_hole_of_the_name_its_child_says(file: JsonlStore) -> None:
+    lines = file.path.read_bytes().split(b"\n")
+    gone = fmt.decode(lines[1])
+    file.path.write_bytes(b"\n".join([lines[0], *lines[2:]]))
+    session = stored(file, "s")
+    assert isinstance(session[gone.id], e.Hole) and session.path[0].id == gone.id
+    assert {finding.state for finding in doctor.examine(file)} == {"lost"}
+
+
+@pytest.mark.parametrize("damaged", [b"{", b'{"type":"sess', b'{"type":"session","version":0,"id":"s"}', b""])
+def test_a_destroyed_header_hides_nothing(file: JsonlStore, damaged: bytes) -> None:
+    lines = file.path.read_bytes().split(b"\n")
+    before = [entry.id for entry in stored(file, "s").entries]
+    file.path.write_bytes(b"\n".join([damaged, *lines[1:]]))
+    store = JsonlStore(file.path, folder=False)
+    session = stored(store, store.session_id or "")
+    assert [entry.id for entry in session.entries] == before and session.problems
+    session.append(m.user("next"))
+    assert {finding.state for finding in doctor.examine(store, repair=True)} == {"repaired"}
+    assert doctor.examine(store) == []
+
+
+def test_missing_rows_of_a_database_are_holes(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "s.db")
+    session = conversation(store, 30)
+    with store.writing() as connection:
+        connection.execute("DELETE FROM entries WHERE row % 5 = 2")
+    again = stored(store, "s")
+    assert any(isinstance(entry, e.Hole) for entry in again.path)
+    assert again.leaf == session.leaf
+    again.append(m.user("next"))
+    assert stored(store, "s").leaf == again.leaf
+    assert doctor.examine(store, repair=True) and stored(store, "s").leaf == again.leaf
+    again.append(m.user("and next"))
+    assert stored(store, "s").leaf == again.leaf
