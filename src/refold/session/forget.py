@@ -99,6 +99,8 @@ def hole(entry: e.AnyEntry) -> e.AnyEntry:
             return replace(entry, summary=HOLE, files=e.Files(), meta={})
         case e.Other():
             return replace(entry, raw={})
+        case e.Hole():
+            return replace(entry, why="forgotten")
         case e.TurnLine() | e.Failure() | e.Label():
             return replace(entry, text=HOLE)
         case e.State():

@@ -71,8 +71,7 @@ def _replace(
     key, tally = store.tally(connection, session)
     if tally.tip != after:
         raise Conflict(after, tally.tip)
-    for place, version, line in list(store.stored(connection, key)):
-        row = rows.of_line(line, version)
+    for place, row in list(store.rows(connection, key, tally)):
         new = replaced(row, entries)
         if new is row:
             continue
@@ -82,7 +81,7 @@ def _replace(
         text = words.of_entry(new.entry) if new.entry is not None else ""
         if text:
             connection.execute("INSERT INTO words(rowid, text) VALUES (?,?)", (at, text))
-        tally.bytes += len(new.line) - len(line)
+        tally.bytes += len(new.line) - len(row.line)
     store.put_tally(connection, key, tally)
 
 

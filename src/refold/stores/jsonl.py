@@ -77,8 +77,7 @@ class JsonlStore:
         header = rows.header(rows.fresh(info, self._clock()).info)
         try:
             calls.make_folder(self._disk, path.parent)
-            empty = path.exists() and path.stat().st_size == 0
-            calls.place(self._disk, path, header + b"\n", replace=empty)
+            calls.place(self._disk, path, header + b"\n", replace=path.exists() and not path.stat().st_size)
         except FileExistsError:
             raise SessionExists(info.id) from None
         except OSError as error:
