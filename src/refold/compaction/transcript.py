@@ -15,18 +15,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from refold import entries as e
-from refold.messages import (
-    Assistant,
-    Bash,
-    Image,
-    Message,
-    Result,
-    System,
-    Text,
-    Thinking,
-    User,
-    arguments_json,
-)
+from refold import messages as m
 from refold.session import Item, Session
 from refold.session.edits import BRANCH_NOTE, said_by
 from refold.text.frames import visible, without_tags
@@ -40,27 +29,27 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     """A message to be summarised, and the entry that holds it."""
 
     id: str
-    message: Message
+    message: m.Message
     time: float = 0.0
     turn: int = 0
     """Number of the turn on the path, from 1; 0 before the first."""
 
 
-def message_of(entry: e.Entry) -> Message | None:
+def message_of(entry: e.Entry) -> m.Message | None:
     """What an entry says, as who says it: a note counts as output of a program, a branch summary as the
     agent's own words."""
     match entry:
         case e.Note(content=content, kind=kind):
-            return Result("", content, kind or NOTE)
+            return m.Result("", content, kind or NOTE)
         case e.BranchSummary(summary=summary) if summary:
-            return Assistant((Text(f"{BRANCH_NOTE}\n\n{summary}"),))
+            return m.Assistant((m.Text(f"{BRANCH_NOTE}\n\n{summary}"),))
         case _:
             return said_by(entry)
 
 
 def messages_between(
     session: Session, first: int = 0, last: int | None = None
-) -> Iterator[tuple[str, Message]]:
+) -> Iterator[tuple[str, m.Message]]:
     """Entry ids and messages of a part of the path."""
     for entry in session.path[first:last]:
         message = message_of(entry)
@@ -68,10 +57,10 @@ def messages_between(
             yield entry.id, message
 
 
-def message_of_item(session: Session, item: Item) -> Message:
+def message_of_item(session: Session, item: Item) -> m.Message:
     """The same for an item of the view: what a fold put there are the agent's own words."""
     if item.fold is not None:
-        return Assistant(item.message.parts) if isinstance(item.message, User) else item.message
+        return m.Assistant(item.message.parts) if isinstance(item.message, m.User) else item.message
     return message_of(session[item.entries[-1]]) or item.message
 
 
@@ -173,41 +162,41 @@ def _shown(text: str, limit: int, style: Style) -> str:
     return f"{inert(start, redacts=False)}\n[… {len(text) - limit} more characters cut]"
 
 
-def _block(message: Message, style: Style) -> str:
+def _block(message: m.Message, style: Style) -> str:
     match message:
-        case Assistant():
+        case m.Assistant():
             return "\n\n".join(_assistant(message, style))
-        case Result():
+        case m.Result():
             body = _shown(_text(message), style.result_limit, style)
             return style.result + body if body else ""
-        case System():
+        case m.System():
             return (
                 "" if style.system is None else style.system + _shown(_text(message), style.text_limit, style)
             )
-        case Bash():
+        case m.Bash():
             return style.user + _shown(message.text, style.result_limit or style.text_limit, style)
         case _:
             body = _shown(_text(message), style.text_limit, style)
             return style.user + body if body else ""
 
 
-def _assistant(message: Assistant, style: Style) -> list[str]:
+def _assistant(message: m.Assistant, style: Style) -> list[str]:
     blocks: list[str] = []
-    thoughts = "\n".join(p.text for p in message.content if isinstance(p, Thinking) and p.text)
+    thoughts = "\n".join(p.text for p in message.content if isinstance(p, m.Thinking) and p.text)
     if thoughts and style.thinking:
         blocks.append(style.thinking + _shown(thoughts, style.text_limit, style))
     if message.text:
         blocks.append(style.assistant + _shown(message.text, style.text_limit, style))
     if message.calls:
-        names = (f"{c.name}({arguments_json(c)})" if style.arguments else c.name for c in message.calls)
+        names = (f"{c.name}({m.arguments_json(c)})" if style.arguments else c.name for c in message.calls)
         blocks.append(style.calls + inert("; ".join(names), redacts=style.redacts))
     return blocks
 
 
-def _text(message: Message) -> str:
+def _text(message: m.Message) -> str:
     parts = [
-        p.text if isinstance(p, Text) else "[image]"
+        p.text if isinstance(p, m.Text) else "[image]"
         for p in message.parts
-        if (isinstance(p, Text) and p.text) or isinstance(p, Image)
+        if (isinstance(p, m.Text) and p.text) or isinstance(p, m.Image)
     ]
     return "\n".join(parts)
