@@ -24,6 +24,7 @@ from refold.session import Session
 from refold.session.edits import said_by
 from refold.shrink.clip import quotation
 from refold.text.frames import defuse, frame
+from refold.text.redact import redact
 
 FRAME = 100
 """Tokens of the words around a record's parts."""
@@ -127,7 +128,7 @@ class Composer:
         self, front: str, left_out: tuple[str, ...], sections: Sequence[tuple[str, str]], summary: str
     ) -> Record:
         body = "\n\n".join(f"## {title}\n{text}" for title, text in sections if text)
-        parts = (HEAD, front, self._pins, frame("summary", body, note=NOTE) if body else "")
+        parts = (HEAD, front, self._pins, frame("summary", redact(body)[0], note=NOTE) if body else "")
         back = RECALL if self.s.can_recall else KEPT
         text = "\n\n".join(part for part in (*parts, back) if part)
         return Record(User((Text(text, "summary"),)), summary, left_out)

@@ -24,6 +24,8 @@ from refold.messages import Assistant, Text, Usage, User, in_full, user
 from refold.models.reply import Reply, complete
 from refold.models.retry import Retry
 from refold.protocols import Model, Request, TokenCounter
+from refold.session import redacted
+from refold.text.redact import redact
 from refold.text.truncate import head, middle
 from refold.tokens.fitting import fit
 
@@ -253,7 +255,7 @@ class _Chunks:
             yield source, whole
             return
         # Not more than the prompt would have shown of it.
-        text = middle(in_full(source.message), CHARS * whole)
+        text = middle(redact(in_full(source.message))[0], CHARS * whole)
         speaker = User if isinstance(source.message, User) else Assistant
         at, step = 0, len(text) // (whole // (self.room - HEADING) + 1) + 1
         while at < len(text):
@@ -286,7 +288,9 @@ class ByDigest:
 
     async def answer(self, ask: Ask, /) -> Answer:
         sources = [
-            DigestSource(message=s.message, id=s.id, key=key(s.id), turn=s.turn, time=s.time or None)
+            DigestSource(
+                message=redacted.message(s.message), id=s.id, key=key(s.id), turn=s.turn, time=s.time or None
+            )
             for s in ask.sources
         ]
         size = sum(self.counter.message(source.message) for source in ask.sources)
