@@ -277,3 +277,11 @@ def test_R8_in_real_sessions_the_words_are_few_and_nearly_always_all_there() -> 
         rendered = render(said, 4_000, COUNTER, e.key)
         assert rendered.clipped == rendered.left_out == ()
         assert all(one.text in rendered.text and f"[{e.key(one.id)}]" in rendered.text for one in said)
+
+
+def test_R21_words_that_were_typed_again_are_told_once() -> None:
+    rule = "Read the plan first, then write down what you would change."
+    typed = [rule, "continue", rule, "continue", "the last word on this matter is not yet spoken"]
+    sayings = [Saying(n, f"e{n}", text) for n, text in enumerate(typed)]
+    assert [saying.position for saying in words.once(sayings, 5)] == [0, 1, 3, 4]
+    assert [saying.position for saying in words.once(sayings, 2)] == [1]  # the rule stands behind the record

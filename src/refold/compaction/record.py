@@ -107,7 +107,7 @@ class Composer:
     def _front(self, position: int) -> Steps[tuple[str, tuple[str, ...], str]]:
         """The user's words, whose words are not all there, and the state of the work."""
         s = self.s
-        sayings = self.reading.typed_before(position)
+        sayings = words.once(self.reading.sayings, position)
         own = yield from words.rendering(
             sayings, self.room.words, s.counter, lambda entry: f"#{s.session.position(entry)}"
         )

@@ -137,9 +137,14 @@ def _changes(done: Sequence[Action], cwd: str = "") -> str:
     return f"{paths}: {change}" if change else paths
 
 
+_INTEGER = re.compile(r"-?\d{1,9}")
+
+
 def _range(call: Call) -> str:
     """The lines that were asked for: `:10-60`."""
     given = call.arguments.get("view_range")
+    if isinstance(given, str):  # some agents send every argument as text
+        given = [int(number) for number in _INTEGER.findall(given[:80])]
     if isinstance(given, list) and len(cast("list[Any]", given)) == 2:
         first, last = map(_line, cast("list[Any]", given))
     else:

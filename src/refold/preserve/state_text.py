@@ -66,7 +66,14 @@ def rendering(
     sheet.put_names(((DELETED, "deleted"),), _DELETED)
     checks = [check for check in reversed(state.checks) if check.number < seen][:10]
     usual = next(iter(Counter(check.folder for check in checks).most_common(1)), ("", 0))[0]
-    opened = [(check.number, CHECKS, _check(check, usual, failing=3)) for check in checks[:2]]
+    newest_change = max((note.number for note in notes if note.fate not in ("read", "failed")), default=-1)
+    told = [
+        _check(
+            check, "" if check.folder == usual else check.folder.removeprefix(f"{state.home}/"), newest_change
+        )
+        for check in checks
+    ]
+    opened = [(check.number, CHECKS, row) for check, row in zip(checks[:2], told, strict=False)]
     if state.error and state.error.number < seen:
         opened.append((state.error.number, ERROR, _failure(state.error)))
     for _, title, row in sorted(opened, key=lambda one: -one[0]):
@@ -77,8 +84,8 @@ def rendering(
     changed = changed[:_HUNKS] if changes else []
     for note, rows in zip(changed[:3], (8, 4, 4), strict=False):
         sheet.put_change(note, rows)
-    for check in checks[2:]:
-        sheet.put(CHECKS, _check(check, usual, failing=0))
+    for row in told[2:]:
+        sheet.put(CHECKS, row.split("\n")[0])
     for note in changed[3:]:
         sheet.put_change(note, 3)
     if state.plan and state.todos_at < state.plan_at < seen:
@@ -124,7 +131,8 @@ class _Sheet:
         while rows and not self.put(
             CHANGES, "\n".join([f"{self.short(note.name)} #{note.number}", *_indented(rows)])
         ):
-            rows = rows[: len(rows) // 2]
+            # What was put in tells more than what it replaced.
+            rows = rows[1:] if rows[0].startswith("- ") else rows[: len(rows) // 2]
 
     def put_names(self, lists: Sequence[tuple[str, str]], share: float) -> None:
         """Names of files under one or more headings: each as it is spelled, by folder where that is too long,
@@ -200,10 +208,10 @@ def largest(limit: int, fits: Callable[[int], bool]) -> int:
 
 def _root(names: Sequence[str], home: str) -> str:
     """The folder, with its slash, that names are given below; empty where that would save nothing."""
-    if home:
-        return f"{home}/" if sum(name.startswith(f"{home}/") for name in names) > 1 else ""
-    here = [name for name in names if name.startswith("/") and not name.startswith(_ELSEWHERE)]
     relative = any(not name.startswith(("/", "~")) for name in names)
+    if home:
+        return f"{home}/" if sum(name.startswith(f"{home}/") for name in names) > 1 - relative else ""
+    here = [name for name in names if name.startswith("/") and not name.startswith(_ELSEWHERE)]
     return shared_root(here) if len(here) > 1 and not relative else ""
 
 
@@ -235,11 +243,13 @@ def _failure(failure: Failure) -> str:
     return f"{failure.what}: {status}{one_line(failure.error, 240) or 'failed'} #{failure.number}"
 
 
-def _check(check: Check, usual: str, failing: int) -> str:
+def _check(check: Check, folder: str, newest_change: int) -> str:
     """`pytest -q: FAILED (2 failed, 11 passed) #183`, and the first few that failed."""
-    place = f" (in {check.folder})" if check.folder and check.folder != usual else ""
-    row = f"{check.command}{place}: {verdict_text(check)} #{check.number}"
-    return "\n".join([row, *_indented([one_line(name, 120) for name in check.verdict.failing[:failing]])])
+    place = f" (in {folder})" if folder else ""
+    failed = check.verdict.passed is False or check.exit
+    since = ", files changed since" if failed and -1 < check.number < newest_change else ""
+    row = f"{check.command}{place}: {verdict_text(check)} #{check.number}{since}"
+    return "\n".join([row, *_indented([one_line(name, 120) for name in check.verdict.failing[:3]])])
 
 
 def verdict_text(check: Check) -> str:
@@ -253,4 +263,6 @@ def verdict_text(check: Check) -> str:
         return status + (f": {one_line(check.error, 160)}" if check.error else said)
     if check.error:
         return f"failed: {one_line(check.error, 160)}"
-    return f"unknown{said}" if said or check.covered else "unknown (no error reported)"
+    if said:
+        return f"unknown; a part of it passed{said}" if judged.partial else f"unknown{said}"
+    return "unknown (hidden by what ran after it)" if check.covered else "unknown (no error reported)"
