@@ -725,14 +725,16 @@ def test_R21_a_file_in_two_spellings_is_one_file() -> None:
 
 def test_R10_what_is_known_of_a_file_survives_its_second_spelling() -> None:
     made = done(
-        ("Write", {"file_path": "src/deep/new.py", "content": "x"}, "File created"),
-        ("Edit", {"file_path": "/w/src/deep/new.py", "old_string": "x", "new_string": "y"}, "ok"),
-        ("Read", {"file_path": "src/deep/old.py"}, "text"),
-        ("Write", {"file_path": "/w/src/deep/old.py", "content": "z"}, "ok"),
+        ("Write", {"file_path": "new.py", "content": "x"}, "File created"),
+        ("Edit", {"file_path": "/w/new.py", "old_string": "x", "new_string": "y"}, "ok"),
+        ("Read", {"file_path": "old.py"}, "text"),
+        ("Write", {"file_path": "/w/old.py", "content": "z"}, "ok"),
+        ("Read", {"file_path": "a/deep/folder.py"}, "text"),
+        ("Read", {"file_path": "/w/a/deep/folder.py"}, "text"),  # now it is known where relative paths start
     )
-    assert made.files().created == ("src/deep/new.py",)
-    assert made.files().modified == ("src/deep/old.py",)
-    assert note(made, "src/deep/new.py").change == "- x\n+ y"
+    assert made.files().created == ("/w/new.py",)
+    assert made.files().modified == ("/w/old.py",)
+    assert note(made, "/w/new.py").change == "- x\n+ y"
 
 
 def test_R10_short_names_are_not_taken_for_the_same_file() -> None:
@@ -777,3 +779,30 @@ def test_R10_a_failed_check_says_whether_files_changed_since() -> None:
     edit: Step = ("Edit", {"file_path": "a.py", "old_string": "x", "new_string": "y"}, "ok")
     assert "FAILED (1 failed) #3\n" in done(edit, run).render(800, COUNTER) + "\n"
     assert "FAILED (1 failed) #1, files changed since" in done(run, edit).render(800, COUNTER)
+
+
+def test_R10_a_pattern_changes_the_files_that_it_stands_for() -> None:
+    made = done(
+        bash("mkdir -p src/parts && cp old/a.ts src/parts/ && cp old/b.ts src/parts/"),
+        bash("sed -i 's/x/y/' src/parts/*.ts"),
+    )
+    assert made.files().created == ("src/parts/a.ts", "src/parts/b.ts")
+    assert made.files().modified == ()
+    assert note(made, "src/parts/b.ts").change == "sed s/x/y/"
+
+
+def test_R10_a_script_in_the_line_that_is_written_anew_answers_the_one_that_failed() -> None:
+    failed = bash("npx tsx -e \"import './a.js'; run()\"", "Error: Cannot find module './a.js'", failed=True)
+    assert done(failed).error is not None
+    assert done(failed, bash("npx tsx -e \"import './b.js'; run()\"", "ok")).error is None
+    assert done(failed, bash("npx tsx other.ts", "ok")).error is not None
+
+
+def test_R21_a_change_names_its_file_shortly_where_the_file_is_listed() -> None:
+    edits: list[Step] = [
+        ("Edit", {"file_path": path, "old_string": "x", "new_string": "y"}, "ok")
+        for path in ("app/very/deep/one.py", "app/very/deep/page.py", "lib/very/deep/page.py")
+    ]
+    said = done(*edits).render(800, COUNTER)
+    assert "- one.py #0\n" in said
+    assert "- app/very/deep/page.py #2\n" in said

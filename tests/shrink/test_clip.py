@@ -78,3 +78,8 @@ def test_R19_a_shell_that_only_looks_is_clipped_like_the_tool_for_it(command: st
     result = m.result("c", SOURCE)
     small = clipped(result, 96, COUNTER, key="#7", kind=shown_by(call))
     assert small == clipped(result, 96, COUNTER, key="#7", kind=kind)
+
+
+def test_R19_a_clip_that_would_save_next_to_nothing_is_not_made() -> None:
+    text = "Success. Updated the following files:\nM apps/web/src/app/settings/teams/hooks/useTeam.ts"
+    assert clip(f"{text}\nExit code: 0", COUNTER.text(text) - 5) == text

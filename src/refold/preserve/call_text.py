@@ -46,8 +46,9 @@ def said(text: str) -> str:
     if first is None:
         return clipped(found[0], SAID) if found else ""
     line = found[first]
-    if len(line) < 40 and first + 1 < len(found):
-        line = f"{line} {found[first + 1]}"
+    if len(line) < 40:
+        more = next((other for other in found[first + 1 :] if _LETTERS.search(other)), "")
+        line = f"{line} {more}" if more else line
     return clipped(line, SAID)
 
 

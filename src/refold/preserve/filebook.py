@@ -112,7 +112,8 @@ class FileBook:
         elif action.source and self._carry(absolute(action.source, base), path, number, entry):
             pass
         else:
-            self._change(path, action, number, entry, tool=tool)
+            for one in self._meant(path) if action.verb == "modify" else [path]:
+                self._change(one, action, number, entry, tool=tool)
 
     def tried(self, action: Action, *, base: str = "") -> None:
         """A change that failed. Of a file that is known this says nothing new."""

@@ -217,10 +217,13 @@ _HARMLESS = re.compile(
 
 
 def _plain(words: Sequence[str]) -> Iterator[str]:
-    """The words that make a run what it is; of a commit not its message."""
+    """The words that make a run what it is; of a commit not its message, of a script in the line not its
+    text: whoever writes it anew tries the same again."""
     if tuple(words[:2]) == ("git", "commit"):
         words = words[:2]
     for index, word in enumerate(words[:200]):
+        if words[index - 1] in ("-c", "-e", "--eval") and any(map(str.isspace, word)):
+            continue
         if index == 0:
             yield re.sub(r"^python[23](?:\.\d+)?$", "python", word.rsplit("/", 1)[-1])
         elif not _HARMLESS.match(word):

@@ -176,7 +176,7 @@ class WorkState:
                 self._errors.pop(("file", absolute(action.path, step.base)), None)
 
     def _base(self, action: Action, base: str) -> str:
-        """Where a relative path starts. Where nobody has said it, a file that is named in two ways tells it."""
+        """Where a relative path starts. Where nobody has said so, a file that is named in two ways tells."""
         if not self.home and not self._strayed and (home := self.book.base_of(absolute(action.path, base))):
             self.home = self.cwd = home
             self.book = self.book.rebased(home)

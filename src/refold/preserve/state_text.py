@@ -107,6 +107,9 @@ class _Sheet:
             if not (note.fate == "deleted" and note.within in gone):
                 self.names.setdefault(note.fate, []).append(note.name + "/" * note.folder)
         self.told = {note.name for note in notes if note.told}
+        self.named: set[str] = set()
+        """Files whose names stand there."""
+        self.alike = Counter(posixpath.basename(note.name) for note in notes)
         self.root = _root([note.name for note in notes], home)
         self.sections: dict[str, list[str]] = {}
         self.order: list[str] = []
@@ -129,7 +132,7 @@ class _Sheet:
         """What was last changed in a file, in as many of its rows as fit."""
         rows = note.change.split("\n")[:most]
         while rows and not self.put(
-            CHANGES, "\n".join([f"{self.short(note.name)} #{note.number}", *_indented(rows)])
+            CHANGES, "\n".join([f"{self.title(note.name)} #{note.number}", *_indented(rows)])
         ):
             # What was put in tells more than what it replaced.
             rows = rows[1:] if rows[0].startswith("- ") else rows[: len(rows) // 2]
@@ -144,8 +147,9 @@ class _Sheet:
                 continue  # a name has a token at least
             texts = [(title, self.listed(title, names, by_folder=by_folder)) for title, names in named]
             if sum(self._size(text) for _, text in texts) <= min(self.left, self.budget * part):
-                for title, text in texts:
+                for (title, names), (_, text) in zip(named, texts, strict=True):
                     self._put(title, text)
+                    self.named.update(names)
                 return
         room = min(self.left, int(self.budget * share))
         for title, names in named:
@@ -161,6 +165,7 @@ class _Sheet:
         count = largest(min(len(names), max(room, 0)), lambda count: self._size(text(count)) <= room)
         if count:
             self._put(title, text(count))
+            self.named.update(names[:count])
 
     def listed(self, title: str, names: Sequence[str], more: int = 0, *, by_folder: bool) -> str:
         """Names one by one, or one row per folder (`- src/: a.py, b.py`), below the folder they share."""
@@ -174,6 +179,11 @@ class _Sheet:
         below = f", below {self.root}" if self.root and any(n.startswith(self.root) for n in names) else ""
         rest = [f"- (and {more} more)"] if more else []
         return "\n".join([f"{title} ({len(names) + more}{below}):", *rows, *rest])
+
+    def title(self, name: str) -> str:
+        """A file that is named above by its last part, where no other has the same."""
+        base = posixpath.basename(name)
+        return base if name in self.named and self.alike[base] == 1 else self.short(name)
 
     def short(self, name: str) -> str:
         return name.removeprefix(self.root) or name

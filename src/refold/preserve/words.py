@@ -28,6 +28,7 @@ _SHORT = 200
 """A message up to this length is there as a whole or not at all."""
 _REPEATED = 40
 """Characters from which on the same words again say nothing new."""
+_SET_IN = ("    ", "\t")
 _READ = 100_000
 """Characters in which demands are looked for: more than that was pasted, and its two ends are read."""
 
@@ -277,7 +278,7 @@ def _ranked(
     queues: list[tuple[int, Iterator[Piece]]] = [
         (3, ((0, span) for span in sentences(sayings[0].text)) if sayings else iter(())),
         (3, ((index, span) for index in newest for span in sayings[index].demands)),
-        (3, ((index, span) for index in newest for span in sentences(sayings[index].text))),
+        (3, ((index, span) for index in newest for span in _prose(sayings[index].text))),
         (2, ((index, span) for index in newest for span in islice(sentences(sayings[index].text), 1))),
     ]
     used = [0.0] * len(queues)
@@ -292,6 +293,17 @@ def _ranked(
         size = counter.text(sayings[index].text[start:end].rstrip(" "))
         used[at] += max(size, 1) / share
         yield piece, size
+
+
+def _prose(text: str) -> Iterator[Span]:
+    """The sentences of a text, those last that are set in like code or the lines of a pasted log."""
+    later: list[Span] = []
+    for span in sentences(text):
+        if text.startswith(_SET_IN, span[0]):
+            later.append(span)
+        else:
+            yield span
+    yield from later
 
 
 def _clipped(sayings: Sequence[Saying], chosen: Iterable[Piece], key_of: Callable[[str], str]) -> Rendered:

@@ -108,7 +108,7 @@ def clip_text(
         return text
     if (plain := unnumbered(bare(text))) != text:
         text, size = plain, counter.text(plain)
-        if size <= tokens:
+        if size < tokens + WORTH:
             return text
     room = max(tokens - _MARK_TOKENS, 1)
     between = int(room * _BETWEEN) if room >= _TELLING else 0
