@@ -97,7 +97,7 @@ def _reported(body: str) -> tuple[int | None, str]:
     """Exit status and directory, from the first and last lines."""
     rows = [*_ends(body[:1_000].splitlines()[:3]), *_ends(body[-1_500:].splitlines()[-_STATUS_LINES:])]
     codes = [code for row in rows if (code := status(row)) is not None]
-    places = list(filter(None, map(folder, rows)))
+    places = [place for row in rows if (place := folder(row))]
     return codes[-1] if codes else None, places[-1] if places else ""
 
 

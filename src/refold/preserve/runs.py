@@ -60,8 +60,8 @@ def run(line: str) -> Run:
     key = " && ".join(" ".join(_plain(simple.words)) for simple in main)
     shown = " && ".join(_shown(simple) for simple in kept) if checks else without_folder(line)
     whole = _whole(checks[0].words) if len(checks) == 1 else ""
-    kinds = {_SHOWS.get(_name(simple), "bash") for simple in kept} if looks else set[Kind]()
-    shows = kinds.pop() if len(kinds) == 1 else "bash"
+    kinds: set[Kind] = {_SHOWS.get(_name(simple), "bash") for simple in kept if looks}
+    shows: Kind = kinds.pop() if len(kinds) == 1 else "bash"
     return Run(key[:4_000], folder, one_line(shown, SHOWN), bool(checks), looks, covered, shows, whole)
 
 
@@ -110,11 +110,10 @@ _GROUPS: Mapping[str, str] = {
     "script": "python python2 python3 py node tsx ts-node ruby perl bash sh zsh",
 }
 _GROUP = {name: group for group, names in _GROUPS.items() for name in names.split()}
-_SHOWS: Mapping[str, Kind] = {
-    **dict.fromkeys(("cat", "sed", "head", "tail", "nl", "bat", "less", "more"), "read"),
-    **dict.fromkeys(("grep", "egrep", "fgrep", "rg"), "grep"),
-    **dict.fromkeys(("ls", "find", "tree", "fd"), "ls"),
-}
+_LOOKERS: Mapping[Kind, str] = {
+    "read": "cat sed head tail nl bat less more", "grep": "grep egrep fgrep rg", "ls": "ls find tree fd",
+}  # fmt: skip
+_SHOWS: Mapping[str, Kind] = {name: what for what, names in _LOOKERS.items() for name in names.split()}
 """Commands whose output is that of a tool that only looks."""
 _GIT_LOOKS = {
     "status", "log", "diff", "show", "branch", "blame", "ls-files", "rev-parse", "remote", "config", "grep",
