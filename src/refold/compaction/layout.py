@@ -13,6 +13,7 @@ from refold import entries as e
 from refold.compaction.grade import Curve, Piece, grade
 from refold.compaction.situation import Situation
 from refold.messages import Assistant, Call, Message, Result, Thinking, User, arguments_json, user
+from refold.preserve.runs import shown_by
 from refold.preserve.words import typed
 from refold.protocols import Steps, TokenCounter
 from refold.session import Item, Session
@@ -58,7 +59,7 @@ class Clips:
         if known is None:
             if level:
                 number, size = f"#{self.session.position(id)}", self._size(id, message, counter)
-                small = clipped(message, level, counter, key=number, call=call, size=size)
+                small = clipped(message, level, counter, key=number, kind=shown_by(call), size=size)
             else:
                 small = _without_thinking(message)
             known = self._known[key] = Form(small, counter.message(small))

@@ -115,7 +115,7 @@ class Composer:
         that are quoted need not be said again."""
         s, position = self.s, layout.position
         seen = s.projection.position_of(layout.quotes[0].item) if layout.quotes else position
-        sayings = self.reading.typed_before(position)
+        sayings = words.once(self.reading.sayings, position)
         own = yield from words.rendering(
             sayings, self.room.words, s.counter, lambda entry: f"#{s.session.position(entry)}"
         )
