@@ -45,7 +45,9 @@ def hostile(folder: Path) -> Path:
         preset=EVIL, rung=EVIL, reason=EVIL, author=EVIL, summary=EVIL, check={EVIL: EVIL},
         ledger=(e.Lost(EVIL, EVIL, 1, EVIL, EVIL),),
     )  # fmt: skip
-    session.append(fold)
+    assert session.store is not None
+    session.store.append(session.id, [fold], after=session.tip)  # nobody may append it; a file may hold it
+    session.refresh()
     session.append(session.make(e.Failure, target=first.id, code=EVIL, text=EVIL, preset=EVIL, rung=EVIL))
     return path
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from refold import messages as m
 from refold import tokens
 from refold.messages import Call, Message
-from refold.preserve.call_text import SAID
+from refold.preserve.call_text import SAID, main_argument
+from refold.preserve.call_text import said as first_words
 from refold.preserve.lines import OUTCOME, EntryLines, Line, lines_of, render
 from tests.data import all_transcripts
 from tests.preserve import readers
@@ -298,3 +299,14 @@ def test_R11_hostile_messages_are_read(value: Any) -> None:
                 assert len(line.text) <= 400
     took = time.process_time() - began
     assert not JUDGED or took < 3
+
+
+@pytest.mark.parametrize("asked", [[400, 460], "[400, 460]"])
+def test_R11_a_line_says_which_part_of_a_file_was_read(asked: object) -> None:
+    call = m.call("c", "str_replace_editor", command="view", path="a.py", view_range=asked)
+    assert main_argument(call) == "view a.py:400-460"
+
+
+def test_R11_a_heading_is_told_with_what_it_announces() -> None:
+    text = "Summary of changes:\n\n1. **showStatus()** replaces eleven copies of one block.\n2. More."
+    assert first_words(text) == "Summary of changes: showStatus() replaces eleven copies of one block."

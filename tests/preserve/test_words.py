@@ -277,3 +277,21 @@ def test_R8_in_real_sessions_the_words_are_few_and_nearly_always_all_there() -> 
         rendered = render(said, 4_000, COUNTER, e.key)
         assert rendered.clipped == rendered.left_out == ()
         assert all(one.text in rendered.text and f"[{e.key(one.id)}]" in rendered.text for one in said)
+
+
+def test_R21_words_that_were_typed_again_are_told_once() -> None:
+    rule = "Read the plan first, then write down what you would change."
+    typed = [rule, "continue", rule, "continue", "the last word on this matter is not yet spoken"]
+    sayings = [Saying(n, f"e{n}", text) for n, text in enumerate(typed)]
+    assert [saying.position for saying in words.once(sayings, 5)] == [0, 1, 3, 4]
+    assert [saying.position for saying in words.once(sayings, 2)] == [1]  # the rule stands behind the record
+
+
+def test_R8_what_is_set_in_like_a_log_comes_after_the_words_around_it() -> None:
+    trace = "\n".join(f"    at step{n} (/home/me/project/src/module{n}.ts:{n}:7)" for n in range(30))
+    pasted = f"it crashes when i start it:\n{trace}\nplease look into the loader before anything else"
+    sayings = [Saying(0, "e0", "first"), Saying(1, "e1", "keep the old code around"), Saying(2, "e2", pasted)]
+    shown = render(sayings, 80, tokens.get("o200k"), str).text
+    assert "keep the old code around" in shown
+    assert "please look into the loader before anything else" in shown
+    assert "at step0" in render(sayings, 300, tokens.get("o200k"), str).text

@@ -540,6 +540,46 @@ def test_R21_nothing_is_said_twice() -> None:
     assert len(lines) == len(set(lines))
 
 
+def test_R21_words_that_the_user_typed_again_stand_once() -> None:
+    session, engine = Session(), refold(budget=6_000)
+    request = "Read the plan first and tell me what you would change before you touch a file."
+    typed = [entry.message for entry in work(30).path if isinstance(entry, e.MessageEntry)]
+    for message in (m.user(request), m.assistant("Done."), m.user(request), *typed, m.user(request)):
+        session.append(message)
+    forced(engine, session)
+    view = engine.view(session).text
+    assert view.count(request) == 1
+    record = view.split("</refold-record>")[0]
+    rows = [row.strip() for row in record.split("\n") if len(row.strip()) >= 40]
+    assert [row for row in rows if view.count(row) > 1] == []
+
+
+def test_R21_the_record_spells_a_file_in_one_way_wherever_the_shell_stands() -> None:
+    session = Session()
+    session.append(m.user("Fix the matcher."))
+    for number in range(60):
+        view = m.call(f"v{number}", "str_replace_editor", command="view", path="/w/src/expr/match.c")
+        edit = m.call(
+            f"e{number}", "str_replace_editor", command="str_replace", path="/w/src/expr/match.c",
+            old_str=f"a{number}", new_str=f"b{number}",
+        )  # fmt: skip
+        shell = m.call(
+            f"s{number}", "execute_bash", command=f"cd /w{'/src/expr' * (number > 0)} && cc {number}.c"
+        )
+        where = "/w/src/expr" if number else "/w"
+        for call, said in (
+            (shell, f"ok\n[Current working directory: {where}]"),
+            (view, "text"),
+            (edit, "edited"),
+        ):
+            session.append(m.assistant("", call))
+            session.append(m.result(call.id, said))
+    engine = refold(budget=2_000)
+    forced(engine, session)
+    record = engine.view(session).text.split("</refold-record>")[0]
+    assert record.count("match.c") == record.count("src/expr/match.c") > 2
+
+
 # ── when ────────────────────────────────────────────────────────────────────────────────────────
 
 

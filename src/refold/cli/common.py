@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from refold.cli.safe import clean, escaped
+from refold.text.terminal import clean, escaped
 from refold.text.truncate import one_line
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from refold import entries as e
 from refold.compaction.grade import Curve, Piece, grade
 from refold.compaction.situation import Situation
 from refold.messages import Assistant, Call, Message, Result, Thinking, User, arguments_json, user
+from refold.preserve.runs import shown_by
 from refold.preserve.words import typed
 from refold.protocols import Steps, TokenCounter
 from refold.session import Item, Session
@@ -59,7 +60,7 @@ class Clips:
         if known is None:
             if level:
                 number, body = f"#{self.session.position(id)}", self._body(id, message, counter)
-                small = clipped(message, level, counter, key=number, call=call, body=body)
+                small = clipped(message, level, counter, key=number, kind=shown_by(call), body=body)
             else:
                 small = _without_thinking(message)
             known = self._known[key] = Form(small, counter.message(small))

@@ -18,7 +18,7 @@ from refold.session.edits import Position, active_folds, said_by, stretches
 from refold.text.frames import NOTE, frame
 from refold.tokens.fitting import fit
 
-ROWS, LOOKED = 32, 200
+ROWS, LOOKS = 32, 200
 """Entries that are counted, and items that are looked at, between two breaths."""
 
 
@@ -113,7 +113,7 @@ def _reads(items: Sequence[Item]) -> Steps[dict[str, None]]:
     calls: dict[str, Call] = {}
     paths: dict[str, None] = {}
     for number, item in enumerate(items):
-        if number % LOOKED == 0:
+        if number % LOOKS == 0:
             yield
         calls.update((call.id, call) for call in item.message.calls)
         result = item.message

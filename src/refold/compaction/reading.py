@@ -91,7 +91,7 @@ class Reading:
         if message is None:
             return
         self._calls.update((call.id, call) for call in message.calls)
-        if lines := lines_of(message, self._calls.get, cwd=self.state.cwd):
+        if lines := lines_of(message, self._calls.get, cwd=self.state.home):
             self.lines.append(EntryLines(position, self._turn, lines))
         self.state.take(message, position, entry.id)
         if isinstance(message, Result):

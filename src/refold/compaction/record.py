@@ -24,6 +24,7 @@ from refold.session import Session
 from refold.session.edits import said_by
 from refold.shrink.clip import quotation
 from refold.text.frames import defuse, frame
+from refold.text.redact import redact
 
 FRAME = 100
 """Tokens of the words around a record's parts."""
@@ -114,7 +115,7 @@ class Composer:
         that are quoted need not be said again."""
         s, position = self.s, layout.position
         seen = s.projection.position_of(layout.quotes[0].item) if layout.quotes else position
-        sayings = self.reading.typed_before(position)
+        sayings = words.once(self.reading.sayings, position)
         own = yield from words.rendering(
             sayings, self.room.words, s.counter, lambda entry: f"#{s.session.position(entry)}"
         )
@@ -127,7 +128,7 @@ class Composer:
         self, front: str, left_out: tuple[str, ...], sections: Sequence[tuple[str, str]], summary: str
     ) -> Record:
         body = "\n\n".join(f"## {title}\n{text}" for title, text in sections if text)
-        parts = (HEAD, front, self._pins, frame("summary", body, note=NOTE) if body else "")
+        parts = (HEAD, front, self._pins, frame("summary", redact(body)[0], note=NOTE) if body else "")
         back = RECALL if self.s.can_recall else KEPT
         text = "\n\n".join(part for part in (*parts, back) if part)
         return Record(User((Text(text, "summary"),)), summary, left_out)

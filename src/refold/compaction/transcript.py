@@ -19,6 +19,7 @@ from refold import messages as m
 from refold.session import Item, Session
 from refold.session.edits import BRANCH_NOTE, said_by
 from refold.text.frames import visible, without_tags
+from refold.text.redact import redact
 from refold.text.truncate import head
 
 NOTE = "note"
@@ -120,6 +121,8 @@ class Style:
     result_limit: int = 2_000
     total_limit: int = 0
     arguments: bool = True
+    redacts: bool = True
+    """Take secrets out (R17)."""
     separator: str = "\n\n"
 
 
@@ -130,9 +133,10 @@ _LABEL = re.compile(
 )
 
 
-def inert(text: str) -> str:
-    """What somebody said, unable to close the frame it is handed over in or to pose as another message."""
-    return _LABEL.sub("› ", without_tags(visible(text), *FRAMES))
+def inert(text: str, *, redacts: bool = True) -> str:
+    """What somebody said, without secrets, unable to close the frame it is handed over in or to pose as
+    another message."""
+    return _LABEL.sub("› ", without_tags(visible(redact(text)[0] if redacts else text), *FRAMES))
 
 
 def render(sources: Sequence[Source], style: Style) -> str:
@@ -145,12 +149,17 @@ def render(sources: Sequence[Source], style: Style) -> str:
     return text
 
 
-def cut(text: str, limit: int) -> str:
-    """The beginning of a text, with the number of characters that were cut."""
+AROUND = 8_000
+"""Characters behind a cut that are looked through for secrets too: half a secret is not recognised."""
+
+
+def _shown(text: str, limit: int, style: Style) -> str:
+    """The beginning of a text, with the number of characters that were cut, ready to be handed over."""
     if not limit or len(text) <= limit:
-        return text
-    start = head(text, limit)
-    return f"{start}\n[… {len(text) - len(start)} more characters cut]"
+        return inert(text, redacts=style.redacts)
+    start = text[: limit + AROUND]
+    start = head(redact(start)[0] if style.redacts else start, limit)
+    return f"{inert(start, redacts=False)}\n[… {len(text) - limit} more characters cut]"
 
 
 def _block(message: m.Message, style: Style) -> str:
@@ -158,14 +167,16 @@ def _block(message: m.Message, style: Style) -> str:
         case m.Assistant():
             return "\n\n".join(_assistant(message, style))
         case m.Result():
-            body = inert(cut(_text(message), style.result_limit))
+            body = _shown(_text(message), style.result_limit, style)
             return style.result + body if body else ""
         case m.System():
-            return "" if style.system is None else style.system + inert(cut(_text(message), style.text_limit))
+            return (
+                "" if style.system is None else style.system + _shown(_text(message), style.text_limit, style)
+            )
         case m.Bash():
-            return style.user + inert(cut(message.text, style.result_limit or style.text_limit))
+            return style.user + _shown(message.text, style.result_limit or style.text_limit, style)
         case _:
-            body = inert(cut(_text(message), style.text_limit))
+            body = _shown(_text(message), style.text_limit, style)
             return style.user + body if body else ""
 
 
@@ -173,12 +184,12 @@ def _assistant(message: m.Assistant, style: Style) -> list[str]:
     blocks: list[str] = []
     thoughts = "\n".join(p.text for p in message.content if isinstance(p, m.Thinking) and p.text)
     if thoughts and style.thinking:
-        blocks.append(style.thinking + inert(cut(thoughts, style.text_limit)))
+        blocks.append(style.thinking + _shown(thoughts, style.text_limit, style))
     if message.text:
-        blocks.append(style.assistant + inert(cut(message.text, style.text_limit)))
+        blocks.append(style.assistant + _shown(message.text, style.text_limit, style))
     if message.calls:
         names = (f"{c.name}({m.arguments_json(c)})" if style.arguments else c.name for c in message.calls)
-        blocks.append(style.calls + inert("; ".join(names)))
+        blocks.append(style.calls + inert("; ".join(names), redacts=style.redacts))
     return blocks
 
 

@@ -17,6 +17,8 @@ from refold.errors import StalePlan
 from refold.loop import breathe
 from refold.protocols import Steps, complete
 from refold.session import Session
+from refold.session.sound import objection
+from refold.text.redact import redact
 
 T = TypeVar("T")
 STALE = "the conversation went on while the summary was written"
@@ -87,7 +89,7 @@ def _making(
     session: Session, plan: Plan, proposal: Proposal, answers: Sequence[Answer], author: str, before: int
 ) -> Steps[e.Fold | Failed]:
     """The fold, if it makes the view smaller."""
-    finished = yield from finishing(proposal, [answer.text for answer in answers])
+    finished = yield from finishing(proposal, [redact(answer.text)[0] for answer in answers])
     yield
     s, requests = plan.situation, sum(answer.requests for answer in answers)
     replaced = s.sizes.stretch(proposal.stretch)
@@ -115,6 +117,8 @@ def _making(
         check=finished.check,
         details=finished.details,
     )
+    if why := objection(fold, session.path, session.position):
+        return Failed("unsafe", why, proposal.rung, requests)
     yield
     after = s.projection.after(fold)
     yield

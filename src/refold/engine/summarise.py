@@ -25,6 +25,8 @@ from refold.messages import Assistant, Text, Usage, User, in_full, user
 from refold.models.reply import Reply, complete
 from refold.models.retry import Retry
 from refold.protocols import Model, Request, Steps, TokenCounter
+from refold.session import redacted
+from refold.text.redact import redact
 from refold.text.truncate import head, middle
 from refold.tokens.fitting import fit
 
@@ -254,7 +256,7 @@ class _Chunks:
             yield source, whole
             return
         # Not more than the prompt would have shown of it.
-        text = middle(in_full(source.message), CHARS * whole)
+        text = middle(redact(in_full(source.message))[0], CHARS * whole)
         speaker = User if isinstance(source.message, User) else Assistant
         at, step = 0, len(text) // (whole // (self.room - HEADING) + 1) + 1
         while at < len(text):
@@ -287,7 +289,9 @@ class ByDigest:
 
     async def answer(self, ask: Ask, /) -> Answer:
         sources = [
-            DigestSource(message=s.message, id=s.id, key=key(s.id), turn=s.turn, time=s.time or None)
+            DigestSource(
+                message=redacted.message(s.message), id=s.id, key=key(s.id), turn=s.turn, time=s.time or None
+            )
             for s in ask.sources
         ]
         text = await breathe(lambda: self._digest(sources, ask), lambda: None)

@@ -46,8 +46,9 @@ def said(text: str) -> str:
     if first is None:
         return clipped(found[0], SAID) if found else ""
     line = found[first]
-    if len(line) < 40 and first + 1 < len(found):
-        line = f"{line} {found[first + 1]}"
+    if len(line) < 40:
+        more = next((other for other in found[first + 1 :] if _LETTERS.search(other)), "")
+        line = f"{line} {more}" if more else line
     return clipped(line, SAID)
 
 
@@ -137,9 +138,14 @@ def _changes(done: Sequence[Action], cwd: str = "") -> str:
     return f"{paths}: {change}" if change else paths
 
 
+_INTEGER = re.compile(r"-?\d{1,9}")
+
+
 def _range(call: Call) -> str:
     """The lines that were asked for: `:10-60`."""
     given = call.arguments.get("view_range")
+    if isinstance(given, str):  # some agents send every argument as text
+        given = [int(number) for number in _INTEGER.findall(given[:80])]
     if isinstance(given, list) and len(cast("list[Any]", given)) == 2:
         first, last = map(_line, cast("list[Any]", given))
     else:

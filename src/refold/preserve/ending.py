@@ -14,6 +14,7 @@ import msgspec
 
 from refold.messages import Result
 from refold.session.toolnames import Kind
+from refold.session.toolstatus import folder, framing, status
 from refold.text.frames import without_escapes
 from refold.text.truncate import one_line
 
@@ -55,12 +56,9 @@ def ending(result: Result, tool: Kind = "other") -> Ending:
 def unwrapped(text: str) -> tuple[str, int | None, bool]:
     """The readable body of a result; exit status and failure where a JSON envelope states them."""
     if text.startswith("failed in sandbox"):
-        at = text.find(", stderr: ", 0, 2_000)
-        return (
-            (text[at + len(", stderr: ") :] if at >= 0 else text),
-            _number(_SANDBOX.match(text[:400])),
-            True,
-        )
+        at = text.find(_STDERR, 0, 2_000)
+        code = _SANDBOX.match(text[:400])
+        return text[at + len(_STDERR) :] if at >= 0 else text, int(code[1]) if code else None, True
     if not text.startswith("{") or len(text) > 4_000_000:
         return text, None, False
     try:
@@ -94,33 +92,17 @@ def _envelope(value: Mapping[str, Any], text: str) -> tuple[str, int | None, boo
 
 # ── status ──────────────────────────────────────────────────────────────────────────────────────
 
-_STATUS = re.compile(
-    r"(?:exit code:?|command exited with code|process exited with code) (-?\d{1,9})\.?$"
-    r"|\[(?:the command completed|command finished) with exit code (-?\d{1,9})[^\]]{0,80}\]"
-    r"|\(exit (?:code )?(-?\d{1,9})\)$|<(?:exit_code|returncode)>(-?\d{1,9})</",
-    re.I,
-)
-_CWD = re.compile(r"\[Current working directory: (/[^\n\]]{0,400})\]|\(Current directory: (/[^\n)]{0,400})\)")
-_FRAME = re.compile(
-    r"EXECUTION RESULT of|\[Python interpreter: |\(Open file: |bash-\$$|\(no output\)$|Wall time: |Output:$"
-    r"|Error: \(none\)|Signal: |Background PIDs: |Process Group PGID: |Command: |Directory: "
-)
-
 
 def _reported(body: str) -> tuple[int | None, str]:
     """Exit status and directory, from the first and last lines."""
     rows = [*_ends(body[:1_000].splitlines()[:3]), *_ends(body[-1_500:].splitlines()[-_STATUS_LINES:])]
-    codes = [code for row in rows if (code := _number(_STATUS.match(row))) is not None]
-    places = [found for row in rows if (found := _CWD.match(row))]
-    return codes[-1] if codes else None, (places[-1][1] or places[-1][2]) if places else ""
+    codes = [code for row in rows if (code := status(row)) is not None]
+    places = [place for row in rows if (place := folder(row))]
+    return codes[-1] if codes else None, places[-1] if places else ""
 
 
 def _ends(rows: Sequence[str]) -> Iterator[str]:
     return (row[:_ROW].strip() for row in rows)
-
-
-def _number(found: re.Match[str] | None) -> int | None:
-    return int(next(filter(None, found.groups()), "0")) if found else None
 
 
 _REFUSED = re.compile(
@@ -178,7 +160,7 @@ def _rows(text: str) -> list[str]:
     """Lines of both ends, without what the agent's tool wraps around them."""
     edge = text if len(text) <= 2 * _EDGE else text[:_EDGE] + "\n" + text[-_EDGE:]
     rows = (row[:_ROW].removeprefix("Output: ") for row in without_escapes(edge).splitlines() if row.strip())
-    return [row for row in rows if not any(frame.match(row.strip()) for frame in (_STATUS, _CWD, _FRAME))]
+    return [row for row in rows if not framing(row.strip())]
 
 
 def _raised(rows: Sequence[str]) -> str:

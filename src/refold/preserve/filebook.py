@@ -56,6 +56,8 @@ class FileBook:
         self.notes = notes if notes is not None else {}
         self.count = count
         self._inside: dict[str, set[str]] = {}
+        self._named: dict[str, set[str]] = {}
+        """Paths by the last part of them."""
         self._gone = {path for path, note in self.notes.items() if note.fate == "deleted"}
         for path in self.notes:
             self._place(path)
@@ -79,8 +81,21 @@ class FileBook:
         """The book after it has become known where relative paths start."""
         notes: dict[str, FileNote] = {}
         for path, note in self.notes.items():
-            notes.setdefault(absolute(path, base), note)
+            known = notes.pop(path := absolute(path, base), None)
+            notes[path] = _merged(known, note) if known else note
         return FileBook(notes, self.count)
+
+    def base_of(self, path: str) -> str:
+        """Where relative paths start, if this path and one that is known are the same file in two spellings;
+        empty where nothing says so. Names of one or two parts are too common to say it."""
+        inside = self._named.get(posixpath.basename(path), ())
+        pairs = ((one, path) if path.startswith("/") else (path, one) for one in inside)
+        told = (
+            whole[: -len(part) - 1]
+            for part, whole in pairs
+            if whole.endswith(f"/{part}") and part.count("/") > 1
+        )
+        return next(filter(None, told), "")
 
     def take(
         self, action: Action, *, base: str = "", number: int = -1, entry: str = "", tool: bool = False
@@ -97,7 +112,8 @@ class FileBook:
         elif action.source and self._carry(absolute(action.source, base), path, number, entry):
             pass
         else:
-            self._change(path, action, number, entry, tool=tool)
+            for one in self._meant(path) if action.verb == "modify" else [path]:
+                self._change(one, action, number, entry, tool=tool)
 
     def tried(self, action: Action, *, base: str = "") -> None:
         """A change that failed. Of a file that is known this says nothing new."""
@@ -186,6 +202,7 @@ class FileBook:
         self.notes[path] = msgspec.structs.replace(note, first=known.first if known else self.count)
 
     def _place(self, path: str) -> None:
+        self._named.setdefault(posixpath.basename(path), set()).add(path)
         for _ in range(_DEEPEST):
             folder = posixpath.dirname(path)
             names = self._inside.setdefault(folder, set())
@@ -208,6 +225,16 @@ class FileBook:
 def absolute(path: str, base: str) -> str:
     """One spelling per file, where it is known where relative ones start."""
     return path if not base or path.startswith(("/", "~")) else tidy(posixpath.join(base, path))
+
+
+def _merged(first: FileNote, later: FileNote) -> FileNote:
+    """Two notes of one file."""
+    newest = first if later.fate == "read" else later
+    born = first.born or (later.born and not first.existed)
+    fate = newest.fate if newest.fate not in ("created", "modified") else "created" if born else "modified"
+    return msgspec.structs.replace(
+        newest, fate=fate, first=min(first.first, later.first), born=born, existed=first.existed
+    )
 
 
 def _after(known: FileNote | None, action: Action) -> FileNote:

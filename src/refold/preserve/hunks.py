@@ -40,9 +40,13 @@ def short_change(action: Action, limit: int) -> str:
     before, after = (" ".join(" ".join(rows).split()) for rows in (gone, put))
     if before and after and len(before) + len(after) + 3 <= limit:
         return f"{before} → {after}"
-    telling = (row.strip() for row in (put or gone) if sum(map(str.isalnum, row[:_WIDTH])) > 1)
-    shown = next(telling, "")
+    shown = next((row.strip() for row in (put or gone) if _says(row)), "")
     return f"{'+' if put else '-'} {one_line(shown, limit - 2)}" if shown else ""
+
+
+def _says(row: str) -> bool:
+    """More than a bracket or a rule."""
+    return sum(map(str.isalnum, row[:_WIDTH])) > 1
 
 
 def _lines(text: str) -> list[str]:
@@ -84,5 +88,5 @@ def _contents(action: Action) -> str:
     count = text.count("\n") + (not text.endswith("\n"))
     telling = _HEADING if action.path.endswith((".md", ".mdx")) else _DEFINES
     said = [row.rstrip() for row in rows if telling.match(row.lstrip()[:200])]
-    shown = said[: ROWS - 1] or [row.rstrip() for row in rows if row.strip()][:3]
+    shown = said[: ROWS - 1] or [row.rstrip() for row in rows if _says(row)][:3]
     return "\n".join([f"{count} line{'s' * (count != 1)}", *(f"+ {row[:_WIDTH]}" for row in shown)])

@@ -9,10 +9,11 @@ from functools import lru_cache
 
 import msgspec
 
+from refold.messages import Call
 from refold.preserve.action import tidy
 from refold.preserve.shell import Simple, simple_commands
 from refold.preserve.verdicts import UNKNOWN, Verdict, verdict
-from refold.session.toolnames import quoted
+from refold.session.toolnames import Kind, command_line, kind, quoted
 from refold.text.truncate import one_line
 
 SHOWN = 160
@@ -33,6 +34,8 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     """Only looks around: what it finds or misses says nothing of the state of the work."""
     covered: bool = False
     """The status of the line is not that of the run: a filter, an `echo` or `|| true` comes after it."""
+    shows: Kind = "bash"
+    """What its output is: that of a tool that reads, searches or lists, where it does no more than that."""
     whole: str = ""
     """For a check that names no part: what it is the whole of."""
 
@@ -57,7 +60,15 @@ def run(line: str) -> Run:
     key = " && ".join(" ".join(_plain(simple.words)) for simple in main)
     shown = " && ".join(_shown(simple) for simple in kept) if checks else without_folder(line)
     whole = _whole(checks[0].words) if len(checks) == 1 else ""
-    return Run(key[:4_000], folder, one_line(shown, SHOWN), bool(checks), looks, covered, whole)
+    kinds: set[Kind] = {_SHOWS.get(_name(simple), "bash") for simple in kept if looks}
+    shows: Kind = kinds.pop() if len(kinds) == 1 else "bash"
+    return Run(key[:4_000], folder, one_line(shown, SHOWN), bool(checks), looks, covered, shows, whole)
+
+
+def shown_by(call: Call | None) -> Kind:
+    """What the result of a call shows: `cat F` in a shell is a read like any other."""
+    what = kind(call.name) if call else "other"
+    return run(command_line(call)).shows if call and what == "bash" else what
 
 
 def judge(ran: Run, body: str) -> Verdict:
@@ -99,6 +110,11 @@ _GROUPS: Mapping[str, str] = {
     "script": "python python2 python3 py node tsx ts-node ruby perl bash sh zsh",
 }
 _GROUP = {name: group for group, names in _GROUPS.items() for name in names.split()}
+_LOOKERS: Mapping[Kind, str] = {
+    "read": "cat sed head tail nl bat less more", "grep": "grep egrep fgrep rg", "ls": "ls find tree fd",
+}  # fmt: skip
+_SHOWS: Mapping[str, Kind] = {name: what for what, names in _LOOKERS.items() for name in names.split()}
+"""Commands whose output is that of a tool that only looks."""
 _GIT_LOOKS = {
     "status", "log", "diff", "show", "branch", "blame", "ls-files", "rev-parse", "remote", "config", "grep",
     "describe", "shortlog",
@@ -200,10 +216,13 @@ _HARMLESS = re.compile(
 
 
 def _plain(words: Sequence[str]) -> Iterator[str]:
-    """The words that make a run what it is; of a commit not its message."""
+    """The words that make a run what it is; of a commit not its message, of a script in the line not its
+    text: whoever writes it anew tries the same again."""
     if tuple(words[:2]) == ("git", "commit"):
         words = words[:2]
     for index, word in enumerate(words[:200]):
+        if words[index - 1] in ("-c", "-e", "--eval") and any(map(str.isspace, word)):
+            continue
         if index == 0:
             yield re.sub(r"^python[23](?:\.\d+)?$", "python", word.rsplit("/", 1)[-1])
         elif not _HARMLESS.match(word):

@@ -162,19 +162,25 @@ class WorkState:
         of a tool that failed, nothing."""
         missing = _missing(ended.body) if step.kind == "bash" else ()
         for action in step.actions:
+            base = self._base(action, step.base)
             failed = ended.ok is False and (step.kind != "bash" or action.fragile)
             if action.verb == "view" and (failed or any(action.path in row for row in missing)):
                 continue
             if failed:
-                self.book.tried(action, base=step.base)
+                self.book.tried(action, base=base)
                 continue
             if action.verb == "write" and "has been updated" in ended.body[:400]:
                 action = msgspec.structs.replace(action, verb="modify")
-            self.book.take(
-                action, base=step.base, number=step.number, entry=step.entry, tool=step.kind != "bash"
-            )
+            self.book.take(action, base=base, number=step.number, entry=step.entry, tool=step.kind != "bash")
             if action.verb != "view":
                 self._errors.pop(("file", absolute(action.path, step.base)), None)
+
+    def _base(self, action: Action, base: str) -> str:
+        """Where a relative path starts. Where nobody has said so, a file that is named in two ways tells."""
+        if not self.home and not self._strayed and (home := self.book.base_of(absolute(action.path, base))):
+            self.home = self.cwd = home
+            self.book = self.book.rebased(home)
+        return base or self.home
 
     def _interrupted(self) -> None:
         """A call that got no answer before the user spoke counts as done: the file may well be changed. Its
@@ -183,6 +189,8 @@ class WorkState:
             if step.actions:
                 self._do(step, Ending())
                 self._pending[id] = msgspec.structs.replace(step, actions=())
+        # What a tool refused that leaves nothing behind was answered within its turn, or is talked about.
+        self._errors = {subject: error for subject, error in self._errors.items() if subject[0] != "tool"}
 
     def _check(self, ran: Run, base: str, ended: Ending, judged: Verdict, number: int, entry: str) -> None:
         folder = absolute(ran.folder, base) if ran.folder else base

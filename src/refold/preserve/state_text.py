@@ -66,7 +66,14 @@ def rendering(
     sheet.put_names(((DELETED, "deleted"),), _DELETED)
     checks = [check for check in reversed(state.checks) if check.number < seen][:10]
     usual = next(iter(Counter(check.folder for check in checks).most_common(1)), ("", 0))[0]
-    opened = [(check.number, CHECKS, _check(check, usual, failing=3)) for check in checks[:2]]
+    newest_change = max((note.number for note in notes if note.fate not in ("read", "failed")), default=-1)
+    told = [
+        _check(
+            check, "" if check.folder == usual else check.folder.removeprefix(f"{state.home}/"), newest_change
+        )
+        for check in checks
+    ]
+    opened = [(check.number, CHECKS, row) for check, row in zip(checks[:2], told, strict=False)]
     if state.error and state.error.number < seen:
         opened.append((state.error.number, ERROR, _failure(state.error)))
     for _, title, row in sorted(opened, key=lambda one: -one[0]):
@@ -77,8 +84,8 @@ def rendering(
     changed = changed[:_HUNKS] if changes else []
     for note, rows in zip(changed[:3], (8, 4, 4), strict=False):
         sheet.put_change(note, rows)
-    for check in checks[2:]:
-        sheet.put(CHECKS, _check(check, usual, failing=0))
+    for row in told[2:]:
+        sheet.put(CHECKS, row.split("\n")[0])
     for note in changed[3:]:
         sheet.put_change(note, 3)
     if state.plan and state.todos_at < state.plan_at < seen:
@@ -100,6 +107,9 @@ class _Sheet:
             if not (note.fate == "deleted" and note.within in gone):
                 self.names.setdefault(note.fate, []).append(note.name + "/" * note.folder)
         self.told = {note.name for note in notes if note.told}
+        self.named: set[str] = set()
+        """Files whose names stand there."""
+        self.alike = Counter(posixpath.basename(note.name) for note in notes)
         self.root = _root([note.name for note in notes], home)
         self.sections: dict[str, list[str]] = {}
         self.order: list[str] = []
@@ -122,9 +132,10 @@ class _Sheet:
         """What was last changed in a file, in as many of its rows as fit."""
         rows = note.change.split("\n")[:most]
         while rows and not self.put(
-            CHANGES, "\n".join([f"{self.short(note.name)} #{note.number}", *_indented(rows)])
+            CHANGES, "\n".join([f"{self.title(note.name)} #{note.number}", *_indented(rows)])
         ):
-            rows = rows[: len(rows) // 2]
+            # What was put in tells more than what it replaced.
+            rows = rows[1:] if rows[0].startswith("- ") else rows[: len(rows) // 2]
 
     def put_names(self, lists: Sequence[tuple[str, str]], share: float) -> None:
         """Names of files under one or more headings: each as it is spelled, by folder where that is too long,
@@ -136,8 +147,9 @@ class _Sheet:
                 continue  # a name has a token at least
             texts = [(title, self.listed(title, names, by_folder=by_folder)) for title, names in named]
             if sum(self._size(text) for _, text in texts) <= min(self.left, self.budget * part):
-                for title, text in texts:
+                for (title, names), (_, text) in zip(named, texts, strict=True):
                     self._put(title, text)
+                    self.named.update(names)
                 return
         room = min(self.left, int(self.budget * share))
         for title, names in named:
@@ -153,6 +165,7 @@ class _Sheet:
         count = largest(min(len(names), max(room, 0)), lambda count: self._size(text(count)) <= room)
         if count:
             self._put(title, text(count))
+            self.named.update(names[:count])
 
     def listed(self, title: str, names: Sequence[str], more: int = 0, *, by_folder: bool) -> str:
         """Names one by one, or one row per folder (`- src/: a.py, b.py`), below the folder they share."""
@@ -166,6 +179,11 @@ class _Sheet:
         below = f", below {self.root}" if self.root and any(n.startswith(self.root) for n in names) else ""
         rest = [f"- (and {more} more)"] if more else []
         return "\n".join([f"{title} ({len(names) + more}{below}):", *rows, *rest])
+
+    def title(self, name: str) -> str:
+        """A file that is named above by its last part, where no other has the same."""
+        base = posixpath.basename(name)
+        return base if name in self.named and self.alike[base] == 1 else self.short(name)
 
     def short(self, name: str) -> str:
         return name.removeprefix(self.root) or name
@@ -200,10 +218,10 @@ def largest(limit: int, fits: Callable[[int], bool]) -> int:
 
 def _root(names: Sequence[str], home: str) -> str:
     """The folder, with its slash, that names are given below; empty where that would save nothing."""
-    if home:
-        return f"{home}/" if sum(name.startswith(f"{home}/") for name in names) > 1 else ""
-    here = [name for name in names if name.startswith("/") and not name.startswith(_ELSEWHERE)]
     relative = any(not name.startswith(("/", "~")) for name in names)
+    if home:
+        return f"{home}/" if sum(name.startswith(f"{home}/") for name in names) > 1 - relative else ""
+    here = [name for name in names if name.startswith("/") and not name.startswith(_ELSEWHERE)]
     return shared_root(here) if len(here) > 1 and not relative else ""
 
 
@@ -235,11 +253,13 @@ def _failure(failure: Failure) -> str:
     return f"{failure.what}: {status}{one_line(failure.error, 240) or 'failed'} #{failure.number}"
 
 
-def _check(check: Check, usual: str, failing: int) -> str:
+def _check(check: Check, folder: str, newest_change: int) -> str:
     """`pytest -q: FAILED (2 failed, 11 passed) #183`, and the first few that failed."""
-    place = f" (in {check.folder})" if check.folder and check.folder != usual else ""
-    row = f"{check.command}{place}: {verdict_text(check)} #{check.number}"
-    return "\n".join([row, *_indented([one_line(name, 120) for name in check.verdict.failing[:failing]])])
+    place = f" (in {folder})" if folder else ""
+    failed = check.verdict.passed is False or check.exit
+    since = ", files changed since" if failed and -1 < check.number < newest_change else ""
+    row = f"{check.command}{place}: {verdict_text(check)} #{check.number}{since}"
+    return "\n".join([row, *_indented([one_line(name, 120) for name in check.verdict.failing[:3]])])
 
 
 def verdict_text(check: Check) -> str:
@@ -253,4 +273,6 @@ def verdict_text(check: Check) -> str:
         return status + (f": {one_line(check.error, 160)}" if check.error else said)
     if check.error:
         return f"failed: {one_line(check.error, 160)}"
-    return f"unknown{said}" if said or check.covered else "unknown (no error reported)"
+    if said:
+        return f"unknown; a part of it passed{said}" if judged.partial else f"unknown{said}"
+    return "unknown (hidden by what ran after it)" if check.covered else "unknown (no error reported)"

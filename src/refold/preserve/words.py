@@ -8,6 +8,7 @@ their share, some come before others: the first request, the newest, and sentenc
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -25,6 +26,9 @@ _LONGEST = 400
 """A sentence that does not end is cut here."""
 _SHORT = 200
 """A message up to this length is there as a whole or not at all."""
+_REPEATED = 40
+"""Characters from which on the same words again say nothing new."""
+_SET_IN = ("    ", "\t")
 _READ = 100_000
 """Characters in which demands are looked for: more than that was pasted, and its two ends are read."""
 
@@ -108,6 +112,19 @@ class Words:
             else:
                 high = half
         return low
+
+
+def once(sayings: Sequence[Saying], before: int) -> Sequence[Saying]:
+    """What was typed before a position, without what was typed again in the same words: that stands where it
+    was said first, or from the position on. Short words (`continue`) mean something else each time."""
+    at = bisect_left(sayings, before, key=lambda saying: saying.position)
+    heard = {saying.text for saying in sayings[at:]}
+    kept: list[Saying] = []
+    for saying in sayings[:at]:
+        if len(saying.text) < _REPEATED or saying.text not in heard:
+            heard.add(saying.text)
+            kept.append(saying)
+    return kept
 
 
 def room(goal: int, share: float = SHARE) -> int:
@@ -261,7 +278,7 @@ def _ranked(
     queues: list[tuple[int, Iterator[Piece]]] = [
         (3, ((0, span) for span in sentences(sayings[0].text)) if sayings else iter(())),
         (3, ((index, span) for index in newest for span in sayings[index].demands)),
-        (3, ((index, span) for index in newest for span in sentences(sayings[index].text))),
+        (3, ((index, span) for index in newest for span in _prose(sayings[index].text))),
         (2, ((index, span) for index in newest for span in islice(sentences(sayings[index].text), 1))),
     ]
     used = [0.0] * len(queues)
@@ -276,6 +293,17 @@ def _ranked(
         size = counter.text(sayings[index].text[start:end].rstrip(" "))
         used[at] += max(size, 1) / share
         yield piece, size
+
+
+def _prose(text: str) -> Iterator[Span]:
+    """The sentences of a text, those last that are set in like code or the lines of a pasted log."""
+    later: list[Span] = []
+    for span in sentences(text):
+        if text.startswith(_SET_IN, span[0]):
+            later.append(span)
+        else:
+            yield span
+    yield from later
 
 
 def _clipped(sayings: Sequence[Saying], chosen: Iterable[Piece], key_of: Callable[[str], str]) -> Rendered:

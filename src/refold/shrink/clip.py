@@ -27,7 +27,8 @@ from refold.messages import (
     compact_json,
 )
 from refold.protocols import TokenCounter
-from refold.session.toolnames import Kind, kind
+from refold.session.toolnames import Kind
+from refold.session.toolstatus import bare
 from refold.shrink.excerpt import ranked, unnumbered
 from refold.text.truncate import head, tail
 
@@ -38,8 +39,9 @@ FRAME = 40
 WORTH = 20
 """A clip that saves less than this is not made."""
 _MARK = "[… {cut} tokens, {key} …]"
-_GAP = " […] "
+_GAP = "[…]"
 _MARK_TOKENS = 10
+_SPACE = {"\n": "\n", " ": " "}
 _SHORT = 24
 """Words or an argument of at most so many tokens stay: a path or a command tells more than a marker."""
 _QUOTE = 32
@@ -70,8 +72,8 @@ class Body(NamedTuple):
 
     @classmethod
     def of(cls, text: str, counter: TokenCounter, size: int = 0) -> Body:
-        size, bare = size or counter.text(text), unnumbered(text)
-        return cls(text, size, bare, size if bare == text else counter.text(bare))
+        size, plain = size or counter.text(text), unnumbered(bare(text))
+        return cls(text, size, plain, size if plain == text else counter.text(plain))
 
 
 def body_of(message: Message, counter: TokenCounter) -> Body | None:
@@ -91,18 +93,16 @@ def clipped(
     counter: TokenCounter,
     *,
     key: str,
-    call: Call | None = None,
+    kind: Kind = "other",
     body: Body | None = None,
 ) -> Message:
-    """The message in about `tokens` tokens. `key` names its entry, `call` is what it answers, if it does;
-    `body` is its `body_of`, where that is known."""
+    """The message in about `tokens` tokens. `key` names its entry, `kind` says what it shows, where it is a
+    result; `body` is its `body_of`, where that is known."""
     match message:
         case Assistant():
             return _reply(message, tokens, counter, key)
         case Result() | User():
-            content = _texts(
-                message.content, tokens, counter, key, kind(call.name) if call else "other", body
-            )
+            content = _texts(message.content, tokens, counter, key, kind, body)
             return msgspec.structs.replace(message, content=content)
         case Bash():
             body = body or Body.of(message.output, counter)
@@ -128,6 +128,8 @@ def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) 
     text, size = body.bare, body.bare_size
     if size <= tokens:
         return text
+    if text != body.text and size < tokens + WORTH:
+        return text
     room = max(tokens - _MARK_TOKENS, 1)
     between = int(room * _BETWEEN) if room >= _TELLING else 0
     first, last = _edges(text, room - between, size, counter, _HEADS.get(kind, _HEAD))
@@ -137,20 +139,23 @@ def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) 
         first, last = _edges(text, room, size, counter, _HEADS.get(kind, _HEAD))
     kept = counter.text(first) + counter.text(last) + sum(map(counter.text, rows))
     mark = _MARK.format(cut=max(size - kept, 1), key=key) if key else _GAP
-    return "\n".join(part for part in (first, mark, *rows, last) if part)
+    # A mark stands on a line of its own only where the cut does not go through a line.
+    before = _SPACE.get(text[len(first) : len(first) + 1], "") if first else ""
+    after = _SPACE.get(text[-len(last) - 1 : -len(last)], "") if last else ""
+    return first + before + "\n".join((mark, *rows)) + after + last
 
 
 def _edges(text: str, room: int, size: int, counter: TokenCounter, share: float) -> tuple[str, str]:
     """Beginning and end in `room` tokens, cut at line ends where one is near."""
     chars = max(int(len(text) * room / size), 4)
-    for _ in range(6):
+    for _ in range(12):
         first = _line_end(head(text, int(chars * share)))
         last = _line_start(tail(text, chars - int(chars * share)))
         used = counter.text(first) + counter.text(last)
         if used <= room:
             return first, last
         chars = int(chars * min(0.95, room / used))
-    return head(text, max(room // 2, 1)), ""
+    return _line_end(head(text, max(room // 2, 1))), ""
 
 
 def _between(text: str, room: int, counter: TokenCounter, kind: Kind) -> list[str]:
@@ -177,7 +182,7 @@ def quotation(message: Message, key: str, tokens: int, counter: TokenCounter) ->
             calls = (f"{call.name} {_arguments(call)}" for call in message.calls)
             text, who = "\n".join(part for part in (message.text, *calls) if part), "assistant"
         case Result():
-            text, who = message.text, "result"
+            text, who = bare(message.text), "result"
         case _:
             return ""
     if not text:

@@ -11,7 +11,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -130,10 +130,14 @@ class JsonlStore:
                 raise calls.failed(path, error) from error
             self._known.pop(path, None)
 
+    def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
+        from refold.stores import forgetting
+
+        forgetting.in_file(self, self._place(session), entries, after)
+
     def close(self) -> None:
         """Nothing is kept open between calls."""
-        with self._mutex:
-            self._known.clear()
+        self._known.clear()
 
     def examine(self, *, repair: bool = False) -> list[Finding]:
         from refold.stores import doctor_jsonl

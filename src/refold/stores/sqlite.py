@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -101,6 +101,11 @@ class SqliteStore:
             finally:
                 connection.set_busy_timeout(int(self._timeout * 1000))
 
+    def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
+        from refold.stores import forgetting
+
+        forgetting.in_database(self, session, entries, after)
+
     def close(self) -> None:
         self._pool.close()
 
@@ -182,6 +187,10 @@ class SqliteStore:
                 yield place, Row(b"", None, "the row is missing")
             else:
                 yield place, rows.of_line(found[3], found[2], text_of(found[1]))
+
+    def row(self, key: int, place: int) -> int:
+        """Where an entry of the session with that key is."""
+        return _row(key, place)
 
     def connection(self) -> contextlib.AbstractContextManager[apsw.Connection]:
         """This thread's connection, outside of any transaction."""

@@ -16,6 +16,7 @@ from refold.compare.run import Cell
 from refold.messages import in_full
 from refold.session import Session
 from refold.session.edits import said_by
+from refold.text.redact import redact
 from refold.text.truncate import head, middle
 
 FIRST, LAST = 6, 8
@@ -84,7 +85,7 @@ def _folded(session: Session, one: e.Fold) -> list[e.AnyPathEntry]:
 def _entry(entry: e.AnyPathEntry, lost: e.Lost | None) -> Markup:
     message = said_by(entry)
     assert message is not None
-    line = head(" ".join(head(in_full(message), 4 * LINE).split()), LINE)
+    line = head(" ".join(head(redact(in_full(message)[:20_000])[0], 4 * LINE).split()), LINE)
     return el(
         "li",
         el("b", message.role, cls=f"role {message.role}"),
@@ -97,7 +98,7 @@ def _entry(entry: e.AnyPathEntry, lost: e.Lost | None) -> Markup:
 def after(one: e.Fold, room: int) -> Markup:
     """Summaries in full length where there is room; of masks and lines the first few."""
     texts = {
-        edit.kind: [in_full(m) for e_ in one.edits if e_.kind == edit.kind for m in e_.put]
+        edit.kind: [redact(in_full(m))[0] for e_ in one.edits if e_.kind == edit.kind for m in e_.put]
         for edit in one.edits
     }
     whole = [text for kind, found in texts.items() if kind == "summary" for text in found]

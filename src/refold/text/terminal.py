@@ -1,10 +1,9 @@
-"""Characters from outside, made safe for a terminal."""
+"""Text from outside, safe for a terminal: nothing in it moves the cursor or changes colours or direction."""
 
 from __future__ import annotations
 
 import re
 
-# Everything that moves the cursor, changes colours or reverses the text direction.
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
 )
@@ -17,10 +16,10 @@ def clean(text: str) -> str:
 
 def escaped(json: str) -> str:
     """The same JSON, with everything that `clean` would replace written as an escape."""
-    return _CONTROL.sub(lambda found: json_escape(found[0]), json)
+    return _CONTROL.sub(lambda found: _json_escape(found[0]), json)
 
 
-def json_escape(char: str) -> str:
+def _json_escape(char: str) -> str:
     code = ord(char)
     if code < 0x10000:
         return f"\\u{code:04x}"

@@ -1,0 +1,50 @@
+"""What an agent's tool writes around the output of a program: how it ended, where the shell stands now."""
+
+from __future__ import annotations
+
+import re
+
+_STATUS = re.compile(
+    r"(?:exit code:?|command exited with code|process exited with code) (-?\d{1,9})\.?$"
+    r"|\[(?:the command completed|command finished) with exit code (-?\d{1,9})[^\]]{0,80}\]"
+    r"|\(exit (?:code )?(-?\d{1,9})\)$|<(?:exit_code|returncode)>(-?\d{1,9})</",
+    re.I,
+)
+_FOLDER = re.compile(
+    r"\[Current working directory: (/[^\n\]]{0,400})\]|\(Current directory: (/[^\n)]{0,400})\)"
+)
+_FRAME = re.compile(
+    r"EXECUTION RESULT of|\[Python interpreter: |\(Open file: |bash-\$$|\(no output\)$|Wall time: |Output:$"
+    r"|Error: \(none\)|Signal: |Background PIDs: |Process Group PGID: |Command: |Directory: "
+)
+_ROWS = 8
+"""Lines at the end of an output among which such reports stand."""
+
+
+def status(row: str) -> int | None:
+    """The exit status that a line reports."""
+    found = _STATUS.match(row)
+    return int(next(filter(None, found.groups()))) if found else None
+
+
+def folder(row: str) -> str:
+    """The directory that a line reports the shell to stand in."""
+    found = _FOLDER.match(row)
+    return (found[1] or found[2]) if found else ""
+
+
+def framing(row: str) -> bool:
+    """Whether a line is the tool's and not the program's."""
+    return any(pattern.match(row) for pattern in (_STATUS, _FOLDER, _FRAME))
+
+
+def bare(text: str) -> str:
+    """An output without the lines that its tool put behind it. A status other than 0 stays, once."""
+    rows = text.rstrip().rsplit("\n", _ROWS)
+    end = len(rows)
+    while end > 1 and (not rows[end - 1].strip() or framing(rows[end - 1].strip())):
+        end -= 1
+    if end == len(rows):
+        return text
+    failed = [row for row in rows[end:] if status(row.strip())]
+    return "\n".join([*rows[:end], *failed[-1:]]) or text

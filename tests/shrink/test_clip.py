@@ -1,0 +1,85 @@
+"""R19: a clip keeps what tells most, and shows where something is missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from refold import messages as m
+from refold import tokens
+from refold.preserve.runs import shown_by
+from refold.session.toolnames import Kind
+from refold.session.toolstatus import bare
+from refold.shrink.clip import clip_text, clipped, quotation
+
+COUNTER = tokens.get("o200k")
+SOURCE = "\n".join(f"def part_{n}(value):\n    first = value + {n}\n    return first" for n in range(60))
+
+
+def clip(text: str, size: int, kind: Kind = "other") -> str:
+    return clip_text(text, size, COUNTER, key="#7", kind=kind)
+
+
+@pytest.mark.parametrize("size", [24, 34, 48, 68, 96, 136, 192])
+def test_R19_a_mark_on_its_own_line_stands_between_whole_lines(size: int) -> None:
+    text = "\n".join(f"{n} alpha beta gamma delta epsilon zeta eta theta iota kappa" for n in range(200))
+    before, after = clip(text, size).split("[…", 1)
+    after = after.split("…]", 1)[1]
+    lines = text.split("\n")
+    if before.endswith("\n"):
+        assert before.strip("\n").split("\n")[-1] in lines
+    if after.startswith("\n"):
+        assert after.strip("\n").split("\n")[0] in lines
+    assert before.rstrip("\n").split("\n")[-1] in lines or not before.endswith("\n")
+
+
+def test_R21_a_clip_does_not_repeat_that_a_command_did_well() -> None:
+    ends = (
+        "\nExit code: 0",
+        "\n[The command completed with exit code 0.]\n[Current working directory: /w]\n"
+        "[Command finished with exit code 0]",
+        "\n(Open file: /w/a.py)\n(Current directory: /w)\nbash-$",
+    )
+    for end in ends:
+        small = clip(SOURCE + end, 60, "bash")
+        assert small.endswith("return first")
+        assert quotation(m.result("c", "ok" + end), "#7", 0, COUNTER) == "#7 result: ok"
+
+
+def test_R10_a_clip_keeps_a_status_that_tells_of_failure_once() -> None:
+    end = "\n[The command completed with exit code 2.]\n[Current working directory: /w]\n[Command finished with exit code 2]"
+    small = clip(SOURCE + end, 60, "bash")
+    assert small.endswith("return first\n[Command finished with exit code 2]")
+    assert small.count("exit code") == 1
+
+
+def test_R19_an_output_that_is_nothing_but_a_report_stays() -> None:
+    assert bare("Exit code: 0") == "Exit code: 0"
+    assert bare("\n[Command finished with exit code 0]") == "\n[Command finished with exit code 0]"
+    assert bare("Command: a\nwhat it printed\nand more") == "Command: a\nwhat it printed\nand more"
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        ("sed -n '1,200p' src/a.py", "read"),
+        ("cd /w && nl -ba a.py | sed -n '1,80p'", "read"),
+        ("cat a.py && cat b.py", "read"),
+        ("rg -n needle src | head", "grep"),
+        ("ls -la src", "ls"),
+        ("cat a.py && ls", "bash"),
+        ("sed -i s/a/b/ a.py", "bash"),
+        ("pytest -q", "bash"),
+        ("cat a.py; pytest", "bash"),
+    ],
+)
+def test_R19_a_shell_that_only_looks_is_clipped_like_the_tool_for_it(command: str, kind: Kind) -> None:
+    call = m.call("c", "bash", command=command)
+    assert shown_by(call) == kind
+    result = m.result("c", SOURCE)
+    small = clipped(result, 96, COUNTER, key="#7", kind=shown_by(call))
+    assert small == clipped(result, 96, COUNTER, key="#7", kind=kind)
+
+
+def test_R19_a_clip_that_would_save_next_to_nothing_is_not_made() -> None:
+    text = "Success. Updated the following files:\nM apps/web/src/app/settings/teams/hooks/useTeam.ts"
+    assert clip(f"{text}\nExit code: 0", COUNTER.text(text) - 5) == text
