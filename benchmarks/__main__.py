@@ -24,6 +24,7 @@ MEASURES: dict[str, str] = {
     "tokens": "M7: predicted and true size of requests",
     "passes": "M3: what is left after 1, 3, 10 folds",
     "verification": "M8: fabrications caught, true claims left alone",
+    "requests": "M10: what a fold asks of a summariser",
     "redaction": "R17: secrets found, code left alone",
     "rounds": "D8: sizes beside the published ones",
     "stores": "opening and appending",

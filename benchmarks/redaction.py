@@ -23,7 +23,12 @@ from refold.text.redact import redact
 
 VALUES = 20
 LOWER, UPPER, DIGITS = string.ascii_lowercase, string.ascii_uppercase, string.digits
-ALNUM, HEX, WORD, B64 = LOWER + UPPER + DIGITS, "0123456789abcdef", LOWER + UPPER + DIGITS + "_-", LOWER + UPPER + DIGITS + "+/"
+ALNUM, HEX, WORD, B64 = (
+    LOWER + UPPER + DIGITS,
+    "0123456789abcdef",
+    LOWER + UPPER + DIGITS + "_-",
+    LOWER + UPPER + DIGITS + "+/",
+)
 Maker = Callable[[random.Random], str]
 
 
@@ -288,7 +293,10 @@ def recall(kinds: dict[str, tuple[Kind, ...]], values: int = VALUES) -> dict[str
     """Share of secrets that are gone, by category and in all."""
     shares = {name: [found(kind, values) / values for kind in rows] for name, rows in kinds.items()}
     every = [share for rows in shares.values() for share in rows]
-    return {**{name: round(sum(rows) / len(rows), 4) for name, rows in shares.items()}, "all": round(sum(every) / len(every), 4)}
+    return {
+        **{name: round(sum(rows) / len(rows), 4) for name, rows in shares.items()},
+        "all": round(sum(every) / len(every), 4),
+    }
 
 
 def code() -> Iterator[Path]:
@@ -307,7 +315,9 @@ def false_hits(most: int | None = None, step: int = 1) -> tuple[int, list[str]]:
             continue
         text = path.read_text("utf-8", "replace")
         read += text.count("\n")
-        hits += [f"{path.name}: {f.kind}: {text[max(f.start - 40, 0) : f.end][:160]!r}" for f in redact(text)[1]]
+        hits += [
+            f"{path.name}: {f.kind}: {text[max(f.start - 40, 0) : f.end][:160]!r}" for f in redact(text)[1]
+        ]
         if most is not None and read >= most:
             break
     return read, hits

@@ -227,6 +227,26 @@ def verification(found: dict[str, Any]) -> str:
     return markdown(["check of summaries", "number", "share", ""], rows)
 
 
+def requests(found: dict[str, Any]) -> str:
+    """Requests / bound, by preset, history and window; a column for each behaviour."""
+    behaviours = list(dict.fromkeys(row["behaviour"] for row in found["rows"]))
+    grouped: dict[tuple[str, int, int], dict[str, dict[str, Any]]] = {}
+    for row in found["rows"]:
+        key = row["preset"], row["history"], row["window"]
+        grouped.setdefault(key, {})[row["behaviour"]] = row
+    rows = [
+        [
+            preset,
+            f"{history:,}",
+            f"{window:,}",
+            str(next(iter(cells.values()))["bound"]),
+            *(f"{cells[one]['requests']} → {cells[one]['end']}" for one in behaviours),
+        ]
+        for (preset, history, window), cells in grouped.items()
+    ]
+    return markdown(["preset", "history", "summariser's window", "bound", *behaviours], rows)
+
+
 def tokens(found: dict[str, Any]) -> str:
     rows: list[list[str]] = []
     for source, counters in found["sources"].items():
@@ -340,6 +360,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "figures": (("engine",), figures),
     "pairs": (("peers",), pairs),
     "verification": (("verification",), verification),
+    "requests": (("requests",), requests),
     "tokens": (("tokens",), tokens),
     "stores": (("stores",), stores),
     "rounds": (("rounds",), rounds),

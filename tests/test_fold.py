@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from refold import Engine, Failed, Fold, Plan, Reason, Session
 from refold import entries as e
+from refold import format as fmt
 from refold import messages as m
+from refold.compaction.ledger import STRETCHES, left, rows
 from refold.errors import FoldError
 from refold.loop import run
 from refold.models.scripted import Scripted, fail, say
-from refold.protocols import Request
+from refold.protocols import Request, complete
+from refold.session.projection import Projection
+from refold.tokens import get as counter
 from tests.probe import SIZE, engine, swap, talk
+
+COUNTER = counter("chars")
 
 
 def planned(made: Engine, session: Session, **given: Any) -> Plan:
@@ -126,14 +133,38 @@ def test_the_ledger_names_what_left_the_view_and_only_that() -> None:
     assert isinstance(first, Fold)
     assert isinstance(second, Fold)
     ids = [entry.id for entry in session.path]
-    assert [row.id for row in first.ledger] == ids[2:4]
+    first_rows, second_rows = (rows(session, fold, made.counter) for fold in (first, second))
+    assert [row.id for row in first_rows] == ids[2:4]
     # What the first fold took is gone already; what it had put there was never said.
-    assert [row.id for row in second.ledger] == [ids[0], ids[1], ids[4]]
-    assert [(row.kind, row.size) for row in second.ledger] == [
+    assert [row.id for row in second_rows] == [ids[0], ids[1], ids[4]]
+    assert [(row.kind, row.size) for row in second_rows] == [
         ("user", SIZE), ("assistant", SIZE), ("user", SIZE)
     ]  # fmt: skip
-    assert [row.key for row in second.ledger] == [e.key(row.id) for row in second.ledger]
-    assert len({row.hash for row in second.ledger}) == 3
+    assert [row.key for row in second_rows] == [e.key(row.id) for row in second_rows]
+    assert len({row.hash for row in second_rows}) == 3
+
+
+def test_a_ledger_is_bounded_and_its_rows_are_read_from_the_log() -> None:
+    """Every other entry of a long path leaves the view: the fold says so in so many stretches, no more."""
+    session = talk(2_000)
+    edits = tuple(e.Edit(one.id, one.id, kind="hide") for one in session.path[::2])
+    fold = session.make(e.Fold, edits=edits, preset="probe")
+    before = Projection(session).items
+    after = [item for _, item in Projection(session).after(fold)]
+    fold = msgspec.structs.replace(fold, left=complete(left(session, before, after, COUNTER)))
+    alone = e.Fold(id="f", edits=(), preset="p", left=fold.left)
+    assert len(fold.left) <= STRETCHES and len(fmt.encode(alone)) < 25_000
+    session.append(fold)
+    lost = rows(session, fold, COUNTER)
+    assert [row.id for row in lost] == [edit.first for edit in edits]
+    assert sum(one.entries for one in fold.left) == 1_000
+    assert sum(one.size for one in fold.left) == sum(row.size for row in lost)
+
+
+def test_a_ledger_of_rows_is_still_read() -> None:
+    row = e.Lost(id="a", kind="user", size=3, hash="h", key="k")
+    old = fmt.decode(fmt.encode(e.Fold(id="f", edits=(), preset="p", ledger=(row,))))
+    assert isinstance(old, Fold) and rows(Session(), old, COUNTER) == (row,)
 
 
 # ── the ladder ──────────────────────────────────────────────────────────────────────────────────

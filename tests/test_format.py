@@ -202,8 +202,17 @@ def test_golden_files_stay_readable(name: str, tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_golden_file_with_holes_and_ranges_stays_readable() -> None:
+    """What version 1 learned to say after its first golden file was written."""
+    store, named = open_store(str(GOLDEN / "v1-holes.jsonl"))
+    loaded = store.load(named or "")
+    wanted = json.loads((GOLDEN / "v1-holes.expected.json").read_text())
+    assert [json.loads(fmt.encode(entry)) for entry in loaded.entries] == wanted and loaded.problems == ()
+
+
 def test_golden_files_hold_every_kind() -> None:
-    wanted = json.loads((GOLDEN / "v1.expected.json").read_text())
+    files = ("v1.expected.json", "v1-holes.expected.json")
+    wanted = [entry for name in files for entry in json.loads((GOLDEN / name).read_text())]
     assert {entry["type"] for entry in wanted} == fmt._known_kinds() | {"of-tomorrow"}
 
 

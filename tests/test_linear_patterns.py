@@ -13,9 +13,9 @@ import pkgutil
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from re import _constants as sre  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
 from re import _parser as parser  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
-from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, cast
 

@@ -17,6 +17,7 @@ import pytest
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
+from refold.compaction.ledger import rows
 from refold.engine.summarise import ByModel
 from refold.errors import Conflict, DoesNotFit, FoldError, ModelError
 from refold.models.retry import NEVER
@@ -240,7 +241,7 @@ def check_fold(session: Session, number: int) -> int:
         return 0
     engine = Engine(presets.get(fold.preset))
     before = Session(session.entries[:number])
-    assert {row.id for row in fold.ledger} <= shown(engine.view(before).items)
+    assert {row.id for row in rows(session, fold, engine.counter)} <= shown(engine.view(before).items)
     after = Session(session.entries[: number + 1])
     undone, redone = bytes_of(engine, before), bytes_of(engine, after)
     engine.undo(after, fold.id)

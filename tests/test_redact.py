@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from benchmarks import redaction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import redaction
 from refold.text.redact import FORMATS, KINDS, redact
 from tests.timing import JUDGED, seconds_of, within
 

@@ -19,8 +19,8 @@ from refold.cli import main
 from refold.errors import DoesNotFit
 from refold.loop import run
 from refold.session.dialects import DIALECTS
-from refold.testing import strategies as made
 from refold.tokens import get as counter
+from tests import strategies as made
 
 COUNTER = counter()
 PIXEL = m.Image(

@@ -69,6 +69,16 @@ class Edit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """summary · mask · shrink · line · trim · hide"""
 
 
+class Left(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A stretch of the path, both ends included, of which a fold took entries out of the view: how many, and
+    their tokens. Which ones follows from the log (`refold.compaction.ledger.rows`)."""
+
+    first: str
+    last: str
+    entries: int
+    size: int
+
+
 class Lost(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One row of the ledger: an entry that a fold took out of the view."""
 
@@ -106,7 +116,10 @@ class Fold(PathEntry, frozen=True, kw_only=True, tag="fold"):
     """Model name, `digest`, or `import:FORMAT`."""
     requests: int = 0
     usage: Usage | None = None
+    left: tuple[Left, ...] = ()
+    """What left the view, in order."""
     ledger: tuple[Lost, ...] = ()
+    """The same as rows, in files of 0.1.0. A row per entry made one fold of a long session 85 MB."""
     check: dict[str, Any] = {}
     """Report of the verification."""
     details: dict[str, Any] = {}

@@ -8,8 +8,9 @@ RefoldError
 │   └── UnknownName            a preset, model, store or format of that name does not exist
 ├── SessionError               the log or a request to it is inconsistent
 │   ├── EntryNotFound          no entry has that id (or key); a KeyError too
-│   ├── TreeError              duplicate id, missing parent, parent cycle
-│   └── FoldError              edits overlap or name entries that are not on the path
+│   ├── TreeError              an append with a duplicate id or a missing parent
+│   ├── FoldError              edits overlap or name entries that are not on the path
+│   └── LeafMoved              the conversation was moved to another branch during a turn
 ├── StorageError               a store or a file could not do what was asked
 │   ├── Conflict               somebody else appended first: refresh, then append or branch
 │   │   └── SessionExists      a session of that id is there already: open it or choose another id
@@ -79,6 +80,14 @@ class TreeError(SessionError):
 
 class FoldError(SessionError):
     pass
+
+
+class LeafMoved(SessionError):
+    def __init__(self) -> None:
+        super().__init__(
+            "the leaf was moved to another branch during the turn: what the model said is kept where it was "
+            "asked; go on from either branch"
+        )
 
 
 class StorageError(RefoldError):

@@ -190,13 +190,14 @@ def content(said: Said) -> Content:
     """Content from a string or from parts; an empty string is no content."""
     if isinstance(said, bytes | bytearray | memoryview):
         try:
-            said = bytes(said).decode()
+            said = bytes(cast("bytes", said)).decode()
         except UnicodeDecodeError:
             raise WrongType("these bytes are no UTF-8 text: decode them, or say what they are") from None
     if isinstance(said, str):
         return (Text(said),) if said else ()
     if isinstance(said, Mapping) or not isinstance(cast("object", said), Iterable):
-        raise WrongType(f"a {type(said).__name__} is no content: pass a text (such as str(value)), or parts")
+        kind = cast("object", said).__class__.__name__
+        raise WrongType(f"a {kind} is no content: pass a text (such as str(value)), or parts")
     return tuple(Text(p) if isinstance(p, str) else p for p in said)
 
 

@@ -230,6 +230,17 @@ class Backups(Protocol):
     def backup(self, target: str) -> None: ...
 
 
+@runtime_checkable
+class Forgets(Protocol):
+    """Optional power of a store: content can be taken out of it for good."""
+
+    def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
+        """Put entries in the place of those with the same ids, all of them or none; no byte of the old ones
+        stays in the store's files. `Conflict` unless the last moving entry is `after`; `StorageError` where
+        another writer has the store open and would write the old ones again."""
+        ...
+
+
 class Candidate(msgspec.Struct, frozen=True):
     session: str
     entry_id: str

@@ -12,13 +12,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 import refold
-from refold import Session
 from refold import entries as e
 from refold import messages as m
 from refold.cli import COMMANDS, main
 
 EVIL = "\x1b]52;c;ZXZpbA==\x07\x1b[2J[/bold][red]\x9b31m\u202eevil\u2066\x00\r\ud83d[/]\\"
-RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+RAW = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
+)
 
 
 def hostile(folder: Path) -> Path:
@@ -44,7 +45,9 @@ def hostile(folder: Path) -> Path:
         preset=EVIL, rung=EVIL, reason=EVIL, author=EVIL, summary=EVIL, check={EVIL: EVIL},
         ledger=(e.Lost(EVIL, EVIL, 1, EVIL, EVIL),),
     )  # fmt: skip
-    session.append(fold)
+    assert session.store is not None
+    session.store.append(session.id, [fold], after=session.tip)  # nobody may append it; a file may hold it
+    session.refresh()
     session.append(session.make(e.Failure, target=first.id, code=EVIL, text=EVIL, preset=EVIL, rung=EVIL))
     return path
 
@@ -129,7 +132,11 @@ def test_there_is_one_way_to_the_terminal() -> None:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                assert (node.value.id, node.attr) not in {("click", "secho"), ("sys", "stdout"), ("sys", "stderr")}, path
+                assert (node.value.id, node.attr) not in {
+                    ("click", "secho"),
+                    ("sys", "stdout"),
+                    ("sys", "stderr"),
+                }, path
                 # What `export` prints is a file: it is escaped there.
                 assert (node.value.id, node.attr) != ("click", "echo") or path.name == "export.py", path
             assert not (isinstance(node, ast.Name) and node.id == "print"), path

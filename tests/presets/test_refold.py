@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from refold import Engine, Session, presets, tokens
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.ledger import reinjection
+from refold.compaction.ledger import reinjection, rows
 from refold.compaction.plan import Plan, Source
 from refold.compaction.planning import cost
 from refold.compaction.reading import reading
@@ -90,8 +90,9 @@ NOTES = "## Goal\nThe user wants the login module fixed.\n## Decisions\nNone yet
 def test_R1_what_leaves_the_view_is_in_the_log_has_a_key_and_comes_back() -> None:
     session, engine = work(), refold(budget=4_000)
     fold = forced(engine, session)
-    assert fold.ledger
-    for row in fold.ledger:
+    lost = rows(session, fold, engine.counter)
+    assert lost
+    for row in lost:
         assert row.id in session
         assert row.key == e.key(row.id)
         [hit] = engine.recall(session, keys=[row.key])
@@ -701,7 +702,7 @@ def test_R15_the_plan_says_what_apply_will_do() -> None:
     assert fold.first_kept == plan.first_kept
     assert fold.tokens_before == plan.tokens_before
     assert fold.tokens_after <= plan.tokens_after
-    gone = {row.id for row in fold.ledger}
+    gone = {row.id for row in rows(session, fold, engine.counter)}
     assert gone == {*plan.fold, *plan.turn_prefix, *plan.clipped}
 
 
@@ -722,8 +723,11 @@ def test_R16_each_fold_stores_what_left_the_view() -> None:
     before = {x.entries[0] for x in engine.view(session).items}
     fold = forced(engine, session)
     after = {x.entries[0] for x in engine.view(session).items if x.fold is None}
-    assert {row.id for row in fold.ledger} == before - after
-    assert all(row.size > 0 and len(row.hash) == 16 and row.kind for row in fold.ledger)
+    lost = rows(session, fold, engine.counter)
+    assert {row.id for row in lost} == before - after
+    assert all(row.size > 0 and len(row.hash) == 16 and row.kind for row in lost)
+    assert sum(one.entries for one in fold.left) == len(lost)
+    assert sum(one.size for one in fold.left) == sum(row.size for row in lost)
 
 
 POISON = (

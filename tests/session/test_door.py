@@ -21,7 +21,8 @@ from refold import messages as m
 from refold.errors import UsageError, WrongType
 from refold.protocols import SessionInfo
 from refold.session import Session
-from refold.session.door import admitted, is_exact
+from refold.session.door import admitted
+from refold.session.exact import is_exact
 from refold.stores.jsonl import JsonlStore
 from refold.stores.memory import MemoryStore
 from refold.stores.sqlite import SqliteStore
@@ -114,6 +115,7 @@ def specimens() -> dict[str, e.AnyEntry]:
         e.BranchSummary(id="n", parent="u", summary="s", origin="u", files=files),
         e.ModelChange(id="n", parent="u", model="m"),
         e.Other(id="n", parent="u", kind="k", raw={"a": 1}),
+        e.Hole(id="n", parent="u", role="tool", call_id="c", why="w"),
         e.Leaf(id="n", target="u"),
         e.Label(id="n", target="u", text="t"),
         e.Pin(id="n", target="u"),
@@ -201,7 +203,7 @@ def test_a_wrong_type_is_refused_or_read_back_as_it_is() -> None:
 @pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
 def test_a_wrong_type_in_a_store_on_disk(kind: str, tmp_path: pathlib.Path) -> None:
     chosen = {name: WRONG[name] for name in ("bytes", "word", "nan", "int")}
-    kinds = {name: one for name, one in specimens().items() if name in ("MessageEntry1", "State19")}
+    kinds = {name: one for name, one in specimens().items() if name in ("MessageEntry1", "State20")}
     taken, refused, wrong = attacked(stores(tmp_path)[kind], kinds, chosen)
     assert wrong == [] and taken and refused
 

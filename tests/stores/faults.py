@@ -19,14 +19,14 @@ _count = itertools.count()
 class Trigger:
     """Counts calls; at number `at` the call fails, `times` in a row."""
 
-    def __init__(self, fault: str, at: int, times: int = 1) -> None:
-        self.fault, self.at, self.times = fault, at, times
+    def __init__(self, fault: str, at: int, times: int = 1, only: tuple[str, ...] = ()) -> None:
+        self.fault, self.at, self.times, self.only = fault, at, times, only
         self.calls = 0
         self.fired: list[str] = []
 
     def now(self, call: str) -> bool:
         self.calls += 1
-        if not self.at <= self.calls < self.at + self.times:
+        if not self.at <= self.calls < self.at + self.times or (self.only and call not in self.only):
             return False
         if self.fault in ("ENOSPC", "short") and call not in ("write", "truncate", "open", "link", "xWrite"):
             return False

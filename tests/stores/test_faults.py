@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from refold.errors import RefoldError, SessionExists
+from refold.errors import RefoldError, SessionExists, UnknownName
 from refold.protocols import SessionInfo
 from refold.stores.disk import Disk
 from refold.stores.jsonl import JsonlStore
@@ -123,6 +123,89 @@ def played(kind: str, fault: str, at: int, times: int = 1) -> tuple[Script, list
         script.run()
         wrong = [f"{fault} at {at} ({script.trigger.fired}): {text}" for text in script.judge()]
         return script, wrong
+
+
+class Sticky(Script):
+    """The disk stays broken: every call fails from the n-th on. Then the store is closed, the disk is mended,
+    and somebody else looks. Whoever was told that nothing was added finds nothing."""
+
+    uncertain: bool = False
+
+    def step(self, work: Callable[[], Any]) -> None:
+        try:
+            work()
+        except RefoldError as error:
+            self.failures.append(str(error))
+            self.uncertain |= "whether the entry is there" in str(error)
+        except Exception as error:
+            self.wrong.append(f"not an error of ours: {error!r}")
+
+    def judge(self) -> list[str]:
+        self.trigger.at = 10**9
+        store = kit.make("sqlite" if self.kind == "sqlite" else "jsonl", self.place)
+        try:
+            ids = [entry.id for entry in store.load(kit.S).entries]
+        except UnknownName:
+            ids = []
+        if ids[: len(self.promised)] != self.promised or (ids != self.promised and not self.uncertain):
+            self.wrong.append(f"promised {self.promised}, found {ids}; said {self.failures}")
+        store.close()
+        return self.wrong
+
+
+def stuck(kind: str, fault: str, step: int, only: tuple[str, ...] = ()) -> tuple[int, int, list[str]]:
+    fired, uncertain, found = 0, 0, []
+    for at in range(1, calls_of(kind) + 1, step):
+        with kit.ram_folder() as place:
+            script = Sticky(kind, place, Trigger(fault, at, 10**9, only))
+            script.run()
+            fired += bool(script.trigger.fired)
+            found += [f"{fault} from {at}: {text}" for text in script.judge()]
+            uncertain += script.uncertain
+    return fired, uncertain, found
+
+
+SYNCS = ("sync", "xSync")
+WRITES = ("write", "sync", "truncate", "xWrite", "xSync", "xTruncate")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("only", [(), SYNCS, WRITES], ids=["all", "syncs", "writes"])
+@pytest.mark.parametrize(("kind", "fault"), [(k, f) for k in kit.REAL for f in ("EIO", "ENOSPC")])
+def test_a_disk_that_stays_broken_shows_no_failed_append_later(
+    kind: str, fault: str, only: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    fired, uncertain, wrong = stuck(kind, fault, 1 if kind == "jsonl" else 9, only)
+    assert wrong[:3] == [] and (fired or (fault, only) == ("ENOSPC", SYNCS))
+    if only == SYNCS:
+        assert uncertain == 0  # what was written can always be taken back
+
+
+@pytest.mark.torture
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("only", [(), SYNCS, WRITES], ids=["all", "syncs", "writes"])
+@pytest.mark.parametrize("fault", ["EIO", "ENOSPC", "short"])
+def test_a_database_on_a_disk_that_breaks_at_every_call(
+    fault: str, only: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    assert stuck("sqlite", fault, 1, only)[2][:3] == []
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("times", [2, 3])
+def test_two_failed_syncs_in_a_row_do_not_show_the_append_later(
+    times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    found: list[str] = []
+    for at in range(1, calls_of("sqlite") + 1, 3):
+        with kit.ram_folder() as place:
+            script = Script("sqlite", place, Trigger("EIO", at, times, SYNCS))
+            script.run()
+            found += [f"{at}: {text}" for text in script.judge()]
+    assert found[:3] == []
 
 
 def calls_of(kind: str) -> int:

@@ -13,7 +13,7 @@ from refold import messages as m
 from refold.entries import MessageEntry
 from refold.errors import Conflict, FormatError, NewerFormat, NotJson, RefoldError, StorageError, UnknownName
 from refold.protocols import SessionInfo
-from refold.stores import jsonl, rows
+from refold.stores import jsonl, lines, rows
 from refold.stores.jsonl import JsonlStore
 
 from . import kit
@@ -126,8 +126,8 @@ def test_only_newline_ends_a_line(path: Path) -> None:
 
 
 def test_a_line_beyond_all_measure_is_skipped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonl, "MAX_LINE", 10_000)
-    monkeypatch.setattr(jsonl, "_CHUNK", 1000)
+    monkeypatch.setattr(lines, "MAX_LINE", 10_000)
+    monkeypatch.setattr(lines, "_CHUNK", 1000)
     with path.open("ab") as file:
         file.write(b'{"x":"' + b"y" * 50_000 + b'"}\n' + fmt.encode(kit.said("b", "a")) + b"\n")
     loaded = JsonlStore(path).load(S)

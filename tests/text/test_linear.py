@@ -21,7 +21,7 @@ import pytest
 
 from refold import text as room
 from refold.errors import NotJson
-from refold.text import dates, frames, lenient_json, redact, sentences, truncate, words
+from refold.text import dates, frames, lenient_json, redact, sentences, structure, terminal, truncate, words
 
 SIZES = (2_000, 4_000, 8_000)
 MOST = 1.7
@@ -78,6 +78,10 @@ CALLS: dict[Callable[..., Any], Callable[[str], Any]] = {
     frames.without_escapes: frames.without_escapes,
     frames.visible: frames.visible,
     frames.defuse: frames.defuse,
+    frames.quote: frames.quote,
+    structure.forged: structure.forged,
+    terminal.clean: terminal.clean,
+    terminal.escaped: terminal.escaped,
     frames.without_tags: lambda text: frames.without_tags(text, "summary", "a-b"),
     frames.frame: lambda text: frames.frame("recall", text, source=text),
     frames.element: lambda text: frames.element("summary", text, source=text),

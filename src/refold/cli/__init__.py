@@ -12,6 +12,7 @@ COMMANDS = {
     "compact": ("compact", "Fold a transcript until its view fits."),
     "compare": ("compare", "What each design would do to your transcripts."),
     "export": ("export", "Write a session in another format."),
+    "forget": ("forget", "Take the content of entries out of the log for good."),
     "import": ("import_", "Read transcripts of other agents into a store."),
     "memory": ("memory", "Long-term notes across sessions."),
     "models": ("models", "Which models are configured."),

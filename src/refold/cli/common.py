@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import sys
 import tempfile
 import warnings
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
+from refold.text.terminal import clean, escaped
 from refold.text.truncate import one_line
 
 if TYPE_CHECKING:
@@ -32,29 +32,6 @@ else:
     TextType = click.ParamType  # older releases of click take no type argument
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-# Everything that moves the cursor, changes colours or reverses the text direction.
-_CONTROL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
-)
-
-
-def clean(text: str) -> str:
-    """Text from outside, safe for a terminal."""
-    return _CONTROL.sub("�", text)
-
-
-def escaped(json: str) -> str:
-    """The same JSON, with everything that `clean` would replace written as an escape."""
-    return _CONTROL.sub(lambda found: json_escape(found[0]), json)
-
-
-def json_escape(char: str) -> str:
-    code = ord(char)
-    if code < 0x10000:
-        return f"\\u{code:04x}"
-    code -= 0x10000
-    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
 
 
 def say(text: str = "", *, err: bool = False) -> None:

@@ -153,7 +153,7 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, why: str 
     if done.folds:
         rows = (
             (fold.id, fold.rung, f"{fold.tokens_before:,}", f"{fold.tokens_after:,}", fold.author,
-             len(fold.ledger))
+             sum(one.entries for one in fold.left))
             for fold in done.folds
         )  # fmt: skip
         right = ("before", "after", "left the view")

@@ -30,15 +30,16 @@ def _targets() -> tuple[str, ...]:
 @click.option("--to", "target", required=True, type=Names(_targets), help="Which format.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Where to write it; else printed.")
 @click.option("--view", is_flag=True, help="What the model sees now, with folds, instead of everything said.")
+@click.option("--redact", is_flag=True, help="Take secrets out; Markdown never has any.")
 @json_option
-def command(file: str, target: str, output: str | None, view: bool, as_json: bool) -> None:
+def command(file: str, target: str, output: str | None, view: bool, redact: bool, as_json: bool) -> None:
     """Write a session in another format. What that format cannot hold is listed."""
     from refold.transcripts.export import export
 
     if output and Path(output).exists() and Path(file).exists() and Path(output).samefile(file):
         raise click.UsageError(f"{output} is the source itself: choose another file")
     session = open_session(file)
-    exported = export(session, target, view=view)
+    exported = export(session, target, view=view, redact=redact)
     if output:
         write_private(Path(output), exported.data)
     if as_json:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from refold.cli.common import clean
+from refold.text.terminal import clean
 
 
 class Screen(Console):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from msgspec.structs import asdict
 
 from refold.cli.common import clean, console, emit, first_line, json_option, say, table
 
@@ -68,7 +69,7 @@ def command(
         if search:
             total, rows = _said(store, search, found, limit)
         else:
-            total, rows = len(found), [_row(info) for info in found[:limit]]
+            total, rows = len(found), [asdict(info) for info in found[:limit]]
         if as_json:
             emit({"store": spec or "sqlite:", "total": total, "sessions": rows})
         else:
@@ -117,7 +118,7 @@ def doctor(above: str | None, spec: str | None, repair: bool, as_json: bool) -> 
         findings = examine(store, repair=repair)
     counts = Counter(finding.state for finding in findings)
     if as_json:
-        emit({"findings": findings, **{s: counts[s] for s in ("repaired", "repairable", "lasting")}})
+        emit({"findings": findings, **{s: counts[s] for s in ("repaired", "repairable", "lost", "lasting")}})
     else:
         for finding in findings:
             say(f"{finding.state:10}  {finding.where}: {first_line(finding.text, 300)}")
@@ -224,7 +225,7 @@ def _said(
     for found in result.found:
         best.setdefault(found.session, []).append(found.hit)
     rows = [
-        {**_row(known[id]), "matches": result.matches[id], "text": hits[0].text, "hits": hits}
+        {**asdict(known[id]), "matches": result.matches[id], "text": hits[0].text, "hits": hits}
         for id, hits in best.items()
     ]
     return max(len(rows), len(result.matches)), rows[:limit]
@@ -244,18 +245,6 @@ def _resolve(id: str, known: dict[str, SessionInfo]) -> str:
 
 
 # ── showing ─────────────────────────────────────────────────────────────────────────────────────
-
-
-def _row(info: SessionInfo) -> dict[str, Any]:
-    return {
-        "id": info.id,
-        "name": info.name,
-        "cwd": info.cwd,
-        "created": info.created,
-        "updated": info.updated,
-        "entries": info.entries,
-        "bytes": info.bytes,
-    }
 
 
 def _print(rows: list[dict[str, Any]], total: int, search: str | None) -> None:

@@ -134,11 +134,14 @@ def _about(entry: Any) -> str:
             return " ".join(filter(None, (entry.model, entry.thinking)))
         case e.Other():
             return entry.kind
+        case e.Hole():
+            return entry.why
         case _:
             return ""
 
 
-def _ledger(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
+def _ledger(engine: Engine, session: Session) -> dict[str, Any]:
+    from refold.compaction.ledger import rows
     from refold.entries import Fold
     from refold.session.edits import active_folds
 
@@ -154,7 +157,7 @@ def _ledger(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
                 "tokens_before": fold.tokens_before,
                 "tokens_after": fold.tokens_after,
                 "check": fold.check,
-                "lost": fold.ledger,
+                "lost": rows(session, fold, engine.counter),
             }
             for fold in session.annotations(Fold)
         ]

@@ -20,7 +20,6 @@ from refold.protocols import Request
 from refold.session import Session
 from refold.session.edits import active_folds
 from refold.text.frames import element
-from refold.text.redact import redact
 
 MEASURE = tokens.get("utf16/4")
 NEARLY = 0.9
@@ -99,7 +98,7 @@ def branch_ask(plan: BranchPlan, *, focus: str | None = None, text: str | None =
         del previous  # one shot: a branch summary is never brought up to date
         words = prompt(
             "branch_summary" if text is None else "branch_frame",
-            conversation=element("conversation", redact(transcript.render(sources, STYLE))[0]),
+            conversation=element("conversation", transcript.render(sources, STYLE)),
             prompt=text or "",
             focus=focus_line(focus),
         )

@@ -59,8 +59,8 @@ class Piece(NamedTuple):
     """Tokens it has in the view."""
     said: bool = False
     """The agent's own words and calls: they fade slowest."""
-    fixed: bool = False
-    """Stays as it is, or leaves."""
+    cap: int | None = None
+    """The level it is clipped to at every scale; 0: it stays as it is. None: its age decides."""
     stale: bool = False
     """A later result of the same call says it anew."""
     sealed: int = 0
@@ -160,11 +160,18 @@ class _Adding:
         if place == len(self.caps):
             return False
         if cap != self.caps[place]:
-            self.room -= self.size(index, now, cap) - self.size(index, now, self.caps[place])
-            if self.room < 0:
+            more = self.size(index, now, cap) - self.size(index, now, self.caps[place])
+            if more > self.room:
+                self.caps[place] = self._between(index, now, self.caps[place], cap or now)
                 return False
-            self.caps[place] = cap
+            self.room, self.caps[place] = self.room - more, cap
         return True
+
+    def _between(self, index: int, now: int, low: int, high: int) -> int:
+        """The largest level below `high` for which there is room."""
+        room = self.room + self.size(index, now, low)
+        levels = (level for level in reversed(LEVELS) if low < level < high)
+        return next((level for level in levels if self.size(index, now, level) <= room), low)
 
 
 def _walk(pieces: Pieces, scale: float, curve: Curve, last: int, take: Take) -> Steps[tuple[int, int]]:
@@ -182,7 +189,7 @@ def _walk(pieces: Pieces, scale: float, curve: Curve, last: int, take: Take) -> 
     while index > 0 and (age <= depth or index > last):
         if number == len(newest):
             pieces.read()
-        whole, now, kind, fixed, stale, sealed = newest[number]
+        whole, now, kind, cap, stale, sealed = newest[number]
         index, number = index - 1, number + 1
         if sealed and not place:
             thought += sealed
@@ -190,7 +197,8 @@ def _walk(pieces: Pieces, scale: float, curve: Curve, last: int, take: Take) -> 
                 place = index + 1
         if place:
             sealed = 0
-        cap = 0 if fixed or sealed else caps[kind, stale].of(now, age)
+        if cap is None or sealed:
+            cap = 0 if sealed else caps[kind, stale].of(now, age)
         if not take(index, now + sealed, cap):
             break
         age += min(whole, most)

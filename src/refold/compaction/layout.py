@@ -22,14 +22,14 @@ from refold.session.invariants import PAIRS, WIRE, inside_put, legal
 from refold.session.invariants.batches import around
 from refold.session.invariants.thinking import signed
 from refold.session.sent import surcharge
-from refold.shrink.clip import FRAME, LEVELS, clipped, text_size
+from refold.shrink.clip import FRAME, LEVELS, clipped, level, text_size
 
 UNANSWERED = 0.5
-"""Share of the limit up to which results that nobody has answered yet stay whole."""
+"""Share of the limit up to which results that nobody has answered yet stay whole; more is clipped to that."""
 PIECE = 32
 """Items that are read at once."""
 TYPED = 0.25
-"""Share of the goal up to which one message that the user typed stays whole."""
+"""Share of the goal up to which one message that the user typed stays whole; more is clipped to that."""
 
 
 class Form(NamedTuple):
@@ -235,7 +235,8 @@ class _Reader:
     """The items of a view from the first that may be folded on, as grading sees them. Reads from the end."""
 
     def __init__(self, s: Situation, goal: int, limit: int, *, loose: bool = False) -> None:
-        self.s, self.goal, self.clips, self.items = s, goal, Clips.of(s.session), s.items
+        self.s, self.clips, self.items = s, Clips.of(s.session), s.items
+        self.goal, self.limit = goal, limit
         self.loose = loose
         """Nothing has to stay in its place."""
         self.first, self.last_reply = s.projection.first, _last_reply(s)
@@ -246,9 +247,8 @@ class _Reader:
         """The turn that is going on: its signed thinking may not be touched."""
         self.pins, self.step = set(s.session.pins), newest_step(s)
         rest = range(self.last_reply + 1, len(self.items))
-        answers = sum(s.sizes.item(i) for i in rest if isinstance(self.items[i].message, Result))
-        self.whole_answers = answers <= UNANSWERED * limit
-        """Results that nobody has answered yet stay whole whenever they fit the part for whole messages."""
+        self.unanswered = sum(s.sizes.item(i) for i in rest if isinstance(self.items[i].message, Result))
+        """Tokens of results that nobody has answered yet."""
         self._calls: dict[str, Call] = {}
         self._calls_from = len(self.items)
         self._made: set[tuple[str, str]] = set()
@@ -282,7 +282,7 @@ class _Reader:
         item = self.items[index]
         if index >= self.open_from and any(signed(part) for part in item.message.parts):
             return True
-        return not self._one_entry(index, item) or self._fixed(index, item, self.s.sizes.item(index))
+        return not self._one_entry(index, item) or self._fixed(index, item)
 
     def forget_others(self, cut: int, forms: dict[int, Form], caps: dict[int, int]) -> None:
         name, items = self.s.counter.name, self.items
@@ -311,33 +311,41 @@ class _Reader:
         s, item = self.s, self.items[index]
         message, now, stale = item.message, s.sizes.item(index), self._superseded(item.message)
         if not self._one_entry(index, item):
-            return Piece(now, now, fixed=True)
+            return Piece(now, now, cap=0)
         original, extra, sealed = self._original(item), s.sizes.extra.item(index), 0
         whole = s.session.cached_count(item.entries[0], original, s.counter) + extra
         if (bare := self.form(index, 0)) is not None:
             now = bare.size
         elif index >= self.open_from and any(signed(part) for part in message.parts):
-            sealed = now - extra - self.clips.form(item.entries[0], original, 0, s.counter, None).size
+            bare = self.clips.form(item.entries[0], original, 0, s.counter, None)
+            sealed = max(now - extra - bare.size, 1)
         waits = isinstance(message, Result) and index > self.last_reply
         said = waits or isinstance(message, Assistant) or self._is_typed(item)
-        if self.loose:
-            return Piece(whole, now - sealed, said, False, stale)
-        return Piece(whole, now - sealed, said, self._fixed(index, item, now), stale, sealed)
+        cap = None if self.loose else self._cap(index, item, now, waits=waits)
+        return Piece(whole, now - sealed, said, cap, stale, 0 if self.loose else sealed)
+
+    def _cap(self, index: int, item: Item, now: int, *, waits: bool) -> int | None:
+        """Where not age decides: what stays whole, or is clipped to a part of the view. (A part of the view,
+        not all or nothing: what a larger goal shows more of must not cost another item its form.)"""
+        if self._fixed(index, item):
+            return 0
+        if waits:
+            room = UNANSWERED * self.limit * now / max(self.unanswered, 1)
+        elif isinstance(item.message, User) and self._is_typed(item):
+            room = TYPED * self.goal
+        else:
+            return None
+        return 0 if now <= room else max(level(room), LEVELS[0])
 
     def _one_entry(self, index: int, item: Item) -> bool:
         items = self.items
         return len(item.entries) == 1 and not inside_put(items, index) and not inside_put(items, index + 1)
 
-    def _fixed(self, index: int, item: Item, size: int) -> bool:
+    def _fixed(self, index: int, item: Item) -> bool:
         message = item.message
-        match message:
-            case Result():
-                held = index > self.last_reply and self.whole_answers
-            case User():
-                held = self._is_typed(item) and (size <= TYPED * self.goal or index >= self.step)
-            case _:
-                held = message.role == "system"
-        return held or item.entries[0] in self.pins
+        if isinstance(message, User) and index >= self.step and self._is_typed(item):
+            return True
+        return message.role == "system" or item.entries[0] in self.pins
 
     def _is_typed(self, item: Item) -> bool:
         entry = self.s.session[item.entries[0]]
@@ -361,9 +369,9 @@ def clip_kept(s: Situation, first: int, room: int) -> dict[int, Form]:
     reader = _Reader(s, room, room)
     sizes = {index: s.sizes.item(index) for index in range(first, len(s.items))}
     forms: dict[int, Form] = {}
-    for level in reversed(LEVELS):
+    for tokens in reversed(LEVELS):
         loose = (index for index in sizes if not reader.fixed(index))
-        forms = {index: form for index in loose if (form := reader.form(index, level))}
+        forms = {index: form for index in loose if (form := reader.form(index, tokens))}
         if sum(forms[i].size if i in forms else size for i, size in sizes.items()) <= room:
             break
     return forms

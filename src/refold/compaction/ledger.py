@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
 import msgspec
 
 from refold import entries as e
 from refold.compaction.details import FoldDetails
-from refold.messages import Call, Result, compact_json, content
+from refold.messages import Call, Message, Result, compact_json, content
 from refold.preserve.tools import actions
 from refold.protocols import Steps, TokenCounter
 from refold.session import Item, Session
+from refold.session.edits import Position, active_folds, said_by, stretches
 from refold.text.frames import NOTE, frame
 from refold.tokens.fitting import fit
 
 ROWS = 32
-"""Rows that are written between two breaths."""
+"""Entries that are counted between two breaths."""
 
 
 def verbatim(items: Iterable[Item]) -> set[str]:
@@ -25,26 +27,65 @@ def verbatim(items: Iterable[Item]) -> set[str]:
     return {item.entries[0] for item in items if item.fold is None}
 
 
-def ledger(
+STRETCHES = 256
+"""So many are written down; where there are more, neighbours become one."""
+
+
+def left(
     session: Session, before: Sequence[Item], after: Sequence[Item], counter: TokenCounter
-) -> Steps[tuple[e.Lost, ...]]:
-    """One row for every entry that was shown verbatim before and is not any more."""
-    left, rows = verbatim(before) - verbatim(after), list[e.Lost]()
+) -> Steps[tuple[e.Left, ...]]:
+    """The stretches of entries that were shown verbatim before and are not any more."""
+    gone = verbatim(before) - verbatim(after)
+    runs: list[list[Item]] = [[]]
     for item in before:
-        if item.fold is None and item.entries[0] in left:
-            rows.append(_row(session, item, counter))
-            if len(rows) % ROWS == 0:
+        if item.fold is not None:
+            continue
+        if item.entries[0] in gone:
+            runs[-1].append(item)
+        elif runs[-1]:
+            runs.append([])
+    runs = [run for run in runs if run]
+    step = -(-len(runs) // STRETCHES) or 1
+    found: list[e.Left] = []
+    for at in range(0, len(runs), step):
+        run = [item for each in runs[at : at + step] for item in each]
+        size = 0
+        for number, item in enumerate(run, 1):
+            size += session.cached_count(item.entries[0], item.message, counter)
+            if number % ROWS == 0:
                 yield
-    return tuple(rows)
+        found.append(e.Left(run[0].entries[0], run[-1].entries[0], len(run), size))
+    return tuple(found)
 
 
-def _row(session: Session, item: Item, counter: TokenCounter) -> e.Lost:
-    id = item.entries[0]
-    body = compact_json(msgspec.to_builtins(item.message)).encode("utf-8", "surrogatepass")
+def rows(session: Session, fold: e.Fold, counter: TokenCounter) -> tuple[e.Lost, ...]:
+    """One row for every entry that a fold took out of the view, read from the log."""
+    if fold.ledger or not fold.left:
+        return fold.ledger
+    path = session.path_to(fold.parent)
+    place = {entry.id: position for position, entry in enumerate(path)}
+    taken, gone = _covered([fold], place.get), _covered(active_folds(path), place.get)
+    found: list[e.Lost] = []
+    for one in fold.left:
+        stretch = path[place.get(one.first, 0) : place.get(one.last, -1) + 1]
+        own = [entry for entry in stretch if place[entry.id] in taken and said_by(entry) is not None]
+        news = [entry for entry in own if place[entry.id] not in gone]
+        # A design may show what another's fold hides; then those entries left the view by this one.
+        chosen = news if len(news) == one.entries else own
+        found += [_row(session, entry.id, cast("Message", said_by(entry)), counter) for entry in chosen]
+    return tuple(found)
+
+
+def _covered(folds: Iterable[e.Fold], position: Position) -> set[int]:
+    return {at for one in stretches(folds, position) for at in range(one.first, one.last + 1)}
+
+
+def _row(session: Session, id: str, message: Message, counter: TokenCounter) -> e.Lost:
+    body = compact_json(msgspec.to_builtins(message)).encode("utf-8", "surrogatepass")
     return e.Lost(
         id=id,
-        kind=item.message.role,
-        size=session.cached_count(id, item.message, counter),
+        kind=message.role,
+        size=session.cached_count(id, message, counter),
         hash=hashlib.blake2b(body, digest_size=8).hexdigest(),
         key=e.key(id),
     )
@@ -54,6 +95,8 @@ def _row(session: Session, item: Item, counter: TokenCounter) -> e.Lost:
 
 FILES = 5
 TOKENS = 5_000
+READS = 2_000
+"""So many files are noted as no longer in view, the most recently read."""
 
 
 def reads_left(before: Sequence[Item], after: Sequence[Item]) -> Steps[tuple[str, ...]]:
@@ -63,7 +106,7 @@ def reads_left(before: Sequence[Item], after: Sequence[Item]) -> Steps[tuple[str
     yield
     for path in _reads(after):
         gone.pop(path, None)
-    return tuple(gone)
+    return tuple(gone)[-READS:]
 
 
 def _reads(items: Sequence[Item]) -> dict[str, None]:

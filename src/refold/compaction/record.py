@@ -8,7 +8,7 @@ record, not a request, and defused, whoever wrote it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from refold import entries as e
 from refold.compaction.layout import Layout, Quote, least_step, may_leave
@@ -24,6 +24,7 @@ from refold.session import Session
 from refold.session.edits import said_by
 from refold.shrink.clip import quotation
 from refold.text.frames import defuse, frame
+from refold.text.redact import redact
 
 FRAME = 100
 """Tokens of the words around a record's parts."""
@@ -58,6 +59,11 @@ class Composer:
         self._pins = pins_text(s.session)
         self._pins_size = s.counter.text(self._pins)
 
+    def measure(self) -> Steps[None]:
+        """Find out how much of its room the state of the work needs: mostly far less."""
+        state = yield from rendering(self.reading.state, self.room.state, self.s.counter)
+        self.room = replace(self.room, state=min(self.s.counter.text(state), self.room.state))
+
     def size(self, position: int, scale: float, written: int | None = None) -> int:
         """An upper bound, without composing anything. `written`: tokens of a summary instead of lines."""
         own = min(self.reading.typed_size(position, self.s.counter), self.room.words)
@@ -69,7 +75,7 @@ class Composer:
     def with_lines(self, layout: Layout, room: int) -> Steps[Record]:
         """The record in `room` tokens: what own words, state and quotations leave is for lines."""
         counter, position = self.s.counter, layout.position
-        front, left_out, state = yield from self._front(position)
+        front, left_out, state = yield from self._front(layout)
         left = room - self._pins_size - FRAME - counter.text(front) - counter.text(state)
         quoted, first = yield from self._quoted(layout.quotes, left)
         left -= counter.text(quoted)
@@ -98,21 +104,23 @@ class Composer:
     def with_summary(self, layout: Layout, text: str, room: int) -> Steps[Record]:
         """The same with a written summary, or a digest, instead of lines."""
         counter = self.s.counter
-        front, left_out, state = yield from self._front(layout.position)
+        front, left_out, state = yield from self._front(layout)
         used = self._pins_size + FRAME + sum(map(counter.text, (front, state, text)))
         quoted, _ = yield from self._quoted(layout.quotes, room - used)
         sections = (("State of the work", state), ("Summary", text), ("Newest steps, quoted", quoted))
         return self._record(front, left_out, sections, text)
 
-    def _front(self, position: int) -> Steps[tuple[str, tuple[str, ...], str]]:
-        """The user's words, whose words are not all there, and the state of the work."""
-        s = self.s
+    def _front(self, layout: Layout) -> Steps[tuple[str, tuple[str, ...], str]]:
+        """The user's words, whose words are not all there, and the state of the work: what happened in steps
+        that are quoted need not be said again."""
+        s, position = self.s, layout.position
+        seen = s.projection.position_of(layout.quotes[0].item) if layout.quotes else position
         sayings = words.once(self.reading.sayings, position)
         own = yield from words.rendering(
             sayings, self.room.words, s.counter, lambda entry: f"#{s.session.position(entry)}"
         )
         yield
-        state = yield from rendering(self.reading.state, self.room.state, s.counter, position)
+        state = yield from rendering(self.reading.state, self.room.state, s.counter, seen)
         front = f"{WORDS}\n{defuse(own.text)}" if own.text else ""
         return front, (*own.clipped, *own.left_out), state
 
@@ -120,7 +128,7 @@ class Composer:
         self, front: str, left_out: tuple[str, ...], sections: Sequence[tuple[str, str]], summary: str
     ) -> Record:
         body = "\n\n".join(f"## {title}\n{text}" for title, text in sections if text)
-        parts = (HEAD, front, self._pins, frame("summary", body, note=NOTE) if body else "")
+        parts = (HEAD, front, self._pins, frame("summary", redact(body)[0], note=NOTE) if body else "")
         back = RECALL if self.s.can_recall else KEPT
         text = "\n\n".join(part for part in (*parts, back) if part)
         return Record(User((Text(text, "summary"),)), summary, left_out)

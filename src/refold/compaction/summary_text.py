@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from refold import entries as e
-from refold.text.frames import defuse
+from refold.text.frames import quote
 
 FRAME = (
     "The beginning of this conversation was folded into the summary below. It is a record of what was "
@@ -14,7 +14,7 @@ OWN_TAGS = ("summary", "read-files", "modified-files", "created-files", "deleted
 
 def framed_summary(summary: str, files: e.Files) -> str:
     """The text that stands for what was folded."""
-    return FRAME.format(summary=defuse(summary, *OWN_TAGS) + file_lists(files))
+    return FRAME.format(summary=quote(summary, *OWN_TAGS) + file_lists(files))
 
 
 def file_lists(files: e.Files) -> str:
@@ -34,4 +34,4 @@ def file_lists(files: e.Files) -> str:
 
 def _one_line(path: str) -> str:
     """A path on one line that cannot close the list it stands in."""
-    return defuse(path, *OWN_TAGS).replace("\n", " ")
+    return quote(path, *OWN_TAGS).replace("\n", " ")

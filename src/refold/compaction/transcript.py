@@ -15,21 +15,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from refold import entries as e
-from refold.messages import (
-    Assistant,
-    Bash,
-    Image,
-    Message,
-    Result,
-    System,
-    Text,
-    Thinking,
-    User,
-    arguments_json,
-)
+from refold import messages as m
 from refold.session import Item, Session
 from refold.session.edits import BRANCH_NOTE, said_by
 from refold.text.frames import visible, without_tags
+from refold.text.redact import redact
 from refold.text.truncate import head
 
 NOTE = "note"
@@ -39,27 +29,27 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     """A message to be summarised, and the entry that holds it."""
 
     id: str
-    message: Message
+    message: m.Message
     time: float = 0.0
     turn: int = 0
     """Number of the turn on the path, from 1; 0 before the first."""
 
 
-def message_of(entry: e.Entry) -> Message | None:
+def message_of(entry: e.Entry) -> m.Message | None:
     """What an entry says, as who says it: a note counts as output of a program, a branch summary as the
     agent's own words."""
     match entry:
         case e.Note(content=content, kind=kind):
-            return Result("", content, kind or NOTE)
+            return m.Result("", content, kind or NOTE)
         case e.BranchSummary(summary=summary) if summary:
-            return Assistant((Text(f"{BRANCH_NOTE}\n\n{summary}"),))
+            return m.Assistant((m.Text(f"{BRANCH_NOTE}\n\n{summary}"),))
         case _:
             return said_by(entry)
 
 
 def messages_between(
     session: Session, first: int = 0, last: int | None = None
-) -> Iterator[tuple[str, Message]]:
+) -> Iterator[tuple[str, m.Message]]:
     """Entry ids and messages of a part of the path."""
     for entry in session.path[first:last]:
         message = message_of(entry)
@@ -67,10 +57,10 @@ def messages_between(
             yield entry.id, message
 
 
-def message_of_item(session: Session, item: Item) -> Message:
+def message_of_item(session: Session, item: Item) -> m.Message:
     """The same for an item of the view: what a fold put there are the agent's own words."""
     if item.fold is not None:
-        return Assistant(item.message.parts) if isinstance(item.message, User) else item.message
+        return m.Assistant(item.message.parts) if isinstance(item.message, m.User) else item.message
     return message_of(session[item.entries[-1]]) or item.message
 
 
@@ -131,6 +121,8 @@ class Style:
     result_limit: int = 2_000
     total_limit: int = 0
     arguments: bool = True
+    redacts: bool = True
+    """Take secrets out (R17)."""
     separator: str = "\n\n"
 
 
@@ -141,9 +133,10 @@ _LABEL = re.compile(
 )
 
 
-def inert(text: str) -> str:
-    """What somebody said, unable to close the frame it is handed over in or to pose as another message."""
-    return _LABEL.sub("› ", without_tags(visible(text), *FRAMES))
+def inert(text: str, *, redacts: bool = True) -> str:
+    """What somebody said, without secrets, unable to close the frame it is handed over in or to pose as
+    another message."""
+    return _LABEL.sub("› ", without_tags(visible(redact(text)[0] if redacts else text), *FRAMES))
 
 
 def render(sources: Sequence[Source], style: Style) -> str:
@@ -156,47 +149,54 @@ def render(sources: Sequence[Source], style: Style) -> str:
     return text
 
 
-def cut(text: str, limit: int) -> str:
-    """The beginning of a text, with the number of characters that were cut."""
+AROUND = 8_000
+"""Characters behind a cut that are looked through for secrets too: half a secret is not recognised."""
+
+
+def _shown(text: str, limit: int, style: Style) -> str:
+    """The beginning of a text, with the number of characters that were cut, ready to be handed over."""
     if not limit or len(text) <= limit:
-        return text
-    start = head(text, limit)
-    return f"{start}\n[… {len(text) - len(start)} more characters cut]"
+        return inert(text, redacts=style.redacts)
+    start = text[: limit + AROUND]
+    start = head(redact(start)[0] if style.redacts else start, limit)
+    return f"{inert(start, redacts=False)}\n[… {len(text) - limit} more characters cut]"
 
 
-def _block(message: Message, style: Style) -> str:
+def _block(message: m.Message, style: Style) -> str:
     match message:
-        case Assistant():
+        case m.Assistant():
             return "\n\n".join(_assistant(message, style))
-        case Result():
-            body = inert(cut(_text(message), style.result_limit))
+        case m.Result():
+            body = _shown(_text(message), style.result_limit, style)
             return style.result + body if body else ""
-        case System():
-            return "" if style.system is None else style.system + inert(cut(_text(message), style.text_limit))
-        case Bash():
-            return style.user + inert(cut(message.text, style.result_limit or style.text_limit))
+        case m.System():
+            return (
+                "" if style.system is None else style.system + _shown(_text(message), style.text_limit, style)
+            )
+        case m.Bash():
+            return style.user + _shown(message.text, style.result_limit or style.text_limit, style)
         case _:
-            body = inert(cut(_text(message), style.text_limit))
+            body = _shown(_text(message), style.text_limit, style)
             return style.user + body if body else ""
 
 
-def _assistant(message: Assistant, style: Style) -> list[str]:
+def _assistant(message: m.Assistant, style: Style) -> list[str]:
     blocks: list[str] = []
-    thoughts = "\n".join(p.text for p in message.content if isinstance(p, Thinking) and p.text)
+    thoughts = "\n".join(p.text for p in message.content if isinstance(p, m.Thinking) and p.text)
     if thoughts and style.thinking:
-        blocks.append(style.thinking + inert(cut(thoughts, style.text_limit)))
+        blocks.append(style.thinking + _shown(thoughts, style.text_limit, style))
     if message.text:
-        blocks.append(style.assistant + inert(cut(message.text, style.text_limit)))
+        blocks.append(style.assistant + _shown(message.text, style.text_limit, style))
     if message.calls:
-        names = (f"{c.name}({arguments_json(c)})" if style.arguments else c.name for c in message.calls)
-        blocks.append(style.calls + inert("; ".join(names)))
+        names = (f"{c.name}({m.arguments_json(c)})" if style.arguments else c.name for c in message.calls)
+        blocks.append(style.calls + inert("; ".join(names), redacts=style.redacts))
     return blocks
 
 
-def _text(message: Message) -> str:
+def _text(message: m.Message) -> str:
     parts = [
-        p.text if isinstance(p, Text) else "[image]"
+        p.text if isinstance(p, m.Text) else "[image]"
         for p in message.parts
-        if (isinstance(p, Text) and p.text) or isinstance(p, Image)
+        if (isinstance(p, m.Text) and p.text) or isinstance(p, m.Image)
     ]
     return "\n".join(parts)

@@ -18,7 +18,7 @@ from refold.messages import Usage, User
 from refold.session import Session
 from refold.session.edits import BRANCH
 from refold.session.find import find
-from refold.text.frames import defuse
+from refold.text.frames import quote
 
 LENGTH = 4_096
 """How long a branch summary may be, in tokens."""
@@ -137,7 +137,7 @@ async def _summary(
     entry = session.make(
         e.BranchSummary,
         parent=move.leaf,
-        summary=defuse(answer.text, BRANCH) + file_lists(files),
+        summary=quote(answer.text, BRANCH) + file_lists(files),
         origin=plan.origin,
         files=files,
         author=writer.name if supply is None else AUTHOR,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import isawaitable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from refold import entries as e
 from refold.compaction.overflow import HALF, LEARNED, NOTE, Refusal, Sign, in_error
 from refold.engine.planner import Planner
-from refold.errors import ModelError, Overflow, OverflowAgain, UsageError, WrongType
-from refold.messages import Assistant, Call, Result, result
+from refold.errors import LeafMoved, ModelError, Overflow, OverflowAgain, UsageError, WrongType
+from refold.messages import Assistant, Call, Message, Result, result
 from refold.models.reply import Reply, complete
 from refold.models.retry import Retry
 from refold.protocols import Model, NativeTools, Request
@@ -62,23 +62,25 @@ async def ask(
     options: CallOptions,
     *,
     prepare: Callable[[], Awaitable[View]],
-    refused: Callable[[ModelError], bool],
-) -> Reply:
+    refused: Callable[[Place, ModelError], bool],
+    session: Session,
+) -> tuple[Reply, Place]:
     """The model's reply to what `prepare` gives. Errors are told to `refused`; where it says that it was an
     overflow, the call is, after a moment, prepared and tried once more, and a second one in a row is
     `OverflowAgain`. Other errors of the model are raised. A reply that stopped for length before it began is
-    told as an error too."""
+    told as an error too. Also says where it was asked."""
     if options.tools and isinstance(model, NativeTools) and not model.native_tools:
         raise UsageError(f"{model.name} takes no tools: leave them out, or take another model")
     for attempt in range(2):
         view = await prepare()
+        place = Place.here(session)
         try:
             reply = await complete(model, _request(view, options), retries=options.retries)
             error = _cut_short(reply)
-            if error is None or not refused(error):
-                return reply
+            if error is None or not refused(place, error):
+                return reply, place
         except ModelError as raised:
-            if not refused(raised):
+            if not refused(place, raised):
                 raise
             error = raised
         if attempt:
@@ -106,9 +108,12 @@ def is_overflow(planner: Planner, session: Session, error: BaseException | str) 
     return None
 
 
-def refused(planner: Planner, session: Session, error: ModelError, model: str) -> bool:
-    """Write an overflow down; other errors are for the caller."""
-    return is_overflow(planner, session, error) is not None and record_refusal(planner, session, error, model)
+def refused(planner: Planner, place: Place, error: ModelError, model: str) -> bool:
+    """Write an overflow down; other errors are for the caller, and what fails where nobody is any more."""
+    session = place.session
+    if not place.is_here or is_overflow(planner, session, error) is None:
+        return False
+    return record_refusal(planner, session, error, model)
 
 
 def record_refusal(planner: Planner, session: Session, error: BaseException | str, model: str | None) -> bool:
@@ -141,17 +146,61 @@ async def run_turn(
     call: Callable[[bool], Awaitable[Assistant]],
 ) -> Assistant:
     """Calls and their tools until the model answers without calling. After `most` calls it is asked once more
-    without tools, so that a turn always ends. `call` gets whether tools may be offered."""
+    without tools, so that a turn always ends. `call` gets whether tools may be offered. Where the leaf is
+    moved away meanwhile, the turn ends there: what has come so far stays where it belongs."""
     for _ in range(most):
+        epoch = session.epoch
         reply = await call(True)
+        if session.epoch != epoch:
+            raise LeafMoved
         if not reply.calls:
             return reply
+        place = Place.here(session)
         for each in reply.calls:
             output = run_tool(each)
             output = await output if isawaitable(output) else output
             answered = isinstance(output, Result)
-            session.append(output if answered else result(each.id, str(output), name=each.name))
+            place = place.append(output if answered else result(each.id, str(output), name=each.name))
+        if not place.is_here:
+            raise LeafMoved
     return await call(False)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in a session something was asked: what comes of it belongs there, wherever the leaf is then."""
+
+    session: Session
+    leaf: str | None
+    root_epoch: int
+
+    @classmethod
+    def here(cls, session: Session) -> Place:
+        return cls(session, session.leaf, session.epoch)
+
+    @property
+    def is_here(self) -> bool:
+        """Is it still on the path, or was nothing there to leave?"""
+        session = self.session
+        if self.leaf is None:
+            return session.epoch == self.root_epoch
+        return session.position(self.leaf) is not None
+
+    @property
+    def entry(self) -> e.MessageEntry:
+        """What was appended there last."""
+        return cast("e.MessageEntry", self.session[self.leaf or ""])
+
+    def append(self, message: Message, **about: Any) -> Place:
+        """Append a message; where the leaf was moved to another branch, on the branch that was left, and the
+        leaf stays where it is."""
+        session = self.session
+        if self.is_here:
+            return replace(self, leaf=session.append(message, **about).id)
+        entry = session.make(e.MessageEntry, message=message, parent=self.leaf, **about)
+        away = session.leaf
+        session.extend((entry, session.make(e.Leaf, target=away)))
+        return replace(self, leaf=entry.id)
 
 
 def _request(view: View, options: CallOptions) -> Request:

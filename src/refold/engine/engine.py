@@ -17,7 +17,7 @@ from refold.engine import call as calls
 from refold.engine import undo
 from refold.engine.background import Watch
 from refold.engine.branch import Branched, branch
-from refold.engine.call import CallOptions, Resolver, Sleep, model_of
+from refold.engine.call import CallOptions, Place, Resolver, Sleep, model_of
 from refold.engine.hooks import perform_with_hooks, tell_fold, view_for_call
 from refold.engine.limits import Limits
 from refold.engine.planner import Planner, Question
@@ -96,7 +96,12 @@ class Engine(Planner):
                 await make_fit(self, session, question, hooks=self.hooks, limits=limits)
             if watch:
                 watch.consider(question)
-        return await view_for_call(self.hooks, session, self.view(session, system=system, tools=tools))
+
+        async def shown() -> View:
+            return await view_for_call(self.hooks, session, self.view(session, system=system, tools=tools))
+
+        epoch, view = session.epoch, await shown()
+        return view if epoch == session.epoch else await shown()  # a hook took its time, the leaf moved
 
     async def _fold_if_due(
         self, session: Session, watch: Watch | None, question: Question, limits: Limits
@@ -137,15 +142,13 @@ class Engine(Planner):
 
     def observe(self, session: Session, raw: Any) -> Assistant:
         """Append a reply, its usage included. Takes an SDK object, a dict or a message."""
-        return self._append(session, *parse_reply(raw))
+        return self._append(Place.here(session), *parse_reply(raw))
 
-    def _append(
-        self, session: Session, message: Assistant, usage: Usage | None, model: str | None
-    ) -> Assistant:
+    def _append(self, place: Place, message: Assistant, usage: Usage | None, model: str | None) -> Assistant:
         """A reply came: the cache timer of a watch starts anew."""
-        entry = session.append(message, usage=usage, model=model)
-        if session in self._watches:
-            self._watches[session].arm()
+        entry = place.append(message, usage=usage, model=model).entry
+        if place.session in self._watches:
+            self._watches[place.session].arm()
         return cast("Assistant", entry.message)
 
     async def call(
@@ -164,7 +167,7 @@ class Engine(Planner):
         """Prepare, ask a model of refold (the engine's own unless given), append the reply. Where the
         context was too long it is folded and the call tried once more."""
         chosen = self._chat_model(model)
-        reply = await calls.ask(
+        reply, place = await calls.ask(
             chosen,
             CallOptions(
                 tools=tools,
@@ -175,9 +178,10 @@ class Engine(Planner):
                 sleep=sleep,
             ),
             prepare=lambda: self.prepare(session, system=system, tools=tools, model=chosen.name),
-            refused=lambda error: calls.refused(self, session, error, chosen.name),
+            refused=lambda place, error: calls.refused(self, place, error, chosen.name),
+            session=session,
         )
-        return self._append(session, reply.message, reply.usage, reply.model)
+        return self._append(place, reply.message, reply.usage, reply.model)
 
     async def turn(
         self,

@@ -8,7 +8,7 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction.details import FoldDetails
-from refold.compaction.ledger import ledger, reads_left
+from refold.compaction.ledger import left, reads_left
 from refold.compaction.plan import Failed, Plan, Proposal, Reason, finishing
 from refold.engine.limits import Limits
 from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
@@ -16,6 +16,8 @@ from refold.errors import StalePlan
 from refold.loop import breathe
 from refold.protocols import Steps
 from refold.session import Session
+from refold.session.sound import objection
+from refold.text.redact import redact
 
 STALE = "the conversation went on while the summary was written"
 COUNTED = 100
@@ -80,7 +82,7 @@ def _making(
     session: Session, plan: Plan, proposal: Proposal, answers: Sequence[Answer], author: str, before: int
 ) -> Steps[e.Fold | Failed]:
     """The fold, if it makes the view smaller."""
-    finished = yield from finishing(proposal, [answer.text for answer in answers])
+    finished = yield from finishing(proposal, [redact(answer.text)[0] for answer in answers])
     yield
     s, requests = plan.situation, sum(answer.requests for answer in answers)
     replaced = s.sizes.stretch(proposal.stretch)
@@ -108,6 +110,8 @@ def _making(
         check=finished.check,
         details=finished.details,
     )
+    if why := objection(fold, session.path, session.position):
+        return Failed("unsafe", why, proposal.rung, requests)
     yield
     after = s.projection.after(fold)
     yield
@@ -125,9 +129,9 @@ def _making(
     items = [item for _, item in after]
     noted = FoldDetails(reads_left=list((yield from reads_left(s.items, items)))).stored()
     yield
-    lost = yield from ledger(session, s.items, items, s.counter)
+    gone = yield from left(session, s.items, items, s.counter)
     details = {**fold.details, **noted}
-    return msgspec.structs.replace(fold, tokens_after=tokens, ledger=lost, details=details)
+    return msgspec.structs.replace(fold, tokens_after=tokens, left=gone, details=details)
 
 
 def record_failure(session: Session, preset: str, failed: Failed) -> None:

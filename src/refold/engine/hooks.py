@@ -37,7 +37,6 @@ from refold.session.invariants import PAIRS, legal
 from refold.session.items import Item
 from refold.session.sent import surcharge
 from refold.text.frames import element
-from refold.text.redact import redact
 
 AUTHOR = "hook"
 """Who is named as the author of what a hook supplied."""
@@ -233,9 +232,9 @@ def _ask(ask: Ask, text: str) -> Ask:
     """The same question in other words; limits and sampling stay the design's."""
 
     def render(sources: Sequence[Source], previous: str | None) -> Request:
-        blocks = [element("conversation", redact(transcript.render(sources, STYLE))[0])]
+        blocks = [element("conversation", transcript.render(sources, STYLE))]
         if previous:
-            blocks.append(element("previous-summary", previous))
+            blocks.append(element("previous-summary", transcript.inert(previous)))
         question = user("\n\n".join([*blocks, text]))
         return msgspec.structs.replace(ask.render((), None), messages=(question,), tools=(), stable=0)
 

@@ -42,12 +42,13 @@ class Meter:
         self.spent += 1
 
 
-@dataclass(frozen=True)
+@dataclass
 class Metered:
     """A model whose requests are counted."""
 
     model: Model
-    meter: Meter
+    meter: Meter | None
+    requests: int = 0
 
     @property
     def name(self) -> str:
@@ -58,7 +59,9 @@ class Metered:
         return self.model.context_window
 
     async def stream(self, request: Request) -> AsyncIterator[Event]:
-        self.meter.spend()
+        if self.meter:
+            self.meter.spend()
+        self.requests += 1
         async with closing(self.model.stream(request)) as events:
             async for event in events:
                 yield event

@@ -24,6 +24,8 @@ from refold.messages import Assistant, Text, Usage, User, in_full, user
 from refold.models.reply import Reply, complete
 from refold.models.retry import Retry
 from refold.protocols import Model, Request, TokenCounter
+from refold.session import redacted
+from refold.text.redact import redact
 from refold.text.truncate import head, middle
 from refold.tokens.fitting import fit
 
@@ -131,24 +133,30 @@ class ByModel:
     async def _alone(self, ask: Ask, window: int | None) -> Answer:
         request = ask.render(ask.sources, ask.previous)
         size = self._size(request)
+        self._reads(ask, size, window)
         try:
             return await self._within(ask, request, size, window)
         except Overflow as overflow:
-            # The window was unknown or smaller than declared: the refusal says how small, or we halve.
+            # The window was unknown or smaller than declared: the refusal says how small, or we halve. That
+            # guess is no reason to ask more often.
             smaller = overflow.window or min(size, window or size) // 2
+            if overflow.window or window is None:
+                self._reads(ask, size, smaller)
             answer = await self._within(ask, request, size, min(smaller, window or smaller))
             return msgspec.structs.replace(answer, requests=answer.requests + 1)
 
     async def _within(self, ask: Ask, request: Request, size: int, window: int | None) -> Answer:
         """Whole where that fits, otherwise in chunks."""
-        if self.meter:
-            self.meter.reads(ask.purpose, size, window)
         if window is None:
             return await self._ask(ask, request)
         output = min(request.max_tokens or ask.target_tokens, window // OUTPUT)
         if fits(size, output, window):
             return await self._ask(ask, self._shorter(request, output))
         return await self._in_chunks(_Chunks(self, ask, window, output))
+
+    def _reads(self, ask: Ask, size: int, window: int | None) -> None:
+        if self.meter:
+            self.meter.reads(ask.purpose, size, window)
 
     async def _in_chunks(self, plan: _Chunks) -> Answer:
         ask, sources, answers = plan.ask, plan.sources(), list[Answer]()
@@ -183,11 +191,11 @@ class ByModel:
     async def _ask(self, ask: Ask, request: Request) -> Answer:
         if self.temperature is not None:
             request = msgspec.structs.replace(request, temperature=self.temperature)
-        model = Metered(self.model, self.meter) if self.meter else self.model
+        model = Metered(self.model, self.meter)
         gate = self.gates.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self.parallel))
         async with gate:
             reply: Reply = await complete(model, request, retries=self.retries)
-        return Answer(ask.accept(text_of(reply.message)), 1, reply.usage or Usage())
+        return Answer(ask.accept(text_of(reply.message)), model.requests, reply.usage or Usage())
 
     def _size(self, request: Request) -> int:
         system = self.counter.text(request.system) if request.system else 0
@@ -247,7 +255,7 @@ class _Chunks:
             yield source, whole
             return
         # Not more than the prompt would have shown of it.
-        text = middle(in_full(source.message), CHARS * whole)
+        text = middle(redact(in_full(source.message))[0], CHARS * whole)
         speaker = User if isinstance(source.message, User) else Assistant
         at, step = 0, len(text) // (whole // (self.room - HEADING) + 1) + 1
         while at < len(text):
@@ -280,7 +288,9 @@ class ByDigest:
 
     async def answer(self, ask: Ask, /) -> Answer:
         sources = [
-            DigestSource(message=s.message, id=s.id, key=key(s.id), turn=s.turn, time=s.time or None)
+            DigestSource(
+                message=redacted.message(s.message), id=s.id, key=key(s.id), turn=s.turn, time=s.time or None
+            )
             for s in ask.sources
         ]
         size = sum(self.counter.message(source.message) for source in ask.sources)

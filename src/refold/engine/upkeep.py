@@ -74,14 +74,10 @@ async def _write_notes(planner: Planner, session: Session, question: Question, l
     except AssertionError:
         raise
     except Exception as error:
-        failed = Failed(failure_code(error), str(error), proposal.rung, len(proposal.asks))
+        failed = Failed(failure_code(error), str(error), proposal.rung, limits.meter.spent)
         record_failure(session, preset.name, failed)
-    # The leaf may have moved meanwhile: a line belongs to what it was written about, or nowhere.
-    notes = [
-        note
-        for note in complete(finishing(proposal, answers)).annotations
-        if session.position(note.target or "") is not None
-    ]
+    # The leaf may have moved meanwhile: a line names the end of its round, and holds there and nowhere else.
+    notes = complete(finishing(proposal, answers)).annotations
     session.extend(
         [msgspec.structs.replace(note, id=session.new_id(), time=session.clock()) for note in notes]
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from refold.errors import StorageError, UnknownName
+from refold.errors import SessionExists, StorageError, UnknownName
 from refold.protocols import SessionInfo, Store
 from refold.session import Session
 from refold.session.tree import random_id
@@ -31,13 +31,20 @@ def open(spec: str | os.PathLike[str] = "sqlite:", id: str | None = None) -> Ses
         except UnknownName:
             pass  # a new one
     info = SessionInfo(id=chosen or random_id(), created=time.time())
-    store.create(info)
+    try:
+        store.create(info)
+    except SessionExists:  # somebody else made it in the meantime
+        named = chosen or open_store(spec).session
+        return stored(store, named or info.id)
     return Session(id=info.id, store=store, info=info)
 
 
 def stored(store: Store, id: str) -> Session:
     """An existing session of a store."""
-    return Session.of(store.load(id), id=id, store=store)
+    from refold.stores.rows import decoding
+
+    with decoding():
+        return Session.of(store.load(id), id=id, store=store)
 
 
 def session_of(name: str) -> Session:

@@ -7,14 +7,11 @@ bytes, numbers as ids, numerals as counts, enums, lists for tuples. The rest is 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import cache
 from math import isfinite
-from types import NoneType
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
-from uuid import UUID
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import inspect as shape
@@ -22,17 +19,11 @@ from msgspec import inspect as shape
 from refold import format as fmt
 from refold.entries import Entry, MessageEntry, Unknown
 from refold.errors import FormatError, UsageError, WrongType
-from refold.messages import Assistant, Call, Result, Text, User, not_finite
+from refold.messages import Assistant, Call, Text, not_finite
+from refold.session.exact import Check, is_exact, is_writable, kinds_of, types_of
 from refold.text.lenient_json import MAX_DIGITS, Pairs, dump_hostile, load_hostile
 
 S = TypeVar("S", bound=msgspec.Struct)
-Check: TypeAlias = Callable[[Any], bool]
-Kinds: TypeAlias = dict[type, Check | None]
-"""The exact types a value may have, each with what else has to hold (None: nothing)."""
-
-LONG = 1 << 23
-"""Texts from this length on have their entry measured."""
-_BITS = MAX_DIGITS * 3
 
 
 def admitted(value: S) -> S:
@@ -50,51 +41,6 @@ def admitted(value: S) -> S:
     return fixed
 
 
-def is_exact(value: msgspec.Struct) -> bool:
-    """Whether every value inside has exactly the declared type, and JSON can say it."""
-    try:
-        return (type(value) is MessageEntry and _is_common(value)) or _rule(type(value))(value)
-    except RecursionError:
-        return False
-
-
-def _is_common(entry: MessageEntry) -> bool:
-    """Nearly every append, spelt out, because it is many times faster than the tables below: a message of
-    texts and calls with nothing unusual about it. They decide on everything else."""
-    parent, message = entry.parent, entry.message
-    if type(entry.id) is not str or type(entry.time) is not float or entry.usage or entry.model or entry.meta:
-        return False
-    if not ((parent is None or (type(parent) is str and parent.isascii())) and entry.id.isascii()):
-        return False
-    kind = type(message)
-    if kind is Assistant:
-        if message.error is not None or message.stop not in _COMMON_STOPS:
-            return False
-    elif kind is Result:
-        if type(message.call_id) is not str or not message.call_id.isascii() or message.name is not None:
-            return False
-        if type(message.is_error) is not bool:
-            return False
-    elif kind is not User:
-        return False
-    return type(message.content) is tuple and all(map(_is_common_part, message.content))
-
-
-_COMMON_STOPS = ("end", "tool_use", None)
-
-
-def _is_common_part(part: Any) -> bool:
-    if type(part) is Text:
-        text = part.text
-        return part.origin is None and type(text) is str and text.isascii() and len(text) < LONG
-    if type(part) is Call:
-        id, name = part.id, part.name
-        if type(id) is not str or type(name) is not str or part.raw is not None:
-            return False
-        return id.isascii() and name.isascii() and type(part.arguments) is dict and _is_plain(part.arguments)
-    return False
-
-
 def _prove(entry: Any) -> None:
     """By doing it. Only for values that were not exact: the walk knows of the others."""
     try:
@@ -106,134 +52,6 @@ def _prove(entry: Any) -> None:
     if not same:
         raise WrongType(f"entry {entry.id!r} would be read back as something else: use plain JSON values")
     fmt.check_size(entry.id, len(line))
-
-
-# ── the walk ────────────────────────────────────────────────────────────────────────────────────
-
-
-@cache
-def _rule(cls: type[msgspec.Struct]) -> Check:
-    """How a value of this class is checked. Which types its fields have is one look into a table of those
-    that were met before; what is left to check then is its texts, and what holds other values."""
-    table = [_kinds(info) for info in _types(cls)]
-    met: dict[tuple[type, ...], _Left | None] = {}
-
-    def holds(value: Any) -> bool:
-        items = msgspec.structs.astuple(value)
-        kinds = tuple(map(type, items))
-        if kinds not in met:
-            met[kinds] = _left(kinds, table)
-        left = met[kinds]
-        if left is None:
-            return False
-        texts = [items[index] for index in left.texts]
-        if texts and not (all(map(str.isascii, texts)) and max(map(len, texts)) < LONG):
-            return all(map(_is_sound, texts)) and left.holds(items)
-        return left.holds(items)
-
-    return holds
-
-
-class _Left(NamedTuple):
-    """What the types alone do not say of a value's fields, by their index."""
-
-    texts: tuple[int, ...]
-    others: tuple[tuple[int, Check], ...]
-
-    def holds(self, items: tuple[Any, ...]) -> bool:
-        return all(check(items[index]) for index, check in self.others)
-
-
-def _left(kinds: tuple[type, ...], table: list[Kinds]) -> _Left | None:
-    checks = [allowed.get(kind, _refused) for kind, allowed in zip(kinds, table, strict=True)]
-    if _refused in checks:
-        return None
-    return _Left(
-        tuple(index for index, check in enumerate(checks) if check is _is_sound),
-        tuple((n, check) for n, check in enumerate(checks) if check is not None and check is not _is_sound),
-    )
-
-
-@cache
-def _types(cls: type[msgspec.Struct]) -> tuple[shape.Type, ...]:
-    return tuple(field.type for field in cast("shape.StructType", shape.type_info(cls)).fields)
-
-
-def _kinds(info: shape.Type) -> Kinds:
-    match info:
-        case shape.StrType():
-            return {str: _is_sound}
-        case shape.IntType():
-            return {int: _is_writable}
-        case shape.FloatType():
-            return {float: isfinite}
-        case shape.BoolType():
-            return {bool: None}
-        case shape.NoneType():
-            return {NoneType: None}
-        case shape.LiteralType(values=values):
-            return {str: frozenset(values).__contains__}
-        case shape.UnionType(types=types):
-            return {kind: check for each in types for kind, check in _kinds(each).items()}
-        case shape.VarTupleType(item_type=item):
-            return {tuple: _each(_kinds(item))}
-        case shape.StructType(cls=cls):
-            return {cls: _rule(cls)}
-        case shape.DictType():
-            return {dict: _is_plain, Pairs: _is_plain}
-        case _:
-            return _PLAIN
-
-
-def _each(kinds: Kinds) -> Check:
-    def holds(items: tuple[Any, ...]) -> bool:
-        for item in items:
-            check = kinds.get(type(item), _refused)
-            if check is not None and not check(item):
-                return False
-        return True
-
-    return holds
-
-
-def _refused(_: object) -> bool:
-    return False
-
-
-def _is_sound(text: str) -> bool:
-    """No surrogates: two of them in a row would be read back as the character they make."""
-    if len(text) > LONG:
-        return False
-    if text.isascii():
-        return True
-    try:
-        text.encode("utf-16-le")  # of all encodings the fastest that refuses them
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _is_writable(number: int) -> bool:
-    return number.bit_length() < _BITS
-
-
-def _is_plain(value: Any) -> bool:
-    kind = type(value)
-    if kind is str:
-        return (len(value) < LONG and value.isascii()) or _is_sound(value)
-    if kind is dict or kind is Pairs:
-        for key, item in value.items():
-            if type(key) is not str or not _is_sound(key) or not _is_plain(item):
-                return False
-        return True
-    if kind is list:
-        return all(map(_is_plain, value))
-    if kind is int:
-        return _is_writable(value)
-    return isfinite(value) if kind is float else kind is bool or value is None
-
-
-_PLAIN: Kinds = dict.fromkeys((str, dict, Pairs, list, int, float, bool, NoneType), _is_plain)
 
 
 # ── what is not exact ───────────────────────────────────────────────────────────────────────────
@@ -251,7 +69,7 @@ def _struct(value: Any, cls: type[msgspec.Struct], where: str) -> Any:
     new: dict[str, Any] = {}
     if isinstance(value, MessageEntry) and isinstance(value.message, Assistant):
         value = _with_stop_word(value)
-    for field, info in zip(fields, _types(cls), strict=True):
+    for field, info in zip(fields, types_of(cls), strict=True):
         item = getattr(value, field.name)
         if cls is Assistant and field.name == "stop":
             item = item if item is None or _is_known_stop(item) else "other"
@@ -264,7 +82,7 @@ def _struct(value: Any, cls: type[msgspec.Struct], where: str) -> Any:
 
 
 def _is_known_stop(word: Any) -> bool:
-    checks = _kinds(_types(Assistant)[1])
+    checks = kinds_of(types_of(Assistant)[1])
     return isinstance(word, str) and cast("Check", checks[str])(str.__str__(word))
 
 
@@ -316,18 +134,26 @@ def _text(value: Any, where: str) -> str:
         return text
     if isinstance(value, bytes | bytearray | memoryview):
         try:
-            return bytes(value).decode()
+            return bytes(cast("bytes", value)).decode()
         except UnicodeDecodeError:
             raise WrongType(
                 f"{where} is bytes that are no UTF-8: decode them, or describe what they are"
             ) from None
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    if isinstance(value, UUID):
-        return str(value)
-    if isinstance(value, os.PathLike):
-        return _text(os.fspath(cast("os.PathLike[str]", value)), where)
+    path: Any = getattr(value, "__fspath__", None)
+    if path is not None and not isinstance(value, type):
+        return _text(path(), where)
+    if not isinstance(value, bool | float) and isinstance(written := _written(value), str):
+        return written  # ids and times of the standard library
     raise _wrong(where, value, "pass a text")
+
+
+def _written(value: Any) -> object:
+    try:
+        return msgspec.to_builtins(value)
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 def _word(value: Any, values: tuple[Any, ...], where: str) -> str:
@@ -342,7 +168,7 @@ def _number(value: Any, where: str) -> int:
         number = int(value)
     except (TypeError, ValueError, OverflowError):
         raise _wrong(where, value, "pass a whole number") from None
-    if isinstance(value, float) and number != value:
+    if isinstance(value, float) and float(number) != value:
         raise WrongType(f"{where} is {value!r}: pass a whole number")
     return number
 
@@ -367,9 +193,7 @@ def _one_of(types: tuple[shape.Type, ...], value: Any, where: str) -> Any:
         return Text(_text(value, where))
     if structs and isinstance(value, Mapping):
         try:
-            return msgspec.convert(
-                dict(cast("Mapping[Any, Any]", value)), cast("Any", _union(tuple(structs)))
-            )
+            return msgspec.convert(dict(cast("Mapping[Any, Any]", value)), _union(tuple(structs)))
         except (msgspec.ValidationError, TypeError) as error:
             raise WrongType(f"{where} is a dict that is nothing of ours: {error}") from error
     rest = [each for each in types if not isinstance(each, shape.NoneType | shape.StructType)]
@@ -435,7 +259,7 @@ def _plain_again(made: Any, value: Any, where: str) -> Any:
 
 
 def _small(number: int, where: str) -> int:
-    if not _is_writable(number):
+    if not is_writable(number):
         raise WrongType(f"{where} is a number of more than {MAX_DIGITS} digits: store it as text")
     return number
 

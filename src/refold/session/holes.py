@@ -7,6 +7,7 @@ that is the lost entry's own parent.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from typing import NamedTuple, cast
 
@@ -80,13 +81,33 @@ class _Mending:
     def _without_doubles(self, log: list[e.AnyEntry], known: Container[str]) -> list[e.AnyEntry]:
         seen: set[str] = set()
         found: list[e.AnyEntry] = []
+        log = self._renamed(log)
+        places = {entry.id for entry in log if entry.on_path}
         for entry in log:
-            if entry.id in seen or entry.id in known:
-                self._say(entry.id, "a second entry has this id: the first one counts")
+            if entry.id in seen or entry.id in known or (entry.id in places and not entry.on_path):
+                self._say(entry.id, "another entry has this id, too: that one counts")
             else:
                 seen.add(entry.id)
                 found.append(entry)
         return found
+
+    def _renamed(self, log: list[e.AnyEntry]) -> list[e.AnyEntry]:
+        """Of two entries with one id, one lost its own: that whose follower names an id that is not there."""
+        ids = Counter(entry.id for entry in log)
+        follower: e.AnyEntry | None = None
+        for at in range(len(log) - 1, -1, -1 if len(ids) < len(log) else -len(log)):
+            entry = log[at]
+            if not entry.on_path:
+                continue
+            name = parent_of(follower) if follower is not None else None
+            if ids[entry.id] > 1 and name is not None and name not in ids:
+                self._say(entry.id, f"a second entry has this id: one is {name}, by what follows it")
+                ids[entry.id] -= 1
+                ids[name] = 1
+                raw = {"raw": {**entry.raw, "id": name}} if isinstance(entry, e.Unknown) else {}
+                log[at] = entry = msgspec.structs.replace(entry, id=name, **raw)
+            follower = entry
+        return log
 
     def _lifted(self, log: list[e.AnyEntry]) -> list[e.AnyEntry]:
         """What somebody stands below is on the path, whatever has become of its kind."""
@@ -120,8 +141,8 @@ class _Mending:
             while at is not None and at not in settled and at not in climbed:
                 climbed[at] = None
                 at = None if at in cut else self.parents.get(at)
-            if at in climbed:
-                cut.add(start if start in self.later and self._leads_to(start, start) else cast("str", at))
+            if at is not None and at in climbed:
+                cut.add(start if self._leads_to(start, start) else at)
             settled.update(climbed)
         return cut
 

@@ -15,19 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from refold import entries as e
-from refold.messages import (
-    Assistant,
-    Call,
-    Content,
-    Image,
-    Message,
-    Origin,
-    Result,
-    System,
-    Text,
-    User,
-    compact_json,
-)
+from refold import messages as m
 from refold.session.dialects import DIALECTS
 from refold.session.dialects.common import WireRules
 from refold.session.edits import Path, Position, active_folds, outermost, project, said_by
@@ -58,7 +46,7 @@ class Merged(msgspec.Struct, frozen=True):
 class Difference(msgspec.Struct, frozen=True):
     """What a list holds beyond a path."""
 
-    messages: Sequence[Message] = ()
+    messages: Sequence[m.Message] = ()
     """What is new, to be appended."""
     branches: bool = False
     """The list departs from the path before its end."""
@@ -73,7 +61,7 @@ class Reading(NamedTuple):
 
     items: Sequence[Item]
     ours: Sequence[Piece]
-    messages: Sequence[Message]
+    messages: Sequence[m.Message]
     theirs: Sequence[Piece]
     same: int
     """How many pieces they begin with in common."""
@@ -84,7 +72,7 @@ class Reading(NamedTuple):
         return self.same == len(self.theirs) or 0 < self.same == len(self.ours)
 
 
-def difference(path: Path, position: Position, given: list[Message]) -> Difference:
+def difference(path: Path, position: Position, given: list[m.Message]) -> Difference:
     """What comes behind the longest common beginning of the list and what we know; on a branch if the two
     differ before the end."""
     items, ours, messages, theirs, same = _read(path, position, given)
@@ -102,7 +90,7 @@ def difference(path: Path, position: Position, given: list[Message]) -> Differen
     return Difference([_known(message, origins) for message in rest], True, target, folds)
 
 
-def _read(path: Path, position: Position, messages: list[Message]) -> Reading:
+def _read(path: Path, position: Position, messages: list[m.Message]) -> Reading:
     """The reading under which most of the list is known; the newest view where that decides nothing."""
     best: Reading | None = None
     messages = messages[_prompts(messages) :]
@@ -141,31 +129,31 @@ def _as_sent(items: list[Item]) -> Iterator[list[Item]]:
             yield sent
 
 
-def pieces(messages: Sequence[Message]) -> list[Piece]:
+def pieces(messages: Sequence[m.Message]) -> list[Piece]:
     parts: list[Piece] = []
     for owner, message in enumerate(messages):
-        side = "assistant" if isinstance(message, Assistant) else "user"
-        if isinstance(message, Result):
+        side = "assistant" if isinstance(message, m.Assistant) else "user"
+        if isinstance(message, m.Result):
             parts.append(Piece(("result", message.call_id, message.text.strip()), owner))
             continue
         for part in message.parts:
             match part:
-                case Text(text=text) if text.strip():
+                case m.Text(text=text) if text.strip():
                     parts.append(Piece((side, text.strip()), owner))
-                case Call(id=id, name=name):
-                    arguments = part.raw if part.raw is not None else compact_json(part.arguments)
+                case m.Call(id=id, name=name):
+                    arguments = part.raw if part.raw is not None else m.compact_json(part.arguments)
                     parts.append(Piece(("call", id, name, arguments), owner))
-                case Image():
+                case m.Image():
                     parts.append(Piece((side, "image", part.data or part.url or ""), owner))
                 case _:
                     pass
     return parts
 
 
-def _prompts(messages: Sequence[Message]) -> int:
+def _prompts(messages: Sequence[m.Message]) -> int:
     """How many system prompts stand in front. They are not compared: those of the log stay, any others belong
     to the call, and some dialects keep them outside of the list."""
-    return next((n for n, message in enumerate(messages) if not isinstance(message, System)), len(messages))
+    return next((n for n, message in enumerate(messages) if not isinstance(message, m.System)), len(messages))
 
 
 def _common(ours: Sequence[Piece], theirs: Sequence[Piece]) -> int:
@@ -187,20 +175,20 @@ def _back_to_message(ours: Sequence[Piece], theirs: Sequence[Piece], same: int) 
     return same
 
 
-def _unseen(messages: Sequence[Message], theirs: Sequence[Piece], same: int) -> list[Message]:
+def _unseen(messages: Sequence[m.Message], theirs: Sequence[Piece], same: int) -> list[m.Message]:
     """Their messages after the common beginning; of a message that we have in part, only the new parts."""
     if same >= len(theirs):
         return []
     owner = theirs[same].owner
     first = messages[owner]
     seen = sum(1 for piece in theirs[:same] if piece.owner == owner)
-    if seen and not isinstance(first, Result):
+    if seen and not isinstance(first, m.Result):
         parts = [p for p in first.parts if pieces([_holding(first, p)])]
         first = _holding(first, *parts[seen:])
     return [first, *messages[owner + 1 :]]
 
 
-def _holding(message: Message, *parts: Any) -> Any:
+def _holding(message: m.Message, *parts: Any) -> Any:
     return msgspec.structs.replace(message, content=parts)
 
 
@@ -216,15 +204,15 @@ def _folds_within(path: Path, position: Position, target: str) -> list[e.Fold]:
     return [fold for fold in folds if all(within(edit.last) for edit in fold.edits)]
 
 
-def _origins(path: Path) -> dict[str, Origin]:
+def _origins(path: Path) -> dict[str, m.Origin]:
     """Texts of the path in the user's role that the user did not type. A framework hands them back without
     saying so."""
-    found: dict[str, Origin] = {}
+    found: dict[str, m.Origin] = {}
     typed: set[str] = set()
     for entry in path:
         for content, otherwise in _user_texts(entry):
             for part in content:
-                if not isinstance(part, Text):
+                if not isinstance(part, m.Text):
                     continue
                 origin = part.origin or otherwise
                 if origin == "typed":
@@ -234,32 +222,32 @@ def _origins(path: Path) -> dict[str, Origin]:
     return {text: origin for text, origin in found.items() if text not in typed}
 
 
-def _user_texts(entry: e.Entry) -> Iterator[tuple[Content, Origin]]:
+def _user_texts(entry: e.Entry) -> Iterator[tuple[m.Content, m.Origin]]:
     """What an entry says in the user's role, and its origin where the text itself names none."""
     match entry:
-        case e.MessageEntry(message=User(content=content)):
+        case e.MessageEntry(message=m.User(content=content)):
             yield content, "typed"
         case e.Note(content=content):
             yield content, "program"
-        case e.BranchSummary() if isinstance(said := said_by(entry), User):
+        case e.BranchSummary() if isinstance(said := said_by(entry), m.User):
             yield said.content, "summary"
         case e.Fold(edits=edits):
             for edit in edits:
                 for message in edit.put:
-                    if isinstance(message, User):
+                    if isinstance(message, m.User):
                         yield message.content, "summary" if edit.kind == "summary" else "typed"
         case _:
             pass
 
 
-def _known(message: Message, origins: Mapping[str, Origin]) -> Message:
+def _known(message: m.Message, origins: Mapping[str, m.Origin]) -> m.Message:
     """The message with the origins we know of its texts."""
-    if not origins or not isinstance(message, User):
+    if not origins or not isinstance(message, m.User):
         return message
     parts = (
-        Text(part.text, origins.get(part.text.strip()))
-        if isinstance(part, Text) and not part.origin
+        m.Text(part.text, origins.get(part.text.strip()))
+        if isinstance(part, m.Text) and not part.origin
         else part
         for part in message.content
     )
-    return User(tuple(parts))
+    return m.User(tuple(parts))

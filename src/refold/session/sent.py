@@ -132,7 +132,9 @@ def _own(item: Item, index: int, counter: TokenCounter) -> int:
         elif message.is_error and not message.text.strip():
             extra += counter.text(SILENT)
     elif isinstance(message, System) and index:
-        extra += counter.text(element("system_message", "")) * max(len(message.content), 1)
+        texts = (part.text for part in message.content if type(part) is Text)
+        extra += len(odd) * counter.text(element("system_message", ""))
+        extra += sum(counter.text(element("system_message", x)) - counter.text(x) for x in texts)
     return extra
 
 

@@ -23,6 +23,7 @@ from refold.session.followers import Followers
 from refold.session.holes import mended, parent_of
 from refold.session.incoming import messages_of
 from refold.session.merge import Merged, difference
+from refold.session.sound import objection
 
 E = TypeVar("E", bound=e.Entry)
 
@@ -321,12 +322,10 @@ class Session:
                 self._check_fold(entry)
 
     def _check_fold(self, fold: e.Fold) -> None:
-        if fold.parent != self._leaf:
-            return  # a fold of another branch: its path was checked where it was made
-        for edit in fold.edits:
-            first, last = self.position(edit.first), self.position(edit.last)
-            if first is None or last is None or first > last:
-                raise FoldError(f"{edit.first!r} … {edit.last!r} is no stretch of the path")
+        if fold.parent != self._leaf or any(fold.edits == known.edits for known in self.annotations(e.Fold)):
+            return  # a fold of another branch, or one again: it was checked where it was made
+        if why := objection(fold, self._path, self.position):
+            raise FoldError(why)
 
     def _is_on_tree(self, id: str) -> bool:
         entry = self._by_id.get(id)

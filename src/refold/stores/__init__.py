@@ -12,8 +12,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from refold.errors import FormatError, UnknownName
+from refold.errors import FormatError, StorageError, UnknownName
 from refold.protocols import Store
+from refold.stores.disk import told
 
 __all__ = ["KINDS", "Kind", "Opened", "default_database", "is_store", "open_store"]
 
@@ -53,16 +54,26 @@ def open_store(spec: str | os.PathLike[str] = "sqlite:") -> Opened:
     """The store that `spec` names: `sqlite:PATH` (no path: the user's own database), `sqlite:PATH#SESSION`,
     `jsonl:PATH`, `memory:`, or a bare path, recognised by what it is or by how it is called."""
     text = os.fspath(spec)
+    if "\0" in text:
+        raise StorageError("a path cannot have a NUL in it: choose another name")
     name, colon, rest = text.partition(":")
     if not colon or name not in KINDS:
-        if colon and len(name) > 1 and not Path(text).exists() and "/" not in name and "." not in name:
+        if colon and len(name) > 1 and not _exists(text) and "/" not in name and "." not in name:
             raise UnknownName("store", name, tuple(KINDS))
-        name, rest = _guess(Path(text).expanduser()), text
+        with told(Path(text)):
+            name, rest = _guess(Path(text).expanduser()), text
     session = ""
     if KINDS[name].many and "#" in rest and not Path(rest).expanduser().exists():
         rest, _, session = rest.rpartition("#")
     store, found = cast("Callable[[str], Opened]", import_module(KINDS[name].module).opened)(rest)
     return Opened(store, session or found)
+
+
+def _exists(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except OSError:  # such as a name that is too long
+        return False
 
 
 def is_store(spec: str) -> bool:
@@ -72,7 +83,8 @@ def is_store(spec: str) -> bool:
         return True
     path = Path(spec).expanduser()
     try:
-        return path.is_file() and _is_ours(path, KINDS[_guess(path)])
+        with told(path):
+            return path.is_file() and _is_ours(path, KINDS[_guess(path)])
     except FormatError:
         return False
 

@@ -36,6 +36,8 @@ class _Slot:
         self.connection: apsw.Connection | None = None
         self.pid = os.getpid()
         self.uses = 0
+        self.tainted = False
+        """A commit failed, and what it wrote to the log of the database could not be taken back yet."""
 
 
 class Connections:
@@ -63,7 +65,7 @@ class Connections:
         """This thread's connection. Errors of SQLite come out as ours."""
         slot = self._slot()
         with slot.lock:
-            if slot.connection is not None and slot.pid != os.getpid():
+            if not _fork.is_safe or (slot.connection is not None and slot.pid != os.getpid()):
                 raise StorageError(
                     f"this process was forked in the middle of a write to {self.path}: "
                     "fork outside of store calls, or start workers with the spawn method"
@@ -72,21 +74,37 @@ class Connections:
             try:
                 if slot.connection is None:
                     slot.connection, slot.pid = self._open(), os.getpid()
+                if slot.tainted:
+                    take_back(slot)
+                    if slot.tainted:
+                        raise StorageError(f"{self.path} still ends with a failed append: check the disk")
                 yield slot.connection
             except (apsw.IOError, apsw.FullError, apsw.CorruptError, apsw.NotADBError) as error:
-                # Start from what is really on the disk next time.
-                _close(slot)
-                raise translated(error, self.path) from error
+                # Start from what is really on the disk next time. But a log with a failed commit at its end
+                # must not be read again: whoever opens it would believe that commit.
+                if not slot.tainted:
+                    _close(slot)
+                raise translated(error, self.path, tainted=slot.tainted) from error
             except apsw.Error as error:
                 raise translated(error, self.path) from error
             finally:
                 slot.uses -= 1
+
+    def failed_commit(self, connection: apsw.Connection) -> None:
+        """A commit that failed may have left all its pages in the write-ahead log, only not synced. They are
+        overwritten: nobody may find them later."""
+        slot = self._slot()
+        if slot.connection is connection:
+            slot.tainted = True
+            take_back(slot)
 
     def close(self) -> None:
         with self._mutex:
             slots = list(self._slots)
         for slot in slots:
             with slot.lock:
+                if slot.tainted:
+                    take_back(slot)
                 _close(slot)
 
     def _slot(self) -> _Slot:
@@ -118,11 +136,16 @@ class Connections:
                 connection.close(True)
                 raise
 
+    @property
+    def is_inside(self) -> bool:
+        """Whether this thread is in the middle of a call."""
+        slot: _Slot | None = getattr(self._local, "slot", None)
+        return slot is not None and slot.uses > 0
+
     def before_fork(self) -> None:
         self._mutex.acquire()
-        self._held = list(self._slots)
+        self._held = [slot for slot in self._slots if _waited_for(slot)]
         for slot in self._held:
-            slot.lock.acquire()
             if not slot.uses:
                 _close(slot)
 
@@ -132,8 +155,44 @@ class Connections:
         self._held = []
         self._mutex.release()
 
+    def after_fork_in_child(self) -> bool:
+        """False if another thread was inside SQLite: what that held is held in the child for ever."""
+        self._mutex = threading.Lock()
+        left = [slot for slot in self._slots if slot not in self._held and slot.connection is not None]
+        for slot in left:
+            _abandoned.append(slot.connection)  # closing it would end the locks of the parent's
+            slot.connection, slot.lock = None, threading.RLock()
+        for slot in self._held:
+            slot.lock.release()
+        self._held = []
+        return not left
+
+
+def take_back(slot: _Slot) -> None:
+    """Write a commit that changes nothing over the one that failed: at the same place of the write-ahead log,
+    so that the checksums of what follows are wrong from then on. Without a sync, if that is what fails."""
+    connection = slot.connection
+    if connection is None:
+        return
+    for synchronous in ("FULL", "OFF"):
+        try:
+            connection.execute(f"PRAGMA wal_autocheckpoint=0; PRAGMA synchronous={synchronous}").fetchall()
+            connection.execute("BEGIN IMMEDIATE")
+            version = connection.execute("PRAGMA user_version").get
+            connection.execute(f"PRAGMA user_version={version}; COMMIT").fetchall()
+            slot.tainted = False
+            return
+        except apsw.Error:
+            if connection.in_transaction:
+                with contextlib.suppress(apsw.Error):
+                    connection.execute("ROLLBACK")
+        finally:
+            with contextlib.suppress(apsw.Error):
+                connection.execute("PRAGMA wal_autocheckpoint=1000; PRAGMA synchronous=FULL").fetchall()
+
 
 def _close(slot: _Slot) -> None:
+    slot.tainted = False
     connection, slot.connection = slot.connection, None
     if connection is not None:
         # Closing tries to empty the write-ahead log into the database. If it cannot, nothing is lost: the log
@@ -142,27 +201,61 @@ def _close(slot: _Slot) -> None:
             connection.close(True)
 
 
-_forking: list[Connections] = []
+class _Fork:
+    """The fork in progress: one at a time, since each holds all locks of all pools."""
+
+    def __init__(self) -> None:
+        self.turn = threading.Lock()
+        self.pools: list[Connections] = []
+        self.is_safe = True
+        """False in a child that was forked while another thread was inside SQLite."""
+        self.impatient = 0
+        """Threads that wait for their turn to fork in the middle of a call: nobody may wait for them."""
+
+
+_fork = _Fork()
+_abandoned: list[apsw.Connection | None] = []
+
+
+def _waited_for(slot: _Slot) -> bool:
+    """Hold the slot once its thread is out of SQLite. One that itself waits to fork would wait for us."""
+    while not slot.lock.acquire(timeout=0.02):
+        if _fork.impatient:
+            return slot.lock.acquire(blocking=False)
+    return True
 
 
 def _before_fork() -> None:
     """Wait until nobody is inside SQLite, and leave no connection open."""
-    _forking[:] = list(_pools)
-    for pool in _forking:
+    inside = any(pool.is_inside for pool in list(_pools))
+    _fork.impatient += inside
+    _fork.turn.acquire()
+    _fork.impatient -= inside
+    _fork.pools = list(_pools)
+    for pool in _fork.pools:
         pool.before_fork()
     _opening.acquire()
 
 
 def _after_fork() -> None:
     _opening.release()
-    for pool in _forking:
+    for pool in _fork.pools:
         pool.after_fork()
-    _forking.clear()
+    _fork.pools = []
+    _fork.turn.release()
+
+
+def _after_fork_in_child() -> None:
+    global _fork
+    _opening.release()
+    whole = [pool.after_fork_in_child() for pool in _fork.pools]
+    _fork = _Fork()
+    _fork.is_safe = all(whole)
 
 
 if hasattr(os, "register_at_fork"):
     # SQLite keeps its locks in the memory of the process: a child would believe it holds its parent's.
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
 
 
 def is_open(path: str | os.PathLike[str]) -> bool:
@@ -208,7 +301,12 @@ def make_file(path: Path) -> None:
         raise StorageError(f"{path} cannot be made: {error.strerror}") from error
 
 
-def translated(error: apsw.Error, path: Path) -> RefoldError:
+def translated(error: apsw.Error, path: Path, *, tainted: bool = False) -> RefoldError:
+    if tainted:
+        return StorageError(
+            f"{path} could not be written ({error}), nor could that be taken back: "
+            "check the disk, and whether the entry is there when it works again"
+        )
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return StorageError(f"{path} is being written by another process for too long: try again later")
     if isinstance(error, apsw.FullError):

@@ -57,9 +57,11 @@ def hole_of(line: bytes, why: str, id: str | None = None) -> Hole | None:
 def is_torn(line: bytes) -> bool:
     """Whether the line is the beginning of something longer: what a crash in the middle of a write leaves."""
     try:
-        json.loads(text := line.decode("utf-8", "surrogatepass"))
+        text = line.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError as error:
         return error.end >= len(line) and error.reason == "unexpected end of data"
+    try:
+        json.loads(text)
     except json.JSONDecodeError as error:
         if error.msg.startswith("Unterminated string"):
             return True
@@ -72,7 +74,7 @@ def is_torn(line: bytes) -> bool:
 def pieces(line: bytes) -> list[bytes]:
     """The entries of a line that holds several (appended together, or a line end was lost), read one after
     the other; after a damaged one it goes on where the next begins. One alone is the line itself."""
-    if line.startswith(b"[") and is_torn(line) and not (line.endswith(b"}]") and _lacks_a_quote(line)):
+    if line.startswith(b"[") and is_torn(line) and not _has_its_end(line):
         return [line]  # all of them are there, or none
     text = line.decode("latin-1")  # a character for every byte, and JSON's own signs are the same
     at = 0 if line.startswith(b"{") else 1
@@ -96,15 +98,14 @@ def _end(text: str, at: int) -> int | None:
         return None
 
 
-def _lacks_a_quote(line: bytes) -> bool:
-    """The line has its end; it only reads as one long text because a quotation mark is damaged."""
+def _has_its_end(line: bytes) -> bool:
+    """It only looks interrupted: the last byte is damaged, or a quotation mark, so that what follows reads as
+    one long text."""
     try:
-        json.loads(line)
-    except json.JSONDecodeError as error:
-        return error.msg.startswith("Unterminated")
-    except ValueError:
-        pass
-    return False
+        fmt.load_hostile(line[:-1] + b"]")
+    except FormatError as error:
+        return line.endswith(b"}]") and "Unterminated" in str(error)
+    return True
 
 
 def split_header(head: bytes) -> tuple[bytes, int] | None:
@@ -119,7 +120,7 @@ def split_header(head: bytes) -> tuple[bytes, int] | None:
     return (line, len(line) + 1) if ours and b'"timestamp"' not in line else None
 
 
-def header_facts(header: bytes) -> dict[str, Any]:
+def header_facts(header: bytes) -> dict[str, str]:
     """What can be made out of a destroyed header: its id, name and folder."""
     found = {key: re.search(rb'"' + key.encode() + rb'":' + _STRING, header) for key in ("id", "name", "cwd")}
     return {key: text for key, match in found.items() if match and (text := _text(match.group(1)))}

@@ -109,9 +109,30 @@ def make_folder(disk: Disk, folder: Path) -> None:
         disk.sync_folder(folder.parent)
 
 
+def target(path: Path) -> Path:
+    """The file itself, where the path is a link to it: a rename would put a file in the place of the link."""
+    try:
+        return Path(os.path.realpath(path)) if path.is_symlink() else path
+    except OSError:
+        return path  # whoever opens it meets the same error
+
+
+@contextlib.contextmanager
+def told(path: Path) -> Generator[None]:
+    """Errors of the operating system come out as ours."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise StorageError(
+            f"{path} cannot be opened ({reason}): check its name and its permissions"
+        ) from error
+
+
 def place(disk: Disk, path: Path, data: bytes, *, replace: bool) -> None:
     """Put a whole new file at `path`, durable, seen completely or not at all. Without `replace` an existing
     file is a `FileExistsError`."""
+    path = target(path)
     temporary = path.with_name(f".{path.name[:180]}.{secrets.token_hex(4)}.new")
     fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
@@ -210,5 +231,10 @@ def same_file(fd: int, path: Path) -> bool:
 
 
 def failed(path: Path, error: OSError, *, undone: bool = True) -> StorageError:
-    state = "nothing was added" if undone else "what was written will be taken back next time"
-    return StorageError(f"{path} could not be written ({error.strerror or error}); {state}: try again")
+    why = error.strerror or error
+    if undone:
+        return StorageError(f"{path} could not be written ({why}); nothing was added: try again")
+    return StorageError(
+        f"{path} could not be written ({why}), nor could that be taken back: "
+        "check the disk, and whether the entry is there when it works again"
+    )

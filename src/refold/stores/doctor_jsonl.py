@@ -31,11 +31,9 @@ def _file(store: JsonlStore, path: Path, repair: bool) -> Iterator[Finding]:
     try:
         with store.exclusive(path) as (header, found):
             findings = list(_lines(store, path, header, found, repair))
+        findings[:0] = [*rights(path, repair), *_left_over(path, repair)]
     except (RefoldError, OSError) as error:
-        yield Finding(str(path), f"cannot be read: {error}", "lasting")
-        return
-    yield from rights(path, repair)
-    yield from _left_over(path, repair)
+        findings = [Finding(str(path), f"cannot be read: {error}", "lasting")]
     yield from findings
 
 

@@ -11,41 +11,32 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
 import msgspec
 
 from refold.entries import AnyEntry
-from refold.errors import FormatError, NotJson, RefoldError, SessionExists, StorageError, UnknownName
+from refold.errors import (
+    FormatError,
+    NotJson,
+    RefoldError,
+    SessionExists,
+    StorageError,
+    UnknownName,
+    UsageError,
+)
 from refold.format import VERSION
 from refold.protocols import Finding, Loaded, Problem, SessionInfo
-from refold.stores import Opened, damage, rows
+from refold.stores import Opened, damage, forks, rows
 from refold.stores import disk as calls
+from refold.stores import lines as reading
 from refold.stores.disk import Disk
+from refold.stores.lines import Known
 from refold.stores.rows import Row, Tally
 
 MAX_HEADER = 64 * 1024
-MAX_LINE = 512 * 1024 * 1024
-"""A longer line is not read into memory; it is reported and skipped."""
-_CHUNK = 1 << 20
-
-
-class Known(msgspec.Struct):
-    """What is known of a file up to `end`."""
-
-    inode: tuple[int, int]
-    end: int
-    """Everything before it has been read."""
-    version: int
-    tally: Tally
-    number: int = 1
-    """Lines so far, the header included."""
-    torn: bool = False
-    """The file does not end with a line end."""
-    header: tuple[Problem, ...] = ()
-    """What is wrong with the first line."""
 
 
 class JsonlStore:
@@ -61,11 +52,13 @@ class JsonlStore:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.path = Path(path)
-        self.is_folder = self.path.is_dir() if folder is None else folder
+        with calls.told(self.path):
+            self.is_folder = self.path.is_dir() if folder is None else folder
         self.timeout = timeout
         self._disk = disk or Disk()
         self._clock = clock
         self._mutex = threading.RLock()
+        forks.follow(self)
         self._known: dict[Path, Known] = {}
         self._unwanted: dict[Path, tuple[int, int]] = {}
         """Files whose last append failed and could not be taken back: (good length, length)."""
@@ -74,11 +67,16 @@ class JsonlStore:
 
     def create(self, info: SessionInfo) -> None:
         path = self._place(info.id)
-        header = rows.header(rows.fresh(info, self._clock()).info)
+        header = rows.header(rows.fresh(info, self._clock()).info) + b"\n"
         try:
             calls.make_folder(self._disk, path.parent)
-            empty = path.exists() and path.stat().st_size == 0
-            calls.place(self._disk, path, header + b"\n", replace=empty)
+            if not path.exists():
+                calls.place(self._disk, path, header, replace=False)
+                return
+            with self._mutex, self._file(path, write=True) as fd:  # of many who find it empty, one
+                if os.fstat(fd).st_size:
+                    raise SessionExists(info.id)
+                calls.place(self._disk, path, header, replace=True)
         except FileExistsError:
             raise SessionExists(info.id) from None
         except OSError as error:
@@ -101,7 +99,7 @@ class JsonlStore:
             if known is None or not self._current(fd, known) or start < known.tally.entries:
                 known = self._begin(path, fd)
             known.tally.updated = os.fstat(fd).st_mtime
-            numbered = ((f"line {number}", row) for number, row in self._read(fd, known))
+            numbered = ((f"line {number}", row) for number, row in reading.read(self._disk, fd, known))
             loaded = rows.loaded(numbered, start - known.tally.entries, known.tally)
             self._known[path] = known
             return msgspec.structs.replace(loaded, problems=(*known.header, *loaded.problems))
@@ -109,7 +107,9 @@ class JsonlStore:
     def lines(self, session: str) -> Iterator[bytes]:
         with self._mutex, self._opened(session, write=False) as (path, fd):
             known = self._begin(path, fd)
-            return iter([rows.current(row.line, known.version) for _, row in self._read(fd, known)])
+            return iter(
+                [rows.current(row.line, known.version) for _, row in reading.read(self._disk, fd, known)]
+            )
 
     def sessions(self) -> Iterator[SessionInfo]:
         """The sessions, newest first. A file that cannot be read is left out; `doctor` speaks of it."""
@@ -123,33 +123,45 @@ class JsonlStore:
         with self._mutex, self._opened(session, write=True) as (path, _):
             try:
                 self._disk.unlink(path)
+                if not self.is_folder and self.path.is_symlink():
+                    self._disk.unlink(self.path)
                 self._disk.sync_folder(path.parent)
             except OSError as error:
                 raise calls.failed(path, error) from error
             self._known.pop(path, None)
 
+    def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
+        from refold.stores import forgetting
+
+        forgetting.in_file(self, self._place(session), entries, after)
+
     def close(self) -> None:
         """Nothing is kept open between calls."""
-        with self._mutex:
-            self._known.clear()
+        self._known.clear()
 
     def examine(self, *, repair: bool = False) -> list[Finding]:
         from refold.stores import doctor_jsonl
 
         return doctor_jsonl.examine(self, repair)
 
+    def after_fork(self) -> None:
+        """In a forked child: another thread may have been in the middle of a call."""
+        self._mutex = threading.RLock()
+        self._known, self._unwanted = {}, {}
+
     # ── beyond the protocol ─────────────────────────────────────────────────────────────────────
 
     def files(self) -> list[Path]:
-        if self.is_folder:
-            return sorted(p for p in self.path.glob("*.jsonl") if not p.name.startswith("."))
-        return [self.path] if self.path.exists() and self.path.stat().st_size else []
+        with calls.told(self.path):
+            if self.is_folder:
+                return sorted(p for p in self.path.glob("*.jsonl") if not p.name.startswith("."))
+            return [self.path] if self.path.exists() and self.path.stat().st_size else []
 
     def describe(self, path: Path) -> SessionInfo:
         """The facts of a file without decoding what was said."""
         with self._mutex, self._file(path, write=False) as fd:
             known = self._begin(path, fd)
-            for line, _ in self._lines(fd, known):
+            for line, _ in reading.lines(self._disk, fd, known):
                 pieces = rows.split(line)
                 named = rows.of_lines(piece for piece in pieces if b'"info"' in piece)
                 known.tally.add(named)
@@ -165,7 +177,7 @@ class JsonlStore:
             known = self._begin(path, fd)
             header, version = rows.header(known.tally.info), known.version
             found = [Row(problem.raw, None, problem.text) for problem in known.header]
-            found += [row for _, row in self._read(fd, known)]
+            found += [row for _, row in reading.read(self._disk, fd, known)]
             yield header, [Row(rows.current(row.line, version), row.entry, row.why) for row in found]
 
     def rewrite(self, path: Path, lines: list[bytes]) -> None:
@@ -181,7 +193,7 @@ class JsonlStore:
         """The session of a single file; None if the file is not there yet."""
         if self.is_folder or not self.files():
             return None
-        with self._file(self.path, write=False) as fd:
+        with calls.told(self.path), self._file(self.path, write=False) as fd:
             return self._begin(self.path, fd).tally.id
 
     # ── appending ───────────────────────────────────────────────────────────────────────────────
@@ -202,6 +214,10 @@ class JsonlStore:
                 return
             lines = [row.line for row in new]
             text = (rows.join(lines) if together else b"\n".join(lines)) + b"\n"
+            if together and len(text) > reading.MAX_LINE:
+                raise UsageError(
+                    f"{len(lines)} entries at once are {len(text):,} bytes: append fewer of them"
+                )
             self._write(path, fd, (b"\n" if known.torn else b"") + text)
             known.end += len(text) + known.torn
             known.number += 1 if together else len(lines)
@@ -212,7 +228,7 @@ class JsonlStore:
         """A file of an older release gets new lines in a new file; the old one stays beside it."""
         known = self._begin(path, fd)
         header, old = rows.header(known.tally.info), known.version
-        lines = [rows.current(row.line, old) for _, row in self._read(fd, known)]
+        lines = [rows.current(row.line, old) for _, row in reading.read(self._disk, fd, known)]
         kept = path.with_name(f"{path.name}.v{old}")
         if not kept.exists():
             self._disk.link(path, kept)
@@ -252,7 +268,7 @@ class JsonlStore:
         known = self._known.get(path)
         if known is None or not self._current(fd, known):
             known = self._begin(path, fd)
-        for _ in self._read(fd, known):
+        for _ in reading.read(self._disk, fd, known):
             pass
         self._known[path] = known
         return known
@@ -276,7 +292,8 @@ class JsonlStore:
                 raise (NotJson(what) if isinstance(error, NotJson) else error) from None
             left, known.end = found
             ended = b"\n"
-            known.tally = Tally(**{"id": path.stem, **damage.header_facts(left)})
+            facts = damage.header_facts(left)
+            known.tally = Tally(id=facts.get("id", path.stem), name=facts.get("name"), cwd=facts.get("cwd"))
             known.header = (Problem("line 1", f"the header is destroyed ({error})", left[: rows.RAW_LIMIT]),)
         known.tally.updated = stat.st_mtime
         known.torn = not ended
@@ -286,53 +303,11 @@ class JsonlStore:
         stat = os.fstat(fd)
         return (stat.st_dev, stat.st_ino) == known.inode and stat.st_size >= known.end and not known.torn
 
-    def _read(self, fd: int, known: Known) -> Iterator[tuple[int, Row]]:
-        """(number of the line, row) after `known.end`, which moves along."""
-        for line, ended in self._lines(fd, known):
-            if len(line) > MAX_LINE:
-                found = [Row(line[: rows.RAW_LIMIT], None, f"a line longer than {MAX_LINE} bytes")]
-            elif line.startswith(b"["):
-                found = rows.of_lines(rows.split(line), known.version)
-            elif line or not ended:
-                found = [rows.of_line(line, known.version)]
-                if found[0].why and len(parts := damage.pieces(line)) > 1:
-                    found = rows.of_lines(parts, known.version)
-            else:
-                continue
-            if not ended and any(row.why for row in found):
-                found = [Row(line, None, damage.INTERRUPTED)]
-            known.tally.add(found)
-            for row in found:
-                yield known.number, row
-
-    def _lines(self, fd: int, known: Known) -> Iterator[tuple[bytes, bool]]:
-        """(line, whether it is ended) from `known.end` on. Only \\n ends a line."""
-        held: list[bytes] = []
-        length = 0
-        at = known.end
-        while chunk := self._disk.read(fd, _CHUNK, at):
-            at += len(chunk)
-            pieces = chunk.split(b"\n")
-            for piece in pieces[:-1]:
-                known.end += length + len(piece) + 1
-                known.number += 1
-                line = b"".join((*held, piece)) if held else piece
-                held, length = [], 0
-                yield line, True
-            length += len(pieces[-1])
-            if length <= MAX_LINE + _CHUNK and pieces[-1]:
-                held.append(pieces[-1])
-        if held:
-            known.end += length
-            known.number += 1
-            known.torn = True
-            yield b"".join(held), False
-
     # ── files ───────────────────────────────────────────────────────────────────────────────────
 
     def _place(self, session: str) -> Path:
         if not self.is_folder:
-            return self.path
+            return calls.target(self.path)
         name = quote(session.encode("utf-8", "surrogatepass"), safe=" ()[]+=@,")
         if not name or len(name) > 200 or name.startswith("."):
             raise StorageError(f"{session[:40]!r} cannot be a file name: choose another session id")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from refold.entries import AnyEntry
-from refold.errors import SessionExists, UnknownName
+from refold.errors import Conflict, SessionExists, UnknownName
 from refold.protocols import Loaded, SessionInfo
-from refold.stores import Opened, rows
+from refold.stores import Opened, forgetting, forks, rows
 from refold.stores.rows import Row, Tally
 
 
@@ -21,6 +21,7 @@ class MemoryStore:
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._mutex = threading.Lock()
+        forks.follow(self)
         self._lines: dict[str, list[bytes]] = {}
         self._tallies: dict[str, Tally] = {}
 
@@ -66,8 +67,19 @@ class MemoryStore:
             self._tally(session)
             del self._lines[session], self._tallies[session]
 
+    def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
+        with self._mutex:
+            tally = self._tally(session)
+            if tally.tip != after:
+                raise Conflict(after, tally.tip)
+            found = [forgetting.replaced(rows.of_line(line), entries) for line in self._lines[session]]
+            self._lines[session] = [row.line for row in found]
+
     def close(self) -> None:
         """Nothing to do; the sessions stay until the store is forgotten."""
+
+    def after_fork(self) -> None:
+        self._mutex = threading.Lock()
 
     def _tally(self, session: str) -> Tally:
         try:

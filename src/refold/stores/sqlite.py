@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -21,6 +21,7 @@ from refold.format import VERSION
 from refold.protocols import Candidate, Finding, Loaded, SessionInfo
 from refold.stores import Opened, data_folder, default_database, rows, schema, words
 from refold.stores.connections import Connections
+from refold.stores.disk import told
 from refold.stores.rows import Row, Tally
 
 _COLUMNS = "id, created, updated, name, cwd, entries, bytes, bad, tip"
@@ -41,8 +42,9 @@ class SqliteStore:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.path = Path(path).absolute()
-        if self.path.is_dir():
-            raise StorageError(f"{self.path} is a folder: name a database file")
+        with told(self.path):
+            if self.path.is_dir():
+                raise StorageError(f"{self.path} is a folder: name a database file")
         self._clock = clock
         self._timeout = timeout
         self._pool = Connections(self.path, timeout=timeout, vfs=vfs, set_up=self._set_up)
@@ -99,6 +101,11 @@ class SqliteStore:
             finally:
                 connection.set_busy_timeout(int(self._timeout * 1000))
 
+    def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
+        from refold.stores import forgetting
+
+        forgetting.in_database(self, session, entries, after)
+
     def close(self) -> None:
         self._pool.close()
 
@@ -138,8 +145,9 @@ class SqliteStore:
     def backup(self, target: str | os.PathLike[str]) -> None:
         """A complete copy in a new file, taken while others may write."""
         path = Path(target).absolute()
-        if path.exists():
-            raise StorageError(f"{path} exists already: choose another name")
+        with told(path):
+            if path.exists():
+                raise StorageError(f"{path} exists already: choose another name")
         other = SqliteStore(path)
         try:
             with self._pool.use() as source, other._pool.use() as copy:
@@ -180,6 +188,10 @@ class SqliteStore:
             else:
                 yield place, rows.of_line(found[3], found[2], text_of(found[1]))
 
+    def row(self, key: int, place: int) -> int:
+        """Where an entry of the session with that key is."""
+        return _row(key, place)
+
     def connection(self) -> contextlib.AbstractContextManager[apsw.Connection]:
         """This thread's connection, outside of any transaction."""
         return self._pool.use()
@@ -203,11 +215,14 @@ class SqliteStore:
             try:
                 schema.check(connection, str(self.path))
                 yield connection
+            except BaseException:
+                _roll_back(connection)
+                raise
+            try:
                 connection.execute("COMMIT")
             except BaseException:
-                if connection.in_transaction:
-                    with contextlib.suppress(apsw.Error):
-                        connection.execute("ROLLBACK")
+                _roll_back(connection)
+                self._pool.failed_commit(connection)
                 raise
 
     def tally(self, connection: apsw.Connection, session: str) -> tuple[int, Tally]:
@@ -265,8 +280,15 @@ def opened(rest: str) -> Opened:
     store = SqliteStore(path)
     folder = path.parent
     if folder == data_folder() and folder.is_dir() and os.name == "posix":
-        folder.chmod(0o700)  # also where it was made with laxer rights
+        with contextlib.suppress(OSError):  # somebody else's
+            folder.chmod(0o700)  # also where it was made with laxer rights
     return Opened(store)
+
+
+def _roll_back(connection: apsw.Connection) -> None:
+    if connection.in_transaction:
+        with contextlib.suppress(apsw.Error):
+            connection.execute("ROLLBACK")
 
 
 def _row(key: int, place: int = 0) -> int:

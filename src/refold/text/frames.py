@@ -15,7 +15,9 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
+from itertools import islice
 
+from refold.text.redact import redact
 from refold.text.truncate import one_line
 
 TAG = "refold-record"
@@ -45,10 +47,12 @@ _UNSEEN = frozenset(("Mn", "Me", "Cf", "Cc"))
 _LOOKALIKES = str.maketrans("‐‑‒–—―−∕⁄⧸аеорсухіѕјһԁАЕОРСУХІЅЈНТМВК", "-------///aeopcyxisjhdAEOPCYXISJHTMBK")
 
 _template = re.compile(
-    rf"{_OPENING}(?=[\u200c\u200d]{{0,8}}[|｜￨].{{1,40}}?[|｜￨])|[\[［](?=[/／]?[IＩ][NＮ][SＳ][TＴ][\]］])",
+    rf"{_OPENING}(?=[\u200c\u200d]{{0,8}}[|｜￨].{{1,40}}?[|｜￨])",
     re.IGNORECASE,
 )
-"""Tokens of chat templates: `<|im_start|>`, `[INST]`."""
+"""Tokens of chat templates: `<|im_start|>`."""
+_instruction = re.compile(rf"[\[［](?=[/／]?(?:[IＩ]|{_ODD})|{_ODD})", re.IGNORECASE)
+"""Where `[INST]` or `[/INST]` may begin, in any spelling."""
 _role_line = re.compile(
     r"^(?=[ \t#*>]{0,8}(?:\[(?i:system|user|human|assistant|tool|developer)[a-z ]{0,12}\]"
     r"|(?:Human|System|User|Assistant|Developer|SYSTEM|USER|ASSISTANT|Action|Thought)\s{0,4}:"
@@ -82,8 +86,14 @@ def defuse(text: str, *tags: str) -> str:
     frame and role tags lose their bracket, chat-template tokens likewise, role lines get a quotation mark.
     `tags`: names of the elements it is about to stand in, which it cannot close either."""
     text = _without(visible(text), (*_OURS, *tags), _ROLES)
-    text = _role_line.sub("› ", _template.sub("‹", text))
+    text = _instruction.sub(_bracket, _template.sub("‹", text))
+    text = _role_line.sub("› ", text)
     return text if text.isascii() and "&" not in text else _odd_line().sub(_quoted, text)
+
+
+def quote(text: str, *tags: str) -> str:
+    """What a record quotes: defused, and without secrets."""
+    return defuse(redact(text)[0], *tags)
 
 
 def without_tags(text: str, *names: str) -> str:
@@ -186,6 +196,11 @@ def _odd_line() -> re.Pattern[str]:
         rf"(?=[^\n:：﹕\]］]{{0,60}}+[:：﹕\]］])(?=[ -~]{{0,60}}{_ODD})",
         re.MULTILINE,
     )
+
+
+def _bracket(found: re.Match[str]) -> str:
+    seen = "".join(islice(_letters(found.string, found.end()), 6)).lower()
+    return "‹" if seen.startswith(("inst]", "/inst]")) else found[0]
 
 
 def _quoted(line: re.Match[str]) -> str:

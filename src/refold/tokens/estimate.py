@@ -9,10 +9,25 @@ from refold.messages import Bash, Image, Message, Text, Thinking
 from refold.tokens import images, parts
 
 
-class Bytes4:
-    """UTF-8 bytes / 4, rounded up: within a few per cent for Chinese, where characters / 4 is far too low."""
+class Estimate:
+    """Counts texts by a rule; a message is what its texts are together."""
 
     exact: ClassVar[bool] = False
+    name: str
+
+    def text(self, text: str) -> int:
+        raise NotImplementedError
+
+    def message(self, message: Message) -> int:
+        return sum(self.text(text) for text in parts.strings(message))
+
+    def tools(self, tools: Sequence[Any]) -> int:
+        return sum(self.text(text) for text in parts.tools_text(tools))
+
+
+class Bytes4(Estimate):
+    """UTF-8 bytes / 4, rounded up: within a few per cent for Chinese, where characters / 4 is far too low."""
+
     framing: ClassVar[int] = 4
 
     def __init__(self, name: str = "bytes4") -> None:
@@ -40,17 +55,15 @@ class Bytes4:
         return sum(self.text(text) + self.framing for text in parts.tools_text(tools))
 
 
-class Utf16:
+class Utf16(Estimate):
     """pi's estimate (B7): UTF-16 units / 4 rounded up once per message, a picture 1200.
 
     A bash execution counts command and output, shown to the model or not, as pi does.
     """
 
-    exact: ClassVar[bool] = False
+    name = "utf16/4"
     picture: ClassVar[int] = 4800
     """In UTF-16 units."""
-
-    name = "utf16/4"
 
     def text(self, text: str) -> int:
         return (utf16_length(text) + 3) // 4
@@ -62,30 +75,19 @@ class Utf16:
         units += self.picture * sum(1 for _ in parts.images(message))
         return (units + 3) // 4
 
-    def tools(self, tools: Sequence[Any]) -> int:
-        return sum(self.text(text) for text in parts.tools_text(tools))
 
-
-class Chars:
+class Chars(Estimate):
     """Characters of everything said, tool names and compact JSON arguments included."""
 
-    exact: ClassVar[bool] = False
     name = "chars"
 
     def text(self, text: str) -> int:
         return len(text)
 
-    def message(self, message: Message) -> int:
-        return sum(len(text) for text in parts.strings(message))
 
-    def tools(self, tools: Sequence[Any]) -> int:
-        return sum(len(text) for text in parts.tools_text(tools))
-
-
-class Len3:
+class Len3(Estimate):
     """Characters // 3."""
 
-    exact: ClassVar[bool] = False
     name = "len//3"
 
     def text(self, text: str) -> int:
@@ -94,14 +96,10 @@ class Len3:
     def message(self, message: Message) -> int:
         return sum(len(text) for text in parts.strings(message)) // 3
 
-    def tools(self, tools: Sequence[Any]) -> int:
-        return sum(len(text) // 3 for text in parts.tools_text(tools))
 
-
-class Messages:
+class Messages(Estimate):
     """Counts messages: each is one, text and tools are nothing."""
 
-    exact: ClassVar[bool] = False
     name = "messages"
 
     def text(self, text: str) -> int:

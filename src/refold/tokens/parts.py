@@ -7,23 +7,12 @@ from typing import Any, cast
 
 import msgspec
 
-from refold.messages import (
-    AnyPart,
-    Bash,
-    Call,
-    Image,
-    Message,
-    Opaque,
-    Text,
-    Thinking,
-    arguments_json,
-    compact_json,
-)
+from refold import messages as m
 
 
-def strings(message: Message) -> Iterator[str]:
+def strings(message: m.Message) -> Iterator[str]:
     """Every text of a message that the model reads: texts, thinking, names and arguments of calls."""
-    if isinstance(message, Bash):
+    if isinstance(message, m.Bash):
         if not message.hidden:
             yield message.text
         return
@@ -31,14 +20,14 @@ def strings(message: Message) -> Iterator[str]:
         yield from part_strings(part)
 
 
-def part_strings(part: AnyPart) -> Iterator[str]:
-    if isinstance(part, Text | Thinking):
+def part_strings(part: m.AnyPart) -> Iterator[str]:
+    if isinstance(part, m.Text | m.Thinking):
         yield part.text
-    elif isinstance(part, Call):
+    elif isinstance(part, m.Call):
         yield part.name
-        yield arguments_json(part)
-    elif isinstance(part, Opaque):
-        yield compact_json(part.raw)
+        yield m.arguments_json(part)
+    elif isinstance(part, m.Opaque):
+        yield m.compact_json(part.raw)
 
 
 def sealed(data: str) -> int:
@@ -46,15 +35,15 @@ def sealed(data: str) -> int:
     return max(0, round((len(data) * 3 / 4 - 720) / 4.36))
 
 
-def images(message: Message) -> Iterator[Image]:
-    return (part for part in message.parts if isinstance(part, Image))
+def images(message: m.Message) -> Iterator[m.Image]:
+    return (part for part in message.parts if isinstance(part, m.Image))
 
 
 def tool_text(tool: Any) -> str:
     """A tool definition of any dialect as compact JSON, without the wrapping that the model never sees."""
     if isinstance(tool, str):
         return tool
-    return compact_json(_bare(_plain(tool)))
+    return m.compact_json(_bare(_plain(tool)))
 
 
 def _plain(tool: Any) -> Any:

@@ -20,11 +20,11 @@ from refold.transcripts.foreign import (
     is_list,
     listing,
     mapping,
+    named,
     plain,
     text,
     without,
 )
-from refold.transcripts.foreign import name as named
 from refold.transcripts.origins import OPENHANDS, SWE_AGENT, declared
 from refold.transcripts.swe_agent import command_call, is_output, thought_and_command, unheaded
 

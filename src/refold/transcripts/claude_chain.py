@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from refold.transcripts.base import Record, Source
-from refold.transcripts.foreign import listing, mapping, name, text
+from refold.transcripts.foreign import listing, mapping, named, text
 
 
 @dataclass(slots=True, eq=False)
@@ -72,7 +72,7 @@ def _attach_boundaries(nodes: list[Node], by_id: dict[str, Node], source: Source
     for node in nodes:
         stream = (node.aside, text(node.raw.get("agentId")))
         if node.parent is None and starts_anew(node.raw):
-            logical = name(node.raw.get("logicalParentUuid"))
+            logical = named(node.raw.get("logicalParentUuid"))
             node.parent = logical if logical in by_id else last.get(stream)
             if node.parent is None:
                 source.problem(node.line, "what was compacted here is not in this file")
@@ -112,7 +112,7 @@ def _parents_first(nodes: list[Node], by_id: dict[str, Node], source: Source) ->
 def _join(node: Node, parent: Node | None) -> None:
     above = parent.reply if parent is not None and parent.aside == node.aside else None
     if node.kind == "assistant":
-        message_id = name(mapping(node.raw.get("message")).get("id"))
+        message_id = named(mapping(node.raw.get("message")).get("id"))
         same = above is not None and message_id is not None and above.message_id == message_id
         node.reply = above if same else Reply(message_id)
         assert node.reply is not None

@@ -16,8 +16,7 @@ from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source, seconds
 from refold.transcripts.claude_chain import Node, Reply, arrange
 from refold.transcripts.claude_parts import is_note, part_of, spoken
-from refold.transcripts.foreign import Builder, listing, mapping, text, whole, without
-from refold.transcripts.foreign import name as named
+from refold.transcripts.foreign import Builder, listing, mapping, named, text, whole, without
 
 name = "claude-code"
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from refold import messages as m
 from refold.transcripts.base import Record
-from refold.transcripts.foreign import is_list, listing, mapping, text
-from refold.transcripts.foreign import name as named
+from refold.transcripts.foreign import is_list, listing, mapping, named, text
 from refold.transcripts.origins import CLAUDE_CODE, declared
 
 _REJECTED = "The user doesn't want to proceed with this tool use."

@@ -20,12 +20,12 @@ from refold.transcripts.foreign import (
     is_object,
     listing,
     mapping,
+    named,
     text,
     usage,
     whole,
     without,
 )
-from refold.transcripts.foreign import name as named
 
 name = "codex"
 

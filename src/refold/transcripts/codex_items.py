@@ -7,8 +7,16 @@ from typing import Any, NamedTuple
 
 from refold import messages as m
 from refold.transcripts.base import Record
-from refold.transcripts.foreign import arguments, chat_parts, is_list, is_object, listing, mapping, text
-from refold.transcripts.foreign import name as named
+from refold.transcripts.foreign import (
+    arguments,
+    chat_parts,
+    is_list,
+    is_object,
+    listing,
+    mapping,
+    named,
+    text,
+)
 from refold.transcripts.origins import CODEX, declared
 
 

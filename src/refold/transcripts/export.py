@@ -18,7 +18,7 @@ import msgspec
 from refold import entries as e
 from refold import messages as m
 from refold.errors import UnknownName
-from refold.session import Item, Projection, Session, dialects
+from refold.session import Item, Projection, Session, dialects, redacted
 from refold.session.dialects import Dialect
 from refold.session.edits import said_by
 
@@ -33,9 +33,13 @@ class Exported(msgspec.Struct, frozen=True):
     lost: tuple[str, ...] = ()
 
 
-def export(session: Session, to: str, *, view: bool = False) -> Exported:
-    """The session in the format `to` (one of `targets()`)."""
+def export(session: Session, to: str, *, view: bool = False, redact: bool = False) -> Exported:
+    """The session in the format `to` (one of `targets()`). With `redact`, secrets are taken out of everything
+    in it (what is only to be read, Markdown, never has any)."""
     from refold.transcripts import export_lists, markdown, own, pi_write
+
+    if redact:
+        session = Session(map(redacted.entry, session.entries), id=session.id, info=session.info)
 
     if to == "pi":
         data, lost = pi_write.write(session.entries, session.info)

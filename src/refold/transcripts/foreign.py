@@ -29,7 +29,7 @@ def text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def name(value: object) -> str | None:
+def named(value: object) -> str | None:
     """A non-empty string, or None."""
     return value if isinstance(value, str) and value else None
 
@@ -191,7 +191,7 @@ class Builder:
         """The id an entry gets: its own where it has one nobody else took, otherwise `e<index>`."""
         if isinstance(wanted, int) and not isinstance(wanted, bool):
             wanted = str(wanted)
-        id = name(wanted) or index_id(index)
+        id = named(wanted) or index_id(index)
         if id in self._ids:
             id = index_id(index)
             number = 0

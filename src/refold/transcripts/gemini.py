@@ -17,12 +17,12 @@ from refold.transcripts.foreign import (
     is_list,
     listing,
     mapping,
+    named,
     text,
     usage,
     whole,
     without,
 )
-from refold.transcripts.foreign import name as named
 from refold.transcripts.origins import GEMINI, declared
 
 name = "gemini"

@@ -9,6 +9,7 @@ from refold import messages as m
 from refold.messages import arguments_json, compact_json
 from refold.session import Item
 from refold.text.frames import visible
+from refold.text.redact import redact
 from refold.text.truncate import one_line
 from refold.tokens import images
 
@@ -46,7 +47,7 @@ def _part(part: m.AnyPart) -> str:
         case m.Text():
             return _prose(part.text)
         case m.Thinking():
-            return "\n".join(f"> {line}" for line in visible(part.text).splitlines())
+            return "\n".join(f"> {line}" for line in _clean(part.text).splitlines())
         case m.Call():
             return f"**{_line(part.name)}**\n\n" + _fenced(arguments_json(part), "json")
         case m.Image():
@@ -72,13 +73,18 @@ def _fenced(text: str, language: str = "") -> str:
     """A block that its own text cannot close."""
     longest = max((len(run) for run in _TICKS.findall(text)), default=2)
     fence = "`" * (longest + 1)
-    return f"{fence}{language}\n{visible(text).rstrip()}\n{fence}"
+    return f"{fence}{language}\n{_clean(text).rstrip()}\n{fence}"
 
 
 def _prose(text: str) -> str:
     """Text as it is, its headings one step below ours."""
-    return _HEADING.sub(r"###\1", visible(text)).strip()
+    return _HEADING.sub(r"###\1", _clean(text)).strip()
 
 
 def _line(text: str) -> str:
-    return one_line(visible(text), 200)
+    return one_line(_clean(text), 200)
+
+
+def _clean(text: str) -> str:
+    """Without secrets, and without what a terminal would obey."""
+    return visible(redact(text)[0])

@@ -25,13 +25,13 @@ from refold.transcripts.foreign import (
     is_object,
     listing,
     mapping,
+    named,
     plain,
     text,
     usage,
     whole,
     without,
 )
-from refold.transcripts.foreign import name as named
 from refold.transcripts.openhands_sdk import KINDS, assistant_of, message_of, replies_of
 from refold.transcripts.origins import OPENHANDS, declared
 

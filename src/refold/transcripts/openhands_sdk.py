@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from refold import messages as m
 from refold.transcripts.base import Record
-from refold.transcripts.foreign import chat_calls, chat_parts, listing, mapping, text, without
-from refold.transcripts.foreign import name as named
+from refold.transcripts.foreign import chat_calls, chat_parts, listing, mapping, named, text, without
 from refold.transcripts.origins import OPENHANDS, declared
 
 KINDS = frozenset({

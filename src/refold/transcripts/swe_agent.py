@@ -21,11 +21,11 @@ from refold.transcripts.foreign import (
     first,
     listing,
     mapping,
+    named,
     plain,
     text,
     without,
 )
-from refold.transcripts.foreign import name as named
 from refold.transcripts.origins import SWE_AGENT, declared
 
 name = "swe-agent"

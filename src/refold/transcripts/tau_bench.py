@@ -15,11 +15,11 @@ from refold.transcripts.foreign import (
     first,
     listing,
     mapping,
+    named,
     text,
     usage,
     without,
 )
-from refold.transcripts.foreign import name as named
 
 name = "tau-bench"
 

@@ -23,9 +23,9 @@ from refold.compaction.transcript import Source, message_of_item, source_of
 from refold.messages import Call, Message, Result, System, system
 from refold.preserve import abridged, state
 from refold.protocols import Request, TokenCounter
-from refold.session import Item
+from refold.session import Item, redacted
 from refold.shrink import Limits, shrink
-from refold.text.frames import defuse
+from refold.text.frames import quote
 from refold.text.truncate import one_line
 from refold.tokens.fitting import newest_within
 
@@ -87,7 +87,7 @@ class Archive:
 
         def finish(answers: Sequence[str]) -> Finished:
             text = answers[0] if s.has_model else by_rule(old.sources, answers[0], self.tokens, s.counter)
-            put = (system(f"{HEADING}\n\n{defuse(text)}"), *old.kept)
+            put = (system(f"{HEADING}\n\n{quote(text)}"), *old.kept)
             edit = _edit(s, old, put, "summary")
             return Finished(
                 edits=(edit,), summary=text, files=files, details=LayeredDetails(archive=True).stored()
@@ -171,7 +171,7 @@ def period(sources: Sequence[Source]) -> str:
 
 def by_rule(sources: Sequence[Source], digest: str, budget: int, counter: TokenCounter) -> str:
     """The same sections without a model: facts by code, insights by the digest."""
-    groups = abridged.groups(((x.id, x.message) for x in sources), continues=False)
+    groups = abridged.groups(((x.id, redacted.message(x.message)) for x in sources), continues=False)
     asked = [group for group in groups if group.user.strip()]
     done = [
         f"- [✓] {one_line(g.user, 120)} - {one_line(g.response, 120) or 'done'}" for g in asked if not g.state

@@ -21,6 +21,7 @@ from refold.compaction.transcript import Source as Told
 from refold.compaction.transcript import sources
 from refold.digest import Source, digest
 from refold.protocols import Steps
+from refold.session import redacted
 
 TAIL = 0.025
 """Share of the goal that stays in its place."""
@@ -96,5 +97,9 @@ def _newest(s: Situation, tokens: int) -> int:
 
 def _source(told: Told) -> Source:
     return Source(
-        message=told.message, id=told.id, key=e.key(told.id), turn=told.turn, time=told.time or None
+        message=redacted.message(told.message),
+        id=told.id,
+        key=e.key(told.id),
+        turn=told.turn,
+        time=told.time or None,
     )

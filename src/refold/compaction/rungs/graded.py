@@ -47,8 +47,10 @@ class Shape:
 
     def within(self, s: Situation) -> Shape:
         """The same in what the provider counts, where that is known to be more than we do; not where nothing
-        could fit then: that is for the provider to say."""
+        could fit then: that is for the provider to say. What was refused as too long is halved at least."""
         goal, budget = s.sizes.room(self.goal), s.sizes.room(self.budget)
+        if s.due is not None and s.due.code == "overflow":
+            goal = min(goal, s.sizes.tokens // 2)
         if goal == self.goal or sum(floor(s).values()) > goal:
             return self
         return replace(self, goal=goal, budget=budget)
@@ -141,6 +143,7 @@ def _grade(s: Situation, shape: Shape, written: int | None, factor: float) -> St
     goal = shape.goal - s.sizes.overhead - s.sizes.system_messages
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
         return Reason("everything_fits", "the view fits as it is; there is nothing to fold")
+    yield from composer.measure()
     curve = shape.curve._replace(said=shape.curve.said * factor, result=shape.curve.result * factor)
     limit = shape.budget - s.sizes.overhead - s.sizes.system_messages
     layout = yield from lay_out(s, goal, limit, curve, lambda at, scale: composer.size(at, scale, written))

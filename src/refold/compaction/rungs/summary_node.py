@@ -31,8 +31,9 @@ from refold.compaction.transcript import Source, messages_between
 from refold.messages import Assistant, Call, Message, Result, User, assistant, content
 from refold.preserve import abridged
 from refold.protocols import Request
+from refold.session import redacted
 from refold.session.dialects.tools import parse_tools
-from refold.text.frames import defuse
+from refold.text.frames import quote
 
 _SLOT = re.compile(r"\{(abridged_history|summary)\}")
 OWN_TAGS = ("supervisor", "summary", "abridged_history")
@@ -101,7 +102,7 @@ class SummaryNode:
         groups = outline(messages_between(s.session, s.projection.floor, position), continues=goes_on)
         values = {
             "abridged_history": abridged.xml(groups, self.limits),
-            "summary": defuse(summary, *OWN_TAGS),
+            "summary": quote(summary, *OWN_TAGS),
         }
         return _SLOT.sub(lambda slot: values[slot[1]], self.template)
 
@@ -128,9 +129,11 @@ class SummaryNode:
         focus = f"\n\nPay special attention to: {s.instructions}" if s.instructions else ""
 
         def render(sources: Sequence[Source], previous: str | None) -> Request:
-            earlier = PREVIOUS.format(text=previous) if previous else ""
+            earlier = PREVIOUS.format(text=redacted.text(previous)) if previous else ""
             sent = bounded(grouped(sources), self.segment)
-            chat = Request(messages=tuple(x.message for x in sent), system=system, tools=tools)
+            chat = Request(
+                messages=tuple(redacted.message(x.message) for x in sent), system=system, tools=tools
+            )
             return cached_prefix(chat, self.prompt + earlier + focus, max_tokens=2 * self.summary_tokens)
 
         return Ask(
@@ -181,12 +184,12 @@ def _details(s: Situation, position: int) -> AugmentDetails:
 
 
 def outline(sources: Iterable[tuple[str, Message]], *, continues: bool = True) -> tuple[abridged.Group, ...]:
-    """The groups of a stretch of the log, their texts defused."""
+    """The groups of a stretch of the log, their texts quoted."""
     return tuple(
         msgspec.structs.replace(
             group,
-            user=defuse(group.user, *OWN_TAGS),
-            response=defuse(group.response, *OWN_TAGS),
+            user=quote(group.user, *OWN_TAGS),
+            response=quote(group.response, *OWN_TAGS),
             **{name: tuple(_one_line(x) for x in getattr(group, name)) for name in _LISTS},
         )
         for group in abridged.groups(sources, continues=continues)
@@ -197,4 +200,4 @@ _LISTS = ("modified", "created", "deleted", "viewed", "commands")
 
 
 def _one_line(text: str) -> str:
-    return defuse(text, *OWN_TAGS).replace("\n", " ")
+    return quote(text, *OWN_TAGS).replace("\n", " ")

@@ -24,7 +24,8 @@ from refold.errors import BadAnswer
 from refold.messages import Message, user
 from refold.preserve import abridged
 from refold.protocols import Request, TokenCounter
-from refold.text.frames import defuse
+from refold.session import redacted
+from refold.text.frames import quote
 from refold.text.truncate import head, one_line
 from refold.tokens.fitting import fit
 
@@ -152,7 +153,7 @@ class TurnLines:
 
     def _workspace(self, s: Situation) -> Message:
         state = reading(s.session).state.render(self.workspace_tokens, s.counter, changes=False)
-        return user(f"{WORKSPACE}\n{defuse(state) or '(no files yet)'}")
+        return user(f"{WORKSPACE}\n{quote(state) or '(no files yet)'}")
 
     def _proposal(
         self,
@@ -191,7 +192,7 @@ class TurnLines:
 
 def line_text(line: Line) -> str:
     turns = f"{line.start}" if line.start == line.end else f"{line.start}-{line.end}"
-    return f"[Turn {turns}] {defuse(one_line(line.text, 4_000))}".rstrip()
+    return f"[Turn {turns}] {quote(one_line(line.text, 4_000))}".rstrip()
 
 
 def line_message(line: Line, *, first: bool) -> Message:
@@ -246,9 +247,8 @@ def line_of(s: Situation, round: Round, known: dict[str, str]) -> str | None:
 
 def rule_line(s: Situation, round: Round, limit: int) -> str:
     """Asked → done and how it ended, in at most `limit` tokens."""
-    groups = abridged.groups(
-        transcript.messages_between(s.session, round.first, round.last + 1), continues=False
-    )
+    said = transcript.messages_between(s.session, round.first, round.last + 1)
+    groups = abridged.groups(((id, redacted.message(message)) for id, message in said), continues=False)
     asked = next((text for group in reversed(groups) if (text := _asked(group))), "(nothing asked)")
     outcome = _outcome(groups)
     if not outcome:

@@ -14,7 +14,7 @@ from refold.compaction.transcript import Source, message_of_item
 from refold.messages import system, user
 from refold.protocols import Request
 from refold.session.invariants import PAIRS, legal
-from refold.text.frames import defuse
+from refold.text.frames import quote
 from refold.text.truncate import head
 
 STYLE = transcript.Style(
@@ -70,7 +70,7 @@ class WindowSummary:
         def finish(answers: Sequence[str]) -> Finished:
             text = head(answers[0], self.max_chars)
             heading = HEADINGS.get(self.language, HEADING)
-            edit = e.Edit(first, last, (system(f"{heading}\n{head(defuse(text), self.max_chars)}"),))
+            edit = e.Edit(first, last, (system(f"{heading}\n{head(quote(text), self.max_chars)}"),))
             return Finished(edits=(edit,), summary=text)
 
         earlier = previous.summary if previous else None
@@ -94,7 +94,9 @@ class WindowSummary:
                 conversation=transcript.render(sources, STYLE),
                 limit=str(self.max_chars),
                 language=LANGUAGES.get(self.language, f"Write in: {self.language}."),
-                previous=f"\nSummary of what came before:\n{previous}\n" if previous else "",
+                previous=f"\nSummary of what came before:\n{transcript.inert(previous)}\n"
+                if previous
+                else "",
             )
             return Request(messages=(user(text),), temperature=self.temperature, purpose="summary")
 

@@ -21,7 +21,6 @@ from refold.errors import BadAnswer
 from refold.messages import user
 from refold.protocols import Request, Steps
 from refold.text.frames import defuse
-from refold.text.redact import redact
 
 STYLE = transcript.Style(result_limit=2_000)
 
@@ -92,13 +91,14 @@ class Summary:
         return continued(s, text, max_tokens=target * 2)
 
     def _ask(self, s: Situation, unread: tuple[Source, ...], previous: str | None, target: int) -> Ask:
+        style = replace(STYLE, redacts=self.shape.redact)
+
         def render(unread: Sequence[Source], previous: str | None) -> Request:
-            notes = (
-                f"\n<previous-notes>\n{transcript.inert(previous)}\n</previous-notes>\n" if previous else ""
-            )
+            known = transcript.inert(previous or "", redacts=style.redacts)
+            notes = f"\n<previous-notes>\n{known}\n</previous-notes>\n" if known else ""
             text = prompt(
                 "refold_summary",
-                conversation=self._clean(transcript.render(unread, STYLE)),
+                conversation=transcript.render(unread, style),
                 previous=notes,
                 notes=_notes(target, s.instructions),
             )
@@ -112,9 +112,6 @@ class Summary:
         return Ask(
             sources=unread, render=render, previous=previous, target_tokens=target, accept=answer.plain
         )
-
-    def _clean(self, text: str) -> str:
-        return redact(text)[0] if self.shape.redact else text
 
 
 def _notes(target: int, focus: str | None) -> str:

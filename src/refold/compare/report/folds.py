@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from shlex import quote
 
 from refold import entries as e
+from refold import tokens as counters
+from refold.compaction import ledger
 from refold.compaction.details import Check, RefoldDetails
 from refold.compare.report.charts import short
 from refold.compare.report.html import Child, Markup, el, join
@@ -13,6 +16,7 @@ from refold.compare.run import Cell
 from refold.messages import in_full
 from refold.session import Session
 from refold.session.edits import said_by
+from refold.text.redact import redact
 from refold.text.truncate import head, middle
 
 FIRST, LAST = 6, 8
@@ -58,7 +62,7 @@ def fold(cell: Cell, one: e.Fold, room: int) -> Markup:
 
 def before(session: Session, one: e.Fold) -> Markup:
     folded = _folded(session, one)
-    kept = {row.id: row for row in one.ledger}
+    kept = {row.id: row for row in rows_of(session, one)}
     rows = folded if len(folded) <= FIRST + LAST else [*folded[:FIRST], *folded[-LAST:]]
     items: list[Child] = [_entry(entry, kept.get(entry.id)) for entry in rows]
     if len(rows) < len(folded):
@@ -81,7 +85,7 @@ def _folded(session: Session, one: e.Fold) -> list[e.AnyPathEntry]:
 def _entry(entry: e.AnyPathEntry, lost: e.Lost | None) -> Markup:
     message = said_by(entry)
     assert message is not None
-    line = head(" ".join(head(in_full(message), 4 * LINE).split()), LINE)
+    line = head(" ".join(head(redact(in_full(message)[:20_000])[0], 4 * LINE).split()), LINE)
     return el(
         "li",
         el("b", message.role, cls=f"role {message.role}"),
@@ -94,7 +98,7 @@ def _entry(entry: e.AnyPathEntry, lost: e.Lost | None) -> Markup:
 def after(one: e.Fold, room: int) -> Markup:
     """Summaries in full length where there is room; of masks and lines the first few."""
     texts = {
-        edit.kind: [in_full(m) for e_ in one.edits if e_.kind == edit.kind for m in e_.put]
+        edit.kind: [redact(in_full(m))[0] for e_ in one.edits if e_.kind == edit.kind for m in e_.put]
         for edit in one.edits
     }
     whole = [text for kind, found in texts.items() if kind == "summary" for text in found]
@@ -109,11 +113,17 @@ def after(one: e.Fold, room: int) -> Markup:
     return el("section", el("h5", "After: what the model sees instead"), parts or el("p", "(nothing)"))
 
 
+def rows_of(session: Session, one: e.Fold) -> tuple[e.Lost, ...]:
+    return ledger.rows(session, one, counters.get())
+
+
 def facts(cell: Cell, one: e.Fold) -> Markup:
+    assert cell.done is not None
+    lost = rows_of(cell.done.session, one)
     rows = (
         ("Verified", _verified(one)),
-        ("Lost", _lost(one)),
-        ("Recall", _recall(cell, one)),
+        ("Lost", _lost(one, lost)),
+        ("Recall", _recall(cell, lost)),
     )
     return el("dl", [(el("dt", name), el("dd", value)) for name, value in rows], cls="facts")
 
@@ -131,10 +141,10 @@ def _verified(one: e.Fold) -> Child:
     return "this design does not check its summaries"
 
 
-def _lost(one: e.Fold) -> Child:
-    kinds = Counter(row.kind for row in one.ledger)
+def _lost(one: e.Fold, lost: Sequence[e.Lost]) -> Child:
+    kinds = Counter(row.kind for row in lost)
     listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
-    size = sum(row.size for row in one.ledger)
+    size = sum(row.size for row in lost)
     out: list[Child] = [f"{size:,} tokens are no longer verbatim: {listed or 'none'}"]
     left = RefoldDetails.of(one).words_left_out
     if left:
@@ -142,8 +152,8 @@ def _lost(one: e.Fold) -> Child:
     return out
 
 
-def _recall(cell: Cell, one: e.Fold) -> Child:
-    largest = sorted(one.ledger, key=lambda row: -row.size)[:3]
+def _recall(cell: Cell, lost: Sequence[e.Lost]) -> Child:
+    largest = sorted(lost, key=lambda row: -row.size)[:3]
     if not largest:
         return "everything is still in view"
     keys = ",".join(row.key for row in largest)

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from refold.text.redact import redact
+
 _GONE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufffe\uffff]"
 )
@@ -25,8 +27,8 @@ Child: TypeAlias = "str | int | Iterable[Child] | None"
 
 
 def plain(text: str) -> str:
-    """Text from outside without what a page must not hold."""
-    return _GONE.sub("�", text.replace("\r\n", "\n"))
+    """Text from outside without secrets and without what a page must not hold."""
+    return _GONE.sub("�", redact(text)[0].replace("\r\n", "\n"))
 
 
 def text(value: str) -> Markup:

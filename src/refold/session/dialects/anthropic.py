@@ -5,22 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from refold.messages import (
-    AnyPart,
-    Assistant,
-    Bash,
-    Call,
-    Image,
-    Message,
-    Opaque,
-    Result,
-    Stop,
-    System,
-    Text,
-    Thinking,
-    Usage,
-    User,
-)
+from refold import messages as m
 from refold.session.dialects.common import (
     Reply,
     Shown,
@@ -53,7 +38,7 @@ name = "anthropic"
 field = "messages"
 rules = WireRules(alternates=True)
 
-_STOPS: dict[str, Stop] = {
+_STOPS: dict[str, m.Stop] = {
     "end_turn": "end",
     "stop_sequence": "end",
     "tool_use": "tool_use",
@@ -77,7 +62,7 @@ def speaks(raw: Wire) -> bool:
 _OWN_PARTS = frozenset(("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"))
 
 
-def parse(obj: Any) -> list[Message]:
+def parse(obj: Any) -> list[m.Message]:
     """The message(s) of one Anthropic message: each tool result is one of ours, what else the user said
     follows them (the dialect demands that order)."""
     raw = as_dict(obj)
@@ -85,18 +70,18 @@ def parse(obj: Any) -> list[Message]:
     if role == "assistant":
         stop = raw.get("stop_reason")
         content = parts_of(raw.get("content"), _part)
-        return [Assistant(content, None if stop is None else stop_of(stop, _STOPS))]
+        return [m.Assistant(content, None if stop is None else stop_of(stop, _STOPS))]
     if role in ("system", "developer"):
-        return [System(parts_of(raw.get("content"), _part))]
+        return [m.System(parts_of(raw.get("content"), _part))]
     return _user(raw.get("content"))
 
 
-def parse_list(objs: Iterable[Any] | Mapping[str, Any]) -> list[Message]:
+def parse_list(objs: Iterable[Any] | Mapping[str, Any]) -> list[m.Message]:
     """A list of messages, or a whole request with its `system`."""
     if isinstance(objs, Mapping):
         request = cast(Mapping[str, Any], objs)
         system = parts_of(request.get("system"), _part)
-        head: list[Message] = [System(system)] if system else []
+        head: list[m.Message] = [m.System(system)] if system else []
         return head + parse_list(as_list(request.get("messages")))
     return [message for obj in objs for message in parse(obj)]
 
@@ -106,32 +91,32 @@ def parse_reply(obj: Any) -> Reply:
     raw = as_dict(obj)
     if "stop_reason" not in raw and raw.get("type") != "message":
         return reply_alone(parse(raw))
-    message = Assistant(parts_of(raw.get("content"), _part), stop_of(raw.get("stop_reason"), _STOPS))
+    message = m.Assistant(parts_of(raw.get("content"), _part), stop_of(raw.get("stop_reason"), _STOPS))
     return message, _usage(raw.get("usage")), model_of("anthropic", raw)
 
 
-def _user(content: Any) -> list[Message]:
+def _user(content: Any) -> list[m.Message]:
     if isinstance(content, str):
-        return [User((Text(content),) if content else ())]
+        return [m.User((m.Text(content),) if content else ())]
     blocks = [as_dict({"type": "text", "text": b} if isinstance(b, str) else b) for b in as_list(content)]
-    results: list[Message] = [_result(b) for b in blocks if b.get("type") == "tool_result"]
+    results: list[m.Message] = [_result(b) for b in blocks if b.get("type") == "tool_result"]
     rest = parts_of([b for b in blocks if b.get("type") != "tool_result"], _part)
-    return [*results, User(rest)] if rest or not results else results
+    return [*results, m.User(rest)] if rest or not results else results
 
 
-def _result(raw: Wire) -> Result:
+def _result(raw: Wire) -> m.Result:
     content = parts_of(raw.get("content"), _part)
-    return Result(text_field(raw, "tool_use_id"), content, is_error=bool(raw.get("is_error")))
+    return m.Result(text_field(raw, "tool_use_id"), content, is_error=bool(raw.get("is_error")))
 
 
-def _part(raw: Wire) -> AnyPart | None:
+def _part(raw: Wire) -> m.AnyPart | None:
     match raw.get("type"):
         case "text":
-            return Text(text_field(raw))
+            return m.Text(text_field(raw))
         case "thinking":
-            return Thinking(text_field(raw, "thinking"), text_field(raw, "signature") or None)
+            return m.Thinking(text_field(raw, "thinking"), text_field(raw, "signature") or None)
         case "redacted_thinking":
-            return Thinking(data=text_field(raw, "data"))
+            return m.Thinking(data=text_field(raw, "data"))
         case "tool_use":
             return parse_arguments(text_field(raw, "id"), text_field(raw, "name"), raw.get("input"))
         case "image":
@@ -140,21 +125,21 @@ def _part(raw: Wire) -> AnyPart | None:
             return opaque(raw)
 
 
-def _image(raw: Wire) -> AnyPart:
+def _image(raw: Wire) -> m.AnyPart:
     source = fields(raw.get("source"))
     if source.get("type") == "base64" and isinstance(source.get("data"), str):
-        return Image(text_field(source, "media_type") or "image/png", data=source["data"])
+        return m.Image(text_field(source, "media_type") or "image/png", data=source["data"])
     if source.get("type") == "url" and isinstance(source.get("url"), str):
-        return Image(url=source["url"])
+        return m.Image(url=source["url"])
     return opaque(raw)
 
 
-def _usage(given: Any) -> Usage | None:
+def _usage(given: Any) -> m.Usage | None:
     if not given:
         return None
     raw = fields(given)
     names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    return Usage(*(count_field(raw, name) for name in names))
+    return m.Usage(*(count_field(raw, name) for name in names))
 
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────
@@ -225,22 +210,22 @@ class _Page:
         self.fold_end: Wire | None = None
         """The last block that a fold put here."""
 
-    def put(self, message: Message, folded: bool) -> None:
-        if type(message) is Result:
+    def put(self, message: m.Message, folded: bool) -> None:
+        if type(message) is m.Result:
             if self.role != "user":
                 self._turn("user")
             self.results.append(_result_block(message))
-        elif isinstance(message, Assistant):
+        elif isinstance(message, m.Assistant):
             if self.role != "assistant":
                 self._turn("assistant")
             blocks = self.blocks
             for part in message.content:
-                block = _text_block(part.text) if type(part) is Text else _reply_block(part)
+                block = _text_block(part.text) if type(part) is m.Text else _reply_block(part)
                 if block is not None:
                     blocks.append(block)
-        elif isinstance(message, System):
+        elif isinstance(message, m.System):
             self._put_system(message)
-        elif not (isinstance(message, Bash) and message.hidden):
+        elif not (isinstance(message, m.Bash) and message.hidden):
             self._turn("user")
             for part in message.parts:
                 if (block := _said_block(part)) is not None:
@@ -263,8 +248,8 @@ class _Page:
         marked = {id(b): b for b in wanted if b.get("type") not in _THOUGHTS}
         return list(marked.values())
 
-    def _put_system(self, message: System) -> None:
-        texts = [p.text if isinstance(p, Text) else describe_part(p) for p in message.content]
+    def _put_system(self, message: m.System) -> None:
+        texts = [p.text if isinstance(p, m.Text) else describe_part(p) for p in message.content]
         texts = [clean(t) for t in texts if t and not t.isspace()]
         if self.role:
             self._turn("user")
@@ -295,34 +280,34 @@ def _text_block(text: str) -> Wire | None:
     return {"type": "text", "text": text if text.isascii() else clean(text)}
 
 
-def _said_block(part: AnyPart) -> Wire | None:
-    if type(part) is Text:
+def _said_block(part: m.AnyPart) -> Wire | None:
+    if type(part) is m.Text:
         return _text_block(part.text)
-    if isinstance(part, Image):
+    if isinstance(part, m.Image):
         return _image_block(part)
-    if isinstance(part, Opaque):
+    if isinstance(part, m.Opaque):
         passes = part.raw.get("type") in _PASSED["user"]
         return fresh(part.raw) if passes else _text(describe_part(part))
     return None
 
 
-def _reply_block(part: AnyPart) -> Wire | None:
+def _reply_block(part: m.AnyPart) -> Wire | None:
     """Anything an assistant says but text."""
-    if type(part) is Call:
+    if type(part) is m.Call:
         return {
             "type": "tool_use",
             "id": wire_id(part.id),
             "name": wire_name(part.name),
             "input": call_object(part),
         }
-    if isinstance(part, Thinking):
+    if isinstance(part, m.Thinking):
         return _thinking_block(part)
-    if isinstance(part, Opaque) and part.raw.get("type") in _PASSED["assistant"]:
+    if isinstance(part, m.Opaque) and part.raw.get("type") in _PASSED["assistant"]:
         return fresh(part.raw)
     return _text(describe_part(part))
 
 
-def _thinking_block(part: Thinking) -> Wire | None:
+def _thinking_block(part: m.Thinking) -> Wire | None:
     """Only what the provider can verify goes back, and that unchanged."""
     if part.signature:
         return {"type": "thinking", "thinking": part.text, "signature": part.signature}
@@ -331,7 +316,7 @@ def _thinking_block(part: Thinking) -> Wire | None:
     return None
 
 
-def _image_block(image: Image) -> Wire:
+def _image_block(image: m.Image) -> Wire:
     if image.data and image.media_type in _PICTURES:
         source = {"type": "base64", "media_type": image.media_type, "data": clean(image.data)}
         return {"type": "image", "source": source}
@@ -340,11 +325,11 @@ def _image_block(image: Image) -> Wire:
     return _text(describe_part(image))
 
 
-def _result_block(message: Result) -> Wire:
+def _result_block(message: m.Result) -> Wire:
     block: Wire = {"type": "tool_result", "tool_use_id": wire_id(message.call_id)}
     content: list[Wire] = []
     for part in message.content:
-        said = _text_block(part.text) if type(part) is Text else _said_block(part)
+        said = _text_block(part.text) if type(part) is m.Text else _said_block(part)
         if said is not None:
             content.append(said)
     if message.is_error:

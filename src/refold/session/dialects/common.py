@@ -11,34 +11,17 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
+from refold import messages as m
 from refold.errors import UsageError, WrongType
-from refold.messages import (
-    AnyPart,
-    Assistant,
-    Bash,
-    Call,
-    Content,
-    Image,
-    Message,
-    Opaque,
-    Result,
-    Stop,
-    System,
-    Text,
-    Usage,
-    User,
-    compact_json,
-    not_finite,
-)
 from refold.session.items import Item
 from refold.text.lenient_json import dump_hostile
 
 Wire: TypeAlias = dict[str, Any]
-Shown: TypeAlias = Iterable[Item | Message]
+Shown: TypeAlias = Iterable[Item | m.Message]
 """What a dialect renders: items of a view, or bare messages."""
-Reply: TypeAlias = tuple[Assistant, Usage | None, str | None]
+Reply: TypeAlias = tuple[m.Assistant, m.Usage | None, str | None]
 """What a model answered: message, usage, model."""
-MESSAGES = (User, Assistant, Result, System, Bash)
+MESSAGES = (m.User, m.Assistant, m.Result, m.System, m.Bash)
 
 
 class WireRules(msgspec.Struct, frozen=True):
@@ -94,18 +77,18 @@ def block_types(raw: Wire) -> set[Any]:
     return {kind for kind in types if isinstance(kind, str)}
 
 
-def reply_alone(messages: list[Message]) -> Reply:
+def reply_alone(messages: list[m.Message]) -> Reply:
     """An assistant message without the envelope of a reply."""
-    if len(messages) == 1 and isinstance(messages[0], Assistant):
+    if len(messages) == 1 and isinstance(messages[0], m.Assistant):
         return messages[0], None, None
     raise UsageError("this is no reply of a model: pass a completion, a response or an assistant message")
 
 
-def parts_of(content: Any, part: Callable[[Wire], AnyPart | None]) -> Content:
+def parts_of(content: Any, part: Callable[[Wire], m.AnyPart | None]) -> m.Content:
     """Content in any of its spellings: nothing, a string, one part or many; strings among the parts too."""
     if isinstance(content, str):
-        return (Text(content),) if content else ()
-    found = (Text(p) if isinstance(p, str) else part(as_dict(p)) for p in as_list(content))
+        return (m.Text(content),) if content else ()
+    found = (m.Text(p) if isinstance(p, str) else part(as_dict(p)) for p in as_list(content))
     return tuple(p for p in found if p is not None)
 
 
@@ -114,42 +97,42 @@ def text_field(raw: Wire, key: str = "text") -> str:
     value = raw.get(key)
     if value is None:
         return ""
-    return value if isinstance(value, str) else compact_json(value)
+    return value if isinstance(value, str) else m.compact_json(value)
 
 
-def parse_arguments(id: str, name: str, given: Any) -> Call:
+def parse_arguments(id: str, name: str, given: Any) -> m.Call:
     """A call from arguments as they came: a JSON text, a ready object, or something malformed."""
     if given is None or given == "":
-        return Call(id, name)
+        return m.Call(id, name)
     if isinstance(given, str):
         try:
             value = msgspec.json.decode(given)
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-            return Call(id, name, raw=given)
+            return m.Call(id, name, raw=given)
         return _call(id, name, value, given)
     return _call(id, name, given, None)
 
 
-def _call(id: str, name: str, value: Any, text: str | None) -> Call:
+def _call(id: str, name: str, value: Any, text: str | None) -> m.Call:
     if not isinstance(value, dict):
-        return Call(id, name, raw=compact_json(value) if text is None else text)
+        return m.Call(id, name, raw=m.compact_json(value) if text is None else text)
     arguments = cast(Wire, value)
-    if not_finite(arguments):
-        return Call(id, name, raw=dump_hostile(arguments) if text is None else text)
+    if m.not_finite(arguments):
+        return m.Call(id, name, raw=dump_hostile(arguments) if text is None else text)
     if len(arguments) == 1 and isinstance(arguments.get(MALFORMED), str):
-        return Call(id, name, raw=arguments[MALFORMED])
-    return Call(id, name, arguments)
+        return m.Call(id, name, raw=arguments[MALFORMED])
+    return m.Call(id, name, arguments)
 
 
-def parse_image(url: str) -> Image:
+def parse_image(url: str) -> m.Image:
     """A picture from its address; `data:` addresses become inline data."""
     head, comma, data = url.partition(",")
     if comma and head.startswith("data:") and head.endswith(";base64"):
-        return Image(head[5:-7].split(";")[0] or "image/png", data=data)
-    return Image(url=url)
+        return m.Image(head[5:-7].split(";")[0] or "image/png", data=data)
+    return m.Image(url=url)
 
 
-def image_url(image: Image) -> str | None:
+def image_url(image: m.Image) -> str | None:
     if image.data:
         return clean(f"data:{image.media_type};base64,{image.data}")
     return clean(image.url) if image.url else None
@@ -182,14 +165,14 @@ def fresh(value: Any) -> Any:
     return value
 
 
-def call_json(call: Call) -> str:
+def call_json(call: m.Call) -> str:
     """The arguments as a JSON text that every server can parse."""
     if call.raw is None:
-        return clean(compact_json(call.arguments))
-    return compact_json({MALFORMED: clean(call.raw)})
+        return clean(m.compact_json(call.arguments))
+    return m.compact_json({MALFORMED: clean(call.raw)})
 
 
-def call_object(call: Call) -> Wire:
+def call_object(call: m.Call) -> Wire:
     """The arguments as an object of the caller's own."""
     return fresh(call.arguments) if call.raw is None else {MALFORMED: clean(call.raw)}
 
@@ -204,11 +187,11 @@ def describe(raw: Wire) -> str:
     return clean(f"[{raw.get('type') or 'content'}{suffix}: not shown here]")
 
 
-def describe_part(part: AnyPart) -> str:
+def describe_part(part: m.AnyPart) -> str:
     """Any part that has no place where it stands, in words."""
-    if isinstance(part, Opaque):
+    if isinstance(part, m.Opaque):
         return describe(part.raw)
-    return clean(f"[image: {part.media_type}]") if isinstance(part, Image) else ""
+    return clean(f"[image: {part.media_type}]") if isinstance(part, m.Image) else ""
 
 
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
@@ -240,14 +223,14 @@ def wire_name(name: str) -> str:
     return _BAD.sub("_", name[:64]) or "tool"
 
 
-def opaque(raw: Wire) -> Opaque:
-    return Opaque(dict(raw))
+def opaque(raw: Wire) -> m.Opaque:
+    return m.Opaque(dict(raw))
 
 
-def openai_usage(prompt: Any, output: Any, details: Wire) -> Usage:
+def openai_usage(prompt: Any, output: Any, details: Wire) -> m.Usage:
     """Usage where the prompt's number includes what came from or went to the cache."""
     read, written = count_field(details, "cached_tokens"), count_field(details, "cache_write_tokens")
-    return Usage(max(0, as_count(prompt) - read - written), as_count(output), read, written)
+    return m.Usage(max(0, as_count(prompt) - read - written), as_count(output), read, written)
 
 
 def count_field(raw: Wire, key: str) -> int:
@@ -267,7 +250,7 @@ def fields(value: Any) -> Wire:
     return as_dict(value) if hasattr(value, "model_dump") or isinstance(value, Mapping) else {}
 
 
-def stop_of(word: Any, known: Mapping[str, Stop]) -> Stop:
+def stop_of(word: Any, known: Mapping[str, m.Stop]) -> m.Stop:
     return known.get(word, "other") if isinstance(word, str) else "other"
 
 

@@ -5,23 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from refold.messages import (
-    AnyPart,
-    Assistant,
-    Bash,
-    Call,
-    Content,
-    Image,
-    Message,
-    Opaque,
-    Result,
-    Stop,
-    System,
-    Text,
-    Thinking,
-    Usage,
-    User,
-)
+from refold import messages as m
 from refold.protocols import ToolSpec
 from refold.session.dialects.common import (
     Reply,
@@ -56,7 +40,7 @@ name = "openai"
 field = "messages"
 rules = WireRules(unique_ids=False)
 
-_STOPS: dict[str, Stop] = {
+_STOPS: dict[str, m.Stop] = {
     "stop": "end",
     "tool_calls": "tool_use",
     "function_call": "tool_use",
@@ -78,7 +62,7 @@ _OWN_KEYS = frozenset(("tool_calls", "function_call", "reasoning_content"))
 _OWN_PARTS = frozenset(("image_url", "file"))
 
 
-def parse(obj: Any) -> list[Message]:
+def parse(obj: Any) -> list[m.Message]:
     """The message of one chat message: a dict or an SDK object."""
     raw = as_dict(obj)
     role = raw.get("role")
@@ -87,10 +71,10 @@ def parse(obj: Any) -> list[Message]:
     if role in ("tool", "function"):
         return [_result(raw)]
     content = parts_of(raw.get("content"), _part)
-    return [System(content) if role in ("system", "developer") else User(content)]
+    return [m.System(content) if role in ("system", "developer") else m.User(content)]
 
 
-def parse_list(objs: Iterable[Any]) -> list[Message]:
+def parse_list(objs: Iterable[Any]) -> list[m.Message]:
     return [message for obj in objs for message in parse(obj)]
 
 
@@ -105,28 +89,28 @@ def parse_reply(obj: Any) -> Reply:
     stop = message.stop or stop_of(choice.get("finish_reason"), _STOPS)
     if stop in ("end", "other") and message.calls:
         stop = "tool_use"  # several compatible servers say "stop" after a call
-    return Assistant(message.content, stop), _usage(raw.get("usage")), model_of("openai", raw)
+    return m.Assistant(message.content, stop), _usage(raw.get("usage")), model_of("openai", raw)
 
 
-def _assistant(raw: Wire) -> Assistant:
-    parts: list[AnyPart] = []
+def _assistant(raw: Wire) -> m.Assistant:
+    parts: list[m.AnyPart] = []
     for key in ("reasoning_content", "reasoning"):
         if isinstance(raw.get(key), str) and raw[key]:
-            parts.append(Thinking(raw[key]))
+            parts.append(m.Thinking(raw[key]))
             break
     parts.extend(parts_of(raw.get("content"), _part))
     refused = bool(raw.get("refusal"))
     if refused:
-        parts.append(Text(text_field(raw, "refusal")))
+        parts.append(m.Text(text_field(raw, "refusal")))
     parts.extend(_call(fields(call)) for call in as_list(raw.get("tool_calls")) if fields(call))
     if raw.get("function_call"):
         old = fields(raw["function_call"])
         name = text_field(old, "name")
         parts.append(parse_arguments(_legacy_id(name), name, old.get("arguments")))
-    return Assistant(tuple(parts), "refusal" if refused else None)
+    return m.Assistant(tuple(parts), "refusal" if refused else None)
 
 
-def _call(raw: Wire) -> Call:
+def _call(raw: Wire) -> m.Call:
     id = text_field(raw, "id")
     if raw.get("custom"):
         custom = fields(raw["custom"])
@@ -135,10 +119,10 @@ def _call(raw: Wire) -> Call:
     return parse_arguments(id, text_field(function, "name"), function.get("arguments"))
 
 
-def _result(raw: Wire) -> Result:
+def _result(raw: Wire) -> m.Result:
     name = raw.get("name") if isinstance(raw.get("name"), str) else None
     id = text_field(raw, "tool_call_id") if raw.get("tool_call_id") else _legacy_id(name or "")
-    return Result(id, parts_of(raw.get("content"), _part), name)
+    return m.Result(id, parts_of(raw.get("content"), _part), name)
 
 
 def _legacy_id(name: str) -> str:
@@ -146,12 +130,12 @@ def _legacy_id(name: str) -> str:
     return f"function_{name}"
 
 
-def _part(raw: Wire) -> AnyPart | None:
+def _part(raw: Wire) -> m.AnyPart | None:
     kind = raw.get("type")
     if kind in ("text", "input_text", "output_text"):
-        return Text(text_field(raw))
+        return m.Text(text_field(raw))
     if kind == "refusal":
-        return Text(text_field(raw, "refusal"))
+        return m.Text(text_field(raw, "refusal"))
     if kind == "image_url":
         given = raw.get("image_url")
         url = given if isinstance(given, str) else fields(given).get("url")
@@ -159,7 +143,7 @@ def _part(raw: Wire) -> AnyPart | None:
     return opaque(raw)
 
 
-def _usage(given: Any) -> Usage | None:
+def _usage(given: Any) -> m.Usage | None:
     if not given:
         return None
     raw = fields(given)
@@ -187,19 +171,19 @@ def render(shown: Shown, *, system: str | None = None) -> list[Wire]:
     waiting = 0  # results the last batch still lacks
     for one in shown:
         message = one.message if isinstance(one, Item) else one
-        if isinstance(message, Result):
+        if isinstance(message, m.Result):
             waiting -= 1
             wire.append(_tool_message(message, pictures))
             continue
         if pictures:
             wire.append({"role": "user", "content": pictures})
             pictures = []
-        if isinstance(message, Assistant):
+        if isinstance(message, m.Assistant):
             said = _assistant_message(message)
             waiting = len(said.get("tool_calls", ()))
             if len(said) > 1:
                 wire.append(said)
-        elif not isinstance(message, Bash):
+        elif not isinstance(message, m.Bash):
             wire.append({"role": message.role, "content": _content(message.content)})
         elif not message.hidden:
             wire.append({"role": "user", "content": clean(message.text)})
@@ -217,21 +201,21 @@ def _wire_tool(spec: ToolSpec) -> Wire:
     return {"type": "function", "function": json_schema(spec, "parameters")}
 
 
-def _content(content: Content) -> str | list[Wire]:
+def _content(content: m.Content) -> str | list[Wire]:
     if len(content) == 1:
         part = content[0]
-        if type(part) is Text:
+        if type(part) is m.Text:
             return clean(part.text)
     return [w for p in content if (w := _wire_part(p)) is not None] or ""
 
 
-def _wire_part(part: AnyPart) -> Wire | None:
-    if isinstance(part, Text):
+def _wire_part(part: m.AnyPart) -> Wire | None:
+    if isinstance(part, m.Text):
         return {"type": "text", "text": clean(part.text)} if part.text else None
-    if isinstance(part, Image):
+    if isinstance(part, m.Image):
         url = image_url(part)
         return _text(describe_part(part)) if url is None else {"type": "image_url", "image_url": {"url": url}}
-    if isinstance(part, Opaque):
+    if isinstance(part, m.Opaque):
         needs = _PASSED.get(str(part.raw.get("type")))
         passes = needs is not None and isinstance(part.raw.get(needs), dict)
         return fresh(part.raw) if passes else _text(describe_part(part))
@@ -242,20 +226,20 @@ def _text(text: str) -> Wire:
     return {"type": "text", "text": text}
 
 
-def _shown_text(part: AnyPart) -> str | None:
+def _shown_text(part: m.AnyPart) -> str | None:
     """A part where nothing but text may stand; None: it has no place."""
-    if type(part) is Text:
+    if type(part) is m.Text:
         return clean(part.text) or None
-    if type(part) is Thinking or type(part) is Call:
+    if type(part) is m.Thinking or type(part) is m.Call:
         return None
     return describe_part(part)
 
 
-def _assistant_message(message: Assistant) -> Wire:
+def _assistant_message(message: m.Assistant) -> Wire:
     texts: list[str] = []
     calls: list[Wire] = []
     for part in message.content:
-        if type(part) is Call:
+        if type(part) is m.Call:
             calls.append(_wire_call(part))
         elif (text := _shown_text(part)) is not None:
             texts.append(text)
@@ -268,17 +252,17 @@ def _assistant_message(message: Assistant) -> Wire:
     return said
 
 
-def _wire_call(call: Call) -> Wire:
+def _wire_call(call: m.Call) -> Wire:
     function = {"name": wire_name(call.name), "arguments": call_json(call)}
     return {"id": short_id(call.id, _ID_LIMIT), "type": "function", "function": function}
 
 
-def _tool_message(message: Result, pictures: list[Wire]) -> Wire:
+def _tool_message(message: m.Result, pictures: list[Wire]) -> Wire:
     id = short_id(message.call_id, _ID_LIMIT)
     texts: list[str] = []
     shown: list[Wire] = []
     for part in message.content:
-        if type(part) is Image and (url := image_url(part)):
+        if type(part) is m.Image and (url := image_url(part)):
             shown.append({"type": "image_url", "image_url": {"url": url}})
         elif (text := _shown_text(part)) is not None:
             texts.append(text)

@@ -6,23 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from refold.messages import (
-    AnyPart,
-    Assistant,
-    Bash,
-    Call,
-    Content,
-    Image,
-    Message,
-    Opaque,
-    Result,
-    Stop,
-    System,
-    Text,
-    Thinking,
-    Usage,
-    User,
-)
+from refold import messages as m
 from refold.protocols import ToolSpec
 from refold.session.dialects.common import (
     Reply,
@@ -58,8 +42,8 @@ field = "input"
 rules = WireRules()
 
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
-_CUT: dict[str, Stop] = {"max_output_tokens": "length", "content_filter": "refusal"}
-_BROKEN: dict[str, Stop] = {"failed": "error", "cancelled": "aborted"}
+_CUT: dict[str, m.Stop] = {"max_output_tokens": "length", "content_filter": "refusal"}
+_BROKEN: dict[str, m.Stop] = {"failed": "error", "cancelled": "aborted"}
 
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -80,32 +64,32 @@ def _is_response(raw: Wire) -> bool:
     return raw.get("object") == "response" or isinstance(raw.get("output"), list)
 
 
-def parse(obj: Any) -> list[Message]:
+def parse(obj: Any) -> list[m.Message]:
     """The message of one input or output item. `parse_list` puts the items of one reply together."""
     raw = as_dict(obj)
     kind = raw.get("type")
     if kind in _OUTPUTS:
-        return [Result(text_field(raw, "call_id"), parts_of(raw.get("output"), _part))]
+        return [m.Result(text_field(raw, "call_id"), parts_of(raw.get("output"), _part))]
     if kind not in (None, "message"):
-        return [Assistant((_item(raw),))]
+        return [m.Assistant((_item(raw),))]
     content = parts_of(raw.get("content"), _part)
     role = raw.get("role")
     if role == "assistant":
-        return [Assistant(content)]
-    return [System(content) if role in ("system", "developer") else User(content)]
+        return [m.Assistant(content)]
+    return [m.System(content) if role in ("system", "developer") else m.User(content)]
 
 
-def parse_list(objs: Iterable[Any] | str) -> list[Message]:
+def parse_list(objs: Iterable[Any] | str) -> list[m.Message]:
     """An `input`: a string or items. Neighbouring items of the model are one message: reasoning, text
     and parallel calls came in one reply."""
     if isinstance(objs, str):
-        return [User((Text(objs),))]
-    found: list[Message] = []
+        return [m.User((m.Text(objs),))]
+    found: list[m.Message] = []
     for obj in objs:
         [message] = parse(obj)
         last = found[-1] if found else None
-        if isinstance(message, Assistant) and isinstance(last, Assistant):
-            found[-1] = Assistant(last.content + message.content)
+        if isinstance(message, m.Assistant) and isinstance(last, m.Assistant):
+            found[-1] = m.Assistant(last.content + message.content)
         else:
             found.append(message)
     return found
@@ -116,24 +100,24 @@ def parse_reply(obj: Any) -> Reply:
     raw = as_dict(obj)
     if "role" in raw or isinstance(raw.get("type"), str):
         return reply_alone(parse(raw))
-    parts: list[AnyPart] = []
+    parts: list[m.AnyPart] = []
     for item in as_list(raw.get("output")):
         parts.extend(p for message in parse(item) for p in message.parts)
     error = fields(raw.get("error")).get("message")
-    message = Assistant(tuple(parts), _stop(raw, parts), error if isinstance(error, str) else None)
+    message = m.Assistant(tuple(parts), _stop(raw, parts), error if isinstance(error, str) else None)
     return message, _usage(raw.get("usage")), model_of("openai", raw)
 
 
-def _stop(raw: Wire, parts: list[AnyPart]) -> Stop:
+def _stop(raw: Wire, parts: list[m.AnyPart]) -> m.Stop:
     status = raw.get("status")
     if status == "incomplete":
         return stop_of(fields(raw.get("incomplete_details")).get("reason"), _CUT)
     if isinstance(status, str) and status in _BROKEN:
         return _BROKEN[status]
-    return "tool_use" if any(isinstance(p, Call) for p in parts) else "end"
+    return "tool_use" if any(isinstance(p, m.Call) for p in parts) else "end"
 
 
-def _item(raw: Wire) -> AnyPart:
+def _item(raw: Wire) -> m.AnyPart:
     kind = raw.get("type")
     if kind == "function_call":
         return parse_arguments(text_field(raw, "call_id"), text_field(raw, "name"), raw.get("arguments"))
@@ -141,29 +125,29 @@ def _item(raw: Wire) -> AnyPart:
         return parse_arguments(text_field(raw, "call_id"), text_field(raw, "name"), raw.get("input"))
     if kind == "reasoning":
         said = parts_of(raw.get("summary"), _summary) or parts_of(raw.get("content"), _summary)
-        text = "\n\n".join(p.text for p in said if isinstance(p, Text))
-        return Thinking(
+        text = "\n\n".join(p.text for p in said if isinstance(p, m.Text))
+        return m.Thinking(
             text, None, text_field(raw, "encrypted_content") or None, text_field(raw, "id") or None
         )
     return opaque(raw)
 
 
-def _summary(raw: Wire) -> Text:
-    return Text(text_field(raw))
+def _summary(raw: Wire) -> m.Text:
+    return m.Text(text_field(raw))
 
 
-def _part(raw: Wire) -> AnyPart | None:
+def _part(raw: Wire) -> m.AnyPart | None:
     kind = raw.get("type")
     if kind in ("input_text", "output_text", "text"):
-        return Text(text_field(raw))
+        return m.Text(text_field(raw))
     if kind == "refusal":
-        return Text(text_field(raw, "refusal"))
+        return m.Text(text_field(raw, "refusal"))
     if kind == "input_image" and isinstance(raw.get("image_url"), str):
         return parse_image(raw["image_url"])
-    return Opaque(dict(raw))
+    return m.Opaque(dict(raw))
 
 
-def _usage(given: Any) -> Usage | None:
+def _usage(given: Any) -> m.Usage | None:
     if not given:
         return None
     raw = fields(given)
@@ -186,11 +170,11 @@ def render(shown: Shown, *, system: str | None = None) -> list[Wire]:
     wire: list[Wire] = [_message("system", clean(system))] if system else []
     for one in shown:
         message = one.message if isinstance(one, Item) else one
-        if isinstance(message, Assistant):
+        if isinstance(message, m.Assistant):
             _put_reply(message, wire)
-        elif isinstance(message, Result):
+        elif isinstance(message, m.Result):
             wire.append(_output(message))
-        elif not isinstance(message, Bash):
+        elif not isinstance(message, m.Bash):
             wire.append(_message(message.role, _content(message.content)))
         elif not message.hidden:
             wire.append(_message("user", clean(message.text)))
@@ -210,23 +194,23 @@ def _message(role: str, content: Any) -> Wire:
     return {"type": "message", "role": role, "content": content}
 
 
-def _content(content: Content) -> str | list[Wire]:
+def _content(content: m.Content) -> str | list[Wire]:
     if len(content) == 1:
         part = content[0]
-        if type(part) is Text:
+        if type(part) is m.Text:
             return clean(part.text)
     return [w for p in content if (w := _wire_part(p)) is not None] or ""
 
 
-def _wire_part(part: AnyPart) -> Wire | None:
-    if isinstance(part, Text):
+def _wire_part(part: m.AnyPart) -> Wire | None:
+    if isinstance(part, m.Text):
         return _text(clean(part.text)) if part.text else None
-    if isinstance(part, Image):
+    if isinstance(part, m.Image):
         url = image_url(part)
         if url is None:
             return _text(describe_part(part))
         return {"type": "input_image", "image_url": url, "detail": "auto"}
-    if isinstance(part, Opaque):
+    if isinstance(part, m.Opaque):
         return fresh(part.raw) if part.raw.get("type") in _PASSED_PARTS else _text(describe_part(part))
     return None
 
@@ -235,10 +219,10 @@ def _text(text: str) -> Wire:
     return {"type": "input_text", "text": text}
 
 
-def _put_reply(message: Assistant, wire: list[Wire]) -> None:
+def _put_reply(message: m.Assistant, wire: list[Wire]) -> None:
     reasoning: list[Wire] = []  # waits for the item it led to
     for part in message.content:
-        if isinstance(part, Thinking):
+        if isinstance(part, m.Thinking):
             if part.id and part.data:
                 reasoning.append(_reasoning(part, part.data))
             continue
@@ -249,27 +233,27 @@ def _put_reply(message: Assistant, wire: list[Wire]) -> None:
             wire.append(item)
 
 
-def _reply_item(part: AnyPart) -> Wire | None:
-    if isinstance(part, Call):
+def _reply_item(part: m.AnyPart) -> Wire | None:
+    if isinstance(part, m.Call):
         return {
             "type": "function_call",
             "call_id": short_id(part.id, 64),
             "name": wire_name(part.name),
             "arguments": call_json(part),
         }
-    if isinstance(part, Text):
+    if isinstance(part, m.Text):
         return _message("assistant", clean(part.text)) if part.text and not part.text.isspace() else None
-    if isinstance(part, Opaque):
+    if isinstance(part, m.Opaque):
         passes = _PASSED_ITEMS.fullmatch(str(part.raw.get("type"))) and part.raw.get("id")
         return fresh(part.raw) if passes else _message("assistant", describe_part(part))
     return _message("assistant", describe_part(part))
 
 
-def _reasoning(part: Thinking, sealed: str) -> Wire:
+def _reasoning(part: m.Thinking, sealed: str) -> Wire:
     summary = [{"type": "summary_text", "text": clean(part.text)}] if part.text else []
     return {"type": "reasoning", "id": part.id, "summary": summary, "encrypted_content": sealed}
 
 
-def _output(message: Result) -> Wire:
+def _output(message: m.Result) -> Wire:
     output = _content(message.content)
     return {"type": "function_call_output", "call_id": short_id(message.call_id, 64), "output": output}

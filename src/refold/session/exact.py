@@ -1,0 +1,203 @@
+"""Whether values have exactly the types their classes declare: a walk over them that copies nothing.
+
+It runs at every append, so it is written for speed: what nearly every message is like is spelt out, the rest
+goes by tables that are made from the classes once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from math import isfinite
+from types import NoneType
+from typing import Any, NamedTuple, TypeAlias, cast
+
+import msgspec
+from msgspec import inspect as shape
+
+from refold.entries import MessageEntry
+from refold.messages import Assistant, Call, Result, Text, User
+from refold.text.lenient_json import MAX_DIGITS, Pairs
+
+Check: TypeAlias = Callable[[Any], bool]
+Kinds: TypeAlias = dict[type, Check | None]
+"""The exact types a value may have, each with what else has to hold (None: nothing)."""
+
+LONG = 1 << 23
+"""Texts from this length on have their entry measured."""
+_BITS = MAX_DIGITS * 3
+
+
+def is_exact(value: msgspec.Struct) -> bool:
+    """Whether every value inside has exactly the declared type, and JSON can say it."""
+    try:
+        return (type(value) is MessageEntry and _is_common(value)) or _rule(type(value))(value)
+    except RecursionError:
+        return False
+
+
+def _is_common(entry: MessageEntry) -> bool:
+    """Nearly every append, spelt out, because it is many times faster than the tables below: a message of
+    texts and calls with nothing unusual about it. They decide on everything else."""
+    parent = entry.parent
+    message: Any = entry.message
+    if type(entry.id) is not str or type(entry.time) is not float or entry.usage or entry.model or entry.meta:
+        return False
+    if not ((parent is None or (type(parent) is str and parent.isascii())) and entry.id.isascii()):
+        return False
+    kind = cast("type", message.__class__)
+    if kind is Assistant:
+        if message.error is not None or message.stop not in _COMMON_STOPS:
+            return False
+    elif kind is Result:
+        if type(message.call_id) is not str or not message.call_id.isascii() or message.name is not None:
+            return False
+        if type(message.is_error) is not bool:
+            return False
+    elif kind is not User:
+        return False
+    parts: Any = message.content
+    return type(parts) is tuple and all(map(_is_common_part, cast("tuple[Any, ...]", parts)))
+
+
+_COMMON_STOPS = ("end", "tool_use", None)
+
+
+def _is_common_part(part: Any) -> bool:
+    if type(part) is Text:
+        text = part.text
+        return part.origin is None and type(text) is str and text.isascii() and len(text) < LONG
+    if type(part) is Call:
+        id, name = part.id, part.name
+        if type(id) is not str or type(name) is not str or part.raw is not None:
+            return False
+        return id.isascii() and name.isascii() and type(part.arguments) is dict and _is_plain(part.arguments)
+    return False
+
+
+# ── the walk ────────────────────────────────────────────────────────────────────────────────────
+
+
+@cache
+def _rule(cls: type[msgspec.Struct]) -> Check:
+    """How a value of this class is checked. Which types its fields have is one look into a table of those
+    that were met before; what is left to check then is its texts, and what holds other values."""
+    table = [kinds_of(info) for info in types_of(cls)]
+    met: dict[tuple[type, ...], _Left | None] = {}
+
+    def holds(value: Any) -> bool:
+        items = msgspec.structs.astuple(value)
+        kinds = tuple(map(type, items))
+        if kinds not in met:
+            met[kinds] = _left(kinds, table)
+        left = met[kinds]
+        if left is None:
+            return False
+        texts = [items[index] for index in left.texts]
+        if texts and not (all(map(str.isascii, texts)) and max(map(len, texts)) < LONG):
+            return all(map(_is_sound, texts)) and left.holds(items)
+        return left.holds(items)
+
+    return holds
+
+
+class _Left(NamedTuple):
+    """What the types alone do not say of a value's fields, by their index."""
+
+    texts: tuple[int, ...]
+    others: tuple[tuple[int, Check], ...]
+
+    def holds(self, items: tuple[Any, ...]) -> bool:
+        return all(check(items[index]) for index, check in self.others)
+
+
+def _left(kinds: tuple[type, ...], table: list[Kinds]) -> _Left | None:
+    checks = [allowed.get(kind, _refused) for kind, allowed in zip(kinds, table, strict=True)]
+    if _refused in checks:
+        return None
+    return _Left(
+        tuple(index for index, check in enumerate(checks) if check is _is_sound),
+        tuple((n, check) for n, check in enumerate(checks) if check is not None and check is not _is_sound),
+    )
+
+
+@cache
+def types_of(cls: type[msgspec.Struct]) -> tuple[shape.Type, ...]:
+    return tuple(field.type for field in cast("shape.StructType", shape.type_info(cls)).fields)
+
+
+def kinds_of(info: shape.Type) -> Kinds:
+    match info:
+        case shape.StrType():
+            return {str: _is_sound}
+        case shape.IntType():
+            return {int: is_writable}
+        case shape.FloatType():
+            return {float: isfinite}
+        case shape.BoolType():
+            return {bool: None}
+        case shape.NoneType():
+            return {NoneType: None}
+        case shape.LiteralType(values=values):
+            return {str: frozenset(values).__contains__}
+        case shape.UnionType(types=types):
+            return {kind: check for each in types for kind, check in kinds_of(each).items()}
+        case shape.VarTupleType(item_type=item):
+            return {tuple: _each(kinds_of(item))}
+        case shape.StructType(cls=cls):
+            return {cls: _rule(cls)}
+        case shape.DictType():
+            return {dict: _is_plain, Pairs: _is_plain}
+        case _:
+            return _PLAIN
+
+
+def _each(kinds: Kinds) -> Check:
+    def holds(items: tuple[Any, ...]) -> bool:
+        for item in items:
+            check = kinds.get(item.__class__, _refused)
+            if check is not None and not check(item):
+                return False
+        return True
+
+    return holds
+
+
+def _refused(_: object) -> bool:
+    return False
+
+
+def _is_sound(text: str) -> bool:
+    """No surrogates: two of them in a row would be read back as the character they make."""
+    if len(text) > LONG:
+        return False
+    if text.isascii():
+        return True
+    try:
+        text.encode("utf-16-le")  # of all encodings the fastest that refuses them
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_writable(number: int) -> bool:
+    return number.bit_length() < _BITS
+
+
+def _is_plain(value: Any) -> bool:
+    kind = value.__class__
+    if kind is str:
+        return (len(value) < LONG and value.isascii()) or _is_sound(value)
+    if kind is dict or kind is Pairs:
+        for key, item in value.items():
+            if type(key) is not str or not _is_sound(key) or not _is_plain(item):
+                return False
+        return True
+    if kind is list:
+        return all(map(_is_plain, value))
+    if kind is int:
+        return is_writable(value)
+    return isfinite(value) if kind is float else kind is bool or value is None
+
+
+_PLAIN: Kinds = dict.fromkeys((str, dict, Pairs, list, int, float, bool, NoneType), _is_plain)

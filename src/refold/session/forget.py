@@ -1,0 +1,208 @@
+"""Taking content out of the log for good: the one thing that changes history.
+
+What is forgotten leaves a marked hole with the same id, parent, role and call id. The content is followed
+to where it was copied: folds that covered it lose what they had put there (the messages they replaced show
+again, and are folded anew when need be), lines and branch summaries that were written from it become holes
+too, and what quotes it word for word (notes, states, labels) loses those words. Other messages that say the
+same are named, never touched: whose words they are is for the caller to judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
+
+import msgspec
+
+from refold import entries as e
+from refold.errors import StorageError, UsageError
+from refold.messages import Assistant, Bash, Call, Message, Result, Text, leaves
+from refold.protocols import Forgets
+from refold.session.find import find
+from refold.session.tree import Session, starts_turn
+from refold.text.redact import redact
+
+HOLE = "[forgotten]"
+LEAST = 16
+"""A line of fewer characters is found in other texts by chance; a secret in it is followed anyway."""
+
+
+class Forgotten(msgspec.Struct, frozen=True):
+    """What was forgotten, as entry ids."""
+
+    entries: tuple[str, ...]
+    folds: tuple[str, ...] = ()
+    """Folds that covered it: their text is gone, what they replaced shows again."""
+    quoting: tuple[str, ...] = ()
+    """Lines, notes, summaries and other entries it was taken out of."""
+    also: tuple[str, ...] = ()
+    """Other messages that say a part of it; they are as they were."""
+
+
+def forget(session: Session, names: Iterable[str], *, dry_run: bool = False) -> Forgotten:
+    """Take the content of entries (ids, `#12`, labels or recall keys) out of the log and its files. With
+    `dry_run`, only say what would happen. Cannot be taken back."""
+    targets = {entry.id: entry for entry in (find(session, name) for name in names)}
+    if not targets:
+        raise UsageError("name what to forget: ids, numbers on the path or recall keys")
+    pieces = sorted({piece for entry in targets.values() for piece in _pieces(entry)}, key=len, reverse=True)
+    changed: dict[str, e.AnyEntry] = {id: hole(entry) for id, entry in targets.items()}
+    folds: list[str] = []
+    quoting: list[str] = []
+    also: list[str] = []
+    for entry in session.entries:
+        if entry.id in targets:
+            continue
+        made = _without(session, entry, targets, pieces)
+        if made == entry:
+            continue
+        if isinstance(entry, e.MessageEntry):
+            also.append(entry.id)
+            continue
+        (folds if isinstance(entry, e.Fold) else quoting).append(entry.id)
+        changed[entry.id] = made
+    if not dry_run:
+        _write(session, changed)
+    return Forgotten(tuple(targets), tuple(folds), tuple(quoting), tuple(also))
+
+
+def _write(session: Session, changed: dict[str, e.AnyEntry]) -> None:
+    store = session.store
+    if store is not None:
+        if not isinstance(store, Forgets):
+            raise StorageError("this store cannot forget: copy the session into another one first")
+        store.replace(session.id, changed, after=session.tip)
+    entries = [changed.get(entry.id, entry) for entry in session.entries]
+    epoch = session.epoch
+    # Nothing that was derived from the old entries may live on: the session begins anew.
+    Session.__init__(
+        session, entries, id=session.id, store=store, info=session.info,
+        problems=session.problems, clock=session.clock, new_id=session.new_id,
+    )  # fmt: skip
+    session.epoch = epoch + 1
+
+
+# ── holes ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def hole(entry: e.AnyEntry) -> e.AnyEntry:
+    """The entry without what it says."""
+    replace = msgspec.structs.replace
+    match entry:
+        case e.MessageEntry():
+            return replace(entry, message=_empty(entry.message), meta={})
+        case e.Note():
+            return replace(entry, content=(Text(HOLE),), meta={})
+        case e.Fold():
+            return _unfolded(entry, set())
+        case e.BranchSummary():
+            return replace(entry, summary=HOLE, files=e.Files(), meta={})
+        case e.Other():
+            return replace(entry, raw={})
+        case e.Hole():
+            return replace(entry, why="forgotten")
+        case e.TurnLine() | e.Failure() | e.Label():
+            return replace(entry, text=HOLE)
+        case e.State():
+            return replace(entry, value=None)
+        case e.Info():
+            return replace(entry, name=None, cwd=None, meta={})
+        case _:
+            raise UsageError(f"entry {entry.id!r} holds nothing that can be forgotten")
+
+
+def _empty(message: Message) -> Message:
+    """Calls stay as calls, so that their results still have one."""
+    if isinstance(message, Bash):
+        return Bash(HOLE, hidden=message.hidden)
+    if isinstance(message, Assistant):
+        calls = tuple(Call(call.id, call.name) for call in message.calls)
+        return Assistant((Text(HOLE), *calls), message.stop)
+    if isinstance(message, Result):
+        return Result(message.call_id, (Text(HOLE),), message.name, message.is_error)
+    texts = [part for part in message.content if isinstance(part, Text)]
+    return type(message)((Text(HOLE, texts[0].origin if texts else None),))
+
+
+def _unfolded(fold: e.Fold, kept: set[int]) -> e.Fold:
+    edits = tuple(edit for number, edit in enumerate(fold.edits) if number in kept)
+    ledger = tuple(msgspec.structs.replace(row, hash="") for row in fold.ledger)
+    return msgspec.structs.replace(
+        fold, edits=edits, summary="", ledger=ledger, files=e.Files(), check={}, details={}
+    )
+
+
+# ── where it was copied ─────────────────────────────────────────────────────────────────────────
+
+
+def _pieces(entry: e.AnyEntry) -> Iterator[str]:
+    """What of an entry would be recognised elsewhere: its secrets and its longer lines."""
+    said = getattr(entry, "message", entry)
+    for text in leaves(msgspec.to_builtins(said)):
+        for finding in redact(text)[1]:
+            yield text[finding.start : finding.end]
+        yield from (line for row in text.splitlines() if len(line := row.strip()) >= LEAST)
+
+
+def _without(
+    session: Session, entry: e.AnyEntry, targets: dict[str, e.AnyEntry], pieces: list[str]
+) -> e.AnyEntry:
+    if isinstance(entry, e.Fold):
+        apart = {n for n, edit in enumerate(entry.edits) if not _covers(session, entry, edit, targets)}
+        if len(apart) < len(entry.edits):
+            entry = _unfolded(entry, apart)
+    elif (isinstance(entry, e.TurnLine) and _turn_of(session, entry.target) & targets.keys()) or (
+        isinstance(entry, e.BranchSummary) and _left(session, entry, targets)
+    ):
+        return hole(entry)
+    raw = msgspec.to_builtins(entry)
+    clean = _cut(raw, pieces)
+    return entry if clean == raw else msgspec.convert(clean, type(entry))
+
+
+def _covers(session: Session, fold: e.Fold, edit: e.Edit, targets: dict[str, e.AnyEntry]) -> bool:
+    """Does an edit stand for one of them? Judged on the path the fold was made on."""
+    inside = False
+    for entry in session.ancestors(fold.parent):  # from the fold back to the root
+        inside = inside or entry.id == edit.last
+        if inside and entry.id in targets:
+            return True
+        if entry.id == edit.first:
+            return False
+    return False
+
+
+def _left(session: Session, summary: e.BranchSummary, targets: dict[str, e.AnyEntry]) -> bool:
+    """Is one of them on the branch that was summarised?"""
+    return summary.origin in session and any(x.id in targets for x in session.ancestors(summary.origin))
+
+
+def _turn_of(session: Session, start: str | None) -> set[str]:
+    """The entries of the turn that starts there, on all branches."""
+    found: set[str] = set()
+    left = [start] if start is not None and start in session else []
+    while left:
+        id = left.pop()
+        found.add(id)
+        left += [child for child in session.children(id) if not starts_turn(session[child])]
+    return found
+
+
+def _cut(value: Any, pieces: list[str]) -> Any:
+    """The value with every piece taken out of its texts; ids and names of fields stay."""
+    if isinstance(value, str):
+        for piece in pieces:
+            if piece in value:
+                value = value.replace(piece, HOLE)
+        return value
+    if isinstance(value, dict):
+        pairs = cast("dict[str, Any]", value).items()
+        return {key: inner if key in _NAMES else _cut(inner, pieces) for key, inner in pairs}
+    if isinstance(value, (list, tuple)):
+        return [_cut(inner, pieces) for inner in cast("list[Any]", value)]
+    return value
+
+
+_NAMES = frozenset(
+    ("id", "parent", "target", "type", "role", "call_id", "first", "last", "first_kept", "origin")
+)

@@ -1,0 +1,103 @@
+"""Messages and entries without their secrets (R17), for whatever leaves the log: requests to a summariser,
+exports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from refold import entries as e
+from refold.messages import AnyPart, Call, Message, Opaque, Text, Thinking, in_full
+from refold.text.redact import redact
+
+V = TypeVar("V")
+
+
+def text(said: str) -> str:
+    return redact(said)[0]
+
+
+def message(said: Message) -> Message:
+    """The same object where there is no secret in it. Signed thinking that had to change is left out: nobody
+    would take it."""
+    if not redact(in_full(said))[1] and not any(redact(part.text)[1] for part in _thoughts(said)):
+        return said
+    content = (_part(part) for part in said.parts)
+    if hasattr(said, "content"):
+        return msgspec.structs.replace(said, content=tuple(part for part in content if part is not None))
+    return values(said)  # a command of the user
+
+
+def entry(said: e.AnyEntry) -> e.AnyEntry:
+    """Everything an entry holds: what was said, foreign metadata, folds with their summaries."""
+    raw = msgspec.to_builtins(said)
+    clean = values(raw)
+    if clean == raw:
+        return said
+    for part in _thinking(clean):
+        part.pop("signature", None)
+        part.pop("data", None)
+    return msgspec.convert(clean, type(said))
+
+
+def values(value: V) -> V:
+    """A value of any depth with the secrets taken out of its texts; keys, ids and numbers stay."""
+    if isinstance(value, str):
+        return cast("V", text(value))
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[str, Any]", value).items()
+        return cast("V", {key: _named(key, inner) for key, inner in pairs})
+    if isinstance(value, (list, tuple)):
+        return cast("V", [values(inner) for inner in cast("list[Any]", value)])
+    if isinstance(value, msgspec.Struct):
+        return msgspec.convert(values(msgspec.to_builtins(value)), type(value))
+    return value
+
+
+def _named(key: str, value: Any) -> Any:
+    if key == "signature":  # of thinking: no secret, and worthless when changed
+        return value
+    if isinstance(value, str):
+        # `{"password": "…"}`: only the name says what the value is.
+        found = text(f'"{key}": "{value}"')
+        if found != f'"{key}": "{value}"' and text(value) == value and found.startswith(f'"{key}": "['):
+            return found[len(key) + 5 : -1]
+    return values(value)
+
+
+def _part(part: AnyPart) -> AnyPart | None:
+    match part:
+        case Text():
+            return msgspec.structs.replace(part, text=text(part.text))
+        case Thinking():
+            clean = text(part.text)
+            return part if clean == part.text else None
+        case Call():
+            raw = None if part.raw is None else text(part.raw)
+            return msgspec.structs.replace(part, arguments=values(part.arguments), raw=raw)
+        case Opaque():
+            return Opaque(values(part.raw))
+        case _:
+            return part
+
+
+def _thoughts(said: Message) -> list[Thinking]:
+    return [part for part in said.parts if isinstance(part, Thinking)]
+
+
+def _thinking(value: Any) -> list[dict[str, Any]]:
+    """The thoughts in which something was replaced."""
+    found: list[dict[str, Any]] = []
+    left: list[Any] = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, dict):
+            fields = cast("dict[str, Any]", item)
+            if fields.get("type") == "thinking" and "[redacted:" in str(fields.get("text", "")):
+                found.append(fields)
+            left.extend(fields.values())
+        elif isinstance(item, (list, tuple)):
+            left.extend(cast("list[Any]", item))
+    return found

@@ -1,0 +1,30 @@
+"""After a fork the child has one thread, and every lock that another thread held is held for ever. What has
+locks is told, and makes itself new ones."""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol
+from weakref import WeakSet
+
+
+class Forked(Protocol):
+    def after_fork(self) -> None:
+        """Called in the child, before anything else runs there."""
+        ...
+
+
+_followers: WeakSet[Forked] = WeakSet()
+
+
+def follow(follower: Forked) -> None:
+    _followers.add(follower)
+
+
+def _tell() -> None:
+    for follower in tuple(_followers):
+        follower.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_tell)

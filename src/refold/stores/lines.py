@@ -1,0 +1,76 @@
+"""Reading a session file line by line, from where one stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from refold.protocols import Problem
+from refold.stores import damage, rows
+from refold.stores.disk import Disk
+from refold.stores.rows import Row, Tally
+
+MAX_LINE = 512 * 1024 * 1024
+"""A longer line is not read into memory; it is reported and skipped."""
+_CHUNK = 1 << 20
+
+
+class Known(msgspec.Struct):
+    """What is known of a file up to `end`."""
+
+    inode: tuple[int, int]
+    end: int
+    """Everything before it has been read."""
+    version: int
+    tally: Tally
+    number: int = 1
+    """Lines so far, the header included."""
+    torn: bool = False
+    """The file does not end with a line end."""
+    header: tuple[Problem, ...] = ()
+    """What is wrong with the first line."""
+
+
+def read(disk: Disk, fd: int, known: Known) -> Iterator[tuple[int, Row]]:
+    """(number of the line, row) after `known.end`, which moves along."""
+    for line, ended in lines(disk, fd, known):
+        if len(line) > MAX_LINE:
+            found = [Row(line[: rows.RAW_LIMIT], None, f"a line longer than {MAX_LINE} bytes")]
+        elif line.startswith(b"["):
+            found = rows.of_lines(rows.split(line), known.version)
+        elif line or not ended:
+            found = [rows.of_line(line, known.version)]
+            if found[0].why and len(parts := damage.pieces(line)) > 1:
+                found = rows.of_lines(parts, known.version)
+        else:
+            continue
+        if not ended and any(row.why for row in found):
+            found = [Row(line, None, damage.INTERRUPTED)]
+        known.tally.add(found)
+        for row in found:
+            yield known.number, row
+
+
+def lines(disk: Disk, fd: int, known: Known) -> Iterator[tuple[bytes, bool]]:
+    """(line, whether it is ended) from `known.end` on. Only \\n ends a line."""
+    held: list[bytes] = []
+    length = 0
+    at = known.end
+    while chunk := disk.read(fd, _CHUNK, at):
+        at += len(chunk)
+        pieces = chunk.split(b"\n")
+        for piece in pieces[:-1]:
+            known.end += length + len(piece) + 1
+            known.number += 1
+            line = b"".join((*held, piece)) if held else piece
+            held, length = [], 0
+            yield line, True
+        length += len(pieces[-1])
+        if length <= MAX_LINE + _CHUNK and pieces[-1]:
+            held.append(pieces[-1])
+    if held:
+        known.end += length
+        known.number += 1
+        known.torn = True
+        yield b"".join(held), False

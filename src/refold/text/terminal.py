@@ -1,0 +1,27 @@
+"""Text from outside, safe for a terminal: nothing in it moves the cursor or changes colours or direction."""
+
+from __future__ import annotations
+
+import re
+
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def clean(text: str) -> str:
+    """Text from outside, safe for a terminal."""
+    return _CONTROL.sub("�", text)
+
+
+def escaped(json: str) -> str:
+    """The same JSON, with everything that `clean` would replace written as an escape."""
+    return _CONTROL.sub(lambda found: _json_escape(found[0]), json)
+
+
+def _json_escape(char: str) -> str:
+    code = ord(char)
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    code -= 0x10000
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"

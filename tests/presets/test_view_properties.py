@@ -1,0 +1,238 @@
+"""What holds of every folded view of the default design (R8, R19–R21), on sessions made at random: long and short
+results, parallel batches, signed and sealed thinking, several turns, an open step at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from refold import Engine, Session, presets, tokens
+from refold import entries as e
+from refold import messages as m
+from refold.compaction.layout import Clips
+from refold.compaction.plan import Plan
+from refold.errors import DoesNotFit
+from refold.loop import run
+from refold.session.invariants import settled
+from refold.session.invariants.thinking import signed
+from refold.testing.validators import validate_view
+
+COUNTER = tokens.get()
+BUDGETS = (700, 1_500, 3_000, 6_000)
+
+
+def text(name: str, size: int) -> str:
+    return "\n".join(
+        f"{name} line {number} says that it is {number * 7919 % 1009}, as before" for number in range(size)
+    )
+
+
+@st.composite
+def steps(draw: DrawFn, number: int, thinks: str | None) -> list[m.Message]:
+    """A reply with one to three calls, and their results."""
+    calls: list[Any] = []
+    for part in range(draw(st.sampled_from((1, 1, 1, 2, 3)))):
+        id = f"c{number}_{part}"
+        if draw(st.integers(0, 3)) == 0:
+            body = text(f"new{number}", draw(st.integers(1, 60)))
+            calls.append(m.call(id, "Write", path=f"src/f{number}.py", content=body))
+        else:
+            calls.append(m.call(id, "Bash", command=f"make part{number}_{part}"))
+    parts: list[Any] = []
+    if thinks == "signed":
+        parts.append(m.thinking(text(f"thought{number}", draw(st.integers(1, 20))), f"sig{number}"))
+    elif thinks == "sealed":
+        parts.append(m.Thinking("", None, "x" * draw(st.integers(800, 4_000)), f"rs_{number}"))
+    if draw(st.booleans()):
+        parts.append(f"Step {number}: " + text(f"why{number}", draw(st.integers(1, 12))))
+    results = [
+        m.result(call.id, text(f"out{call.id}", draw(st.integers(1, 120))), name=call.name) for call in calls
+    ]
+    return [m.assistant([*parts, *calls]), *results]
+
+
+@st.composite
+def sessions(draw: DrawFn, thinks: str | Any | None = "any") -> Session:
+    session, number = Session(), 0
+    thinks = draw(st.sampled_from((None, "signed", "sealed"))) if thinks == "any" else thinks
+    turns = draw(st.integers(1, 4))
+    for turn in range(turns):
+        session.append(
+            m.user(f"Request {turn}: never touch folder number {turn * 31}. " + text(f"ask{turn}", turn))
+        )
+        for _ in range(draw(st.integers(1, 9))):
+            number += 1
+            for message in draw(steps(number, thinks)):
+                session.append(message)
+        if turn < turns - 1:
+            session.append(m.assistant(f"Turn {turn} is done."))
+    return session
+
+
+def folded(session: Session, budget: int) -> tuple[Engine, Session]:
+    """The session, reopened, with its view folded to a budget; unchanged where there is nothing to fold."""
+    twin = Session(session.entries)
+    engine = Engine(presets.get("refold", budget=budget))
+    plan = engine.plan(twin, force=True)
+    if isinstance(plan, Plan):
+        assert isinstance(run(engine.apply(twin, plan)), e.Fold)
+    return engine, twin
+
+
+def originals(session: Session) -> dict[str, m.Message]:
+    return {x.id: x.message for x in session.path if isinstance(x, e.MessageEntry)}
+
+
+@given(sessions(), st.sampled_from(BUDGETS))
+@settings(max_examples=60, deadline=None)
+def test_R2_R6_the_view_fits_and_every_dialect_takes_it(session: Session, budget: int) -> None:
+    try:
+        engine, twin = folded(session, budget)
+    except DoesNotFit:
+        return
+    view = engine.view(twin)
+    assert view.tokens <= budget
+    assert validate_view(view, partial=not settled(view.items)) == []
+
+
+@given(sessions(), st.sampled_from(BUDGETS))
+@settings(max_examples=60, deadline=None)
+def test_R19_replies_with_signed_thinking_of_the_open_turn_are_untouched_or_gone(
+    session: Session, budget: int
+) -> None:
+    try:
+        engine, twin = folded(session, budget)
+    except DoesNotFit:
+        return
+    whole, begins = originals(session), max(twin.turns)
+    for item in engine.view(twin).items:
+        if len(item.entries) != 1 or item.entries[0] not in whole:
+            continue
+        original, position = whole[item.entries[0]], twin.position(item.entries[0])
+        assert position is not None
+        if position > begins and any(signed(part) for part in original.parts):
+            assert item.message == original
+
+
+@given(sessions(), st.sampled_from(BUDGETS))
+@settings(max_examples=60, deadline=None)
+def test_R19_calls_in_the_clipped_zone_lose_whole_values_only(session: Session, budget: int) -> None:
+    try:
+        engine, twin = folded(session, budget)
+    except DoesNotFit:
+        return
+    made = {call.id: call for message in originals(session).values() for call in message.calls}
+    for message in engine.view(twin).messages:
+        for call in message.calls:
+            whole = made[call.id].arguments
+            assert call.arguments.keys() == whole.keys()
+            for name, value in call.arguments.items():
+                assert value == whole[name] or (value.startswith("[") and len(value) < 40)
+
+
+@given(sessions(), st.sampled_from(BUDGETS))
+@settings(max_examples=40, deadline=None)
+def test_R19_clips_are_the_same_bytes_cold_warm_and_after_undo_and_redo(
+    session: Session, budget: int
+) -> None:
+    try:
+        engine, twin = folded(session, budget)
+    except DoesNotFit:
+        return
+    cold = engine.view(twin).to_openai()
+    folds = twin.annotations(e.Fold)
+    if not folds:
+        return
+    engine.undo(twin)
+    again = engine.plan(twin, force=True)  # warm: every clip that is wanted has been made before
+    assert isinstance(again, Plan)
+    other = run(engine.apply(twin, again))
+    assert isinstance(other, e.Fold)
+    assert [edit.put for edit in other.edits] == [edit.put for edit in folds[0].edits]
+    engine.undo(twin)
+    engine.redo(twin, folds[0].id)
+    assert engine.view(twin).to_openai() == cold
+    Clips.of(twin).keep(set(), set())
+    assert Engine(presets.get("refold", budget=budget)).view(Session(twin.entries)).to_openai() == cold
+
+
+@given(sessions(), st.sampled_from(BUDGETS), st.integers(1, 3_000))
+@settings(max_examples=60, deadline=None)
+def test_R20_no_entry_is_in_a_lower_form_at_a_larger_budget(session: Session, budget: int, more: int) -> None:
+    def forms(budget: int) -> dict[str, int]:
+        engine, twin = folded(session, budget)
+        kept = {x.entries[0]: x.message for x in engine.view(twin).items if len(x.entries) == 1}
+        return {id: COUNTER.message(bare(kept[id])) if id in kept else 0 for id in originals(session)}
+
+    def bare(message: m.Message) -> m.Message:
+        """Thinking of turns that are over may go as soon as anything has to."""
+        if not isinstance(message, m.Assistant):
+            return message
+        return m.assistant([part for part in message.content if not isinstance(part, m.Thinking)])
+
+    try:
+        small = forms(budget)
+    except DoesNotFit:
+        return
+    large = forms(budget + more)
+    assert [id for id, size in small.items() if large[id] < size] == []
+
+
+@given(sessions(), st.sampled_from(BUDGETS))
+@settings(max_examples=60, deadline=None)
+def test_R20_a_view_that_fits_is_unchanged(session: Session, budget: int) -> None:
+    engine = Engine(presets.get("refold", budget=budget))
+    before = engine.view(session)
+    if before.tokens > engine.preset.budget:
+        return
+    run(engine.prepare(session))
+    assert not session.annotations(e.Fold)
+    assert engine.view(session).to_openai() == before.to_openai()
+
+
+@given(sessions(None), st.sampled_from(BUDGETS))
+@settings(max_examples=60, deadline=None)
+def test_R19_unanswered_results_are_whole_whenever_they_fit_half_of_the_view(
+    session: Session, budget: int
+) -> None:
+    messages = originals(session)
+    waiting = list(messages.values())[max(i for i, x in enumerate(messages.values()) if x.calls) + 1 :]
+    if sum(COUNTER.message(x) for x in waiting) > 0.4 * budget:
+        return
+    try:
+        engine, twin = folded(session, budget)
+    except DoesNotFit:
+        return
+    assert list(engine.view(twin).messages[-len(waiting) :]) == waiting
+
+
+@given(sessions(), st.sampled_from(BUDGETS))
+@settings(max_examples=60, deadline=None)
+def test_R21_what_the_record_says_stands_nowhere_else_in_the_view(session: Session, budget: int) -> None:
+    try:
+        engine, twin = folded(session, budget)
+    except DoesNotFit:
+        return
+    rows = Counter(
+        row.strip()
+        for message in engine.view(twin).messages
+        for row in message.text.splitlines()
+        if len(row) > 40
+    )
+    assert [row for row, times in rows.items() if times > 1] == []
+
+
+@given(sessions(), st.sampled_from((1_500, 3_000, 6_000)))
+@settings(max_examples=60, deadline=None)
+def test_R8_every_rule_the_user_typed_is_in_the_view_once(session: Session, budget: int) -> None:
+    try:
+        engine, twin = folded(session, budget)
+    except DoesNotFit:
+        return
+    shown = "\n".join(message.text for message in engine.view(twin).messages)
+    for turn in range(len(twin.turns)):
+        assert shown.count(f"never touch folder number {turn * 31}.") == 1

@@ -1,0 +1,274 @@
+"""DESIGN 1: `forget` takes content out of the log and its files for good, wherever it was copied to."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import refold
+from refold import Engine, Session, presets
+from refold import entries as e
+from refold import messages as m
+from refold.cli import main
+from refold.errors import Conflict, EntryNotFound, StorageError, UsageError
+from refold.loop import run
+from refold.models.scripted import Scripted
+from refold.recall import recall
+from refold.session.forget import HOLE, forget
+from refold.testing.validators import validate_view
+
+SECRET = "ghp_" + "q1W2e3R4t5Y6u7I8o9" * 2
+PHRASE = "the merger with Umbrella is on Friday the thirteenth"
+
+
+@pytest.fixture(params=["jsonl", "sqlite", "memory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return {"jsonl": f"jsonl:{tmp_path / 's.jsonl'}", "sqlite": f"sqlite:{tmp_path / 's.db'}", "memory": "memory:"}[request.param]  # fmt: skip
+
+
+def filled(place: str) -> tuple[Session, dict[str, str]]:
+    """A session that holds a secret in a result, and copies of it in a fold, a line, a note and a branch summary."""
+    session = refold.open(place)
+    ids: dict[str, str] = {}
+    ids["first"] = session.append(m.user("Read the settings.")).id
+    session.append(m.Assistant((m.thinking("I will look", "sig"), m.call("c1", "Read", path=".env"))))
+    ids["result"] = session.append(m.result("c1", f"TOKEN={SECRET}\n{PHRASE}\n", name="Read")).id
+    ids["reply"] = session.append(m.assistant("Done, there is a token.")).id
+    session.append(m.user("Next."))
+    last = session.append(m.assistant("Yes.")).id
+    fold = session.make(
+        e.Fold,
+        edits=(
+            e.Edit(ids["first"], ids["result"], (m.user(f"The token is {SECRET[:20]} and so on."),)),
+            e.Edit(last, last, (m.assistant("Y"),), "clip"),
+        ),
+        preset="refold", summary=f"token {SECRET}", details={"lines": [SECRET]},
+        ledger=(e.Lost(ids["result"], "tool", 9, "abcd", "k"),),
+    )  # fmt: skip
+    ids["fold"] = session.append(fold).id
+    ids["line"] = session.append(
+        session.make(e.TurnLine, target=ids["first"], turn=1, text="read Umbrella plans")
+    ).id
+    ids["note"] = session.append(
+        session.make(e.Note, content=m.content(f"Pinned:\n{PHRASE}!"), kind="pinned")
+    ).id
+    ids["state"] = session.append(session.make(e.State, name="env", value={"deep": [f"x{SECRET}"]})).id
+    ids["repeats"] = session.append(m.assistant(f"By the way: {PHRASE}")).id
+    leaf = session.leaf
+    summary = session.make(
+        e.BranchSummary, parent=ids["first"], summary="It was about Umbrella.", origin=leaf
+    )
+    ids["branch"] = session.append(summary).id
+    session.append(session.make(e.Leaf, target=leaf))
+    return session, ids
+
+
+def files(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+def test_no_byte_of_it_stays(place: str, tmp_path: Path) -> None:
+    session, ids = filled(place)
+    before = files(tmp_path)
+    found = forget(session, [e.key(ids["result"])])
+    assert found.entries == (ids["result"],)
+    assert found.folds == (ids["fold"],)
+    assert set(found.quoting) == {ids["line"], ids["note"], ids["state"], ids["branch"]}
+    assert found.also == (ids["repeats"],)
+    forget(session, [ids["repeats"]])
+    if not place.startswith("memory"):
+        assert SECRET.encode() in before
+        for telling in (SECRET, SECRET[:20], PHRASE, "Umbrella", "umbrella", "thirteenth"):
+            assert telling.encode() not in files(tmp_path), telling
+    assert not any(SECRET[:20] in repr(entry) or "Umbrella" in repr(entry) for entry in session.entries)
+
+
+def test_the_hole_keeps_its_place(place: str) -> None:
+    session, ids = filled(place)
+    before = [(entry.id, getattr(entry, "parent", None)) for entry in session.entries]
+    old = session[ids["result"]]
+    forget(session, [ids["result"]])
+    assert [(entry.id, getattr(entry, "parent", None)) for entry in session.entries] == before
+    new = session[ids["result"]]
+    assert isinstance(old, e.MessageEntry) and isinstance(new, e.MessageEntry)
+    assert new.message == m.result("c1", HOLE, name="Read")
+    assert (new.time, new.usage, new.model) == (old.time, old.usage, old.model)
+    assert session.store is not None
+    assert list(session.store.load(session.id).entries) == list(session.entries)
+    session.append(m.user("And now?"))
+    assert list(session.store.load(session.id).entries) == list(session.entries)
+
+
+def test_what_a_fold_had_replaced_shows_again_and_undo_brings_nothing_back(place: str) -> None:
+    session, ids = filled(place)
+    forget(session, [ids["result"]])
+    engine = Engine(presets.get("refold"))
+    for _ in range(2):
+        view = engine.view(session)
+        assert "Read the settings." in view.text
+        assert SECRET[:20] not in view.text and "Umbrella" not in view.text.replace(PHRASE, "")
+        assert validate_view(view, partial=True) == []
+        if session.path[-1].id == session.leaf and not isinstance(session.path[-1], e.Undo):
+            engine.undo(session, ids["fold"])
+    clip = session[ids["fold"]]
+    assert isinstance(clip, e.Fold)
+    assert [edit.kind for edit in clip.edits] == ["clip"], "edits of other messages stay"
+
+
+def test_a_call_that_is_forgotten_keeps_its_result(place: str) -> None:
+    session = refold.open(place)
+    session.append(m.user("Go."))
+    call = session.append(m.assistant(f"with {SECRET}", m.call("c1", "Bash", command=f"login {SECRET}"))).id
+    session.append(m.result("c1", "ok"))
+    forget(session, [call])
+    [made] = session.path[1].message.calls  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+    assert (made.id, made.name, made.arguments) == ("c1", "Bash", {})
+    assert validate_view(Engine(presets.get("refold")).view(session)) == []
+
+
+def test_recall_and_search_find_it_no_more(place: str) -> None:
+    session, ids = filled(place)
+    assert recall(session, "Umbrella")
+    forget(session, [ids["result"], ids["repeats"]])
+    assert recall(session, "Umbrella merger thirteenth") == []
+    search = getattr(session.store, "search", None)
+    if search is not None:
+        assert search(["umbrella"]) == []
+
+
+def test_folding_goes_on_after_it(place: str) -> None:
+    session = refold.open(place)
+    for n in range(30):
+        session.append(m.user(f"step {n}"))
+        session.append(m.assistant("", m.call(f"c{n}", "Bash", command="ls")))
+        session.append(m.result(f"c{n}", f"TOKEN={SECRET}\n" * 20 if n == 3 else f"file {n}\n" * 80))
+        session.append(m.assistant(f"done {n}"))
+    for name in presets.NAMES:
+        engine = Engine(presets.get(name, budget=1500), model=Scripted(then=lambda _: "## Goal\nAll well."))
+        plan = engine.plan(session, force=True)
+        if plan:
+            run(engine.apply(session, plan))
+        target = next(x.id for x in session.path if "TOKEN" in repr(x) or HOLE in repr(x))
+        forget(session, [target])
+        again = engine.plan(session, force=True)
+        if again:
+            run(engine.apply(session, again))
+        assert SECRET not in engine.view(session).text
+
+
+def test_a_dry_run_changes_nothing(place: str, tmp_path: Path) -> None:
+    session, ids = filled(place)
+    entries, before = list(session.entries), files(tmp_path)
+    assert forget(session, [ids["result"]], dry_run=True).folds == (ids["fold"],)
+    assert list(session.entries) == entries
+    assert files(tmp_path) == before
+
+
+def test_it_is_refused_when_somebody_went_on(place: str) -> None:
+    session, ids = filled(place)
+    assert session.store is not None
+    other = Session.of(session.store.load(session.id), store=session.store)
+    other.append(m.user("I was faster."))
+    with pytest.raises(Conflict):
+        forget(session, [ids["result"]])
+    assert SECRET in repr(session[ids["result"]])
+
+
+HOLDER = """
+import sys, refold
+session = refold.open(sys.argv[1], id=sys.argv[2])
+print("open", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_it_is_refused_while_another_writer_has_the_database_open(tmp_path: Path) -> None:
+    place = f"sqlite:{tmp_path / 's.db'}"
+    session, ids = filled(place)
+    command = [sys.executable, "-c", HOLDER, place, session.id]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdin is not None and holder.stdout is not None
+        assert holder.stdout.readline() == "open\n"
+        with pytest.raises(StorageError, match="open elsewhere"):
+            forget(session, [ids["result"]])
+        assert SECRET in repr(session[ids["result"]])
+        session.append(m.user("still works"))
+        holder.stdin.write("\n")
+        holder.stdin.close()
+    forget(session, [ids["result"]])
+    session.append(m.user("and after it"))
+
+
+def test_what_an_upgrade_kept_goes_too(tmp_path: Path) -> None:
+    session, ids = filled(f"jsonl:{tmp_path / 's.jsonl'}")
+    (tmp_path / "s.jsonl.v0").write_text(SECRET)
+    forget(session, [ids["result"]])
+    assert SECRET.encode() not in files(tmp_path)
+
+
+def test_errors_say_what_to_do(place: str) -> None:
+    session, _ = filled(place)
+    with pytest.raises(EntryNotFound):
+        forget(session, ["nonsense"])
+    with pytest.raises(UsageError, match="name what"):
+        forget(session, [])
+    leaf = next(x for x in session.entries if isinstance(x, e.Leaf))
+    with pytest.raises(UsageError, match="nothing that can be forgotten"):
+        forget(session, [leaf.id])
+
+
+# ── the command ─────────────────────────────────────────────────────────────────────────────────
+
+
+def call(*arguments: str, said: str = "") -> Any:
+    return CliRunner().invoke(main, ["forget", *arguments], input=said)
+
+
+def test_the_command_asks_first(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    _, ids = filled(f"jsonl:{path}")
+    done = call(str(path), ids["result"], said="n\n")
+    assert done.exit_code == 1
+    assert SECRET in path.read_text()
+    assert SECRET not in done.output, "not even while asking"
+    assert "1 fold(s) hold it" in done.output and "1 other message(s)" in done.output
+    assert call(str(path), ids["result"], "--dry-run").exit_code == 0
+    assert SECRET in path.read_text()
+    assert call(str(path), ids["result"], said="y\n").exit_code == 0
+    assert SECRET not in path.read_text()
+
+
+def test_the_command_for_machines(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    _, ids = filled(f"jsonl:{path}")
+    assert call(str(path), ids["result"], "--json").exit_code == 2
+    dry = json.loads(call(str(path), "#2", "--json", "--dry-run").output)
+    assert dry == {"forgotten": False, "entries": [ids["result"]], "folds": [ids["fold"]], "also": [ids["repeats"]],
+                   "quoting": dry["quoting"]}  # fmt: skip
+    assert json.loads(call(str(path), e.key(ids["result"]), "--json", "--yes").output)["forgotten"] is True
+    assert SECRET not in path.read_text()
+    assert call(str(path), "nonsense", "--yes").exit_code == 1
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
+def test_many_secrets_one_after_the_other(kind: str, tmp_path: Path) -> None:
+    session = refold.open(f"{kind}:{tmp_path / ('s.db' if kind == 'sqlite' else 's.jsonl')}")
+    secrets = [f"ghp_{n:04d}" + "aB3dE6gH9k" * 3 + "zz" for n in range(40)]
+    ids: list[str] = []
+    for n, secret in enumerate(secrets):
+        session.append(m.user(f"step {n}"))
+        session.append(m.assistant("", m.call(f"c{n}", "Bash", command="cat")))
+        ids.append(session.append(m.result(f"c{n}", f"{secret}\n" * 30)).id)
+        session.append(m.assistant("fine " * 300))
+    for n, id in enumerate(ids):
+        forget(session, [id])
+        left = files(tmp_path)
+        assert secrets[n].encode() not in left
+        assert all(other.encode() in left for other in secrets[n + 1 :])

@@ -1,0 +1,199 @@
+"""R17: what leaves the log is redacted at every exit; what stands in the view is not."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from benchmarks.redaction import HELD, TUNED, Kind, leaked, planted
+from click.testing import CliRunner
+
+from refold import Engine, Session, presets
+from refold import entries as e
+from refold import messages as m
+from refold.cli import main
+from refold.compare.budgets import parse
+from refold.compare.report import page
+from refold.compare.run import Plan as ComparePlan
+from refold.compare.run import compare
+from refold.engine.summarise import ByModel
+from refold.loop import run
+from refold.models.retry import NEVER
+from refold.models.scripted import Scripted
+from refold.protocols import Request
+from refold.recall import recall
+from refold.recall.tool import result as recalled
+from refold.tokens import get as counter
+from refold.transcripts.export import export, targets
+from tests.test_poison import engine_for
+
+KINDS: tuple[Kind, ...] = tuple(kind for kinds in (TUNED, HELD) for rows in kinds.values() for kind in rows)
+LEAST = 0.95
+OWN = "My own password = aB3xY9qL7w, never change it."
+
+
+def secretive(value: int) -> Session:
+    """A conversation in which tools and the agent say a secret of every kind."""
+    session = Session()
+    session.append(m.user(OWN))
+    for number, kind in enumerate(KINDS):
+        text, _ = planted(kind, value)
+        call = m.call(f"c{number}", "Bash", command=f"cat file{number}")
+        session.append(m.assistant(f"Found this.\n{text}\nIt matters.", call))
+        session.append(m.result(f"c{number}", f"head of the file\n{text}\nend of the file", name="Bash"))
+        if number % 8 == 7:
+            session.append(m.assistant(f"Part {number} is done.\n{text}\n"))
+            session.append(m.user(f"Go on with part {number}."))
+    return session
+
+
+def share(said: str, value: int) -> float:
+    gone = [not leaked(said, planted(kind, value)[1]) for kind in KINDS]
+    return sum(gone) / len(gone)
+
+
+def everything(request: Request) -> str:
+    return "\n".join(m.in_full(message) for message in request.messages)
+
+
+def folded(name: str, session: Session, model: bool = True) -> tuple[str, str]:
+    """(what the summariser was sent, what was recorded) by a design whose model repeats all it is told."""
+    asked: list[str] = []
+
+    def echo(request: Request) -> str:
+        asked.append(everything(request))
+        return asked[-1][:60_000] if name != "rounds" else asked[-1][-400:]
+
+    engine = engine_for(name, None)
+    if model:
+        scripted = Scripted(then=echo, context_window=1_000_000)
+        engine = Engine(engine.preset, model=scripted, summariser=ByModel(scripted, counter(), retries=NEVER))
+    plan = engine.plan(session, force=True)
+    assert plan, plan
+    run(engine.apply(session, plan))
+    run(engine.prepare(session)) if name == "rounds" else None
+    records = [
+        "\n".join(
+            (
+                fold.summary,
+                *(x.text for edit in fold.edits if edit.kind in ("summary", "line") for x in edit.put),
+            )
+        )
+        for fold in session.entries
+        if isinstance(fold, e.Fold)
+    ]
+    lines = [line.text for line in session.annotations(e.TurnLine)]
+    return "\n".join(asked), "\n".join((*records, *lines))
+
+
+def report(session: Session) -> str:
+    found = ComparePlan(("refold", "pi"), [parse("6000")])
+    return page(run(compare([("x.jsonl", session)], found)))
+
+
+def exits(value: int) -> dict[str, Callable[[], str]]:
+    def recall_text() -> str:
+        session = secretive(value)
+        whole = recalled(
+            session, m.call("c", "recall_conversation", turn_numbers=[*range(1, 40)]), budget=10**6
+        )
+        hits = [hit.text for kind in KINDS for hit in recall(session, planted(kind, value)[1], limit=3)]
+        return "\n".join((whole.text, *hits))
+
+    def exported(to: str) -> str:
+        return export(secretive(value), to, redact=to != "markdown").data.decode().replace("\\n", "\n")
+
+    made: dict[str, Callable[[], str]] = {
+        **{f"{name}, request": lambda name=name: folded(name, secretive(value))[0] for name in presets.NAMES},
+        **{f"{name}, record": lambda name=name: folded(name, secretive(value))[1] for name in presets.NAMES},
+        **{
+            f"{name}, digest": lambda name=name: folded(name, secretive(value), model=False)[1]
+            for name in presets.NAMES
+        },
+        **{f"export {to}": lambda to=to: exported(to) for to in targets()},
+        "recall": recall_text,
+        "report": lambda: report(secretive(value)),
+    }
+    return made
+
+
+@pytest.mark.parametrize("name", exits(0))
+def test_no_exit_tells_secrets(name: str) -> None:
+    said = exits(0)[name]()
+    assert len(said) > 100 or "request" in name, "nothing came out"
+    assert share(said, 0) >= LEAST, [kind.name for kind in KINDS if leaked(said, planted(kind, 0)[1])]
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("name", exits(0))
+def test_no_exit_tells_secrets_of_twenty_values(name: str) -> None:
+    shares = [share(exits(value)[name](), value) for value in range(20)]
+    assert sum(shares) / len(shares) >= LEAST
+
+
+def test_there_are_ninety_kinds() -> None:
+    assert len(KINDS) >= 90
+
+
+def test_the_model_still_sees_what_it_has_seen() -> None:
+    session = secretive(0)
+    engine = engine_for("refold", None)
+    kept = planted(KINDS[0], 0)[1]
+    session.append(m.user(f"Use {kept} now."))
+    run(engine.apply(session, engine.plan(session, force=True)))
+    view = engine.view(session)
+    assert kept in view.text
+    assert OWN in view.text, "the user's own words are carried as they were typed"
+
+
+def test_an_export_without_redact_is_the_session_as_it_was() -> None:
+    session = secretive(0)
+    for to in ("jsonl", "openai"):
+        assert planted(KINDS[2], 0)[1].encode() in export(session, to).data
+
+
+def test_signed_thinking_that_had_to_change_is_left_out_of_an_export() -> None:
+    session, secret = Session(), planted(KINDS[2], 0)[1]
+    session.append(m.user("Why?"))
+    session.append(m.Assistant((m.Thinking(f"I know {secret}", "signed"), m.Text("So."))))
+    wire = export(session, "anthropic", redact=True).data.decode()
+    assert secret not in wire
+    assert "signed" not in wire
+
+
+def test_arguments_are_redacted_by_their_names() -> None:
+    session = Session()
+    session.append(m.user("Log in."))
+    session.append(
+        m.assistant("", m.call("c", "Login", user="me", password="aB3xY9qL7w", at={"apiKey": "Zx81Kq03Lm"}))
+    )
+    data = export(session, "jsonl", redact=True).data.decode()
+    assert "aB3xY9qL7w" not in data
+    assert "Zx81Kq03Lm" not in data
+
+
+def test_reports_and_exports_are_for_their_owner_alone(tmp_path: Path) -> None:
+    source = tmp_path / "s.jsonl"
+    source.write_bytes(export(secretive(0), "jsonl").data)
+    out, html = tmp_path / "new" / "out.md", tmp_path / "r" / "report.html"
+    for arguments in (
+        ["export", str(source), "--to", "markdown", "-o", str(out)],
+        [
+            "compare",
+            str(source),
+            "--presets",
+            "refold",
+            "--budgets",
+            "6000",
+            "--passes",
+            "1",
+            "--html",
+            str(html),
+        ],
+    ):
+        done = CliRunner().invoke(main, arguments)
+        assert done.exit_code == 0, done.output
+    for path in (out, html):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
