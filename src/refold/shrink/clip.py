@@ -106,7 +106,7 @@ def clip_text(
     size = size or counter.text(text)
     if size <= tokens:
         return text
-    if (plain := unnumbered(bare(text))) != text:
+    if (plain := unnumbered(bare(text), kind)) != text:
         text, size = plain, counter.text(plain)
         if size < tokens + WORTH:
             return text
