@@ -177,6 +177,18 @@ def figures(ours: dict[str, Any]) -> str:
     return markdown(["what", "figure", "measured (ms)"], rows)
 
 
+def long_run(found: dict[str, Any]) -> str:
+    from benchmarks.long_run import table as made
+
+    return made(found)
+
+
+def long_figures(found: dict[str, Any]) -> str:
+    from benchmarks.long_run import figures as made
+
+    return made(found)
+
+
 def pairs(peers: dict[str, Any]) -> str:
     rows: list[list[str]] = []
     for library, answer in peers["pairs"].items():
@@ -358,6 +370,8 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "recall": (("recall",), recall),
     "engine": (("engine", "peers"), engine),
     "figures": (("engine",), figures),
+    "long-run": (("long_run",), long_run),
+    "long-run-figures": (("long_run",), long_figures),
     "pairs": (("peers",), pairs),
     "verification": (("verification",), verification),
     "requests": (("requests",), requests),

@@ -51,6 +51,7 @@ def main(packages: tuple[str, ...], peers: Callable[[], list[Peer]]) -> None:
         "versions": {name: _version(name) for name in packages},
         "engine": {},
         "pairs": {},
+        "long": {},
     }
     out, sys.stdout = sys.stdout, sys.stderr  # libraries talk
     try:
@@ -59,7 +60,9 @@ def main(packages: tuple[str, ...], peers: Callable[[], list[Peer]]) -> None:
         done["error"] = f"{type(error).__name__}: {error}"[:400]
         found = []
     for peer in found:
-        for part, work in (("engine", _engine), ("pairs", _pairs)):
+        for part, work in (("engine", _engine), ("pairs", _pairs), ("long", _long)):
+            if part == "long" and not job.get("long"):
+                continue
             try:
                 done[part][peer.name] = work(peer, job)
             except Exception as error:
@@ -105,6 +108,51 @@ def _timed(work: Callable[[], Any], runs: int) -> dict[str, float]:
         work()
         spent.append(1000 * (time.process_time() - began))
     return {"median": round(median(spent), 3), "best": round(min(spent), 3), "runs": len(spent)}
+
+
+FULL, KEPT = 183_000, 91_000
+"""Tokens at which a long run folds, and what it keeps: as ours does in a window of 200k."""
+
+
+def _long(peer: Peer, job: dict[str, Any]) -> dict[str, Any]:
+    """A session that grows message by message: the library's check before every model call, a fold with a stub
+    summariser whenever about `FULL` tokens have come together. All of it is synchronous, so the maximum is also how
+    long an event loop is held."""
+    rows: dict[str, Any] = {"note": peer.note} if peer.note else {}
+    for size, path in job["long"].items():
+        wire = json.loads(Path(path).read_text(encoding="utf-8"))
+        native = list(peer.load(wire))
+        each = max(sum(len(message["content"]) for message in wire) / 4 / max(len(native), 1), 1.0)
+        rows[size] = _grown(peer, native, each)
+    return rows
+
+
+def _grown(peer: Peer, native: list[Any], each: float) -> dict[str, Any]:
+    keep, shown, spent, folds = int(KEPT / each), list[Any](), list[float](), 0
+    for done, message in enumerate(native, 1):
+        shown.append(message)
+        if done % 2:
+            continue
+        began = time.process_time()
+        if peer.check is not None:
+            peer.check(shown)
+        if len(shown) * each > FULL:
+            folded = list(peer.fold(shown, keep, KEPT))
+            folds += len(folded) < len(shown)
+            shown = folded
+        spent.append(time.process_time() - began)
+        if sum(spent) > PATIENCE:
+            break
+    ordered = sorted(1000 * one for one in spent)
+    row = {"median": median(ordered), "p99": ordered[int(len(ordered) * 0.99)], "max": ordered[-1]}
+    row = {name: round(value, 3) for name, value in row.items()}
+    return {
+        "prepare": row,
+        "folds": folds,
+        "cpu_seconds": round(sum(spent), 1),
+        "reached": done,
+        "of": len(native),
+    }
 
 
 def _pairs(peer: Peer, job: dict[str, Any]) -> dict[str, Any]:

@@ -183,7 +183,7 @@ def run(*, quick: bool = False) -> dict[str, Any]:
     found: dict[str, Any] = {
         "versions": {name: answer.get("versions", {}) for name, answer in answers.items()}
     }
-    for part in ("engine", "pairs"):
+    for part in ("engine", "pairs"):  # the long run has its own measure
         found[part] = {
             name: {"error": answer["error"]} if "error" in answer else {"rows": answer[part]}
             for name, answer in answers.items()

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Coroutine, Generator
-from math import inf
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-BREATH = 0.002
-"""Seconds of work after which others get their turn."""
+PIECES = 2
+"""Pieces of work, of half a millisecond to some milliseconds each, after which others get their turn."""
 ATTEMPTS = 3
 """How often work that was disturbed begins anew."""
 
@@ -37,20 +35,22 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def breathe(begin: Callable[[], Generator[None, None, T]], mark: Callable[[], object]) -> T:
-    """The result of work in pieces (`refold.protocols.Steps`); every few milliseconds others get their turn.
-    Where `mark` is another one after that, they changed what the work reads and it begins anew; the last
-    attempt is made at once, so that it comes to an end. `mark` may raise where the work has lost its
-    sense."""
-    for breath in (BREATH,) * ATTEMPTS + (inf,):
-        steps, marked, began = begin(), mark(), time.perf_counter()
+    """The result of work in pieces (`refold.protocols.Steps`); after every few of them others get their turn.
+    By number and not by the clock, so that what happens in between is the same each time. Where `mark` is
+    another one after that, they changed what the work reads and it begins anew; the last attempt is made at
+    once, so that it comes to an end. `mark` may raise where the work has lost its sense."""
+    for attempt in range(ATTEMPTS + 1):
+        steps, marked = begin(), mark()
         while marked == mark():
             try:
-                while time.perf_counter() - began < breath:
+                next(steps)
+                while attempt == ATTEMPTS:
+                    next(steps)
+                for _ in range(PIECES - 1):
                     next(steps)
             except StopIteration as done:
                 return done.value
             await asyncio.sleep(0)
-            began = time.perf_counter()
         steps.close()
     raise AssertionError("the last attempt is not interrupted")
 

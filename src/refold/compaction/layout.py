@@ -22,7 +22,8 @@ from refold.session.invariants import PAIRS, WIRE, inside_put, legal
 from refold.session.invariants.batches import around
 from refold.session.invariants.thinking import signed
 from refold.session.sent import surcharge
-from refold.shrink.clip import FRAME, LEVELS, clipped, level, text_size
+from refold.session.toolnames import Kind
+from refold.shrink.clip import FRAME, LEVELS, Body, body_of, clipped, level
 
 UNANSWERED = 0.5
 """Share of the limit up to which results that nobody has answered yet stay whole; more is clipped to that."""
@@ -45,8 +46,9 @@ class Clips:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._known: dict[tuple[str, int, str], Form] = {}
-        self._whole: dict[tuple[str, str], int] = {}
-        """Tokens of what an entry says, framing not counted."""
+        self._bodies: dict[tuple[str, str], Body | None] = {}
+        self._sizes: dict[tuple[str, int, str], int] = {}
+        """Of forms that were looked at, whether or not they are kept."""
 
     @classmethod
     def of(cls, session: Session) -> Clips:
@@ -58,24 +60,30 @@ class Clips:
         known = self._known.get(key)
         if known is None:
             if level:
-                number, size = f"#{self.session.position(id)}", self._size(id, message, counter)
-                small = clipped(message, level, counter, key=number, kind=shown_by(call), size=size)
+                number, kind = f"#{self.session.position(id)}", shown_by(call)
+                body = self._body(id, message, counter, kind)
+                small = clipped(message, level, counter, key=number, kind=kind, body=body)
             else:
                 small = _without_thinking(message)
             known = self._known[key] = Form(small, counter.message(small))
+            self._sizes[key] = known.size
         return known
 
-    def _size(self, id: str, message: Message, counter: TokenCounter) -> int:
+    def size(self, id: str, level: int, counter: TokenCounter) -> int | None:
+        """The size of a form, where it was made before."""
+        return self._sizes.get((id, level, counter.name))
+
+    def _body(self, id: str, message: Message, counter: TokenCounter, kind: Kind) -> Body | None:
         key = (id, counter.name)
-        size = self._whole.get(key)
-        if size is None:
-            size = self._whole[key] = text_size(message, counter)
-        return size
+        if key not in self._bodies:
+            self._bodies[key] = body_of(message, counter, kind)
+        return self._bodies[key]
 
     def keep(self, used: set[tuple[str, int, str]], shown: set[str]) -> None:
         """Forget what the newest layout does not show: a clip is cheap to make and rarely wanted again."""
         self._known = {key: form for key, form in self._known.items() if key in used}
-        self._whole = {key: size for key, size in self._whole.items() if key[0] in shown}
+        self._bodies = {key: body for key, body in self._bodies.items() if key[0] in shown}
+        self._sizes = {key: size for key, size in self._sizes.items() if key[0] in shown}
 
 
 def _without_thinking(message: Message) -> Message:
@@ -147,7 +155,7 @@ def lay_out(
         return (yield from laid(_Reader(s, goal, limit), wanted, min(step, wanted)))
     leaves = may_leave(s)
     if not (leaves and least_step(s) + before(step - first, 0.0) > goal):
-        layout = yield from laid(_Reader(s, goal, limit), None, step)
+        layout = yield from laid(_Reader.of(s, goal, limit), None, step)
         if not (leaves and layout.tokens + before(layout.first - first, 0.0) > limit):
             return layout
     # The newest step alone is too large, or the rules of the wire left no cut that fits: all is quoted.
@@ -253,6 +261,14 @@ class _Reader:
         self._calls_from = len(self.items)
         self._made: set[tuple[str, str]] = set()
 
+    @classmethod
+    def of(cls, s: Situation, goal: int, limit: int) -> _Reader:
+        """One for all rungs that ask the same."""
+        key = (cls, goal, limit)
+        if key not in s.memo:
+            s.memo[key] = cls(s, goal, limit)
+        return s.memo[key]
+
     def read(self) -> None:
         """Some more pieces."""
         last = len(self.items) - len(self.newest)
@@ -260,8 +276,15 @@ class _Reader:
 
     def size_at(self, index: int, now: int, level: int) -> int:
         """Index counted from the first item that may be folded."""
-        form = self.form(self.first + index, level) if level else None
-        return now if form is None else form.size
+        if not level:
+            return now
+        at = self.first + index
+        size = self.clips.size(self.items[at].entries[0], level, self.s.counter)
+        if size is None or not self._one_entry(at, self.items[at]):
+            form = self.form(at, level)
+            return now if form is None else form.size
+        size += self.s.sizes.extra.item(at)
+        return size if size < self.s.sizes.item(at) else now
 
     def form(self, index: int, level: int) -> Form | None:
         """What an item becomes at a level; None where that is no smaller than what is shown now."""

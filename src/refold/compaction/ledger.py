@@ -18,8 +18,8 @@ from refold.session.edits import Position, active_folds, said_by, stretches
 from refold.text.frames import NOTE, frame
 from refold.tokens.fitting import fit
 
-ROWS = 32
-"""Entries that are counted between two breaths."""
+ROWS, LOOKS = 32, 200
+"""Entries that are counted, and items that are looked at, between two breaths."""
 
 
 def verbatim(items: Iterable[Item]) -> set[str]:
@@ -102,18 +102,19 @@ READS = 2_000
 def reads_left(before: Sequence[Item], after: Sequence[Item]) -> Steps[tuple[str, ...]]:
     """Files whose text was in the view and is not any more, the most recently read last. A tool that
     answers "unchanged since you read it" must forget about these."""
-    gone = _reads(before)
-    yield
-    for path in _reads(after):
+    gone = yield from _reads(before)
+    for path in (yield from _reads(after)):
         gone.pop(path, None)
     return tuple(gone)[-READS:]
 
 
-def _reads(items: Sequence[Item]) -> dict[str, None]:
+def _reads(items: Sequence[Item]) -> Steps[dict[str, None]]:
     """Files read in these items, by calls whose results are shown whole and were no failure."""
     calls: dict[str, Call] = {}
     paths: dict[str, None] = {}
-    for item in items:
+    for number, item in enumerate(items):
+        if number % LOOKS == 0:
+            yield
         calls.update((call.id, call) for call in item.message.calls)
         result = item.message
         if not isinstance(result, Result) or item.fold is not None or not is_readable(result):

@@ -17,6 +17,7 @@ from refold.costs import Summary, break_even, known, same_model
 from refold.protocols import Steps, complete
 from refold.session import Session
 from refold.session.edits import stretches, undone_folds
+from refold.session.sent import Surcharges
 
 
 def make_plan(preset: Preset, s: Situation, *, upkeep_only: bool = False) -> Plan | Reason:
@@ -46,9 +47,11 @@ def caught_up(s: Situation) -> Steps[None]:
     counts only where a decision may need them."""
     yield from s.projection.following()
     yield from s.projection.counting(ROUGH)
+    yield from Surcharges.following(s.projection, ROUGH)
     yield from s.projection.counting(s.measure if s.measure is not s.counter else ROUGH)
     if s.window / 8 < s.sizes.rough < s.window * 4:
         yield from s.projection.counting(s.counter)
+        yield from Surcharges.following(s.projection, s.counter)
 
 
 def climb(preset: Preset, s: Situation, stage: Stage, due: Due) -> Steps[Plan | Reason]:

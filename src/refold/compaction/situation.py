@@ -61,6 +61,8 @@ class Situation:
     """The summariser failed too often and is left alone for a while."""
     model: str | None = None
     """Who will be asked; None: the log's newest."""
+    at_once: bool = False
+    """Nobody else gets a turn before it is done: earlier attempts were disturbed."""
     memo: dict[object, Any] = field(default_factory=dict[object, Any], init=False, repr=False, compare=False)
     """What rungs have worked out for this situation, so that the next one need not."""
 

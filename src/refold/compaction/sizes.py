@@ -68,6 +68,11 @@ class Sizes:
             self._overhead(ROUGH) + self.projection.size(ROUGH) + Surcharges.of(self.projection, ROUGH).total
         )
 
+    def at_most(self, limit: int) -> int:
+        """The exact size of the view, or `limit` where that is less; counts only where a rough count cannot
+        tell."""
+        return limit if self.rough > 4 * limit else min(limit, self.tokens)
+
     @cached_property
     def too_large(self) -> bool:
         """The view is too large for the window: something must go."""
@@ -274,6 +279,8 @@ class _Lesson:
         items = sizes.projection.items
         if self.items is not items:
             self.items, self.read, self.total, self.forgotten, self.sealed = items, 0, 0, 0, 0
+        if not sizes.projection.replies:
+            return  # no reply has told what the provider counted
         changed = _last_change(sizes.projection.session) if self.read < len(items) else 0
         while self.read < len(items) and self.total <= 2 * sizes.window:
             self._take(sizes, items[self.read], changed)

@@ -8,11 +8,11 @@ from functools import cached_property
 from refold.digest.facts import Fact, decides, dense_text, facts
 from refold.digest.lines import fitted, lines
 from refold.digest.sections import SHARES, TITLES, Carried, Form, Name, Section, cut_lines, cut_words, parse
-from refold.digest.select import best, ranked, weigh
+from refold.digest.select import PIECE, best, ranked, weigh
 from refold.digest.source import Source
 from refold.messages import searchable
 from refold.preserve import identifiers
-from refold.protocols import TokenCounter
+from refold.protocols import Steps, TokenCounter
 from refold.text.words import terms
 
 CANDIDATES = 1_500
@@ -33,14 +33,24 @@ class Material:
         self.sources, self.carried, self.kept = sources, carried, kept
         self.earlier = parse(previous)
 
-    @cached_property
-    def facts(self) -> tuple[list[Fact], frozenset[str]]:
-        earlier = "\n".join(filter(None, (self.earlier.get("decisions"), self.earlier.get("facts"))))
-        return facts(self.sources, earlier)
+        self.facts: list[Fact] = []
+        self.speakers: frozenset[str] = frozenset()
+        self.worth: dict[str, float] = {}
+        self.names: list[identifiers.Identifier] = []
+        self._read = False
 
-    @cached_property
-    def worth(self) -> dict[str, float]:
-        return weigh(self.facts[0])
+    def read(self) -> Steps[None]:
+        """Read the sources, unless that was done."""
+        if self._read:
+            return
+        earlier = "\n".join(filter(None, (self.earlier.get("decisions"), self.earlier.get("facts"))))
+        self.facts, self.speakers = yield from facts(self.sources, earlier)
+        self.worth = yield from weigh(self.facts)
+        messages = [source.message for source in self.sources]
+        found = yield from identifiers.collecting(messages, self.earlier.get("identifiers", ""))
+        self.names = identifiers.ranked(found.values(), len(messages))
+        self._read = True
+        yield
 
     @cached_property
     def works(self) -> bool:
@@ -48,21 +58,16 @@ class Material:
         return any(source.message.calls for source in self.sources) or "goal" in self.earlier
 
     @cached_property
-    def names(self) -> list[identifiers.Identifier]:
-        messages = [source.message for source in self.sources]
-        found = identifiers.collect(messages, self.earlier.get("identifiers", ""))
-        return identifiers.ranked(found.values(), len(messages))
-
-    @cached_property
     def kept_text(self) -> str:
         return "\n".join(searchable(source.message) for source in self.kept)
 
 
-def compose(material: Material, budget: int, counter: TokenCounter, form: Form) -> tuple[Section, ...]:
+def compose(material: Material, budget: int, counter: TokenCounter, form: Form) -> Steps[tuple[Section, ...]]:
     """The sections of one form; rendered together they never pass `budget`."""
+    yield from material.read()
     room = budget
     for _ in range(4):
-        made = _Composition(material, room, counter.text, form).made()
+        made = yield from _Composition(material, room, counter.text, form).made()
         over = counter.text("\n\n".join(section.render() for section in made)) - budget
         if over <= 0:
             return made
@@ -80,13 +85,15 @@ class _Composition:
         self.used: set[int] = set()
         self.rendered: dict[int, str] = {}
 
-    def made(self) -> tuple[Section, ...]:
+    def made(self) -> Steps[tuple[Section, ...]]:
         self._carried()
         if self.material.works:
-            self._goal()
-            self._decisions()
+            yield from self._goal()
+            yield from self._decisions()
+        yield
         self._identifiers(int(self.room * SHARES["identifiers"]))
-        self._facts()
+        yield
+        yield from self._facts()
         if self.room > _SPARE:
             self._identifiers(self.room + self.count(self.texts.pop("identifiers", "")))
         return tuple(
@@ -110,29 +117,29 @@ class _Composition:
             most = min(self.room - _HEADING, int(self.budget * SHARES[name]))
             self._add(name, cut_lines(text, most, self.count, newest=name == "history"))
 
-    def _goal(self) -> None:
+    def _goal(self) -> Steps[None]:
         most = min(self.room - _HEADING, int(self.budget * SHARES["goal"]))
-        found = [fact for fact in self.material.facts[0] if fact.place.role == "user"]
+        found = [fact for fact in self.material.facts if fact.place.role == "user"]
         ends = [found[0].place, found[-1].place] if found else []
         earlier = cut_words(self.material.earlier.get("goal", ""), most // 2, self.count)
         if earlier:
             ends = ends[1:]
             most -= self.count(earlier) + 1
         wanted = [fact for fact in found if fact.place in ends]
-        chosen, text = self._chosen(wanted, most)
+        chosen, text = yield from self._chosen(wanted, most)
         self.used.update(map(id, chosen))
         self._add("goal", "\n".join(filter(None, (earlier, text))))
 
-    def _decisions(self) -> None:
+    def _decisions(self) -> Steps[None]:
         most = min(self.room - _HEADING, int(self.budget * SHARES["decisions"]))
-        found = [
-            fact
-            for fact in self.material.facts[0]
-            if id(fact) not in self.used
-            and fact.place.role in ("user", "assistant", "earlier")
-            and decides(fact.said)
-        ]
-        chosen, text = self._chosen(found, most)
+        found: list[Fact] = []
+        for number, fact in enumerate(self.material.facts):
+            if number % PIECE == 0:
+                yield
+            told = id(fact) not in self.used and fact.place.role in ("user", "assistant", "earlier")
+            if told and decides(fact.said):
+                found.append(fact)
+        chosen, text = yield from self._chosen(found, most)
         self.used.update(map(id, chosen))
         self._add("decisions", text)
 
@@ -144,26 +151,27 @@ class _Composition:
             identifiers.index(self.material.names, most - _HEADING, self.count, present, hidden),
         )
 
-    def _facts(self) -> None:
-        found = [fact for fact in self.material.facts[0] if id(fact) not in self.used]
-        _, text = self._chosen(found, self.room - _HEADING, covered=terms(self.material.kept_text[-60_000:]))
+    def _facts(self) -> Steps[None]:
+        found = [fact for fact in self.material.facts if id(fact) not in self.used]
+        covered = terms(self.material.kept_text[-60_000:])
+        _, text = yield from self._chosen(found, self.room - _HEADING, covered=covered)
         self._add("facts", text)
 
     def _chosen(
         self, found: Sequence[Fact], most: int, covered: Iterable[str] = ()
-    ) -> tuple[list[Fact], str]:
+    ) -> Steps[tuple[list[Fact], str]]:
         """The facts worth most within `most` tokens, and their lines."""
         if most <= 0 or not found:
             return [], ""
-        pool = best(found, self.material.worth, max(CANDIDATES, most // 4))
-        order = ranked(pool, self.material.worth, self._cost, most, dict.fromkeys(covered))
+        pool = yield from best(found, self.material.worth, max(CANDIDATES, most // 4))
+        order = yield from ranked(pool, self.material.worth, self._cost, most, dict.fromkeys(covered))
         joint = " " if self.form == "readable" else "; "
         return fitted(order, lambda some: lines(some, self._text, joint, most), self.count, most)
 
     def _text(self, fact: Fact) -> str:
         text = self.rendered.get(id(fact))
         if text is None:
-            text = fact.text if self.form == "readable" else dense_text(fact, self.material.facts[1])
+            text = fact.text if self.form == "readable" else dense_text(fact, self.material.speakers)
             self.rendered[id(fact)] = text
         return text
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from refold.digest.dense import dense
 from refold.digest.places import ROLES, Place, earlier, placed
 from refold.digest.source import Source
+from refold.protocols import Steps
 from refold.text import dates
 from refold.text.sentences import sentences
 from refold.text.words import terms
@@ -74,20 +75,26 @@ class Priors:
 
 
 PRIORS = Priors()
+PIECE = 64
+"""Facts that are read between two breaths."""
 
 
 def facts(
     sources: Sequence[Source], previous: str = "", priors: Priors = PRIORS
-) -> tuple[list[Fact], frozenset[str]]:
+) -> Steps[tuple[list[Fact], frozenset[str]]]:
     """All candidates in order, and the lower-case names of those who speak."""
-    rows = list(placed(sources))
+    rows = yield from placed(sources)
     before = list(earlier(previous))
     present = frozenset(
         place.speaker.lower() for place, _ in rows + before if place.speaker not in ROLES.values()
     )
     works = any(source.message.calls for source in sources)
     reader = _Reader(present, priors, len(rows) if works else 0)
-    fresh = list(reader.read(rows))
+    fresh: list[Fact] = []
+    for fact in reader.read(rows):
+        fresh.append(fact)
+        if len(fresh) % PIECE == 0:
+            yield
     return [*_unsaid(reader.read(before), fresh), *fresh], present
 
 

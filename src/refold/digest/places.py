@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from refold.digest.source import Source, texts
+from refold.digest.source import PIECE, Source, texts
+from refold.protocols import Steps
 from refold.text import dates
 from refold.text.sentences import speaker_of
 
@@ -31,11 +32,12 @@ class Place:
     turn: int = 0
 
 
-def placed(sources: Sequence[Source]) -> Iterator[tuple[Place, str]]:
+def placed(sources: Sequence[Source]) -> Steps[list[tuple[Place, str]]]:
     """Each message without its date line and speaker's name, and where it stands."""
-    bodies = texts(sources)
-    named = _named_roles(sources, bodies)
+    bodies = yield from texts(sources)
+    named = yield from _named_roles(sources, bodies)
     day: date | None = None
+    rows: list[tuple[Place, str]] = []
     for order, (source, body) in enumerate(zip(sources, bodies, strict=True)):
         role = source.message.role
         if role in ("user", "assistant"):
@@ -46,14 +48,19 @@ def placed(sources: Sequence[Source]) -> Iterator[tuple[Place, str]]:
             speaker, start = speaker_of(body)
             body = body[start:]
         here = day or dates.of_time(source.time).date
-        yield Place(order, speaker or ROLES[role], role, here, source.key, source.turn), body
+        rows.append((Place(order, speaker or ROLES[role], role, here, source.key, source.turn), body))
+        if order % PIECE == 0:
+            yield
+    return rows
 
 
-def _named_roles(sources: Sequence[Source], bodies: Sequence[str]) -> frozenset[str]:
+def _named_roles(sources: Sequence[Source], bodies: Sequence[str]) -> Steps[frozenset[str]]:
     """Roles whose messages begin with a name, as in `Maria: …`: few names, on most of the messages."""
     names: dict[str, Counter[str]] = {"user": Counter(), "assistant": Counter()}
     totals: Counter[str] = Counter()
-    for source, body in zip(sources, bodies, strict=True):
+    for number, (source, body) in enumerate(zip(sources, bodies, strict=True)):
+        if number % PIECE == 0:
+            yield
         role = source.message.role
         if body and role in names:
             totals[role] += 1

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from refold.digest.facts import Fact
+from refold.protocols import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +32,24 @@ class Weights:
 
 
 WEIGHTS = Weights()
+PIECE = 128
+"""Facts that are weighed between two breaths."""
 
 
-def weigh(facts: Sequence[Fact], weights: Weights = WEIGHTS) -> dict[str, float]:
+def weigh(facts: Sequence[Fact], weights: Weights = WEIGHTS) -> Steps[dict[str, float]]:
     """The worth of each word: rare ones more, names and numbers more."""
     spread: Counter[str] = Counter()
     capital: Counter[str] = Counter()
-    for fact in facts:
+    for number, fact in enumerate(facts):
+        if number % PIECE == 0:
+            yield
         spread.update(fact.words)
         capital.update(fact.names)
     total = len(facts)
     worth: dict[str, float] = {}
-    for word, count in spread.items():
+    for number, (word, count) in enumerate(spread.items()):
+        if number % (4 * PIECE) == 0:
+            yield
         value = math.log(1 + total / count) ** weights.rarity
         if word[0].isdigit():
             value *= weights.number
@@ -52,7 +59,7 @@ def weigh(facts: Sequence[Fact], weights: Weights = WEIGHTS) -> dict[str, float]
     return worth
 
 
-def best(facts: Sequence[Fact], worth: dict[str, float], most: int) -> list[Fact]:
+def best(facts: Sequence[Fact], worth: dict[str, float], most: int) -> Steps[list[Fact]]:
     """The `most` facts of the highest gain before any is chosen; order kept. Bounds the work that follows."""
     if len(facts) <= most:
         return list(facts)
@@ -60,8 +67,14 @@ def best(facts: Sequence[Fact], worth: dict[str, float], most: int) -> list[Fact
     def static(fact: Fact) -> float:
         return fact.prior * sum(worth[word] for word in fact.words) / (8 + len(fact.said)) ** 0.6
 
-    chosen = heapq.nlargest(most, range(len(facts)), key=lambda i: (static(facts[i]), -i))
-    return [facts[i] for i in sorted(chosen)]
+    gains: list[tuple[float, int]] = []
+    for number, fact in enumerate(facts):
+        gains.append((static(fact), -number))
+        if number % PIECE == 0:
+            yield
+    chosen = heapq.nlargest(most, gains)
+    yield
+    return [facts[i] for i in sorted(-number for _, number in chosen)]
 
 
 def ranked(
@@ -71,13 +84,17 @@ def ranked(
     limit: int,
     covered: Iterable[str] = (),
     weights: Weights = WEIGHTS,
-) -> list[Fact]:
+) -> Steps[list[Fact]]:
     """Facts in the order they are chosen, until their costs pass `limit`. `covered` words stand elsewhere."""
     left = dict(worth)
     for word in covered:
         if word in left:
             left[word] *= weights.decay
-    costs = [cost(fact) for fact in facts]
+    costs: list[int] = []
+    for fact in facts:
+        costs.append(cost(fact))
+        if len(costs) % PIECE == 0:
+            yield
 
     def gain(i: int) -> float:
         fact = facts[i]
@@ -89,6 +106,8 @@ def ranked(
     chosen: list[Fact] = []
     used = 0
     while heap and used <= limit:
+        if len(chosen) % PIECE == 0:
+            yield
         _, i = heapq.heappop(heap)
         now = gain(i)
         if heap and now < -heap[0][0]:

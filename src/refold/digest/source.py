@@ -8,8 +8,11 @@ import msgspec
 
 from refold.messages import Assistant, Bash, Message, Result, System, User
 from refold.preserve.words import typed
+from refold.protocols import Steps
 from refold.text.truncate import middle
 
+PIECE = 16
+"""Messages that are read between two breaths."""
 READ = 600_000
 """Characters of a conversation that are looked at for facts. Beyond it the longest are cut."""
 _CAPS = {"user": 12_000, "assistant": 8_000, "tool": 3_000, "bash": 2_000, "system": 0}
@@ -31,9 +34,13 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     speaker: str | None = None
 
 
-def texts(sources: Sequence[Source]) -> list[str]:
+def texts(sources: Sequence[Source]) -> Steps[list[str]]:
     """The text of each source that facts may come from, cut in the middle where it is long."""
-    raw = [_said(source.message) for source in sources]
+    raw: list[str] = []
+    for source in sources:
+        raw.append(_said(source.message))
+        if len(raw) % PIECE == 0:
+            yield
     caps = [min(len(text), _CAPS[source.message.role]) for text, source in zip(raw, sources, strict=True)]
     most = level(caps, READ)
     return [middle(text, min(cap, most), "\n", 2 / 3) for text, cap in zip(raw, caps, strict=True)]

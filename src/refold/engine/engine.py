@@ -108,7 +108,7 @@ class Engine(Planner):
     ) -> str:
         """What is said while a summary is being written makes it stale, and the view may be too large still.
         The second attempt counts that in; the third asks nobody, so nothing can come in between."""
-        for asked in (question, question, replace(question, resting=True)):
+        for asked in (question, question, replace(question, resting=True, at_once=True)):
             plan = await self.planned(session, asked)
             if isinstance(plan, Reason):
                 return plan.code
@@ -116,7 +116,7 @@ class Engine(Planner):
                 await tell_fold(self.hooks, session, fold)
                 break
             outcome = await perform_with_hooks(self.hooks, session, plan, self.summariser, limits)
-            if outcome or session.tip == plan.base:
+            if (outcome or session.tip == plan.base) and await self._caught_up(session, asked):
                 break
         return ""
 

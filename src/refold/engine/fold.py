@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -14,11 +15,12 @@ from refold.engine.limits import Limits
 from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
 from refold.errors import StalePlan
 from refold.loop import breathe
-from refold.protocols import Steps
+from refold.protocols import Steps, complete
 from refold.session import Session
 from refold.session.sound import objection
 from refold.text.redact import redact
 
+T = TypeVar("T")
 STALE = "the conversation went on while the summary was written"
 COUNTED = 100
 """Items that are counted between two breaths: most were counted before."""
@@ -33,7 +35,7 @@ async def perform(session: Session, plan: Plan, summariser: Summariser, limits: 
         raise StalePlan
     failed = Failed("nothing", "no rung could fold anything")
     for offer in plan.offers():
-        proposal = await breathe(offer, lambda: len(session.entries))
+        proposal = await _worked(plan, offer, lambda: len(session.entries))
         if session.tip != plan.base:
             return Failed("stale", STALE, plan.rung)
         if isinstance(proposal, Reason) or (proposal.asks and limits.passed):
@@ -56,7 +58,7 @@ async def make_fold(
 ) -> e.Fold | Failed:
     """The fold that a proposal becomes; appends nothing."""
     s, epoch, length, spent = plan.situation, session.epoch, len(session.path), limits.meter.spent
-    await breathe(lambda: s.projection.counting(s.counter), lambda: len(session.entries))
+    await _worked(plan, lambda: s.projection.counting(s.counter), lambda: len(session.entries))
     before = plan.tokens_before  # of the view the plan was made for, whatever is said meanwhile
 
     def mark() -> int:
@@ -67,7 +69,7 @@ async def make_fold(
     try:
         answers = await ask_all(summariser, proposal.asks, limits, timeout=proposal.timeout)
         author = summariser.name if proposal.asks else proposal.author
-        made = await breathe(lambda: _making(session, plan, proposal, answers, author, before), mark)
+        made = await _worked(plan, lambda: _making(session, plan, proposal, answers, author, before), mark)
     except StalePlan:
         return Failed("stale", STALE, proposal.rung, limits.meter.spent - spent)
     except AssertionError:
@@ -76,6 +78,11 @@ async def make_fold(
         text = proposal.failure_text or str(error) or type(error).__name__
         return Failed(failure_code(error), text, proposal.rung, limits.meter.spent - spent)
     return made
+
+
+async def _worked(plan: Plan, begin: Callable[[], Steps[T]], mark: Callable[[], object]) -> T:
+    """Work for a plan: in pieces, unless nobody may come in between."""
+    return complete(begin()) if plan.situation.at_once else await breathe(begin, mark)
 
 
 def _making(

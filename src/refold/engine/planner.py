@@ -43,6 +43,8 @@ class Question:
     """Fold now, whatever the trigger says."""
     resting: bool = False
     """The summariser is left alone."""
+    at_once: bool = False
+    """Nobody else gets a turn before it is done."""
     model: str | None = None
     """Who will be asked; None: the log's newest."""
 
@@ -108,7 +110,10 @@ class Planner:
         """What a fold would do now, or the reason why there is none. Pure. `force` ignores the trigger;
         `system` and `tools` go with the next call and take room; `incoming` is user input that is about to be
         appended; `instructions` say what a summary should pay attention to; `cache_expiring`: the provider is
-        about to forget this context."""
+        about to forget this context.
+
+        Synchronous: a tenth of a second where a fold is due, about a second where 10,000 messages were never
+        looked at. `planned` is the same for an event loop."""
         question = Question(
             force=force,
             system=system,
@@ -139,7 +144,8 @@ class Planner:
     ) -> list[Hit]:
         """What was said about something, folded or not, on any branch. All conditions are to be met: `since`
         and `until` are seconds since 1970, `file` is a path or the end of one; `budget` bounds the tokens of
-        all hits together."""
+        all hits together. Synchronous: the first call reads the whole log (some seconds for 10,000 messages),
+        later ones what is new; a server asks in a thread."""
         from refold.recall import recall
 
         return recall(
@@ -159,9 +165,18 @@ class Planner:
     def _plan(self, session: Session, question: Question) -> Plan | Reason:
         return complete(self._planning(session, question))
 
-    async def planned(self, session: Session, question: Question) -> Plan | Reason:
-        """The same; others get their turn while it is worked out."""
+    async def planned(self, session: Session, question: Question = Question()) -> Plan | Reason:
+        """`plan` for an event loop: others get their turn while it is worked out."""
+        if question.at_once:
+            return self._plan(session, question)
         return await breathe(lambda: self._planning(session, question), lambda: len(session.entries))
+
+    async def _caught_up(self, session: Session, question: Question) -> bool:
+        """Take in what is new; others get their turn meanwhile. Whether they left the session as it was."""
+        tip = session.tip
+        if not question.at_once:
+            await breathe(lambda: caught_up(self._situation(session, question)), lambda: len(session.entries))
+        return session.tip == tip
 
     def _planning(self, session: Session, question: Question) -> Steps[Plan | Reason]:
         s = self._situation(session, question)
@@ -184,6 +199,7 @@ class Planner:
             incoming=question.incoming,
             instructions=question.instructions,
             force=question.force,
+            at_once=question.at_once,
             cache_expiring=question.cache_expiring,
             writer=writer_of(self.summariser),
             calibrated=self.preset.calibrated,

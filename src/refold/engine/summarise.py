@@ -20,10 +20,11 @@ from refold.digest import digest
 from refold.engine.limits import Limits, Meter, Metered, ended
 from refold.entries import key
 from refold.errors import BadAnswer, ModelError, Overflow
+from refold.loop import breathe
 from refold.messages import Assistant, Text, Usage, User, in_full, user
 from refold.models.reply import Reply, complete
 from refold.models.retry import Retry
-from refold.protocols import Model, Request, TokenCounter
+from refold.protocols import Model, Request, Steps, TokenCounter
 from refold.session import redacted
 from refold.text.redact import redact
 from refold.text.truncate import head, middle
@@ -293,10 +294,20 @@ class ByDigest:
             )
             for s in ask.sources
         ]
-        size = sum(self.counter.message(source.message) for source in ask.sources)
+        text = await breathe(lambda: self._digest(sources, ask), lambda: None)
+        return Answer(ask.accept(text or "(nothing of note)"))
+
+    def _digest(self, sources: Sequence[DigestSource], ask: Ask) -> Steps[str]:
+        enough, size = 2 * ask.target_tokens, 0
+        for source in sources:
+            size += self.counter.message(source.message)
+            if size >= enough:
+                break
+            yield
         budget = min(ask.target_tokens, max(size // 2, 100))
         summary = digest(sources, budget=budget, counter=self.counter, previous=ask.previous or "")
-        return Answer(ask.accept(summary.render() or "(nothing of note)"))
+        yield from summary.composing()
+        return summary.render()
 
 
 def total(usages: Sequence[Usage]) -> Usage:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from refold.compaction.fallback import fallback_plan
 from refold.compaction.plan import Failed, Plan, Proposal, Reason, finishing
-from refold.compaction.planning import make_plan
+from refold.compaction.planning import planning
 from refold.engine.fold import record_failure
 from refold.engine.hooks import perform_with_hooks
 from refold.engine.limits import Limits
@@ -14,6 +16,7 @@ from refold.engine.planner import Planner, Question
 from refold.engine.summarise import ask_all, failure_code
 from refold.errors import DoesNotFit
 from refold.hooks import Hooks
+from refold.loop import breathe
 from refold.protocols import complete
 from refold.session import Session
 
@@ -36,7 +39,8 @@ async def upkeep(
     for stage in preset.stages:
         if not stage.upkeep:
             continue
-        plan = make_plan(preset, planner._situation(session, question), upkeep_only=True)
+        s = planner._situation(session, question)
+        plan = await breathe(partial(planning, preset, s, upkeep_only=True), lambda: len(session.entries))
         if isinstance(plan, Reason):
             return
         if not await perform_with_hooks(hooks, session, plan, planner.summariser, limits):

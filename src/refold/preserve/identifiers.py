@@ -13,10 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 
 from refold.messages import Bash, Message, Result, User, argument_text
+from refold.protocols import Steps, complete
 from refold.text.truncate import middle
 from refold.tokens.fitting import largest
 
 SHORTEST, LONGEST = 5, 160
+PIECE = 16
+"""Messages that are searched between two breaths."""
 READ = 2_000_000
 """Characters of a conversation that are searched; beyond it every message is cut alike."""
 
@@ -95,12 +98,19 @@ def kind_of(run: str) -> str | None:
 
 
 def collect(messages: Sequence[Message], earlier: str = "") -> dict[str, Identifier]:
+    """`collecting` at once."""
+    return complete(collecting(messages, earlier))
+
+
+def collecting(messages: Sequence[Message], earlier: str = "") -> Steps[dict[str, Identifier]]:
     """All identifiers of a conversation by their text. `earlier`: an index whose sources are gone."""
     collection = _Collection()
     for text, kind in identifiers(earlier):
         collection.found[text] = Identifier(text, kind, count=2, last=0, called=1)
     share = min(1.0, READ / max(1, sum(len(message.text) for message in messages)))
     for position, message in enumerate(messages, 1):
+        if position % PIECE == 0:
+            yield
         text = message.command if isinstance(message, Bash) else ""
         for call in message.calls:
             text += "\n" + argument_text(call)

@@ -184,7 +184,8 @@ class Projection:
         self._begin()
         while self._seen < len(self.session.path):
             self._extend(ADDED)
-            yield
+            if self._seen < len(self.session.path):
+                yield
 
     def _follow(self) -> None:
         if self._seen != len(self.session.path) or self._epoch != self.session.epoch:

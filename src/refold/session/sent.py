@@ -20,7 +20,7 @@ from refold.messages import (
     arguments_json,
     compact_json,
 )
-from refold.protocols import TokenCounter
+from refold.protocols import Steps, TokenCounter, complete
 from refold.session.dialects.common import call_json, describe
 from refold.session.invariants import first_user
 from refold.session.invariants.batches import Batch, calls_of, read
@@ -32,6 +32,8 @@ from refold.text.frames import element
 
 PICTURES = "Pictures of the tool result call_0123456789abcdef0123456789abcdef01234567: (the pictures follow)"
 SILENT = "(no output)"
+PIECE = 50
+"""Stretches that are read between two breaths."""
 
 
 class Surcharges:
@@ -47,10 +49,15 @@ class Surcharges:
 
     @classmethod
     def of(cls, projection: Projection, counter: TokenCounter) -> Surcharges:
+        return complete(cls.following(projection, counter))
+
+    @classmethod
+    def following(cls, projection: Projection, counter: TokenCounter) -> Steps[Surcharges]:
+        """The same in pieces."""
         known = projection.surcharges.get(counter.name)
         if known is None:
             known = projection.surcharges[counter.name] = cls(projection, counter)
-        known._follow()
+        yield from known._follow()
         return known
 
     @property
@@ -60,7 +67,7 @@ class Surcharges:
     def item(self, index: int) -> int:
         return self._by_item.get(index, 0)
 
-    def _follow(self) -> None:
+    def _follow(self) -> Steps[None]:
         items = self.projection.items
         if items is not self._items:
             self._items, self._read, self._settled, self._total = items, 0, 0, 0
@@ -69,7 +76,9 @@ class Surcharges:
             return
         for index in self._tail:
             self._total -= self._by_item.pop(index, 0)
-        for start, stretch in stretches(items, self._settled, self.counter):
+        for number, (start, stretch) in enumerate(stretches(items, self._settled, self.counter), 1):
+            if number % PIECE == 0:
+                yield
             self._settled, self._tail = start, list(stretch)
             self._by_item |= stretch
             self._total += sum(stretch.values())

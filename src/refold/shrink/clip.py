@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -62,15 +62,29 @@ def level(cap: float) -> int:
     return LEVELS[found - 1] if found else 0
 
 
-def text_size(message: Message, counter: TokenCounter) -> int:
-    """Tokens of the text that a clip of the message is made of; 0 where `clipped` counts for itself."""
+class Body(NamedTuple):
+    """What clips of all levels are made of: a text, and the text without the numbers of its lines."""
+
+    text: str
+    size: int
+    bare: str
+    bare_size: int
+
+    @classmethod
+    def of(cls, text: str, counter: TokenCounter, kind: Kind, size: int = 0) -> Body:
+        size, plain = size or counter.text(text), unnumbered(bare(text), kind)
+        return cls(text, size, plain, size if plain == text else counter.text(plain))
+
+
+def body_of(message: Message, counter: TokenCounter, kind: Kind) -> Body | None:
+    """Read once for the clips of a message; None where `clipped` reads for itself."""
     match message:
         case Result() | User():
-            return counter.text(_joined(message.content))
+            return Body.of(_joined(message.content), counter, kind)
         case Bash():
-            return counter.text(message.output)
+            return Body.of(message.output, counter, kind)
         case _:
-            return 0
+            return None
 
 
 def clipped(
@@ -80,18 +94,19 @@ def clipped(
     *,
     key: str,
     kind: Kind = "other",
-    size: int = 0,
+    body: Body | None = None,
 ) -> Message:
     """The message in about `tokens` tokens. `key` names its entry, `kind` says what it shows, where it is a
-    result; `size` is its `text_size`, where that is known."""
+    result; `body` is its `body_of`, where that is known."""
     match message:
         case Assistant():
             return _reply(message, tokens, counter, key)
         case Result() | User():
-            content = _texts(message.content, tokens, counter, key, kind, size)
+            content = _texts(message.content, tokens, counter, key, kind, body)
             return msgspec.structs.replace(message, content=content)
         case Bash():
-            output = clip_text(message.output, tokens, counter, key=key, size=size, kind="bash")
+            body = body or Body.of(message.output, counter, "bash")
+            output = _clip(body, tokens, counter, key, "bash")
             return msgspec.structs.replace(message, output=output)
         case _:
             return message
@@ -104,12 +119,17 @@ def clip_text(
     if len(text) <= tokens:
         return text
     size = size or counter.text(text)
+    return text if size <= tokens else _clip(Body.of(text, counter, kind, size), tokens, counter, key, kind)
+
+
+def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) -> str:
+    if len(body.text) <= tokens or body.size <= tokens:
+        return body.text
+    text, size = body.bare, body.bare_size
     if size <= tokens:
         return text
-    if (plain := unnumbered(bare(text), kind)) != text:
-        text, size = plain, counter.text(plain)
-        if size < tokens + WORTH:
-            return text
+    if text != body.text and size < tokens + WORTH:
+        return text
     room = max(tokens - _MARK_TOKENS, 1)
     between = int(room * _BETWEEN) if room >= _TELLING else 0
     first, last = _edges(text, room - between, size, counter, _HEADS.get(kind, _HEAD))
@@ -194,15 +214,15 @@ def _joined(parts: Sequence[AnyPart]) -> str:
 
 
 def _texts(
-    parts: Sequence[AnyPart], tokens: int, counter: TokenCounter, key: str, kind: Kind, size: int
+    parts: Sequence[AnyPart], tokens: int, counter: TokenCounter, key: str, kind: Kind, body: Body | None
 ) -> Content:
     """Parts with their texts joined and clipped; what is no text (a picture) goes, and is said."""
     texts = [part for part in parts if isinstance(part, Text)]
-    short = clip_text(_joined(texts), tokens, counter, key=key, size=size, kind=kind)
+    short = _clip(body or Body.of(_joined(texts), counter, kind), tokens, counter, key, kind)
     others = len(parts) - len(texts)
     note = f"[{others} part(s) that are no text, {key}]" if others else ""
-    body = "\n".join(part for part in (short, note) if part)
-    return (msgspec.structs.replace(texts[0] if texts else Text(""), text=body),) if body else ()
+    said = "\n".join(part for part in (short, note) if part)
+    return (msgspec.structs.replace(texts[0] if texts else Text(""), text=said),) if said else ()
 
 
 def _reply(message: Assistant, tokens: int, counter: TokenCounter, key: str) -> Assistant:

@@ -7,7 +7,9 @@ its outline. These are ranks, no verdicts: a line that is not found is only furt
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from refold.session.toolnames import Kind
 
@@ -21,23 +23,31 @@ _FAILURE = re.compile(
     re.I,
 )
 _TOTAL = re.compile(r"\b\d+ (?:passed|passing|tests?|errors?|failed|failing|warnings?|problems?)\b", re.I)
+_HINTS = (
+    "error", "fail", "exception", "panic", "fatal", "traceback", "assert", "undefined", "cannot", "denied",
+    "✗", "✖", "✘", "×", "passed", "passing", "test", "warning", "problem",
+)  # fmt: skip
+"""One of them is in every line that a pattern finds. They are looked for first: a pattern for every line
+would be most of what a fold costs."""
 _NUMBER = re.compile(r"\d+")
 _NUMBERED = re.compile(r"\s{0,12}(\d{1,9})(?:\t|→|\| ?)")
 _HUNK = re.compile(r"^@@ ", re.M)
 
 
-def ranked(text: str, kind: Kind) -> list[int]:
-    """Indices of the lines of `text` that tell something by themselves, the best first."""
+def ranked(text: str, kind: Kind) -> Iterator[int]:
+    """Indices of the lines of `text` that tell something by themselves, the best first; found as they are
+    asked for."""
     rows = text.split("\n")[:MANY]
     look = _diff if _HUNK.search(text) else _LOOKS.get(kind, _log)
-    return [index for index in look(rows) if 0 < len(rows[index]) <= _LONG]
+    return (index for index in look(rows) if 0 < len(rows[index]) <= _LONG)
 
 
 def _log(rows: Sequence[str]) -> Iterator[int]:
     """Lines that speak of failure, each kind of them once, then totals."""
     seen: set[str] = set()
     later: list[int] = []
-    for index, row in enumerate(rows):
+    for index in _hinted(rows):
+        row = rows[index]
         if _FAILURE.search(row[:_LONG]):
             shape = _NUMBER.sub("0", row.strip())
             if shape in seen:
@@ -47,6 +57,20 @@ def _log(rows: Sequence[str]) -> Iterator[int]:
         elif _TOTAL.search(row[:_LONG]):
             later.append(index)
     yield from later
+
+
+def _hinted(rows: Sequence[str]) -> list[int]:
+    """Indices of the rows that have a hint in them."""
+    lowered = "\n".join(rows).lower()
+    ends = list(accumulate(len(row) + 1 for row in lowered.split("\n")))
+    found: set[int] = set()
+    for hint in _HINTS:
+        at = lowered.find(hint)
+        while at >= 0:
+            row = bisect_right(ends, at)
+            found.add(row)
+            at = lowered.find(hint, ends[row])
+    return sorted(found)
 
 
 def _diff(rows: Sequence[str]) -> Iterator[int]:
@@ -88,7 +112,13 @@ def unnumbered(text: str, kind: Kind = "other") -> str:
     """A file as it is, where a tool has put a number before each line; which lines they are is said once. A
     heading above what was read says what the call has said."""
     rows = text.split("\n")
-    found = [_NUMBERED.match(row) for row in rows]
+    found: list[re.Match[str] | None] = []
+    spare = 0.2 * len(rows) + 1
+    for row in rows:
+        found.append(_NUMBERED.match(row))
+        spare -= found[-1] is None
+        if spare < 0:
+            return text
     numbers = [(index, match) for index, match in enumerate(found) if match]
     if len(numbers) < 8 or len(numbers) < 0.8 * len(rows):
         return text

@@ -76,6 +76,7 @@ class Dialogue:
         left = room - view.composer.size(view.position, 0.0)
         made = digest(told, budget=max(left, 0), counter=s.counter, kept=kept)
         while True:
+            yield from made.composing()
             record = yield from view.composer.with_summary(view.layout, made.render(), room)
             over = s.counter.message(record.message) - room
             if over <= 0 or left <= 0:

@@ -20,6 +20,7 @@ from refold.compaction.situation import Situation
 from refold.compaction.transcript import sources
 from refold.preserve import words
 from refold.protocols import Steps, complete
+from refold.session.sent import Surcharges
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class Graded:
             split=turn is not None,
             previous=previous.summary if previous else None,
             files=self.composer.reading.state.files,
-            tokens_after=min(self.shape.goal, s.sizes.tokens),
+            tokens_after=s.sizes.at_most(self.shape.goal),
             min_gain=self.shape.min_gain,
         )
 
@@ -137,6 +138,7 @@ def grading(
 
 
 def _grade(s: Situation, shape: Shape, written: int | None, factor: float) -> Steps[Graded | Reason]:
+    yield from Surcharges.following(s.projection, s.counter)
     check_floor(s, shape.budget)
     shape = shape.within(s)
     composer = Composer(s, (yield from read(s.session)), shape.room(s))

@@ -1,0 +1,342 @@
+"""M5, long run: what a conversation of 10,000 and of 50,000 messages costs, appended turn by turn as an agent does it.
+
+A 200k window and the embedded default. `prepare` before every model call: median, 99th percentile and maximum in
+milliseconds of processor time, folds included; processor time in total; the longest stretch that the event loop was
+held, seen by a task beside it that ticks every 5 ms (time beyond those 5 ms, pauses of Python's garbage collector
+included and also given alone). Then: opening 10,000 messages and folding at once; 100 sessions on one loop, one of
+them folding 50,000 messages; memory with all caches; `plan` of every design. Peers: `benchmarks.peers`.
+
+    python -m benchmarks.long_run [--quick]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks import tables
+from benchmarks.engine import Stub, _in_new_process, entries_of, yardstick
+from benchmarks.peers.run import LIBRARIES, ask
+from benchmarks.synthetic import agent_transcript
+from refold import Engine, Session, presets
+from refold import messages as m
+from refold.compaction.plan import Plan
+from refold.entries import Fold
+from refold.session.dialects import parse_list
+
+clock = time.process_time
+WINDOW, TICK = 200_000, 0.005
+SIZES, QUICK = (10_000, 50_000), (1_500,)
+NAMES = ("refold", "pi", "augment", "window", "rounds", "layered")
+SYSTEM = "You are a coding agent."
+
+
+def milliseconds(spent: Sequence[float]) -> dict[str, float]:
+    """Of seconds."""
+    ordered = sorted(spent)
+    return {
+        "median": round(1000 * median(ordered), 3),
+        "p99": round(1000 * ordered[min(int(len(ordered) * 0.99), len(ordered) - 1)], 2),
+        "max": round(1000 * ordered[-1], 1),
+    }
+
+
+@dataclass
+class Ticker:
+    """A task that ticks every 5 ms and sees how long it was kept from it, in processor time: on a busy machine the
+    clock on the wall measures the others."""
+
+    stretches: list[float] = field(default_factory=list[float])
+    pauses: list[float] = field(default_factory=list[float])
+    """Of the garbage collector."""
+
+    async def tick(self) -> None:
+        while True:
+            before = clock()
+            await asyncio.sleep(TICK)
+            self.stretches.append(max(clock() - before - TICK, 0.0))
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        began = 0.0
+
+        def collected(phase: str, _: dict[str, int]) -> None:
+            nonlocal began
+            if phase == "start":
+                began = clock()
+            else:
+                self.pauses.append(clock() - began)
+
+        gc.callbacks.append(collected)
+        task = asyncio.ensure_future(self.tick())
+        try:
+            yield
+        finally:
+            task.cancel()
+            gc.callbacks.remove(collected)
+
+    def figures(self) -> dict[str, float]:
+        longest = 1000 * max(self.stretches, default=0.0)
+        return {"longest": round(longest, 1), "collector": round(1000 * max(self.pauses, default=0.0), 1)}
+
+
+async def turn_by_turn(size: int, name: str = "refold") -> dict[str, Any]:
+    """A session that grows by one message after the other, and is prepared whenever a model would be called."""
+    said = list(parse_list(agent_transcript(size)))
+    session, engine = Session(), Engine(presets.get(name, window=WINDOW))
+    spent, total, ticker = list[float](), 0.0, Ticker()
+    gc.collect()
+    with ticker.watching():
+        for message in said:
+            session.append(message)
+            if message.role in ("user", "tool"):
+                began = clock()
+                await engine.prepare(session, system=SYSTEM)
+                spent.append(clock() - began)
+                total += spent[-1]
+                await asyncio.sleep(0)
+    return {
+        "messages": size,
+        "prepare": milliseconds(spent),
+        "folds": len(session.annotations(Fold)),
+        "cpu_seconds": round(total, 1),
+        "stretch": ticker.figures(),
+    }
+
+
+async def cold_start(size: int) -> dict[str, Any]:
+    """A session that was never looked at is opened and folded at once."""
+    entries = entries_of(agent_transcript(size))
+    engine, ticker = Engine(presets.get("refold", window=WINDOW)), Ticker()
+    gc.collect()
+    began = clock()
+    session = Session(entries)
+    opened = clock() - began
+    with ticker.watching():
+        await asyncio.sleep(2 * TICK)
+        began = clock()
+        await engine.prepare(session, system=SYSTEM)
+        folded = clock() - began
+        await asyncio.sleep(2 * TICK)
+    assert session.annotations(Fold), "nothing was folded"
+    return {
+        "messages": size,
+        "open_ms": round(1000 * opened),
+        "fold_ms": round(1000 * folded),
+        "stretch": ticker.figures(),
+    }
+
+
+async def many_sessions(size: int, number: int = 100) -> dict[str, Any]:
+    """The others' `prepare` (time on the wall, which is what they feel), alone and while one session folds."""
+    engine = Engine(presets.get("refold", window=WINDOW))
+    entries = entries_of(agent_transcript(200))
+    sessions = [Session(entries) for _ in range(number)]
+    large = Session(entries_of(agent_transcript(size)))
+
+    async def others(until: asyncio.Event, least: int) -> list[float]:
+        waits: list[float] = []
+        while not until.is_set() or len(waits) < least:
+            for session in sessions:
+                session.append(m.user("Go on."))
+                began = time.perf_counter()
+                await engine.prepare(session, system=SYSTEM)
+                await asyncio.sleep(0)
+                waits.append(time.perf_counter() - began)
+        return waits
+
+    done = asyncio.Event()
+    done.set()
+    await others(done, 5 * number)  # every session was looked at once
+    alone = await others(done, 20 * number)
+    done.clear()
+    beside = asyncio.ensure_future(others(done, number))
+    await engine.prepare(large, system=SYSTEM)
+    done.set()
+    assert large.annotations(Fold), "nothing was folded"
+    found = {"alone": milliseconds(alone), "beside": milliseconds(await beside)}
+    moved = found["beside"]["p99"] - found["alone"]["p99"]
+    return {"sessions": number, "folding": size, **found, "p99_moved_ms": round(moved, 1)}
+
+
+_MEMORY = """
+import asyncio, gc, json, sys
+from pathlib import Path
+from benchmarks.long_run import SYSTEM, WINDOW
+from benchmarks.synthetic import agent_transcript
+from refold import Engine, Session, presets
+from refold.session.dialects import parse_list
+
+def resident():
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
+
+async def grow():
+    for message in said:
+        session.append(message)
+        if message.role == "user":
+            await engine.prepare(session, system=SYSTEM)
+
+warm = Engine(presets.get("refold", window=2_000))  # what the package itself needs is there before
+small = Session()
+for message in parse_list(agent_transcript(60)):
+    small.append(message)
+asyncio.run(warm.prepare(small)), warm.recall(small, "retry upload")
+before = resident()
+said = list(parse_list(agent_transcript(int(sys.argv[1]))))
+own = resident() - before
+session, engine = Session(), Engine(presets.get("refold", window=WINDOW))
+asyncio.run(grow())
+folded = resident() - before - own
+engine.recall(session, "retry upload", limit=3)
+beside = resident() - before - own
+print(json.dumps({"messages_mb": round(own, 1), "folding_mb": round(folded, 1), "beside_mb": round(beside, 1), "ratio": round(beside / own, 2)}))
+"""
+
+
+def memory(size: int) -> dict[str, Any]:
+    """What is resident beside the messages once everything is known about them: session, counts, readings and folds,
+    then with the index of recall, too."""
+    if not Path("/proc/self/statm").exists():
+        return {"skipped": "memory is read from /proc, which this system has not"}
+    return {"messages": size, **_in_new_process(_MEMORY, str(size))}
+
+
+def plans(size: int) -> dict[str, Any]:
+    """`plan`, asked for by hand: cold, and one message after another plan. A summariser that answers at once."""
+    entries, found = entries_of(agent_transcript(size)), dict[str, Any]()
+    for name in NAMES:
+        session, engine = Session(entries), Engine(presets.get(name, window=WINDOW), summariser=Stub())
+        spent: list[float] = []
+        for number in range(6):
+            gc.collect()
+            began = clock()
+            assert isinstance(engine.plan(session, force=True), Plan)
+            spent.append(1000 * (clock() - began))
+            session.append(m.assistant(f"Step {number}."))
+        found[name] = {"cold": round(spent[0], 1), "warm": round(min(spent[1:]), 1)}
+    return found
+
+
+def peers(sizes: Sequence[int]) -> dict[str, Any]:
+    """The same transcripts through other libraries, each in its own environment."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {str(size): str(Path(folder) / f"{size}.json") for size in sizes}
+        for size in sizes:
+            Path(paths[str(size)]).write_text(json.dumps(agent_transcript(size)), encoding="utf-8")
+        job = Path(folder) / "job.json"
+        nothing: dict[str, Any] = {"runs": 1, "transcripts": {}, "valid": [], "late": []}
+        job.write_text(json.dumps(nothing | {"long": paths}), encoding="utf-8")
+        answers = {library.adapter.strip("_"): ask(library, job) for library in LIBRARIES}
+    return {
+        name: {"error": answer["error"]} if "error" in answer else {"rows": answer["long"]}
+        for name, answer in answers.items()
+    }
+
+
+def run(*, quick: bool = False) -> dict[str, Any]:
+    sizes = QUICK if quick else SIZES
+    return {
+        "measure": "M5, long run",
+        "window": WINDOW,
+        "sizes": {str(size): asyncio.run(turn_by_turn(size)) for size in sizes},
+        "cold": asyncio.run(cold_start(sizes[0])),
+        "many": asyncio.run(many_sessions(sizes[-1], 20 if quick else 100)),
+        "memory": memory(sizes[0]),
+        "plans": plans(sizes[0]),
+        "peers": {} if quick else peers(sizes),
+        "yardstick_ms": yardstick(),
+    }
+
+
+# ── tables ──────────────────────────────────────────────────────────────────────────────────────
+
+LONG = ("10000", "50000")
+
+
+def table(found: dict[str, Any]) -> str:
+    """Milliseconds of processor time of all that happens before a model call, folds included."""
+    head = [
+        "milliseconds",
+        *(f"{what}, {int(size) // 1000}k" for what in ("median", "p99", "max") for size in LONG),
+    ]
+    head += [f"seconds in all, {int(size) // 1000}k" for size in LONG]
+    rows = [["**refold**, embedded default", *_long_cells(found["sizes"])]]
+    for library, answer in found["peers"].items():
+        if "error" in answer:
+            rows.append([library, f"not measured: {tables._cell(answer['error'])}", *[""] * (len(head) - 2)])
+        for name, row in answer.get("rows", {}).items():
+            failed = (
+                [f"failed: {tables._cell(row['error'])}", *[""] * (len(head) - 2)] if "error" in row else None
+            )
+            rows.append([f"{name}, stub summariser", *(failed or _long_cells(row))])
+    return tables.markdown(head, rows)
+
+
+def _long_cells(sizes: dict[str, Any]) -> list[str]:
+    runs = [sizes.get(size) for size in LONG]
+    times = [
+        tables._ms(one and {"best": one["prepare"][what]})
+        for what in ("median", "p99", "max")
+        for one in runs
+    ]
+    return [*times, *(_seconds(one) for one in runs)]
+
+
+def _seconds(one: dict[str, Any] | None) -> str:
+    if one is None:
+        return "–"
+    stopped = one.get("reached", 0) < one.get("of", 0)
+    return f"{one['cpu_seconds']:.1f}" + (
+        f" (stopped at {one['reached'] / one['of']:.0%})" if stopped else ""
+    )
+
+
+def figures(found: dict[str, Any]) -> str:
+    """What the long run is held to, and what was measured."""
+    ten, fifty = (found["sizes"][size] for size in LONG)
+    cold, many, memory = found["cold"], found["many"], found["memory"]
+    growth = fifty["prepare"]["max"] / max(ten["prepare"]["max"], 0.001)
+    rows = [
+        [f"p99 of `prepare`, {name}", "≤ 100 ms", f"{one['prepare']['p99']:.1f} ms"]
+        for name, one in (("10k", ten), ("50k", fifty))
+    ]
+    for name, one in (("10k", ten), ("50k", fifty)):
+        rows.append([f"maximum of `prepare`, {name}", "≤ 250 ms", f"{one['prepare']['max']:.0f} ms"])
+    rows.append(["growth of the maximum, 10k to 50k", "≤ 2 ×", f"{growth:.1f} ×"])
+    for name, one in (("10k", ten), ("50k", fifty), ("10k, opened and folded at once", cold)):
+        stretch = f"{one['stretch']['longest']:.0f} ms (longest pause of the collector alone: {one['stretch']['collector']:.0f})"
+        rows.append([f"longest stretch without yielding, {name}", "≤ 20 ms", stretch])
+    rows += [
+        ["10k messages opened and folded at once", "≤ 1 000 ms", f"{cold['open_ms'] + cold['fold_ms']:,} ms"],
+        [
+            f"p99 of {many['sessions'] - 1} other sessions while one folds {many['folding']:,} messages",
+            "+ 20 ms",
+            f"{many['p99_moved_ms']:+.1f} ms",
+        ],
+        ["memory beside 10k messages, all caches and folds", "≤ 2 ×", f"{memory.get('ratio', 0):.1f} ×"],
+        *(
+            [
+                f"`plan` warm, 10k, preset `{name}`",
+                "≤ 10 ms",
+                f"{one['warm']:.1f} ms (cold {one['cold']:.0f})",
+            ]
+            for name, one in found["plans"].items()
+        ),
+        ["yardstick: a million additions in Python", "", f"{found['yardstick_ms']:.0f} ms"],
+    ]
+    return tables.markdown(["what", "figure", "measured"], rows)
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(quick="--quick" in sys.argv[1:]), indent=1))

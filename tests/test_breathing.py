@@ -1,0 +1,130 @@
+"""Awaited methods do long work in pieces: others on the event loop get their turn in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+
+import pytest
+
+from refold import Engine, Session, presets
+from refold import entries as e
+from refold import messages as m
+from refold.loop import ATTEMPTS, breathe
+
+
+def session_of(turns: int, *, tools: bool = True) -> Session:
+    session = Session()
+    for n in range(turns):
+        session.append(
+            m.user(f"Look at part {n} of the parser, and never touch the migrations. " + "why " * 40)
+        )
+        if tools:
+            session.append(m.assistant(f"I read {n}.", m.call(f"c{n}", "Read", path=f"src/part{n}.py")))
+            session.append(m.result(f"c{n}", f"value_{n} = compute({n})\n" * 120))
+        session.append(
+            m.assistant(f"Part {n} was read; its answer is {n * 17}. " + f"Detail {n} matters. " * 20)
+        )
+    return session
+
+
+async def breaths(work: asyncio.Task[object]) -> int:
+    """How often others got their turn while something was under way."""
+    count = 0
+    while not work.done():
+        await asyncio.sleep(0)
+        count += 1
+    await work
+    return count
+
+
+@pytest.mark.parametrize("tools", [True, False], ids=["tools", "talk"])
+@pytest.mark.parametrize("name", ["refold", "pi"])
+def test_others_get_their_turn_while_a_session_is_folded(name: str, tools: bool) -> None:
+    async def run() -> int:
+        session, engine = session_of(400, tools=tools), Engine(presets.get(name, window=40_000))
+        count = await breaths(asyncio.ensure_future(engine.prepare(session)))
+        assert session.annotations(e.Fold)
+        return count
+
+    assert asyncio.run(run()) > 20
+
+
+def test_what_is_said_while_a_fold_is_worked_out_is_in_the_view() -> None:
+    async def run() -> None:
+        session, engine = session_of(300), Engine(presets.get("refold", window=20_000))
+        work = asyncio.ensure_future(engine.prepare(session))
+        for n in range(6):
+            await asyncio.sleep(0.004)
+            session.append(m.user(f"And by the way, number {n}."))
+        view = await work
+        assert "number 5" in engine.view(session).text
+        assert view.tokens <= 20_000
+        assert len(session.annotations(e.Fold)) == 1
+
+    asyncio.run(run())
+
+
+def test_two_callers_fold_one_session_once() -> None:
+    async def run() -> None:
+        session, engine = session_of(300), Engine(presets.get("refold", window=20_000))
+        one, other = await asyncio.gather(engine.prepare(session), engine.prepare(session))
+        assert len(session.annotations(e.Fold)) == 1
+        assert one.to_openai() == other.to_openai()
+
+    asyncio.run(run())
+
+
+def test_work_begins_anew_where_what_it_reads_has_changed_and_ends_all_the_same() -> None:
+    began: list[int] = []
+    changes = 0
+
+    def work() -> Generator[None, None, int]:
+        began.append(changes)
+        for _ in range(50):
+            _busy(0.001)
+            yield
+        return changes
+
+    async def disturb() -> None:
+        nonlocal changes
+        while True:
+            changes += 1
+            await asyncio.sleep(0)
+
+    async def run() -> int:
+        task = asyncio.ensure_future(disturb())
+        try:
+            return await breathe(work, lambda: changes)
+        finally:
+            task.cancel()
+
+    result = asyncio.run(run())
+    assert result == began[-1]
+    assert len(began) == ATTEMPTS + 1
+
+
+def test_work_that_lost_its_sense_ends() -> None:
+    def work() -> Generator[None, None, None]:
+        while True:
+            _busy(0.001)
+            yield
+
+    seen: list[None] = []
+
+    def mark() -> int:
+        seen.append(None)
+        if len(seen) > 5:
+            raise LookupError("gone")
+        return 0
+
+    with pytest.raises(LookupError):
+        asyncio.run(breathe(work, mark))
+
+
+def _busy(seconds: float) -> None:
+    import time
+
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
