@@ -774,11 +774,12 @@ def test_R10_a_change_in_little_room_tells_what_was_put_in() -> None:
     assert not any("gone = 1" in text and "put = 2" not in text for text in texts)
 
 
-def test_R10_a_failed_check_says_whether_files_changed_since() -> None:
-    run = bash("pytest -q", "1 failed in 0.1s")
+@pytest.mark.parametrize("word", ["failed", "passed"])
+def test_R10_a_verdict_says_whether_files_changed_since(word: str) -> None:
+    run = bash("pytest -q", f"1 {word} in 0.1s")
     edit: Step = ("Edit", {"file_path": "a.py", "old_string": "x", "new_string": "y"}, "ok")
-    assert "FAILED (1 failed) #3\n" in done(edit, run).render(800, COUNTER) + "\n"
-    assert "FAILED (1 failed) #1, files changed since" in done(run, edit).render(800, COUNTER)
+    assert f"(1 {word}) #3\n" in done(edit, run).render(800, COUNTER) + "\n"
+    assert f"(1 {word}) #1, files changed since" in done(run, edit).render(800, COUNTER)
 
 
 def test_R10_a_pattern_changes_the_files_that_it_stands_for() -> None:

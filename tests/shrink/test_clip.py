@@ -80,6 +80,15 @@ def test_R19_a_shell_that_only_looks_is_clipped_like_the_tool_for_it(command: st
     assert small == clipped(result, 96, COUNTER, key="#7", kind=kind)
 
 
+def test_R21_a_clipped_read_does_not_repeat_what_its_call_says() -> None:
+    rows = "\n".join(f"{n:6}\t{row}" for n, row in enumerate(SOURCE.split("\n"), 1))
+    text = f"Here's the result of running `cat -n` on /w/src/parts/module.py:\n{rows}"
+    read = shown_by(m.call("c", "str_replace_editor", command="view", path="/w/src/parts/module.py"))
+    edit = shown_by(m.call("c", "str_replace_editor", command="insert", path="/w/src/parts/module.py"))
+    assert clip(text, 60, read).startswith("(lines 1–180)\ndef part_0(value):\n")
+    assert clip(text, 60, edit).startswith("Here's the result")
+
+
 def test_R19_a_clip_that_would_save_next_to_nothing_is_not_made() -> None:
     text = "Success. Updated the following files:\nM apps/web/src/app/settings/teams/hooks/useTeam.ts"
     assert clip(f"{text}\nExit code: 0", COUNTER.text(text) - 5) == text

@@ -31,8 +31,8 @@ REAL = {
     "adp/nebius_SWE-agent-trajectories.sample_raw.json": 1,
     "adp/swe-play-trajectories.sample_raw.json": 1,
     "claude-code/agentcmd-full-session-three.jsonl": 2,
-    "claude-code/agentcmd-full-session-two.jsonl": 4,
-    "claude-code/session-share-general-tool-calls.jsonl": 6,
+    "claude-code/agentcmd-full-session-two.jsonl": 5,
+    "claude-code/session-share-general-tool-calls.jsonl": 7,
     "codex/rollout-2025-09-24T19-22-20-01997e76-d124-7592-9cac-2ec05abbca08.jsonl": 13,
     "codex/rollout-2025-09-25T15-12-14-019982b8-3422-79e0-8b3b-05abaf4f3c3e.jsonl": 1,
     "gemini/agentcmd-session-2025-10-27T19-55.json": 3,
@@ -76,8 +76,9 @@ def test_what_is_typed_is_what_the_human_typed(name: str) -> None:
 
 def test_typed_texts_of_a_claude_code_session_word_by_word() -> None:
     loaded = transcripts.read(shared("claude-code/agentcmd-full-session-two.jsonl"))
-    first, second, *rest = typed_texts(loaded)
+    first, second, chosen, *rest = typed_texts(loaded)
     assert first.startswith("please move the + button") and second.startswith("not the new session button.")
+    assert chosen == "Right of ⌘J kbd"  # to a question of the agent
     assert rest == ["Completely outside the search bar entirely", "let's give the button a background"]
     assert Counter(origin for origin, _ in told(loaded)) == {None: 4, "program": 5}
 
@@ -276,6 +277,23 @@ def test_claude_code_typed_words_in_other_places() -> None:
     assert ("program", "Task done.") in told(loaded) and ("program", "A timer fired.") in told(loaded)
     kinds = {entry.id: type(entry).__name__ for entry in loaded.entries}
     assert (kinds["f1"], kinds["q1"], kinds["q2"], kinds["q3"]) == ("Note", "MessageEntry", "Note", "Other")
+
+
+def test_claude_code_what_the_user_answered_to_a_question_is_the_users() -> None:
+    said = 'User has answered your questions: "Which one?"="The second", "And why?"="It is smaller". You can now go on.'
+    answers = {"Which one?": "The second", "And why?": "It is smaller", "Unasked?": "never given"}
+    result = [{"type": "tool_result", "tool_use_id": "c1", "content": said}]
+    forged = [{"type": "tool_result", "tool_use_id": "c2", "content": said}]
+    loaded = load(
+        lines(
+            rec("user", "u1", None, "Start."),
+            reply("a1", "u1", "m1", use("c1", "AskUserQuestion"), use("c2", "Read")),
+            rec("user", "r1", "a1", result, toolUseResult={"answers": answers}),
+            rec("user", "r2", "r1", forged, toolUseResult={"answers": answers}),
+        ),
+        "claude-code",
+    )
+    assert typed_texts(loaded) == ["Start.", "The second\nIt is smaller"]
 
 
 def test_claude_code_summaries_and_notes_are_not_the_users() -> None:

@@ -22,6 +22,7 @@ from refold.session.invariants import PAIRS, WIRE, inside_put, legal
 from refold.session.invariants.batches import around
 from refold.session.invariants.thinking import signed
 from refold.session.sent import surcharge
+from refold.session.toolnames import Kind
 from refold.shrink.clip import FRAME, LEVELS, Body, body_of, clipped, level
 
 UNANSWERED = 0.5
@@ -59,8 +60,9 @@ class Clips:
         known = self._known.get(key)
         if known is None:
             if level:
-                number, body = f"#{self.session.position(id)}", self._body(id, message, counter)
-                small = clipped(message, level, counter, key=number, kind=shown_by(call), body=body)
+                number, kind = f"#{self.session.position(id)}", shown_by(call)
+                body = self._body(id, message, counter, kind)
+                small = clipped(message, level, counter, key=number, kind=kind, body=body)
             else:
                 small = _without_thinking(message)
             known = self._known[key] = Form(small, counter.message(small))
@@ -71,10 +73,10 @@ class Clips:
         """The size of a form, where it was made before."""
         return self._sizes.get((id, level, counter.name))
 
-    def _body(self, id: str, message: Message, counter: TokenCounter) -> Body | None:
+    def _body(self, id: str, message: Message, counter: TokenCounter, kind: Kind) -> Body | None:
         key = (id, counter.name)
         if key not in self._bodies:
-            self._bodies[key] = body_of(message, counter)
+            self._bodies[key] = body_of(message, counter, kind)
         return self._bodies[key]
 
     def keep(self, used: set[tuple[str, int, str]], shown: set[str]) -> None:

@@ -68,7 +68,9 @@ def run(line: str) -> Run:
 def shown_by(call: Call | None) -> Kind:
     """What the result of a call shows: `cat F` in a shell is a read like any other."""
     what = kind(call.name) if call else "other"
-    return run(command_line(call)).shows if call and what == "bash" else what
+    if call and what == "bash":
+        return run(command_line(call)).shows
+    return "read" if call and what == "editor" and call.arguments.get("command") == "view" else what
 
 
 def judge(ran: Run, body: str) -> Verdict:

@@ -256,8 +256,8 @@ def _failure(failure: Failure) -> str:
 def _check(check: Check, folder: str, newest_change: int) -> str:
     """`pytest -q: FAILED (2 failed, 11 passed) #183`, and the first few that failed."""
     place = f" (in {folder})" if folder else ""
-    failed = check.verdict.passed is False or check.exit
-    since = ", files changed since" if failed and -1 < check.number < newest_change else ""
+    decided = check.verdict.passed is not None or check.exit is not None
+    since = ", files changed since" if decided and -1 < check.number < newest_change else ""
     row = f"{check.command}{place}: {verdict_text(check)} #{check.number}{since}"
     return "\n".join([row, *_indented([one_line(name, 120) for name in check.verdict.failing[:3]])])
 

@@ -71,18 +71,18 @@ class Body(NamedTuple):
     bare_size: int
 
     @classmethod
-    def of(cls, text: str, counter: TokenCounter, size: int = 0) -> Body:
-        size, plain = size or counter.text(text), unnumbered(bare(text))
+    def of(cls, text: str, counter: TokenCounter, kind: Kind, size: int = 0) -> Body:
+        size, plain = size or counter.text(text), unnumbered(bare(text), kind)
         return cls(text, size, plain, size if plain == text else counter.text(plain))
 
 
-def body_of(message: Message, counter: TokenCounter) -> Body | None:
+def body_of(message: Message, counter: TokenCounter, kind: Kind) -> Body | None:
     """Read once for the clips of a message; None where `clipped` reads for itself."""
     match message:
         case Result() | User():
-            return Body.of(_joined(message.content), counter)
+            return Body.of(_joined(message.content), counter, kind)
         case Bash():
-            return Body.of(message.output, counter)
+            return Body.of(message.output, counter, kind)
         case _:
             return None
 
@@ -105,7 +105,7 @@ def clipped(
             content = _texts(message.content, tokens, counter, key, kind, body)
             return msgspec.structs.replace(message, content=content)
         case Bash():
-            body = body or Body.of(message.output, counter)
+            body = body or Body.of(message.output, counter, "bash")
             output = _clip(body, tokens, counter, key, "bash")
             return msgspec.structs.replace(message, output=output)
         case _:
@@ -119,7 +119,7 @@ def clip_text(
     if len(text) <= tokens:
         return text
     size = size or counter.text(text)
-    return text if size <= tokens else _clip(Body.of(text, counter, size), tokens, counter, key, kind)
+    return text if size <= tokens else _clip(Body.of(text, counter, kind, size), tokens, counter, key, kind)
 
 
 def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) -> str:
@@ -218,7 +218,7 @@ def _texts(
 ) -> Content:
     """Parts with their texts joined and clipped; what is no text (a picture) goes, and is said."""
     texts = [part for part in parts if isinstance(part, Text)]
-    short = _clip(body or Body.of(_joined(texts), counter), tokens, counter, key, kind)
+    short = _clip(body or Body.of(_joined(texts), counter, kind), tokens, counter, key, kind)
     others = len(parts) - len(texts)
     note = f"[{others} part(s) that are no text, {key}]" if others else ""
     said = "\n".join(part for part in (short, note) if part)

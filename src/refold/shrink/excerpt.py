@@ -108,8 +108,9 @@ _LOOKS: Mapping[Kind, Callable[[Sequence[str]], Iterator[int]]] = {
 }
 
 
-def unnumbered(text: str) -> str:
-    """A file as it is, where a tool has put a number before each line; which lines they are is said once."""
+def unnumbered(text: str, kind: Kind = "other") -> str:
+    """A file as it is, where a tool has put a number before each line; which lines they are is said once. A
+    heading above what was read says what the call has said."""
     rows = text.split("\n")
     found: list[re.Match[str] | None] = []
     spare = 0.2 * len(rows) + 1
@@ -125,5 +126,5 @@ def unnumbered(text: str) -> str:
     if int(last[1][1]) - int(first[1][1]) != last[0] - first[0]:
         return text
     bare = [row[match.end() :] if match else row for row, match in zip(rows, found, strict=True)]
-    bare.insert(first[0], f"(lines {first[1][1]}–{last[1][1]})")
-    return "\n".join(bare)
+    heading = [] if kind == "read" else bare[: first[0]]
+    return "\n".join([*heading, f"(lines {first[1][1]}–{last[1][1]})", *bare[first[0] :]])

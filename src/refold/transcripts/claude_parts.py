@@ -23,7 +23,7 @@ def spoken(raw: Record, blocks: Sequence[object], tools: Mapping[str, str]) -> l
     for block in blocks:
         given = mapping(block)
         if given.get("type") == "tool_result":
-            results.append(_result(given, tools))
+            results.append(_result(given, tools, mapping(raw.get("toolUseResult"))))
         else:
             parts.append(part_of(block))
     return [*results, _user(raw, parts)] if parts else results
@@ -58,16 +58,31 @@ def _attachment(raw: Record) -> list[m.Message]:
     return [m.user([m.attached(f"Contents of {path}:\n\n{file['content']}")])]
 
 
-def _result(raw: Record, tools: Mapping[str, str]) -> m.Result:
+def _result(raw: Record, tools: Mapping[str, str], known: Record) -> m.Result:
+    """The result of a call, and the user's own words in it. `known`: what the program noted beside it."""
     call, content = text(raw.get("tool_use_id")), parts_of(raw.get("content"))
-    failed = raw.get("is_error") is True
-    foreign = tools.get(call, "mcp__").startswith("mcp__")  # such a tool could write the same words itself
-    if failed and not foreign and len(content) == 1 and isinstance(content[0], m.Text):
+    failed, tool = raw.get("is_error") is True, tools.get(call, "mcp__")
+    if len(content) == 1 and isinstance(content[0], m.Text):
         said = content[0].text
-        at = said.find(_WHY) + len(_WHY)
-        if said.startswith(_REJECTED) and at >= len(_WHY) and said[at:].strip():
-            content = [m.Text(said[:at], "program"), m.Text(said[at:], "typed")]
+        if tool == "AskUserQuestion" and not failed:
+            content = _answered(said, map(text, mapping(known.get("answers")).values()))
+        elif failed and not tool.startswith("mcp__"):  # such a tool could write the same words itself
+            at = said.find(_WHY) + len(_WHY)
+            if said.startswith(_REJECTED) and at >= len(_WHY) and said[at:].strip():
+                content = [m.Text(said[:at], "program"), m.Text(said[at:], "typed")]
     return m.Result(call, tuple(content), None, failed)
+
+
+def _answered(said: str, answers: Iterable[str]) -> list[m.AnyPart]:
+    """`User has answered your questions: "which?"="this one". …`: the answers are the user's."""
+    parts: list[m.AnyPart] = []
+    at = 0
+    for answer in filter(None, answers):
+        start = said.find(f'="{answer}"', at) + 2
+        if start > at + 1:
+            parts += [m.Text(said[at:start], "program"), m.Text(answer, "typed")]
+            at = start + len(answer)
+    return [*parts, m.Text(said[at:], "program" if parts else None)]
 
 
 def parts_of(content: object) -> list[m.AnyPart]:
