@@ -4,7 +4,6 @@ abort. Whatever the moment, nothing is lost, nothing lands on another branch, an
 from __future__ import annotations
 
 import asyncio
-import itertools
 import types
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field
@@ -12,7 +11,6 @@ from typing import Any
 
 import pytest
 
-import refold.loop
 from refold import Engine, Hooks, Session, presets
 from refold import entries as e
 from refold import messages as m
@@ -238,14 +236,6 @@ def check(world: World, before: list[Any]) -> None:
     view = world.engine.view(session)
     if settled(view.items):
         assert validate_view(view) == []
-
-
-@pytest.fixture(autouse=True)
-def _short_breath(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work in pieces pauses after a number of steps, not of milliseconds: the same moments in every run."""
-    ticks = itertools.count()
-    clock = types.SimpleNamespace(perf_counter=lambda: next(ticks) * refold.loop.BREATH / 20)
-    monkeypatch.setattr(refold.loop, "time", clock)
 
 
 def rows() -> list[tuple[str, str]]:
