@@ -393,6 +393,48 @@ def test_A8_what_is_sent_is_bounded_what_is_folded_is_not() -> None:
     assert session.position(made.edits[0].first) == 0
 
 
+def batch(count: int, text: str = "x" * 60) -> list[m.Message]:
+    calls = [m.call(f"call_{i:020}", "Read", path=f"src/{i}.py") for i in range(count)]
+    return [m.assistant("look", *calls), *(m.result(call.id, text) for call in calls), m.assistant("seen")]
+
+
+SIGNED = m.Assistant((m.Thinking("t" * 400_000, signature="s"), m.Text("done")))
+MANY_KEYS = m.assistant("", m.call("c", "Edit", **{f"k{i}": i for i in range(60_000)}))
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [*batch(2_000)],
+        [m.user("x"), SIGNED],
+        [m.user("x"), m.Assistant((m.Thinking("", data="d" * 400_000),))],
+        [m.user("x"), MANY_KEYS],
+        [m.User(tuple(m.Text("y" * 60) for _ in range(6_000))), m.assistant("ok")],
+    ],
+    ids=["2000 results", "signed", "redacted", "arguments", "parts"],
+)
+@pytest.mark.parametrize("limit", [3_000, SEGMENT])
+def test_A8_whatever_an_exchange_holds_it_is_cut_to_the_bound(messages: list[m.Message], limit: int) -> None:
+    exchange = tuple(Source(f"e{i}", message) for i, message in enumerate(messages))
+    cut = cut_exchange(exchange, limit)
+    assert json_size(cut) <= limit
+    assert (cut[0].id, cut[-1].id) == (exchange[0].id, exchange[-1].id)
+
+
+@pytest.mark.parametrize("limit", [3_000, 60_000, SEGMENT])
+def test_A8_calls_and_results_are_cut_together(limit: int) -> None:
+    session, model = Session(), summariser()
+    for message in (m.user("go"), *batch(2_000), m.user("next"), m.assistant("fine")):
+        session.append(message)
+    fold(Engine(augment(head_segment_chars=limit), model=model), session)
+    sent = model.requests[0].messages[:-1]
+    calls = [call.id for message in sent for call in message.calls]
+    results = [message.call_id for message in sent if isinstance(message, m.Result)]
+    assert calls == results
+    assert sum(len(m.compact_json(message)) for message in sent) <= 3 * limit
+    assert "no result was recorded" not in m.compact_json(list(sent))
+
+
 # ── the summary node ────────────────────────────────────────────────────────────────────────────
 
 
@@ -635,6 +677,21 @@ def test_A16_a_table_says_what_a_tool_does_and_can_be_extended() -> None:
     assert more.modified == ("changed.py", "x.py")
 
 
+def test_A16_the_preset_extends_the_table() -> None:
+    session = Session()
+    session.append(m.user("go"))
+    session.append(m.assistant("", m.call("1", "Frobnicate_File", path="x.py")))
+    session.append(m.result("1", "ok"))
+    session.append(m.assistant("done"))
+    session.append(m.user("next"))
+    session.append(m.assistant("so"))
+    made = fold(Engine(presets.get("augment", tool_kinds={"frobnicate_file": "edit"})), session)
+    assert "<files_modified>\nx.py\n</files_modified>" in made.edits[0].put[0].text
+    with pytest.raises(SettingError) as raised:
+        presets.get("augment", tool_kinds={"frobnicate": "explode"})
+    assert raised.value.key == "tool_kinds"
+
+
 # ── the model call ──────────────────────────────────────────────────────────────────────────────
 
 TOOLS = [
@@ -666,6 +723,24 @@ def test_A17_an_empty_reply_or_a_call_is_a_failure(answer: Any) -> None:
     assert isinstance(plan, Plan)
     assert isinstance(run(engine.apply(session, plan)), Failed)
     assert len(engine.view(session)) == 4
+
+
+def test_A17_every_call_in_the_request_has_its_result_also_on_the_second_fold() -> None:
+    session, model = loop(8), summariser()
+    engine = Engine(augment(history_tail_size_chars_to_exclude=1_000), model=model)
+    fold(engine, session)
+    for number in range(8, 12):
+        session.append(m.assistant("", m.call(f"c{number}", "Read", path="x.py")))
+        session.append(m.result(f"c{number}", "y" * 400))
+    fold(engine, session)
+    for request in model.requests:
+        results = [x for x in request.messages if isinstance(x, m.Result)]
+        made = [call.id for x in request.messages for call in x.calls]
+        assert made == [x.call_id for x in results]
+        assert "follows" in results[-1].text
+    first = model.requests[1].messages[0]
+    assert first.calls
+    assert not first.text, "the old node's words are no input of the new summary"
 
 
 def test_A17_abortable() -> None:

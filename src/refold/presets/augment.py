@@ -17,6 +17,7 @@ from refold.compaction.triggers import HistorySize, arm_delay
 from refold.errors import SettingError
 from refold.memory import MemoryParams
 from refold.preserve.abridged import Limits
+from refold.session.toolnames import Kind, canonical
 
 PROMPT = prompts.load("augment_summary")
 NODE = prompts.load("augment_node")
@@ -51,6 +52,9 @@ class Augment(Settings, frozen=True, kw_only=True):
         "Ok. I will continue the conversation from this point."
     )
     abridged_history_params: Annotated[Limits, about("limits of the outline", "A2, A13–A15")] = Limits()
+    tool_kinds: Annotated[
+        dict[str, Kind], about("what further tools do, as a JSON object of name and kind", "A16")
+    ] = {}
     history_summary_min_version: Annotated[str, about("minimum version; empty: off", "A1, A3")] = "0"
     bot_type: Annotated[int | str, about("review bots do not fold", "A3")] = ""
     memories_params: Annotated[dict[str, Any], about("of memory compression, for the check", "A1, A23")] = {}
@@ -106,6 +110,7 @@ class Augment(Settings, frozen=True, kw_only=True):
             carry_previous=s.carry_previous_summary,
             segment=s.head_segment_chars,
             summary_tokens=s.summary_tokens,
+            names={canonical(name): kind for name, kind in s.tool_kinds.items()},
             off=s.off,
         )
         trigger = HistorySize(

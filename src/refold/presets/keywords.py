@@ -9,6 +9,7 @@ from typing import Any, Literal, TypedDict
 
 from refold.compaction.requests import Wanted
 from refold.preserve.abridged import Limits as OutlineLimits
+from refold.session.toolnames import Kind
 from refold.shrink import Limits as ShrinkLimits
 
 
@@ -51,6 +52,7 @@ class AugmentKeywords(Keywords, total=False):
     summary_node_request_message_template: str
     summary_node_response_message: str
     abridged_history_params: OutlineLimits | dict[str, Any]
+    tool_kinds: dict[str, Kind]
     history_summary_min_version: str
     bot_type: int | str
     memories_params: dict[str, Any]

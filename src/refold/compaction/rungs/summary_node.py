@@ -22,6 +22,7 @@ from refold.compaction.exchanges import (
     last_of_head,
     newest_first,
     node_of,
+    paired,
 )
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.reading import reading
@@ -30,6 +31,7 @@ from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, messages_between
 from refold.messages import Assistant, Call, Message, Result, User, assistant, content
 from refold.preserve import abridged
+from refold.preserve.tools import Names
 from refold.protocols import Request
 from refold.session import redacted
 from refold.session.dialects.tools import parse_tools
@@ -54,6 +56,8 @@ class SummaryNode:
     """Give the previous summary to the model. Off: what it covered lives on in the abridged history alone."""
     segment: int = SEGMENT
     summary_tokens: int = 2_000
+    names: Names | None = None
+    """What further tools do (A16)."""
     off: str = ""
     """Why this design does not fold at all, not even on request."""
     name: str = "summary_node"
@@ -99,7 +103,8 @@ class SummaryNode:
         """The template with both slots filled in one pass."""
         # Where the tail begins with tool results, the agent was still at work.
         goes_on = position < len(s.session.path) and not _asks(s, position)
-        groups = outline(messages_between(s.session, s.projection.floor, position), continues=goes_on)
+        said = messages_between(s.session, s.projection.floor, position)
+        groups = outline(said, continues=goes_on, names=self.names)
         values = {
             "abridged_history": abridged.xml(groups, self.limits),
             "summary": quote(summary, *OWN_TAGS),
@@ -116,12 +121,12 @@ class SummaryNode:
         turns = [turn for turn in s.session.turns if turn < position]
         count = 32
         while count < len(turns):
-            groups = outline(messages_between(s.session, turns[-count], position))
+            groups = outline(messages_between(s.session, turns[-count], position), names=self.names)
             text = abridged.xml(groups, self.limits)
             if text.count("<user>") < len(groups):
                 return text
             count *= 2
-        groups = outline(messages_between(s.session, s.projection.floor, position))
+        groups = outline(messages_between(s.session, s.projection.floor, position), names=self.names)
         return abridged.xml(groups, self.limits)
 
     def _ask(self, s: Situation, head: tuple[Source, ...], previous: str | None) -> Ask:
@@ -130,7 +135,8 @@ class SummaryNode:
 
         def render(sources: Sequence[Source], previous: str | None) -> Request:
             earlier = PREVIOUS.format(text=redacted.text(previous)) if previous else ""
-            sent = bounded(grouped(sources), self.segment)
+            calls = {call.id: call for item in s.items for call in item.message.calls}
+            sent = bounded(grouped(paired(sources, calls)), self.segment)
             chat = Request(
                 messages=tuple(redacted.message(x.message) for x in sent), system=system, tools=tools
             )
@@ -183,21 +189,19 @@ def _details(s: Situation, position: int) -> AugmentDetails:
     return AugmentDetails(is_history_summary=True, sequence=key, by_hand=s.force)
 
 
-def outline(sources: Iterable[tuple[str, Message]], *, continues: bool = True) -> tuple[abridged.Group, ...]:
+def outline(
+    sources: Iterable[tuple[str, Message]], *, continues: bool = True, names: Names | None = None
+) -> tuple[abridged.Group, ...]:
     """The groups of a stretch of the log, their texts quoted."""
     return tuple(
         msgspec.structs.replace(
             group,
             user=quote(group.user, *OWN_TAGS),
             response=quote(group.response, *OWN_TAGS),
-            **{name: tuple(_one_line(x) for x in getattr(group, name)) for name in _LISTS},
+            **{name: tuple(quote(x, *OWN_TAGS) for x in getattr(group, name)) for name in _LISTS},
         )
-        for group in abridged.groups(sources, continues=continues)
+        for group in abridged.groups(sources, continues=continues, names=names)
     )
 
 
 _LISTS = ("modified", "created", "deleted", "viewed", "commands")
-
-
-def _one_line(text: str) -> str:
-    return quote(text, *OWN_TAGS).replace("\n", " ")
