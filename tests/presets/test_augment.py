@@ -33,6 +33,7 @@ from refold.compaction.plan import Failed, Plan, Reason, Source
 from refold.compaction.triggers import arm_delay
 from refold.errors import SettingError
 from refold.loop import run
+from refold.memory import MemoryParams
 from refold.models.scripted import Scripted, stall
 from refold.preserve import abridged
 from tests.presets.chains import check_wire, orphans, summariser
@@ -116,6 +117,7 @@ def test_A1_unknown_keys_are_ignored_with_a_warning() -> None:
         ),
         ('{"abridged_history_params": 3}', "abridged_history_params"),
         ('{"history_summary_min_version": "1", "history_summary_params": "{"}', "history_summary_params"),
+        ('{"memories_params": {"max_lines": "x"}}', "memories_params.max_lines"),
     ],
 )
 def test_A1_errors_name_the_key(text: str, key: str) -> None:
@@ -133,11 +135,11 @@ def test_A1_inside_a_feature_flag_object() -> None:
     settings = presets.get("augment", params=json.dumps(flags)).settings
     assert settings.trigger_on_history_size_chars == 50_000
     assert (settings.history_summary_min_version, settings.off) == ("0.500.0", "")
-    assert settings.memories_params == {"compression_target": 60}
+    assert settings.memories_params == MemoryParams(compression_target=60)
     beside = presets.get(
         "augment", params=json.dumps({**WORKED, "memories_params": '{"max_lines": 80}'})
     ).settings
-    assert (beside.off, beside.memories_params) == ("", {"max_lines": 80})
+    assert (beside.off, beside.memories_params) == ("", MemoryParams(max_lines=80))
     without = presets.get("augment", params=json.dumps({"history_summary_params": json.dumps(WORKED)}))
     assert "min_version" in without.settings.off
 
@@ -159,6 +161,12 @@ def test_A1_a_setting_given_by_itself_wins_over_the_object() -> None:
         "augment", params='{"min_tail_exchanges": 4, "cache_ttl_ms": 5}', min_tail_exchanges=2
     )
     assert (preset.settings.min_tail_exchanges, preset.settings.cache_ttl_ms) == (2, 5)
+    default = presets.get("augment", params='{"min_tail_exchanges": 4}', min_tail_exchanges=1)
+    assert default.settings.min_tail_exchanges == 1, "its default, but given"
+    assert (
+        presets.make("augment", {"params": '{"cache_ttl_ms": 4}', "cache_ttl_ms": "0"}).settings.cache_ttl_ms
+        == 0
+    )
 
 
 def test_A2_defaults() -> None:
@@ -785,12 +793,14 @@ def test_A23_the_worked_configuration_with_the_shipped_prompt_is_right() -> None
         ({"prompt": PROMPT.replace("first person", "style").replace('"I"', "it")}, "prompt", '"I"'),
         ({"prompt": 'Write in the first person, in <summary> tags.'}, "prompt", "sections"),
         ({"trigger_on_history_size_chars": 0}, "trigger_on_history_size_chars", "0"),
-        ({"history_tail_size_chars_to_exclude": 50_000}, "history_tail_size_chars_to_exclude", "nothing left"),
+        ({"history_tail_size_chars_to_exclude": 50_000, "trigger_on_history_size_chars_when_cache_expiring": 0}, "history_tail_size_chars_to_exclude", "nothing left"),
         ({"buffer_time_before_cache_expiration_ms": 300_000}, "buffer_time_before_cache_expiration_ms", "never armed"),
         ({"memories_params": {"compression_prompt": " "}}, "memories_params", "blank"),
         ({"memories_params": {"compression_target": 200, "max_lines": 500}}, "memories_params", "50 to 100"),
         ({"memories_params": {"num_recent_memories_to_keep": 3}}, "memories_params", "10 to 20"),
-        ({"memories_params": {"max_lines": "x"}}, "memories_params.max_lines", "does not fit"),
+        ({"trigger_on_history_size_chars_when_cache_expiring": 4_000}, "history_tail_size_chars_to_exclude", "ahead of cache expiry 4000"),
+        ({"trigger_on_history_size_chars_when_cache_expiring": 20_000}, "abridged_history_params", "again after every exchange"),
+        ({"prompt": "Write as \"I\". In <summary> tags, say what was done, in version 2. of it."}, "prompt", "names no sections"),
         ({"history_summary_min_version": ""}, "history_summary_min_version", "off"),
     ],
 )  # fmt: skip
@@ -798,6 +808,21 @@ def test_A23_item_by_item(settings: dict[str, Any], key: str, said: str) -> None
     [item] = items(**{**WORKED, **settings})
     assert item.key == key
     assert said in item.text
+
+
+def test_A23_sections_may_be_numbered_in_a_sentence() -> None:
+    prompt = (
+        "Summarize: 1) what the user wants, 2) what I did ('I' is you), 3) what is open. Use <summary> tags."
+    )
+    assert items(**{**WORKED, "prompt": prompt}) == []
+
+
+def test_A23_a_node_that_stays_above_the_trigger_is_said_to() -> None:
+    own = {"trigger_on_history_size_chars": 10_000, "history_tail_size_chars_to_exclude": 3_000}
+    flaws = items(prompt=PROMPT, **own)
+    assert [flaw.key for flaw in flaws] == ["abridged_history_params"]
+    smaller = {"abridged_history_params": {"total_chars_limit": 2_000}, "summary_tokens": 1_000}
+    assert items(prompt=PROMPT, **own, **smaller) == []
 
 
 # ── weaknesses and chains ───────────────────────────────────────────────────────────────────────

@@ -212,8 +212,8 @@ FOLLOWS = "(Its result is in the part of the conversation that follows this one,
 
 
 def paired(sources: Sequence[Source], calls: Mapping[str, Call]) -> tuple[Source, ...]:
-    """A stretch of the conversation with the calls that its first results answer (`calls`: those of the view),
-    and with a word for its last calls, whose results come after it."""
+    """A stretch of the conversation with the calls that its first results answer (`calls`: those of the
+    view), and with a word for its last calls, whose results come after it."""
     if not sources:
         return ()
     first, last = sources[0], sources[-1]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Literal, TypedDict
 
 from refold.compaction.requests import Wanted
+from refold.memory import MemoryParams
 from refold.preserve.abridged import Limits as OutlineLimits
 from refold.session.toolnames import Kind
 from refold.shrink import Limits as ShrinkLimits
@@ -55,7 +56,7 @@ class AugmentKeywords(Keywords, total=False):
     tool_kinds: dict[str, Kind]
     history_summary_min_version: str
     bot_type: int | str
-    memories_params: dict[str, Any]
+    memories_params: MemoryParams | dict[str, Any]
     carry_previous_summary: bool
     head_segment_chars: int
     summary_tokens: int
