@@ -469,12 +469,27 @@ def test_A9_the_node_stands_directly_after_the_last_head_exchange_and_no_entry_i
     session = chat(*SIZES)
     before = [x.id for x in session.path]
     made = fold(Engine(augment(history_tail_size_chars_to_exclude=3000), model=Scripted("S")), session)
-    numbers = sequence_numbers(session)
-    assert [numbers[id] for id in before] == list(range(20))
-    assert numbers[made.id] == 13.5 == made.details["sequence"]
     items = Engine(augment()).view(session).items
+    assert sequence_numbers(session, items) == [13.5, 13.5, *range(14, 20)]
     assert [item.fold for item in items[:2]] == [made.id, made.id]
     assert items[2].entries == (before[14],)
+
+
+def test_A9_keys_are_those_of_the_view_after_undo_and_a_second_fold() -> None:
+    session = chat(*SIZES)
+    engine = Engine(augment(history_tail_size_chars_to_exclude=3000), model=summariser())
+    fold(engine, session)
+    engine.undo(session)
+    assert sequence_numbers(session, engine.view(session).items) == list(range(20))
+    fold(engine, session)
+    for text in ("x" * 900, "y" * 900):
+        session.append(m.user(text))
+        session.append(m.assistant(text))
+    fold(engine, session)
+    items = engine.view(session).items
+    keys = sequence_numbers(session, items)
+    assert keys == sorted(keys)
+    assert keys[:3] == [21.5, 21.5, 22], "folds and undoings have no number of their own"
 
 
 def test_A10_request_frame_and_acknowledgement() -> None:

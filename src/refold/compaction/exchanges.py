@@ -276,15 +276,19 @@ def keys(entries: Sequence[str], summaries: Iterable[tuple[str, str | None]]) ->
     return {id: numbers[id] for id in order}
 
 
-def sequence_numbers(session: Session) -> dict[str, float]:
-    """Keys of what was said on the path and of the summary nodes in it."""
-    folds = (entry for entry in session.path if isinstance(entry, e.Fold) and entry.edits)
-    nodes = [fold for fold in folds if AugmentDetails.of(fold).is_history_summary]
+def sequence_numbers(session: Session, items: Sequence[Item]) -> list[float]:
+    """Sort keys of a view's items: the number of the entry that an item shows, and between two of these for
+    what stands in the place of several."""
     entries = [entry.id for entry in session.path if not isinstance(entry, (e.Fold, e.Undo, e.Redo))]
     known = set(entries)
 
-    def last_entry(id: str) -> str | None:
-        """The entry itself, or the last one before it that is no fold."""
-        return next((entry.id for entry in session.ancestors(id) if entry.id in known), None)
+    def last_entry(item: Item) -> str | None:
+        """The last entry it stands for that is no fold, or the last one before it."""
+        return next((entry.id for entry in session.ancestors(item.entries[-1]) if entry.id in known), None)
 
-    return keys(entries, [(node.id, last_entry(node.edits[0].last)) for node in nodes])
+    names = [
+        item.entries[-1] if len(item.entries) == 1 else f"{item.fold}:{item.entries[-1]}" for item in items
+    ]
+    places = {name: last_entry(x) for name, x in zip(names, items, strict=True) if len(x.entries) > 1}
+    numbers = keys(entries, places.items())
+    return [numbers[name] for name in names]

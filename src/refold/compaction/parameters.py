@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, TypeVar, cast, get_origin
 
 import msgspec
@@ -37,15 +37,17 @@ def memory_params(text: str) -> memory.MemoryParams:
     return memory.MemoryParams(**convert(_object(own, "memories_params"), memory.MemoryParams))
 
 
-def resolved(settings: S, text: str) -> S:
-    """The settings with what the JSON text says; one that was given otherwise (and differs from its default)
-    wins."""
+def resolved(settings: S, text: str, named: Container[str] | None = None) -> S:
+    """The settings with what the JSON text says; one that was given otherwise wins: those `named`, or, where
+    nobody knows, those that differ from their default."""
     if not text.strip():
         return settings
     kind = type(settings)
     names = [field.name for field in msgspec.structs.fields(kind) if field.name != "params"]
     default = kind()
-    given = {n: v for n in names if (v := getattr(settings, n)) != getattr(default, n)}
+    if named is None:
+        named = {name for name in names if getattr(settings, name) != getattr(default, name)}
+    given = {name: getattr(settings, name) for name in names if name in named}
     return kind(**{**read(text, kind), **given})
 
 

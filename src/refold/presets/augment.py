@@ -78,14 +78,10 @@ class Augment(Settings, frozen=True, kw_only=True):
     def parse(cls, given: Mapping[str, Any]) -> Self:
         """With what `params` says; a setting that was given by itself wins, whatever its value."""
         own = super().parse(given)
-        if not own.params.strip():
-            return own
-        named = {name: getattr(own, name) for name in given if name != "params"}
-        return cls(**{**parameters.read(own.params, cls), **named})
+        return parameters.resolved(own, own.params, given)
 
     def resolved(self) -> Self:
-        """The same for settings made without `parse`, where only one that differs from its default is known
-        to have been given."""
+        """The same for settings made by hand."""
         return parameters.resolved(self, self.params)
 
     def fitted(self, budget: int) -> Self:

@@ -15,7 +15,6 @@ from refold.compaction.details import AugmentDetails
 from refold.compaction.exchanges import (
     SEGMENT,
     Exchange,
-    between,
     bounded,
     grouped,
     head_sources,
@@ -82,9 +81,8 @@ class SummaryNode:
         def finish(answers: Sequence[str]) -> Finished:
             request = User(content(self.node_text(s, position, answers[0])))
             edits = (e.Edit(first, end, (request, response)), *s.hidden_edits(after=position))
-            return Finished(
-                edits=edits, summary=answers[0], files=files, details=_details(s, position).stored()
-            )
+            details = AugmentDetails(is_history_summary=True, by_hand=s.force).stored()
+            return Finished(edits=edits, summary=answers[0], files=files, details=details)
 
         return Proposal(
             rung=self.name,
@@ -180,13 +178,6 @@ def _open_calls(s: Situation, last: Exchange) -> tuple[Call, ...]:
         return ()
     replies = (item.message for item in s.items[last.first : last.last])
     return tuple(call for reply in replies if isinstance(reply, Assistant) for call in reply.calls)
-
-
-def _details(s: Situation, position: int) -> AugmentDetails:
-    """What marks a node, and its sort key in the view."""
-    entries = len(s.session.path)
-    key = between(float(position - 1), float(position) if position < entries else None, entries)
-    return AugmentDetails(is_history_summary=True, sequence=key, by_hand=s.force)
 
 
 def outline(
