@@ -57,9 +57,7 @@ class Augment(Settings, frozen=True, kw_only=True):
     ] = {}
     history_summary_min_version: Annotated[str, about("minimum version; empty: off", "A1, A3")] = "0"
     bot_type: Annotated[int | str, about("review bots do not fold", "A3")] = ""
-    memories_params: Annotated[
-        MemoryParams, about("of memory compression: `MemoryFile.compress` takes them", "A1, A19, A23")
-    ] = MemoryParams()
+    memories_params: Annotated[MemoryParams, about("of memory compression", "A1, A19")] = MemoryParams()
     carry_previous_summary: Annotated[bool, about("nest summaries instead of replacing them", "A12")] = False
     head_segment_chars: Annotated[int, about("JSON in a segment of the head", "A8", gt=0)] = SEGMENT
     summary_tokens: Annotated[int, about("length of a summary without a model", "A18", gt=0)] = 2_000
