@@ -97,6 +97,7 @@ class LayeredKeywords(Keywords, total=False):
     keep_rounds: int
     shrink: bool
     limits: ShrinkLimits | dict[str, Any]
+    rules: dict[Kind, Any]
     archive_tokens: int
     summary_model: str
     summary_timeout: float
