@@ -14,7 +14,7 @@ from refold import messages as m
 from refold.compaction.plan import Plan, Reason, Source
 from refold.compaction.prompts import load
 from refold.compaction.requests import layers, rules_file
-from refold.compaction.rungs.archive import HEADING, NOTICE, by_rule, period
+from refold.compaction.rungs.archive import HEADING, NOTICE, TITLES, by_rule, period
 from refold.engine.upkeep import upkeep
 from refold.errors import ModelError, SettingError
 from refold.loop import run
@@ -25,13 +25,23 @@ from refold.session import View
 from refold.session.edits import said_by
 from refold.shrink import Limits
 from refold.tokens import get as counter_named
-from tests.presets.chains import check_wire, orphans, summariser
+from tests.presets.chains import check_wire, orphans
 
 LONG = "\n".join(f"row {number} of a long listing" for number in range(900))
 
 
 def layered(**settings: Any) -> presets.Preset:
     return presets.get("layered", **settings)
+
+
+def archive_of(text: str) -> str:
+    """A model's archive: this under every title."""
+    return "\n\n".join(f"## {title}\n{text}" for title in TITLES)
+
+
+def summariser(text: str = "SUMMARY") -> Scripted:
+    count = iter(range(1, 10_000))
+    return Scripted(then=lambda _: archive_of(f"{text} {next(count)}"), context_window=10_000_000)
 
 
 def turn(number: int, output: str = "fine", name: str = "Bash") -> list[m.Message]:
@@ -232,7 +242,7 @@ def test_E6_archives_are_appended_and_never_compacted_again() -> None:
         archived(engine, session)
         after = archives(engine.view(session))
         assert after[:-1] == before
-        assert f"ARCHIVE {number} " in after[-1].text
+        assert f"ARCHIVE {number}\n" in after[-1].text
         assert all("ARCHIVE" not in x.text for x in model.requests[-1].messages)
     assert len(archives(engine.view(session))) == 4
     assert orphans(engine.view(session).items) == []
@@ -260,7 +270,7 @@ def test_E6_only_user_assistant_and_tool_messages_are_compacted() -> None:
 
 
 def test_E6_archives_that_pass_half_the_window_are_said_to() -> None:
-    engine = Engine(layered(keep_rounds=1, window=2000), model=Scripted(then="word " * 600))
+    engine = Engine(layered(keep_rounds=1, window=2000), model=Scripted(then=archive_of("word " * 100)))
     session = follow(engine, 3)
     archived(engine, session)
     assert engine.objection(session) is None
@@ -269,6 +279,23 @@ def test_E6_archives_that_pass_half_the_window_are_said_to() -> None:
     objection = engine.objection(session)
     assert isinstance(objection, Reason)
     assert objection.code == "archives_too_large"
+    for fold in session.annotations(e.Fold):
+        assert not fold.details.get("archive") or e.key(fold.id) in objection.text
+
+
+def test_E8_after_compaction_the_view_is_below_the_threshold_or_the_reason_says_why_not() -> None:
+    engine = Engine(layered(keep_rounds=2, window=2000, shrink=False), model=summariser())
+    session = follow(engine, 4, output="short")
+    archived(engine, session)
+    assert engine.view(session).tokens < 0.8 * 2000
+    assert engine.objection(session) is None
+    session = follow(engine, 6, output="word " * 700)
+    archived(engine, session)
+    assert engine.view(session).tokens >= 0.8 * 2000
+    objection = engine.objection(session)
+    assert isinstance(objection, Reason)
+    assert objection.code == "above_threshold"
+    assert "2 newest rounds" in objection.text
 
 
 @pytest.mark.parametrize("rounds", [3, 10])
@@ -386,6 +413,74 @@ def test_E9_the_same_sections_without_a_model() -> None:
     assert "- src/p.py: created" in text
 
 
+@pytest.mark.parametrize("missing", TITLES)
+def test_E9_an_answer_without_the_sections_is_refused(missing: str) -> None:
+    answers = archive_of("fine").replace(f"## {missing}", "## Else")
+    engine = Engine(layered(keep_rounds=1), model=Scripted(then=answers))
+    session = follow(engine, 3)
+    assert archived(engine, session).rung == "keep_recent"
+    [failure] = session.annotations(e.Failure)
+    assert missing in failure.text
+
+
+@pytest.mark.parametrize(
+    ("output", "answered", "ticked"),
+    [
+        ("===== 3 passed in 0.1s =====", "All tests pass.", True),
+        ("===== 3 failed in 0.1s =====", "I changed the parser.", False),
+        ("fine", "Not yet: 3 tests fail.", False),
+        (None, "Sounds good.", False),
+    ],
+)
+def test_E9_the_tick_is_for_what_succeeded(output: str | None, answered: str, ticked: bool) -> None:
+    session = Session()
+    session.append(m.user("Fix the parser"))
+    if output is not None:
+        session.append(m.assistant("", m.call("1", "Bash", command="CI=1 pytest -q")))
+        session.append(m.result("1", output))
+        session.append(m.assistant("", m.call("2", "Edit", path="src/p.py", old_string="a", new_string="b")))
+        session.append(m.result("2", "ok"))
+    for message in (m.assistant(answered), m.user("Thanks"), m.assistant("Welcome.")):
+        session.append(message)
+    text = archived(Engine(layered(keep_rounds=1)), session).summary
+    assert ("[✓] Fix the parser" in text) is ticked
+    assert f"Fix the parser - {answered}" in text
+
+
+def test_E9_stack_and_environment_are_named_without_a_model() -> None:
+    engine = Engine(layered(keep_rounds=1))
+    session = Session()
+    run_it = m.call("1", "Bash", command="cd /srv/app && export API_URL=x; pytest -q")
+    edit = m.call("2", "Edit", path="src/p.py", old_string="a", new_string="b")
+    for message in (m.user("go"), m.assistant("", run_it, edit), m.result("1", "ok"), m.result("2", "ok"),
+                    m.assistant("done"), m.user("Thanks"), m.assistant("Welcome.")):  # fmt: skip
+        session.append(message)
+    text = archived(engine, session).summary
+    section = text.split("## Technical context\n")[1].split("\n##")[0]
+    assert ".py" in section
+    assert "API_URL" in section
+    assert "shell Bash" in section
+
+
+def test_E9_the_prompt_is_a_setting() -> None:
+    model = Scripted(then="In my own form.")
+    engine = Engine(layered(keep_rounds=1, archive_prompt="Shorten it. {{period}}"), model=model)
+    assert archived(engine, follow(engine, 3)).summary == "In my own form."
+    asked = model.requests[0].messages[0].text
+    assert "Shorten it." in asked
+    assert "task 1" in asked
+    assert "{{" not in asked
+
+
+def test_E8_all_unanswered_messages_count() -> None:
+    engine, session = with_usage(159_900)
+    session.append(m.user("x" * 150))
+    assert not engine.plan(session)
+    assert engine.plan(session, incoming="x" * 150)
+    session.append(m.user("x" * 150))
+    assert engine.plan(session)
+
+
 def test_E9_without_times_the_period_is_unknown_and_lists_are_bounded() -> None:
     sources = [Source(f"e{i}", m.user(f"task {i}") if i % 2 == 0 else m.assistant("ok")) for i in range(400)]
     assert period(sources) == "(times unknown)"
@@ -404,7 +499,8 @@ def test_E10_on_time_out_or_failure_the_recent_rounds_stay_and_the_user_is_told(
     assert (fold.rung, fold.details["notice"]) == ("keep_recent", NOTICE)
     assert NOTICE == "Summary generation timed out, keeping recent history only."
     [failure] = session.annotations(e.Failure)
-    assert failure.text == NOTICE
+    assert failure.text.startswith(NOTICE)
+    assert failure.text != NOTICE, "the real error stays in the record"
     view = engine.view(session)
     assert archives(view) == []
     assert users(view) == ["Please do task 4.", "Please do task 5."]
@@ -412,10 +508,14 @@ def test_E10_on_time_out_or_failure_the_recent_rounds_stay_and_the_user_is_told(
     check_wire(view)
 
 
-def test_E10_its_own_call_with_its_own_limit_and_model() -> None:
-    model = summariser()
+def test_E10_its_own_call_with_its_own_limit_and_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, small = summariser(), summariser("SMALL")
+    monkeypatch.setattr(Engine, "resolver", staticmethod({"openai:small": small}.__getitem__))
     preset = layered(keep_rounds=1, summary_model="openai:small")
-    engine = Engine(preset, model=model)
+    for engine in (Engine(preset, model=model), Engine(preset)):
+        session = follow(engine, 3)
+        assert "SMALL" in archived(engine, session).summary
+    assert (len(model.requests), len(small.requests)) == (0, 2)
     plan = engine.plan(follow(engine, 3), force=True)
     assert isinstance(plan, Plan)
     assert plan.proposal.timeout == 120.0
@@ -424,7 +524,7 @@ def test_E10_its_own_call_with_its_own_limit_and_model() -> None:
 
 
 def test_E10_after_a_failure_the_next_archive_begins_behind_what_was_dropped() -> None:
-    model = Scripted("", then="LATER")
+    model = Scripted("", then=archive_of("LATER"))
     engine = Engine(layered(keep_rounds=1), model=model)
     session = follow(engine, 3)
     archived(engine, session)

@@ -116,12 +116,14 @@ class NewInput:
 
 
 def _input(s: Situation) -> tuple[str | None, int]:
-    """The new input, and how many items came before it."""
+    """The new input, all that nobody has answered, and how many items came before it."""
+    before = len(s.items)
+    while before and s.items[before - 1].fold is None and isinstance(s.items[before - 1].message, User):
+        before -= 1
+    texts = [item.message.text for item in s.items[before:]]
     if s.incoming is not None:
-        return s.incoming, len(s.items)
-    if s.items and s.items[-1].fold is None and isinstance(s.items[-1].message, User):
-        return s.items[-1].message.text, len(s.items) - 1
-    return None, len(s.items)
+        texts.append(s.incoming)
+    return ("".join(texts) if texts else None), before
 
 
 def _last_usage(session: Session) -> int | None:

@@ -39,8 +39,7 @@ class Engine(Planner):
     processes, can serve one session."""
 
     resolver: ClassVar[Resolver] = calls.no_resolver
-    """Makes a model of its name. The package installs `refold.model` here (`refold/__init__.py`), so that the
-    engine knows no provider."""
+    """Makes a model of its name. The package installs `refold.model` here: the engine knows no provider."""
 
     def __init__(
         self,
@@ -55,8 +54,9 @@ class Engine(Planner):
     ) -> None:
         super().__init__(preset, counter=counter, summariser=summariser, auto=auto, clock=clock)
         self.model = None if model is None else model_of(model, type(self).resolver)
-        if self.model is not None and summariser is None:
-            self.summariser = ByModel(self.model, self.counter)
+        writer = self.preset.summary_model or self.model
+        if writer is not None and summariser is None:
+            self.summariser = ByModel(model_of(writer, type(self).resolver), self.counter)
         self.hooks = Hooks() if hooks is None else hooks
         self._watches: WeakKeyDictionary[Session, Watch] = WeakKeyDictionary()
 

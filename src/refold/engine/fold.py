@@ -75,7 +75,8 @@ async def make_fold(
     except AssertionError:
         raise  # a broken test or a broken engine, never a bad answer
     except Exception as error:
-        text = proposal.failure_text or str(error) or type(error).__name__
+        told, why = proposal.failure_text, str(error) or type(error).__name__
+        text = f"{told} ({why})" if told else why
         return Failed(failure_code(error), text, proposal.rung, limits.meter.spent - spent)
     return made
 

@@ -10,6 +10,7 @@ import msgspec
 from refold.messages import Assistant, Bash, Call, Message, Result, User
 from refold.preserve.ending import ending
 from refold.preserve.tools import Names, actions
+from refold.preserve.verdicts import verdict
 from refold.preserve.words import typed
 from refold.session.toolnames import command_line, kind
 from refold.text.frames import without_tags
@@ -44,6 +45,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     commands: tuple[str, ...] = ()
     failed: int = 0
     """How many calls ended in an error."""
+    succeeded: bool = False
+    """Something was done, and neither the last call nor the last test run ended badly."""
     response: str = ""
     """The agent's final text."""
     state: str = ""
@@ -85,6 +88,9 @@ class _Open:
         self.response = ""
         self.acted = False
         self.failed = 0
+        self.ended_well = False
+        self.broken = False
+        """The newest verdict of a test run or a build is bad."""
 
     def take(self, entry_id: str, message: Message) -> None:
         self.last_id = entry_id
@@ -98,6 +104,8 @@ class _Open:
             if call is not None:
                 ended = ending(message, kind(call.name, self.names))
                 self._ended(call, failed=ended.ok is False)
+                passed = verdict(ended.body).passed
+                self.broken = self.broken if passed is None else not passed
         elif isinstance(message, Bash):
             self._ended(Call("", "bash", {"command": message.command}), failed=bool(message.exit_code))
 
@@ -108,11 +116,12 @@ class _Open:
         state = "" if self.response or not (self.acted or state == "agent_was_interrupted") else state
         return Group(
             entry_id=self.entry_id, last_id=self.last_id, user=self.user, response=self.response,
-            state=state, failed=self.failed, **done,
+            state=state, failed=self.failed, succeeded=self.ended_well and not self.broken, **done,
         )  # fmt: skip
 
     def _ended(self, call: Call, *, failed: bool) -> None:
         self.failed += failed
+        self.ended_well = not failed
         runs = kind(call.name, self.names) == "bash"
         if runs:
             self._put("commands", command_line(call))

@@ -99,5 +99,6 @@ class LayeredKeywords(Keywords, total=False):
     limits: ShrinkLimits | dict[str, Any]
     rules: dict[Kind, Any]
     archive_tokens: int
+    archive_prompt: str
     summary_model: str
     summary_timeout: float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Self
 
 from msgspec.structs import replace
@@ -26,6 +27,9 @@ class Layered(Settings, frozen=True, kw_only=True):
     limits: Annotated[Limits, about("what is left of a tool result, as a JSON object", "E4, E15")] = Limits()
     rules: Annotated[dict[Kind, Any], about("rules of one's own, by kind of tool (Python only)", "E4")] = {}
     archive_tokens: Annotated[int, about("length of an archive", "E9", gt=0)] = 4_000
+    archive_prompt: Annotated[
+        str, about("asks for an archive, with {{conversation}} and {{period}}; empty: the shipped one", "E9")
+    ] = ""
     summary_model: Annotated[str, about("who writes archives; empty: the current model", "E10, E15")] = ""
     summary_timeout: Annotated[float, about("seconds an archive may take", "E10", gt=0)] = 120.0
 
@@ -42,7 +46,7 @@ class Layered(Settings, frozen=True, kw_only=True):
         archive = Stage(
             NewInput(self.threshold, self.min_messages),
             (
-                Archive(self.keep_rounds, self.archive_tokens, self.summary_timeout),
+                Archive(self.keep_rounds, self.archive_tokens, self.summary_timeout, self.archive_prompt),
                 KeepRecent(self.keep_rounds),
             ),
         )
@@ -52,6 +56,6 @@ class Layered(Settings, frozen=True, kw_only=True):
             measure="len//3",
             window=self.window,
             stages=(after_rounds, archive) if self.shrink else (archive,),
-            objection=archives_fit,
+            objection=partial(archives_fit, threshold=self.threshold, keep_rounds=self.keep_rounds),
             summary_model=self.summary_model,
         )

@@ -3,6 +3,9 @@ shortened once their round has ended: reason with everything, remember the essen
 
 from __future__ import annotations
 
+import posixpath
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,17 +17,20 @@ from refold import entries as e
 from refold.compaction import answer, transcript
 from refold.compaction.details import LayeredDetails
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
-from refold.compaction.prompts import focus_line, prompt
+from refold.compaction.prompts import fill, focus_line, load
 from refold.compaction.reading import reading
 from refold.compaction.requests import stand_alone
 from refold.compaction.rounds import finished, left_alone, round_at, touches
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, message_of_item, source_of
+from refold.errors import BadAnswer
 from refold.messages import Call, Message, Result, System, system
 from refold.preserve import abridged, state
+from refold.preserve.runs import without_folder
+from refold.preserve.tools import actions
 from refold.protocols import Request, TokenCounter
 from refold.session import Item, redacted
-from refold.session.toolnames import Kind
+from refold.session.toolnames import Kind, command_line, kind
 from refold.shrink import Limits, Rule, shrink
 from refold.text.frames import quote
 from refold.text.truncate import one_line
@@ -78,6 +84,8 @@ class Archive:
     keep_rounds: int = 10
     tokens: int = 4_000
     timeout: float = 120.0
+    prompt: str = ""
+    """Asks for the archive, with the slots of the shipped one; empty: that one."""
     name: str = "archive"
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
@@ -87,7 +95,10 @@ class Archive:
         files = state.of(source.message for source in old.sources).files()
 
         def finish(answers: Sequence[str]) -> Finished:
-            text = answers[0] if s.has_model else by_rule(old.sources, answers[0], self.tokens, s.counter)
+            home = s.session.info.cwd or ""
+            text = (
+                answers[0] if s.has_model else by_rule(old.sources, answers[0], self.tokens, s.counter, home)
+            )
             put = (system(f"{HEADING}\n\n{quote(text)}"), *old.kept)
             edit = _edit(s, old, put, "summary")
             return Finished(
@@ -99,9 +110,13 @@ class Archive:
         )
 
     def _ask(self, s: Situation, old: OldRounds) -> Ask:
+        asked = self.prompt if self.prompt.strip() else load("layered_archive")
+        if "{{conversation}}" not in asked:
+            asked = f"<history>\n{{{{conversation}}}}\n</history>\n\n{asked}{{{{focus}}}}"
+
         def render(sources: Sequence[Source], previous: str | None) -> Request:  # noqa: ARG001
-            text = prompt(
-                "layered_archive",
+            text = fill(
+                asked,
                 conversation=transcript.render(sources, STYLE),
                 period=period(old.sources),
                 focus=focus_line(s.instructions),
@@ -109,7 +124,12 @@ class Archive:
             return stand_alone(text, max_tokens=self.tokens, timeout=self.timeout)
 
         target = self.tokens if s.has_model else self.tokens // 2
-        return Ask(sources=old.sources, render=render, target_tokens=target, accept=answer.plain)
+        return Ask(
+            sources=old.sources,
+            render=render,
+            target_tokens=target,
+            accept=in_sections if s.has_model and not self.prompt.strip() else answer.plain,
+        )
 
 
 @dataclass(frozen=True)
@@ -170,29 +190,82 @@ def period(sources: Sequence[Source]) -> str:
     return f"{first} to {last}"
 
 
-def by_rule(sources: Sequence[Source], digest: str, budget: int, counter: TokenCounter) -> str:
+TITLES = (
+    "Period covered", "Objectives and status", "Technical context", "Completed milestones",
+    "Key insights and decisions", "File-system state",
+)  # fmt: skip
+
+
+def in_sections(text: str) -> str:
+    """A model's archive; `BadAnswer` where sections of it are missing."""
+    text = answer.plain(text)
+    missing = [title for title in TITLES if title.casefold() not in text.casefold()]
+    if missing:
+        raise BadAnswer("sections", f"the archive has no section {', '.join(missing)}")
+    return text
+
+
+def by_rule(
+    sources: Sequence[Source], digest: str, budget: int, counter: TokenCounter, home: str = ""
+) -> str:
     """The same sections without a model: facts by code, insights by the digest."""
     groups = abridged.groups(((x.id, redacted.message(x.message)) for x in sources), continues=False)
     asked = [group for group in groups if group.user.strip()]
-    done = [
-        f"- [✓] {one_line(g.user, 120)} - {one_line(g.response, 120) or 'done'}" for g in asked if not g.state
-    ]
-    open_ends = [f"- interrupted: {one_line(g.user, 120)}" for g in asked if g.state]
+    rows = {True: list[str](), False: list[str]()}
+    for group in asked:
+        reached = group.succeeded and not group.state and not _DENIED.search(group.response[:400])
+        told = f"{one_line(group.user, 120)} - {one_line(group.response, 120) or 'interrupted'}"
+        rows[reached].append(f"- [✓] {told}" if reached else f"- {told}")
     files = state.of(source.message for source in sources).files()
     paths = [
         f"- {path}: {what}" for what in ("created", "modified", "deleted") for path in getattr(files, what)
     ]
-    tools = sorted({call.name for source in sources for call in source.message.calls})
     goal = one_line(asked[0].user, 400) if asked else "(none)"
     sections = (
-        ("Period covered", [period(sources)]),
-        ("Objectives and status", [f"Original goal: {goal}", *_within(open_ends, budget // 16, counter)]),
-        ("Technical context", [f"Tools used: {', '.join(tools)}" if tools else "(none)"]),
-        ("Completed milestones", _within(done, budget // 4, counter) or ["(none)"]),
-        ("Key insights and decisions", [digest]),
-        ("File-system state", _within(paths, budget // 8, counter) or ["(no file was changed)"]),
+        [period(sources)],
+        [f"Original goal: {goal}", *_within(rows[False], budget // 8, counter)],
+        technical(sources, home),
+        _within(rows[True], budget // 4, counter) or ["(none)"],
+        [digest],
+        _within(paths, budget // 8, counter) or ["(no file was changed)"],
     )
-    return "\n\n".join(f"## {title}\n" + "\n".join(rows) for title, rows in sections)
+    return "\n\n".join(
+        f"## {title}\n" + "\n".join(section) for title, section in zip(TITLES, sections, strict=True)
+    )
+
+
+_DENIED = re.compile(
+    r"\b(?:not yet|fail(?:s|ed|ing|ures?)?|cannot|can't|could not|couldn't|unable|still)\b|未|失败", re.I
+)
+"""Words of an answer that withhold the tick. What gives it are calls that ended well."""
+_VARIABLE = re.compile(r"(?:^|[;&|]\s{0,8})(?:export\s{1,8})?([A-Z][A-Z0-9_]{1,60})=", re.M)
+
+
+def technical(sources: Sequence[Source], home: str) -> list[str]:
+    """Stack and environment as far as calls tell: kinds of files, programs, shell, names of variables."""
+    calls = [call for source in sources for call in source.message.calls]
+    files = [action.path for call in calls for action in actions(call)]
+    endings = Counter(ending for path in files if (ending := posixpath.splitext(path)[1]))
+    lines = [redacted.text(command_line(call)) for call in calls if kind(call.name) == "bash"]
+    programs = Counter(word for line in lines if (word := _program(line)))
+    variables = dict.fromkeys(name for line in lines for name in _VARIABLE.findall(line[:2_000]))
+    shells = dict.fromkeys(call.name for call in calls if kind(call.name) == "bash")
+    return [
+        f"Stack: {_most([*endings.most_common(8), *programs.most_common(8)])}",
+        f"Environment: folder {home or '(unknown)'}; shell {', '.join(shells) or '(none)'}; "
+        f"variables {', '.join(list(variables)[:10]) or '(none)'}",
+        f"Tools used: {', '.join(sorted({call.name for call in calls})[:30]) or '(none)'}",
+    ]
+
+
+def _program(line: str) -> str:
+    """The program that a command line begins with."""
+    words = (word for word in without_folder(line)[:400].split() if "=" not in word)
+    return one_line(posixpath.basename(next(words, "")), 40)
+
+
+def _most(counts: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(f"{name} ({count})" for name, count in counts) or "(unknown)"
 
 
 def _within(rows: Sequence[str], budget: int, counter: TokenCounter) -> list[str]:
@@ -201,17 +274,28 @@ def _within(rows: Sequence[str], budget: int, counter: TokenCounter) -> list[str
     return [*([f"- ({left} earlier left out)"] if left else []), *rows[left:]]
 
 
-def archives_fit(s: Situation) -> Reason | None:
-    """Archives are never folded again; where they alone take half the window, this design is at its end."""
-    size = sum(
-        s.sizes.item(index)
-        for index, item in enumerate(s.items)
-        if item.fold and LayeredDetails.of(s.projection.fold_of(item)).archive
-    )
-    if size <= s.window // 2:
+def archives_fit(s: Situation, *, threshold: float, keep_rounds: int) -> Reason | None:
+    """Archives are never folded again; where they alone take half the window, this design is at its end. And
+    where it has archived what it may, and the view has still not come below the threshold, it says so."""
+    sizes: dict[str, int] = {}
+    for index, item in enumerate(s.items):
+        if item.fold and LayeredDetails.of(s.projection.fold_of(item)).archive:
+            sizes[item.fold] = sizes.get(item.fold, 0) + s.sizes.item(index)
+    archives = sum(sizes.values())
+    named = ", ".join(f"{e.key(fold)} ({size})" for fold, size in list(sizes.items())[-20:])
+    if archives > s.window // 2:
+        text = (
+            f"the archives alone take {archives} of {s.window} tokens, and this design never folds them again"
+        )
+        advice = "take a larger window, or fold with another preset"
+        return Reason("archives_too_large", f"{text}: {named}; {advice}")
+    if not sizes or s.sizes.tokens < threshold * s.window:
         return None
-    text = f"the archives alone take {size} of {s.window} tokens, and this design never folds them again"
-    return Reason("archives_too_large", f"{text}: take a larger window, or fold with another preset")
+    return Reason(
+        "above_threshold",
+        f"{s.sizes.tokens} tokens are left, {threshold:.0%} of {s.window} are {threshold * s.window:.0f}: "
+        f"archives take {archives} ({named}), the {keep_rounds} newest rounds and the one in progress stay",
+    )
 
 
 # ── results of finished rounds (E3) ─────────────────────────────────────────────────────────────
