@@ -19,6 +19,7 @@ from refold.engine.upkeep import upkeep
 from refold.errors import ModelError, SettingError
 from refold.loop import run
 from refold.models.scripted import Scripted, fail, stall
+from refold.protocols import SessionInfo
 from refold.recall import index_of, tool
 from refold.registry import configuration
 from refold.session import View
@@ -117,6 +118,32 @@ def test_E1_rules_are_injected_on_every_build_and_never_in_history() -> None:
         view = Engine(layered()).view(session, system=layers("S", (), rules))
         assert rules in view.to_openai()[0]["content"]
         assert all(rules not in item.message.text for item in view.items)
+
+
+def test_E1_prepare_puts_the_layers_in_order(tmp_path: Path) -> None:
+    (tmp_path / "Code_Law.md").write_text("Never push on Fridays.")
+    session = Session(info=SessionInfo(id="s", created=0.0, cwd=str(tmp_path)))
+    engine = Engine("layered")
+    todo = m.call("1", "TodoWrite", todos=[{"content": "ship it", "status": "pending"}])
+    for message in (m.user("Plan."), m.assistant("", todo), m.result("1", "ok"), m.assistant("Planned.")):
+        session.append(message)
+    session.append(m.user("Go on."))
+    view = run(engine.prepare(session, system="You are an agent."))
+    wire = view.to_openai()
+    assert wire[0]["role"] == "system"
+    assert wire[0]["content"].startswith("You are an agent.\n\n")
+    assert "Never push on Fridays." in wire[0]["content"]
+    texts = [item.message.text for item in view.items]
+    assert texts[-2] == "Go on."
+    assert "ship it" in texts[-1]
+    assert "Never push" not in "".join(texts)
+    assert view.tokens > engine.view(session, system="You are an agent.").tokens
+    check_wire(view)
+    assert len(session.path) == 5, "neither is part of the log"
+    (tmp_path / "Code_Law.md").write_text("Push on Fridays.")
+    assert "Push on Fridays." in (run(engine.prepare(session)).system or "")
+    bare = run(Engine(layered(layers=False)).prepare(session, system="S"))
+    assert (bare.system, bare.items[-1].message.text) == ("S", "Go on.")
 
 
 def test_E1_summaries_are_sent_in_the_system_role_or_as_the_dialect_demands() -> None:

@@ -110,6 +110,8 @@ class Preset:
     calibrated: bool = False
     """The window is the provider's: where its counts are known from usage, they decide what fits."""
     max_tool_iterations: int | None = None
+    layered: bool = False
+    """The project's rules go behind the system prompt, and the open todos behind the view (E1, E2)."""
     notes: Rung | None = None
     """Proposes annotations about what happened (never edits); asked before the housekeeping stages."""
     objection: Callable[[Situation], Reason | None] = lambda _: None

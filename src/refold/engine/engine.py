@@ -14,7 +14,7 @@ from refold.compaction.overflow import overflowed_twice
 from refold.compaction.plan import Failed, Plan, Reason
 from refold.compaction.preset import Preset, Settings
 from refold.engine import call as calls
-from refold.engine import undo
+from refold.engine import layers, undo
 from refold.engine.background import Watch
 from refold.engine.branch import Branched, branch
 from refold.engine.call import CallOptions, Place, Resolver, Sleep, model_of
@@ -35,8 +35,7 @@ TOOL_ITERATIONS = 50
 
 
 class Engine(Planner):
-    """Folds sessions as a preset says. Holds no state of its own beyond caches: many engines, in many
-    processes, can serve one session."""
+    """Folds sessions as a preset says. Holds caches only: many engines, in many processes, can serve one."""
 
     resolver: ClassVar[Resolver] = calls.no_resolver
     """Makes a model of its name. The package installs `refold.model` here: the engine knows no provider."""
@@ -75,7 +74,7 @@ class Engine(Planner):
     ) -> View:
         """The view for the next model call; folds first if it must. The arguments are those of `plan`;
         `model` is who will be asked, where that is not the log's newest."""
-        watch = self._watches.get(session)
+        watch, system = self._watches.get(session), layers.with_rules(self.preset, session, system)
         if watch:
             watch.disarm()
         if overflowed_twice(session, self.preset.window, model):
@@ -98,7 +97,8 @@ class Engine(Planner):
                 watch.consider(question)
 
         async def shown() -> View:
-            return await view_for_call(self.hooks, session, self.view(session, system=system, tools=tools))
+            view = layers.with_recap(self.preset, session, self.view(session, system=system, tools=tools))
+            return await view_for_call(self.hooks, session, view)
 
         epoch, view = session.epoch, await shown()
         return view if epoch == session.epoch else await shown()  # a hook took its time, the leaf moved

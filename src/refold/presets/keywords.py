@@ -95,6 +95,7 @@ class LayeredKeywords(Keywords, total=False):
     threshold: float
     min_messages: int
     keep_rounds: int
+    layers: bool
     shrink: bool
     limits: ShrinkLimits | dict[str, Any]
     rules: dict[Kind, Any]

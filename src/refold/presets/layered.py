@@ -23,6 +23,7 @@ class Layered(Settings, frozen=True, kw_only=True):
     threshold: Annotated[float, about("part of the window at which to archive", "E8, E15", gt=0, le=1)] = 0.8
     min_messages: Annotated[int, about("messages below which nothing is archived", "E8", ge=0)] = 3
     keep_rounds: Annotated[int, about("newest finished rounds that stay", "E7, E15", ge=0)] = 10
+    layers: Annotated[bool, about("put CODE_LAW.md of the project and open todos around it", "E1, E2")] = True
     shrink: Annotated[bool, about("shorten tool results once their round has ended", "E3")] = True
     limits: Annotated[Limits, about("what is left of a tool result, as a JSON object", "E4, E15")] = Limits()
     rules: Annotated[dict[Kind, Any], about("rules of one's own, by kind of tool (Python only)", "E4")] = {}
@@ -54,6 +55,7 @@ class Layered(Settings, frozen=True, kw_only=True):
             name="layered",
             settings=self,
             measure="len//3",
+            layered=self.layers,
             window=self.window,
             stages=(after_rounds, archive) if self.shrink else (archive,),
             objection=partial(archives_fit, threshold=self.threshold, keep_rounds=self.keep_rounds),
