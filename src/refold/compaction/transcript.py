@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -62,6 +62,35 @@ def message_of_item(session: Session, item: Item) -> m.Message:
     if item.fold is not None:
         return m.Assistant(item.message.parts) if isinstance(item.message, m.User) else item.message
     return message_of(session[item.entries[-1]]) or item.message
+
+
+@dataclass
+class _ItemSources:
+    """What items of the view say, by entry, for each way to read them."""
+
+    epoch: int = -1
+    known: dict[object, dict[str, Source]] = field(default_factory=dict[object, dict[str, Source]])
+
+
+def sources_of(
+    session: Session, items: Sequence[Item], read: Callable[[Session, Item], m.Message] | None = None
+) -> tuple[Source, ...]:
+    """What items say, each with its place, read once per entry; `read`: otherwise than they are shown."""
+    cache = session.followers.of(_ItemSources, _ItemSources)
+    if cache.epoch != session.epoch:
+        cache.epoch, cache.known = session.epoch, {}
+    known = cache.known.setdefault(read, {})
+    sources: list[Source] = []
+    for item in items:
+        source = known.get(item.entries[-1]) if item.fold is None else None
+        if source is None or (read is None and source.message is not item.message):
+            source = source_of(session, item)
+            if read is not None:
+                source = msgspec.structs.replace(source, message=read(session, item))
+            if item.fold is None:
+                known[item.entries[-1]] = source
+        sources.append(source)
+    return tuple(sources)
 
 
 def source_of(session: Session, item: Item) -> Source:

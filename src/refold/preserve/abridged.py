@@ -54,10 +54,14 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def groups(
-    sources: Iterable[tuple[str, Message]], *, continues: bool = True, names: Names | None = None
+    sources: Iterable[tuple[str, Message]],
+    *,
+    continues: bool = True,
+    names: Names | None = None,
+    judged: bool = False,
 ) -> tuple[Group, ...]:
     """The groups of a stretch of the log. `continues`: the agent is still at work where it ends, so a last
-    group without final text was not interrupted."""
+    group without final text was not interrupted. `judged`: verdicts of test runs and builds are read."""
     found: list[Group] = []
     open_group: _Open | None = None
     known: set[str] = set()
@@ -65,9 +69,9 @@ def groups(
         if isinstance(message, User):
             if open_group:
                 found.append(open_group.close("agent_was_interrupted"))
-            open_group = _Open(entry_id, typed(message) or message.text, known, names)
+            open_group = _Open(entry_id, typed(message) or message.text, known, names, judged)
         elif open_group is None:
-            open_group = _Open(entry_id, "", known, names)
+            open_group = _Open(entry_id, "", known, names, judged)
         if open_group and not isinstance(message, User):
             open_group.take(entry_id, message)
     if open_group:
@@ -78,9 +82,9 @@ def groups(
 class _Open:
     """A group that is still being read."""
 
-    def __init__(self, entry_id: str, user: str, known: set[str], names: Names | None) -> None:
+    def __init__(self, entry_id: str, user: str, known: set[str], names: Names | None, judged: bool) -> None:
         self.entry_id, self.last_id, self.user = entry_id, entry_id, user
-        self.known, self.names = known, names
+        self.known, self.names, self.judged = known, names, judged
         self.lists: dict[str, dict[str, None]] = {
             name: {} for name in ("modified", "created", "deleted", "viewed", "commands")
         }
@@ -104,7 +108,7 @@ class _Open:
             if call is not None:
                 ended = ending(message, kind(call.name, self.names))
                 self._ended(call, failed=ended.ok is False)
-                passed = verdict(ended.body).passed
+                passed = verdict(ended.body).passed if self.judged else None
                 self.broken = self.broken if passed is None else not passed
         elif isinstance(message, Bash):
             self._ended(Call("", "bash", {"command": message.command}), failed=bool(message.exit_code))

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-import msgspec
-
 from refold import entries as e
 from refold.compaction import answer, transcript
 from refold.compaction.details import LayeredDetails
@@ -22,14 +20,14 @@ from refold.compaction.reading import reading
 from refold.compaction.requests import stand_alone
 from refold.compaction.rounds import finished, left_alone, round_at, touches
 from refold.compaction.situation import Situation
-from refold.compaction.transcript import Source, message_of_item, source_of
+from refold.compaction.transcript import Source, message_of_item, sources_of
 from refold.errors import BadAnswer
 from refold.messages import Call, Message, Result, System, system
 from refold.preserve import abridged, state
 from refold.preserve.runs import without_folder
 from refold.preserve.tools import actions
 from refold.protocols import Request, TokenCounter
-from refold.session import Item, redacted
+from refold.session import redacted
 from refold.session.toolnames import Kind, command_line, kind
 from refold.shrink import Limits, Rule, shrink
 from refold.text.frames import quote
@@ -59,21 +57,20 @@ def old_rounds(s: Situation, keep_rounds: int) -> OldRounds | Reason:
     first, last = _after_archives(s), round_at(s, rounds - keep_rounds - 1).last
     at = s.projection.item_at
     items = s.items[at(first) : at(max(last + 1, first))]
-    sources = tuple(_source(s, item) for item in items if not isinstance(item.message, System))
+    kept = tuple(item.message for item in items if isinstance(item.message, System))
+    said = [item for item in items if not isinstance(item.message, System)] if kept else items
+    sources = sources_of(s.session, said, message_of_item)
     if not sources:
         return Reason("all_archived", f"everything before the newest {keep_rounds} rounds is archived")
-    return OldRounds(first, last, sources, tuple(x.message for x in items if isinstance(x.message, System)))
-
-
-def _source(s: Situation, item: Item) -> Source:
-    return msgspec.structs.replace(source_of(s.session, item), message=message_of_item(s.session, item))
+    return OldRounds(first, last, sources, kept)
 
 
 def _after_archives(s: Situation) -> int:
     """The first path position behind every archive (and behind summaries of other designs)."""
     archives = (fold for fold in s.projection.folds if fold.edits and LayeredDetails.of(fold).archive)
     ends = [s.session.position(fold.edits[0].last) for fold in archives]
-    ends += [s.session.position(x.entries[-1]) for x in s.items if x.fold and len(x.entries) > 1]
+    if any(edit.first != edit.last for fold in s.projection.folds for edit in fold.edits):
+        ends += [s.session.position(x.entries[-1]) for x in s.items if x.fold and len(x.entries) > 1]
     return max((end + 1 for end in ends if end is not None), default=s.projection.floor)
 
 
@@ -92,9 +89,9 @@ class Archive:
         old = old_rounds(s, self.keep_rounds)
         if isinstance(old, Reason):
             return old
-        files = state.of(source.message for source in old.sources).files()
 
         def finish(answers: Sequence[str]) -> Finished:
+            files = state.of(source.message for source in old.sources).files()
             home = s.session.info.cwd or ""
             text = (
                 answers[0] if s.has_model else by_rule(old.sources, answers[0], self.tokens, s.counter, home)
@@ -169,7 +166,7 @@ def _proposal(
         finish=finish,
         asks=(ask,) if ask else (),
         stretch=(path[old.first].id, path[old.last].id),
-        fold=tuple(source.id for source in old.sources),
+        fold=lambda: tuple(source.id for source in old.sources),
         first_kept=path[old.last + 1].id if old.last + 1 < len(path) else None,
         tokens_after=s.sizes.tokens - gone + tokens + sum(s.counter.message(x) for x in old.kept),
         smaller=False,
@@ -209,7 +206,9 @@ def by_rule(
     sources: Sequence[Source], digest: str, budget: int, counter: TokenCounter, home: str = ""
 ) -> str:
     """The same sections without a model: facts by code, insights by the digest."""
-    groups = abridged.groups(((x.id, redacted.message(x.message)) for x in sources), continues=False)
+    groups = abridged.groups(
+        ((x.id, redacted.message(x.message)) for x in sources), continues=False, judged=True
+    )
     asked = [group for group in groups if group.user.strip()]
     rows = {True: list[str](), False: list[str]()}
     for group in asked:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -43,6 +43,13 @@ PREVIOUS = (
 )
 
 
+@dataclass
+class _Outlines:
+    """The size of the newest outline: what was said before a place of the path does not change."""
+
+    sizes: dict[object, int] = field(default_factory=dict[object, int])
+
+
 @dataclass(frozen=True)
 class SummaryNode:
     prompt: str
@@ -76,20 +83,22 @@ class SummaryNode:
         ask = self._ask(s, head, previous)
         first, end = path[s.projection.floor].id, path[position - 1].id
         response = assistant(self.acknowledgement, *_open_calls(s, last))
-        files = reading(s.session).state.files()
+
+        def files() -> e.Files:
+            return reading(s.session).state.files()
 
         def finish(answers: Sequence[str]) -> Finished:
             request = User(content(self.node_text(s, position, answers[0])))
             edits = (e.Edit(first, end, (request, response)), *s.hidden_edits(after=position))
             details = AugmentDetails(is_history_summary=True, by_hand=s.force).stored()
-            return Finished(edits=edits, summary=answers[0], files=files, details=details)
+            return Finished(edits=edits, summary=answers[0], files=files(), details=details)
 
         return Proposal(
             rung=self.name,
             finish=finish,
             asks=(ask,),
             stretch=(first, end),
-            fold=tuple(source.id for source in head),
+            fold=lambda: tuple(source.id for source in head),
             first_kept=path[position].id if position < len(path) else None,
             previous=previous,
             files=files,
@@ -111,7 +120,11 @@ class SummaryNode:
 
     def _bound(self, s: Situation, position: int, response: Message) -> int:
         node = s.counter.text(self.template) + s.counter.message(response) + 2 * self.summary_tokens
-        outline = s.counter.text(self._outline(s, position))
+        outlines = s.session.followers.of(_Outlines, _Outlines)
+        key = (s.session.epoch, position, s.counter.name, self.limits, tuple((self.names or {}).items()))
+        if key not in outlines.sizes:
+            outlines.sizes = {key: s.counter.text(self._outline(s, position))}
+        outline = outlines.sizes[key]
         return s.sizes.overhead + s.sizes.system_messages + s.sizes.kept_from(position) + node + outline
 
     def _outline(self, s: Situation, position: int) -> str:
