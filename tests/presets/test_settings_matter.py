@@ -109,7 +109,7 @@ class Probe:
                 + "</summary>"
                 if r.purpose != "line"
                 else "All parts were fixed and " + "measured " * 60,
-                delay=40.0,
+                delay=20.0,
             ),
         )
         self.engine = Engine(preset, model=self.model, clock=lambda: self.now)

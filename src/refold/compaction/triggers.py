@@ -11,6 +11,7 @@ from refold.compaction.overflow import FULL, HALF, failed_by_overflow, refused_b
 from refold.compaction.plan import Reason
 from refold.compaction.requests import last_model
 from refold.compaction.rounds import finished
+from refold.compaction.rungs.window import counted
 from refold.compaction.situation import Due, Situation
 from refold.compaction.sizes import ROUGH
 from refold.costs import Prices, known
@@ -142,16 +143,18 @@ def _last_usage(session: Session) -> int | None:
 
 @dataclass(frozen=True)
 class MessageCount:
-    """So many messages are in the view when the user speaks."""
+    """So many messages are in the view when the user speaks or the reply has come. The log's own system
+    messages do not count."""
 
     threshold: int
 
     def due(self, s: Situation, /) -> Due | Reason:
         if due := overflow(s):
             return due
-        count = len(s.items)
-        if count and not isinstance(s.items[-1].message, User):
-            return Reason("in_turn", "checked once per user message")
+        last = s.items[-1].message if s.items else None
+        if last and not (isinstance(last, User) or (isinstance(last, Assistant) and not last.calls)):
+            return Reason("in_turn", "checked when the user speaks and when the reply has come")
+        count = counted(s.items)
         if count < self.threshold:
             return Reason("below_threshold", f"{count} messages of {self.threshold}")
         return Due("count", f"{count} messages, the threshold is {self.threshold}")

@@ -73,6 +73,7 @@ class WindowKeywords(Keywords, total=False):
     summary_max_chars: int
     language: str
     temperature: float
+    summary_timeout: float
     max_tool_iterations: int
 
 
