@@ -42,7 +42,7 @@ class UsageThreshold:
     def due(self, s: Situation, /) -> Due | Reason:
         last = s.session.last_reply
         if last is not None and isinstance(last.message, Assistant):
-            if last.message.stop == "aborted":
+            if last.message.stop == "aborted" and not _goes_on(s, last):
                 return Reason("aborted", "the last reply was aborted by the user")
             if not s.sizes.is_fresh(last):
                 return Reason(
@@ -54,6 +54,12 @@ class UsageThreshold:
         if tokens > limit:
             return Due("threshold", f"{tokens} tokens of {limit} ({s.window} less {self.reserve} reserved)")
         return Reason("below_threshold", f"{tokens} tokens of {limit}")
+
+
+def _goes_on(s: Situation, reply: e.MessageEntry) -> bool:
+    """Has the user spoken since a reply, or is about to?"""
+    at = s.session.position(reply.id)
+    return s.incoming is not None or (at is not None and s.session.turns[-1:] > [at])
 
 
 @dataclass(frozen=True)

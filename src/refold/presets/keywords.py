@@ -9,6 +9,7 @@ from typing import Any, Literal, TypedDict
 
 from refold.compaction.requests import Wanted
 from refold.preserve.abridged import Limits as OutlineLimits
+from refold.presets.pi import Override
 from refold.shrink import Limits as ShrinkLimits
 
 
@@ -64,6 +65,7 @@ class PiKeywords(Keywords, total=False):
     enabled: bool
     reserve_tokens: int
     keep_recent_tokens: int
+    models: dict[str, Override] | dict[str, Any]
 
 
 class WindowKeywords(Keywords, total=False):
