@@ -10,6 +10,7 @@ from typing import Any, Literal, TypedDict
 from refold.compaction.requests import Wanted
 from refold.memory import MemoryParams
 from refold.preserve.abridged import Limits as OutlineLimits
+from refold.presets.pi import Override
 from refold.session.toolnames import Kind
 from refold.shrink import Limits as ShrinkLimits
 
@@ -67,6 +68,7 @@ class PiKeywords(Keywords, total=False):
     enabled: bool
     reserve_tokens: int
     keep_recent_tokens: int
+    models: dict[str, Override] | dict[str, Any]
 
 
 class WindowKeywords(Keywords, total=False):
@@ -76,6 +78,7 @@ class WindowKeywords(Keywords, total=False):
     summary_max_chars: int
     language: str
     temperature: float
+    summary_timeout: float
     max_tool_iterations: int
 
 
