@@ -16,6 +16,7 @@ from refold.compaction.plan import Plan, Reason
 from refold.errors import RefoldError, SettingError
 from refold.models.scripted import Scripted, say
 from refold.presets.augment import PROMPT
+from refold.shrink import write
 from tests.virtual import run_virtually
 
 START = 1_700_000_000.0
@@ -50,8 +51,12 @@ SMALL: dict[str, tuple[dict[str, Any], ...]] = {
 TIGHT: dict[str, Any] = {"window": 1_500}
 """A window that what a design keeps does not fit."""
 
-SAME = {("refold", "fallback"): "its own ladder ends with the lines that others may borrow"}
-"""Settings of all presets that cannot matter to one of them, and why."""
+SAME = {
+    ("refold", "fallback"): "its own ladder ends with the lines that others may borrow",
+    ("layered", "layers"): "needs a project and todos: test_E1_prepare_puts_the_layers_in_order",
+    ("layered", "summary_model"): "needs another model: test_E10_its_own_call_with_its_own_limit_and_model",
+}
+"""Settings that cannot matter here, and why."""
 
 OTHERS: dict[tuple[str, str], tuple[Any, ...]] = {
     ("augment", "params"): ('{"min_tail_exchanges": 4}',),
@@ -61,7 +66,9 @@ OTHERS: dict[tuple[str, str], tuple[Any, ...]] = {
     ("augment", "memories_params"): ({"max_lines": 10},),
     ("augment", "summary_node_request_message_template"): ("{summary} and {abridged_history}",),
     ("augment", "abridged_history_params"): ({"total_chars_limit": 400},),
+    ("augment", "tool_kinds"): ({"Read": "edit"},),
     ("layered", "limits"): ({"read_lines": 2},),
+    ("layered", "rules"): ({"bash": write},),
     ("pi", "models"): ({MODEL: {"keep_recent_tokens": 500}},),
     ("refold", "output_reserve"): (3_000,),
     ("refold", "min_gain"): (0.9,),
