@@ -289,7 +289,7 @@ def test_D4_the_workspace_shows_the_values_an_application_keeps() -> None:
     for name, value in (("branch", "main"), ("port", 8080), ("branch", "fix/login")):
         session.append(session.make(e.State, name=name, value=value))
     text = workspace(run(engine.prepare(session)))
-    assert "State:\n- port: 8080\n- branch: fix/login" in text
+    assert "State:\n- branch: fix/login\n- port: 8080" in text
     assert "main" not in text
     assert "p6.py" in text
     assert COUNTER.text(text) <= 150 + 20

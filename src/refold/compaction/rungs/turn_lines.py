@@ -219,8 +219,10 @@ class TurnLines:
 
 def workspace_text(s: Situation, budget: int) -> str:
     """The state of the work, and the values that the application keeps (`State`), the newest first."""
-    values = {state.name: state.value for state in s.session.annotations(e.State)}
-    lines = [f"- {name}: {one_line(as_text(value), 200)}" for name, value in reversed(values.items())]
+    values = dict[str, Any]()
+    for state in reversed(s.session.annotations(e.State)):
+        values.setdefault(state.name, state.value)
+    lines = [f"- {name}: {one_line(as_text(value), 200)}" for name, value in values.items()]
     stated = cut_lines("\n".join(lines), budget // 2, s.counter.text)
     room = budget - s.counter.text(stated)
     work = reading(s.session).state.render(room, s.counter, changes=False)
