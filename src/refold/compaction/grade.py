@@ -33,8 +33,8 @@ item
 comes back into its place and leaves the record."""
 _STALE = 0.1
 """What a result that a later call of the same kind has superseded may have of the usual."""
-_PIECE = 32
-"""Items between two breaths."""
+_PIECE, _MADE = 64, 8
+"""Items that are looked at, and clips that are made, between two breaths."""
 
 
 class Curve(NamedTuple):
@@ -93,6 +93,9 @@ class Grades(NamedTuple):
 Size: TypeAlias = Callable[[int, int, int], int]
 """Tokens of an item: its index, its size in the view now, the level it is clipped to (0: not at all)."""
 
+Known: TypeAlias = Callable[[int, int, int], int | None]
+"""The same, where it is known without making anything."""
+
 Take: TypeAlias = Callable[[int, int, int], bool]
 """Is handed an item (index, size now, level) and says whether it wants more."""
 
@@ -106,35 +109,48 @@ def grade(
     pieces: Pieces,
     goal: int,
     record: Callable[[int, float], int],
+    known: Known,
     size: Size,
     curve: Curve,
     last: int,
 ) -> Steps[Grades]:
     """The largest view that fits `goal`. `record(first, scale)`: tokens of what stands for the items before
     `first`. Items from `last` on (the newest step) always stay. Costs what fits: a scale is left as soon as
-    it is seen to be too large."""
+    it is seen to be too large, and what has to be made to know its size is made last, the largest first."""
 
-    def left(index: int, size: Size) -> Steps[int]:
-        room = goal
+    def left(index: int, known: Known) -> Steps[int]:
+        room, unknown = goal, list[tuple[int, int, int]]()
 
         def take(index: int, now: int, cap: int) -> bool:
             nonlocal room
-            room -= size(index, now, cap)
+            tokens = known(index, now, cap)
+            if tokens is None:
+                unknown.append((cap, index, now))
+            else:
+                room -= tokens
             return room >= 0
 
         first, _ = yield from _walk(pieces, GRID[index], curve, last, take)
-        return room - record(first, GRID[index]) if room >= 0 else room
+        room -= record(first, GRID[index]) if room >= 0 else 0
+        unknown.sort(reverse=True)
+        for number, (cap, index, now) in enumerate(unknown, 1):
+            if room < 0:
+                break
+            room -= size(index, now, cap)
+            if number % _MADE == 0:
+                yield
+        return room
 
     low, high = 0, len(GRID) - 1
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if (yield from left(middle, about)) >= 0 else (low, middle - 1)
-    while (room := (yield from left(low, size))) < 0 and low > 0:
+    while (room := (yield from left(low, known))) < 0 and low > 0:
         low -= 1
     ahead = low
     while ahead < min(low + _AHEAD, len(GRID) - 1):
         ahead += 1
-        if (more := (yield from left(ahead, size))) >= 0:
+        if (more := (yield from left(ahead, known))) >= 0:
             low, room = ahead, more
     caps: list[int] = []
     first, place = yield from _walk(pieces, GRID[low], curve, last, lambda _, __, cap: not caps.append(cap))

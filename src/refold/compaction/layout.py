@@ -7,23 +7,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import msgspec
-
 from refold import entries as e
+from refold.compaction.clips import Clips, Form
 from refold.compaction.grade import Curve, Piece, grade
 from refold.compaction.situation import Situation
 from refold.messages import Assistant, Call, Message, Result, Thinking, User, arguments_json, user
-from refold.preserve.runs import shown_by
 from refold.preserve.words import typed
-from refold.protocols import Steps, TokenCounter
-from refold.session import Item, Session
+from refold.protocols import Steps
+from refold.session import Item
 from refold.session.edits import said_by
 from refold.session.invariants import PAIRS, WIRE, inside_put, legal
 from refold.session.invariants.batches import around
 from refold.session.invariants.thinking import signed
 from refold.session.sent import surcharge
-from refold.session.toolnames import Kind
-from refold.shrink.clip import FRAME, LEVELS, Body, body_of, clipped, level
+from refold.shrink.clip import FRAME, LEVELS, level
 
 UNANSWERED = 0.5
 """Share of the limit up to which results that nobody has answered yet stay whole; more is clipped to that."""
@@ -31,66 +28,6 @@ PIECE = 32
 """Items that are read at once."""
 TYPED = 0.25
 """Share of the goal up to which one message that the user typed stays whole; more is clipped to that."""
-
-
-class Form(NamedTuple):
-    """What an item becomes, and its size."""
-
-    message: Message
-    size: int
-
-
-class Clips:
-    """Clipped forms of a session's entries, each made once. Kept beside the session (`session.followers`)."""
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self._known: dict[tuple[str, int, str], Form] = {}
-        self._bodies: dict[tuple[str, str], Body | None] = {}
-        self._sizes: dict[tuple[str, int, str], int] = {}
-        """Of forms that were looked at, whether or not they are kept."""
-
-    @classmethod
-    def of(cls, session: Session) -> Clips:
-        return session.followers.of(cls, lambda: cls(session))
-
-    def form(self, id: str, message: Message, level: int, counter: TokenCounter, call: Call | None) -> Form:
-        """The message of an entry at one level; level 0: whole, without its thinking."""
-        key = (id, level, counter.name)
-        known = self._known.get(key)
-        if known is None:
-            if level:
-                number, kind = f"#{self.session.position(id)}", shown_by(call)
-                body = self._body(id, message, counter, kind)
-                small = clipped(message, level, counter, key=number, kind=kind, body=body)
-            else:
-                small = _without_thinking(message)
-            known = self._known[key] = Form(small, counter.message(small))
-            self._sizes[key] = known.size
-        return known
-
-    def size(self, id: str, level: int, counter: TokenCounter) -> int | None:
-        """The size of a form, where it was made before."""
-        return self._sizes.get((id, level, counter.name))
-
-    def _body(self, id: str, message: Message, counter: TokenCounter, kind: Kind) -> Body | None:
-        key = (id, counter.name)
-        if key not in self._bodies:
-            self._bodies[key] = body_of(message, counter, kind)
-        return self._bodies[key]
-
-    def keep(self, used: set[tuple[str, int, str]], shown: set[str]) -> None:
-        """Forget what the newest layout does not show: a clip is cheap to make and rarely wanted again."""
-        self._known = {key: form for key, form in self._known.items() if key in used}
-        self._bodies = {key: body for key, body in self._bodies.items() if key[0] in shown}
-        self._sizes = {key: size for key, size in self._sizes.items() if key[0] in shown}
-
-
-def _without_thinking(message: Message) -> Message:
-    if not isinstance(message, Assistant):
-        return message
-    content = tuple(part for part in message.content if not isinstance(part, Thinking))
-    return msgspec.structs.replace(message, content=content)
 
 
 class Quote(NamedTuple):
@@ -135,7 +72,7 @@ def lay_out(
         return record(s.projection.position_of(at), scale) if at > first else 0
 
     def laid(reader: _Reader, cut: int | None, last: int) -> Steps[Layout]:
-        grades = yield from grade(reader, goal, before, reader.size_at, curve, last - first)
+        grades = yield from grade(reader, goal, before, reader.known_at, reader.size_at, curve, last - first)
         caps = {first + grades.first + n: cap for n, cap in enumerate(grades.caps)}
         cut = legal_cut(s, first + grades.place, goal // 10, reader.open_from) if cut is None else cut
         steps = range(first + grades.first, cut)
@@ -274,17 +211,24 @@ class _Reader:
         last = len(self.items) - len(self.newest)
         self.newest += [self._piece(i) for i in range(last - 1, max(last - 1 - PIECE, self.first - 1), -1)]
 
-    def size_at(self, index: int, now: int, level: int) -> int:
-        """Index counted from the first item that may be folded."""
+    def known_at(self, index: int, now: int, level: int) -> int | None:
+        """The size of an item at a level, where no form has to be made to know it. The index is counted from
+        the first item that may be folded."""
         if not level:
             return now
         at = self.first + index
         size = self.clips.size(self.items[at].entries[0], level, self.s.counter)
-        if size is None or not self._one_entry(at, self.items[at]):
-            form = self.form(at, level)
-            return now if form is None else form.size
+        if size is None:
+            return None
         size += self.s.sizes.extra.item(at)
-        return size if size < self.s.sizes.item(at) else now
+        return size if size < self.s.sizes.item(at) and self._one_entry(at, self.items[at]) else now
+
+    def size_at(self, index: int, now: int, level: int) -> int:
+        size = self.known_at(index, now, level)
+        if size is None:
+            form = self.form(self.first + index, level)
+            size = now if form is None else form.size
+        return size
 
     def form(self, index: int, level: int) -> Form | None:
         """What an item becomes at a level; None where that is no smaller than what is shown now."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal, Self, get_origin
+from typing import Annotated, Any, Literal, Self, cast, get_origin
 
 import msgspec
 from msgspec.structs import FieldInfo, force_setattr, replace
@@ -147,6 +147,11 @@ fields: Callable[[type[Settings]], tuple[FieldInfo, ...]] = cache(msgspec.struct
 
 
 def _converted(field: FieldInfo, value: Any, *, strict: bool = True) -> Any:
+    inner = getattr(field.type, "__origin__", field.type)
+    if isinstance(value, dict) and isinstance(inner, type) and issubclass(inner, msgspec.Struct):
+        known = inner.__struct_fields__
+        if unknown := [key for key in cast("dict[str, Any]", value) if key not in known]:
+            raise SettingError(f"{field.name}.{unknown[0]}", f"is unknown; there are {', '.join(known)}")
     try:
         return msgspec.convert(value, field.type, strict=strict)
     except msgspec.ValidationError as error:

@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from refold import entries as e
+from refold.compaction.clips import Clips
 from refold.compaction.details import FoldDetails
 from refold.compaction.ledger import left, reads_left
 from refold.compaction.plan import Failed, Plan, Proposal, Reason, finishing
@@ -122,8 +123,9 @@ def _making(
     yield
     after = s.projection.after(fold)
     yield
+    clips = Clips.of(session).counted(s.counter)
     for number, (key, item) in enumerate(after, 1):
-        session.cached_count(key, item.message, s.counter)
+        session.cached_count(key, item.message, s.counter, clips.get(id(item.message)))
         if number % COUNTED == 0:
             yield
     tokens = s.sizes.after(after)

@@ -113,6 +113,7 @@ class _Sheet:
         self.root = _root([note.name for note in notes], home)
         self.sections: dict[str, list[str]] = {}
         self.order: list[str] = []
+        self._places: dict[str, tuple[str, str]] = {}
 
     def text(self) -> str:
         """All that was put; what was put last leaves where the joints made it too long after all."""
@@ -171,14 +172,21 @@ class _Sheet:
         """Names one by one, or one row per folder (`- src/: a.py, b.py`), below the folder they share."""
         folders: dict[str, list[str]] = {}
         for name in names:
-            folder, base = posixpath.split(head(self.short(name), 400))
-            # What is not spelled from the root stands as it is spelled.
-            whole = not by_folder or not base or (self.root and not name.startswith(self.root))
-            folders.setdefault("" if whole else folder, []).append(self.short(name) if whole else base)
+            folder, base = self._placed(name) if by_folder else ("", self.short(name))
+            folders.setdefault(folder, []).append(base)
         rows = [_row(folder, bases) for folder, bases in folders.items()]
         below = f", below {self.root}" if self.root and any(n.startswith(self.root) for n in names) else ""
         rest = [f"- (and {more} more)"] if more else []
         return "\n".join([f"{title} ({len(names) + more}{below}):", *rows, *rest])
+
+    def _placed(self, name: str) -> tuple[str, str]:
+        """A name below its folder. What is not spelled from the root stands as it is spelled."""
+        placed = self._places.get(name)
+        if placed is None:
+            folder, base = posixpath.split(head(self.short(name), 400))
+            whole = not base or (self.root and not name.startswith(self.root))
+            placed = self._places[name] = ("", self.short(name)) if whole else (folder, base)
+        return placed
 
     def title(self, name: str) -> str:
         """A file that is named above by its last part, where no other has the same."""

@@ -214,10 +214,13 @@ class Projection:
         if self._epoch == session.epoch and before and [*folds[:-1]] == [*before]:
             shown = covered(self._shown, folds[-1], session.position)
         self._shown = outermost(folds, session.position) if shown is None else shown
+        put = {self._keys[index] for index in self._framed}
         self._items, self._keys, self._sums, self._replies, self._framed = [], [], {}, [], []
         self._folds, self._floor, self._epoch, self._seen = folds, 0, session.epoch, 0
         if self._shown:
             self._add(project(session.path, self._shown), len(session.path))
+        # Each fold puts its own forms there: kept for good, their counts would grow with every one of them.
+        session.forget_counts(put.difference(self._keys[index] for index in self._framed))
 
     def _extend(self, most: int | None = None) -> None:
         """Add the next entries that no edit covers."""

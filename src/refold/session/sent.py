@@ -16,6 +16,7 @@ from refold.messages import (
     Result,
     System,
     Text,
+    Thinking,
     User,
     arguments_json,
     compact_json,
@@ -99,7 +100,9 @@ def stretches(
     index = first
     while index < len(items):
         message = items[index].message
-        if calls_of(message):
+        if _plain_pair(items, index):
+            end, found = index + 2, {}
+        elif calls_of(message):
             batch = read(items, index)
             found, end = dict(_of_batch(items, batch, counter)), batch.end
         else:
@@ -114,6 +117,29 @@ def stretches(
                 found[index] = found.get(index, 0) + counter.message(first_user.STAND_IN)
         yield index, found
         index = end
+
+
+def _plain_pair(items: Sequence[Item], index: int) -> bool:
+    """One call and its result, as nearly all are: nothing is written around them. (In most words: this is
+    asked for every item of a view, four times a fold.)"""
+    message = items[index].message
+    if type(message) is not Assistant or index + 1 == len(items):
+        return False
+    call: Call | None = None
+    for part in message.content:
+        if type(part) is Call and call is None and part.raw is None:
+            call = part
+        elif type(part) is not Text and type(part) is not Thinking:
+            return False
+    result = items[index + 1].message
+    if call is None or type(result) is not Result or result.call_id != call.id or result.is_error:
+        return False
+    if any(type(part) is not Text for part in result.content):
+        return False
+    if index + 2 == len(items):
+        return True
+    after = items[index + 2].message
+    return type(after) is not Result and not blank(after)
 
 
 def _of_batch(items: Sequence[Item], batch: Batch, counter: TokenCounter) -> Iterator[tuple[int, int]]:

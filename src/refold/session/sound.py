@@ -14,16 +14,21 @@ def objection(fold: e.Fold, path: Path, position: Position) -> str:
         first, last = position(edit.first), position(edit.last)
         if first is None or last is None or first > last:
             return f"{edit.first!r} … {edit.last!r} is no stretch of the path"
-        originals = [said_by(entry) for entry in path[first : last + 1]] if edit.put else []
+        stretch = path[first : last + 1] if edit.put else ()
         for message in edit.put:
-            if _speaks(message, originals) and (why := forged(message.text)):
+            if _speaks(message, stretch) and (why := forged(message.text)) and not _said(message, stretch):
                 return f"what it puts in place of {edit.first!r} is not safe: {why}"
     return ""
 
 
-def _speaks(message: Message, originals: list[Message | None]) -> bool:
-    """Does it say others' words as the user or the system? What is shown as it was said, or a single message
-    in a shorter form, is nobody else's."""
-    if not isinstance(message, (User, System)) or message in originals:
+def _speaks(message: Message, stretch: Path) -> bool:
+    """Does it say others' words as the user or the system? A single message in a shorter form is nobody
+    else's."""
+    if not isinstance(message, (User, System)):
         return False
-    return len(originals) != 1 or type(originals[0]) is not type(message)
+    return len(stretch) != 1 or type(said_by(stretch[0])) is not type(message)
+
+
+def _said(message: Message, stretch: Path) -> bool:
+    """Is it shown as it was said? Asked last: a stretch may be nearly the whole log."""
+    return any(said_by(entry) == message for entry in stretch)

@@ -189,12 +189,21 @@ class Session:
         """Size of an entry's message, counted once per counter."""
         return self.cached_count(entry.id, entry.message, counter)
 
-    def cached_count(self, key: str, message: Message, counter: TokenCounter) -> int:
+    def cached_count(
+        self, key: str, message: Message, counter: TokenCounter, known: int | None = None
+    ) -> int:
+        """Size of what is named by `key`, counted once; `known`, where somebody has counted it already."""
         counts = self._counts.setdefault(counter.name, {})
         size = counts.get(key)
         if size is None:
-            size = counts[key] = counter.message(message)
+            size = counts[key] = counter.message(message) if known is None else known
         return size
+
+    def forget_counts(self, keys: Iterable[str]) -> None:
+        """Of what is shown no more."""
+        for key in keys:
+            for counts in self._counts.values():
+                counts.pop(key, None)
 
     def share_counts(self, other: Session) -> None:
         """Count together with another session of the same entries: each is counted once for both."""

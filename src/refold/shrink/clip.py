@@ -29,7 +29,7 @@ from refold.messages import (
 from refold.protocols import TokenCounter
 from refold.session.toolnames import Kind
 from refold.session.toolstatus import bare
-from refold.shrink.excerpt import ranked, unnumbered
+from refold.shrink.excerpt import Telling, unnumbered
 from refold.text.truncate import head, tail
 
 LEVELS: tuple[int, ...] = tuple(round(24 * 2 ** (step / 4)) for step in range(64))
@@ -40,6 +40,7 @@ WORTH = 20
 """A clip that saves less than this is not made."""
 _MARK = "[… {cut} tokens, {key} …]"
 _GAP = "[…]"
+_LEFT_OUT = "…"
 _MARK_TOKENS = 10
 _SPACE = {"\n": "\n", " ": " "}
 _SHORT = 24
@@ -69,11 +70,14 @@ class Body(NamedTuple):
     size: int
     bare: str
     bare_size: int
+    telling: Telling
+    """Of the bare text."""
 
     @classmethod
     def of(cls, text: str, counter: TokenCounter, kind: Kind, size: int = 0) -> Body:
         size, plain = size or counter.text(text), unnumbered(bare(text), kind)
-        return cls(text, size, plain, size if plain == text else counter.text(plain))
+        plain_size = size if plain == text else counter.text(plain)
+        return cls(text, size, plain, plain_size, Telling(plain, kind))
 
 
 def body_of(message: Message, counter: TokenCounter, kind: Kind) -> Body | None:
@@ -132,12 +136,13 @@ def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) 
         return text
     room = max(tokens - _MARK_TOKENS, 1)
     between = int(room * _BETWEEN) if room >= _TELLING else 0
-    first, last = _edges(text, room - between, size, counter, _HEADS.get(kind, _HEAD))
-    middle = text[len(first) : len(text) - len(last)]
-    rows = _between(middle, between, counter, kind) if between else []
-    if between and not rows:
-        first, last = _edges(text, room, size, counter, _HEADS.get(kind, _HEAD))
-    kept = counter.text(first) + counter.text(last) + sum(map(counter.text, rows))
+    first, last, kept = _edges(text, room - between, size, counter, _HEADS.get(kind, _HEAD))
+    rows = list[str]()
+    if between:
+        rows, told = _between(body, len(first), len(text) - len(last), between, counter)
+        kept += told
+        if not rows:
+            first, last, kept = _edges(text, room, size, counter, _HEADS.get(kind, _HEAD))
     mark = _MARK.format(cut=max(size - kept, 1), key=key) if key else _GAP
     # A mark stands on a line of its own only where the cut does not go through a line.
     before = _SPACE.get(text[len(first) : len(first) + 1], "") if first else ""
@@ -145,33 +150,43 @@ def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) 
     return first + before + "\n".join((mark, *rows)) + after + last
 
 
-def _edges(text: str, room: int, size: int, counter: TokenCounter, share: float) -> tuple[str, str]:
-    """Beginning and end in `room` tokens, cut at line ends where one is near."""
+def _edges(text: str, room: int, size: int, counter: TokenCounter, share: float) -> tuple[str, str, int]:
+    """Beginning and end in `room` tokens, cut at line ends where one is near, and how many these have."""
     chars = max(int(len(text) * room / size), 4)
     for _ in range(12):
         first = _line_end(head(text, int(chars * share)))
         last = _line_start(tail(text, chars - int(chars * share)))
         used = counter.text(first) + counter.text(last)
         if used <= room:
-            return first, last
+            return first, last, used
         chars = int(chars * min(0.95, room / used))
-    return _line_end(head(text, max(room // 2, 1))), ""
+    first = _line_end(head(text, max(room // 2, 1)))
+    return first, "", counter.text(first)
 
 
-def _between(text: str, room: int, counter: TokenCounter, kind: Kind) -> list[str]:
-    """The lines that tell most, in their order; lines that were left out before one are marked."""
-    rows = text.split("\n")
-    kept: list[int] = []
-    for index in ranked(text, kind):
-        room -= counter.text(rows[index]) + 2
+def _between(body: Body, start: int, end: int, room: int, counter: TokenCounter) -> tuple[list[str], int]:
+    """The lines that tell most, in their order, and their tokens; lines that were left out before one are
+    marked."""
+    sizes, kept, used = body.telling.sizes, list[tuple[int, int]](), 0
+    for place in body.telling.ranked(start, end):
+        size = sizes.get(place)
+        if size is None:
+            size = sizes[place] = counter.text(body.bare[place[0] : place[1]])
+        room -= size + 2
         if room < 0:
             break
-        kept.append(index)
-    found: list[str] = []
-    for before, index in zip((None, *sorted(kept)), sorted(kept), strict=False):
-        found += ["…"] if before is not None and index > before + 1 else []
-        found.append(rows[index])
-    return [*found, "…"] if found else []
+        used += size
+        kept.append(place)
+    rows: list[str] = []
+    before = -1
+    for first, last in sorted(kept):
+        if rows and first > before + 1:
+            rows.append(_LEFT_OUT)
+        rows.append(body.bare[first:last])
+        before = last
+    if rows:
+        rows.append(_LEFT_OUT)
+    return rows, used + (len(rows) - len(kept)) * counter.text(_LEFT_OUT)
 
 
 def quotation(message: Message, key: str, tokens: int, counter: TokenCounter) -> str:

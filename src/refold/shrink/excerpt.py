@@ -10,6 +10,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
+from operator import itemgetter
+from typing import TypeAlias
 
 from refold.session.toolnames import Kind
 
@@ -31,32 +33,78 @@ _HINTS = (
 would be most of what a fold costs."""
 _NUMBER = re.compile(r"\d+")
 _NUMBERED = re.compile(r"\s{0,12}(\d{1,9})(?:\t|→|\| ?)")
+_DEEP = 4
+"""Columns that a line of an outline is indented at most."""
 _HUNK = re.compile(r"^@@ ", re.M)
 
 
-def ranked(text: str, kind: Kind) -> Iterator[int]:
-    """Indices of the lines of `text` that tell something by themselves, the best first; found as they are
-    asked for."""
-    rows = text.split("\n")[:MANY]
-    look = _diff if _HUNK.search(text) else _LOOKS.get(kind, _log)
-    return (index for index in look(rows) if 0 < len(rows[index]) <= _LONG)
+Place: TypeAlias = tuple[int, int]
+"""Where a line begins and ends."""
+Look: TypeAlias = Callable[[Sequence[str]], Iterator[tuple[int, int, str | None]]]
+"""Which of some lines tell something by themselves: index, rank (the least tells most), and a shape where one
+line of each is enough."""
+_Line: TypeAlias = tuple[int, int, int, str | None]
+"""Where it begins and ends, its rank and its shape."""
+_START: Callable[[_Line], int] = itemgetter(0)
+_RANK: Callable[[_Line], int] = itemgetter(2)
 
 
-def _log(rows: Sequence[str]) -> Iterator[int]:
+class Telling:
+    """The lines of a text that tell something by themselves, read once for excerpts of all sizes."""
+
+    __slots__ = ("_kind", "_lines", "_text", "sizes")
+
+    def __init__(self, text: str, kind: Kind) -> None:
+        self._text, self._kind = text, kind
+        self._lines: dict[Look, list[_Line]] = {}
+        self.sizes: dict[Place, int] = {}
+        """Tokens of lines that were asked for, kept by whoever counts them."""
+
+    def ranked(self, start: int, end: int) -> Iterator[Place]:
+        """Where these lines are between two places of the text, the best first. What is left of a line that
+        goes across `start` or `end` counts as one."""
+        text = self._text
+        look = _LOOKS.get(self._kind, _log)
+        if "@@ " in text and _HUNK.search(text[start:end]):
+            look = _diff
+        seen: set[str] = set()
+        for first, last, _, shape in sorted(self._between(look, start, end), key=_RANK):
+            if shape is not None:
+                if shape in seen:
+                    continue
+                seen.add(shape)
+            if 0 < last - first <= _LONG:
+                yield first, last
+
+    def _between(self, look: Look, start: int, end: int) -> list[_Line]:
+        """The lines in their order. Those that are there as a whole are known."""
+        text = self._text
+        head, tail = text.find("\n", start, end), text.rfind("\n", start, end)
+        if head < 0 or text.count("\n") >= MANY:
+            return _lines(text, start, end, look)
+        known = self._lines.get(look)
+        if known is None:
+            known = self._lines[look] = _lines(text, 0, len(text), look)
+        inner = known[bisect_right(known, head, key=_START) : bisect_right(known, tail, key=_START)]
+        return [*_lines(text, start, head, look), *inner, *_lines(text, tail + 1, end, look)]
+
+
+def _lines(text: str, start: int, end: int, look: Look) -> list[_Line]:
+    if start == end:
+        return []
+    rows = text[start:end].split("\n")[:MANY]
+    starts = list(accumulate((len(row) + 1 for row in rows), initial=start))
+    return [(starts[i], starts[i] + len(rows[i]), rank, shape) for i, rank, shape in look(rows)]
+
+
+def _log(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
     """Lines that speak of failure, each kind of them once, then totals."""
-    seen: set[str] = set()
-    later: list[int] = []
     for index in _hinted(rows):
         row = rows[index]
         if _FAILURE.search(row[:_LONG]):
-            shape = _NUMBER.sub("0", row.strip())
-            if shape in seen:
-                continue
-            seen.add(shape)
-            yield index
+            yield index, 0, _NUMBER.sub("0", row.strip())
         elif _TOTAL.search(row[:_LONG]):
-            later.append(index)
-    yield from later
+            yield index, 1, None
 
 
 def _hinted(rows: Sequence[str]) -> list[int]:
@@ -73,34 +121,33 @@ def _hinted(rows: Sequence[str]) -> list[int]:
     return sorted(found)
 
 
-def _diff(rows: Sequence[str]) -> Iterator[int]:
+def _diff(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
     """Where something changed, then what."""
-    yield from (i for i, row in enumerate(rows) if row.startswith(("diff --git", "+++ ", "@@ ")))
-    yield from (i for i, row in enumerate(rows) if row[:1] in "+-" and row[:3] not in ("+++", "---"))
+    for index, row in enumerate(rows):
+        if row.startswith(("diff --git", "+++ ", "@@ ")):
+            yield index, 0, None
+        elif row[:1] in "+-" and row[:3] not in ("+++", "---"):
+            yield index, 1, None
 
 
-def _hits(rows: Sequence[str]) -> Iterator[int]:
+def _hits(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
     """The first line of each file."""
-    seen: set[str] = set()
     for index, row in enumerate(rows):
         name, colon, _ = row.partition(":")
-        if colon and name not in seen:
-            seen.add(name)
-            yield index
+        if colon:
+            yield index, 0, name
 
 
-def _outline(rows: Sequence[str]) -> Iterator[int]:
+def _outline(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
     """The least indented lines that begin with a letter."""
-    depths: dict[int, int] = {}
     for index, row in enumerate(rows):
         bare = row[match.end() :] if (match := _NUMBERED.match(row)) else row
         inner = bare.lstrip()
-        if inner[:1].isalpha() or inner[:1] in "#@<":
-            depths[index] = len(bare) - len(inner)
-    return (index for index in sorted(depths, key=lambda index: (depths[index], index)) if depths[index] <= 4)
+        if (inner[:1].isalpha() or inner[:1] in "#@<") and len(bare) - len(inner) <= _DEEP:
+            yield index, len(bare) - len(inner), None
 
 
-_LOOKS: Mapping[Kind, Callable[[Sequence[str]], Iterator[int]]] = {
+_LOOKS: Mapping[Kind, Look] = {
     "grep": _hits,
     "read": _outline,
     "editor": _outline,

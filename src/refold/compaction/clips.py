@@ -1,0 +1,78 @@
+"""Clipped forms of a session's entries, each made once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from refold.messages import Assistant, Call, Message, Thinking
+from refold.preserve.runs import shown_by
+from refold.protocols import TokenCounter
+from refold.session import Session
+from refold.session.toolnames import Kind
+from refold.shrink.clip import Body, body_of, clipped
+
+
+class Form(NamedTuple):
+    """What an item becomes, and its size."""
+
+    message: Message
+    size: int
+
+
+class Clips:
+    """Clipped forms of a session's entries, each made once. Kept beside the session (`session.followers`)."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._known: dict[tuple[str, int, str], Form] = {}
+        self._bodies: dict[tuple[str, str], Body | None] = {}
+        self._sizes: dict[tuple[str, int, str], int] = {}
+        """Of forms that were looked at, whether or not they are kept."""
+
+    @classmethod
+    def of(cls, session: Session) -> Clips:
+        return session.followers.of(cls, lambda: cls(session))
+
+    def form(self, id: str, message: Message, level: int, counter: TokenCounter, call: Call | None) -> Form:
+        """The message of an entry at one level; level 0: whole, without its thinking."""
+        key = (id, level, counter.name)
+        known = self._known.get(key)
+        if known is None:
+            if level:
+                number, kind = f"#{self.session.position(id)}", shown_by(call)
+                body = self._body(id, message, counter, kind)
+                small = clipped(message, level, counter, key=number, kind=kind, body=body)
+            else:
+                small = _without_thinking(message)
+            known = self._known[key] = Form(small, counter.message(small))
+            self._sizes[key] = known.size
+        return known
+
+    def counted(self, counter: TokenCounter) -> dict[int, int]:
+        """Sizes of the forms that are kept, by the identity of their messages."""
+        return {id(form.message): form.size for key, form in self._known.items() if key[2] == counter.name}
+
+    def size(self, id: str, level: int, counter: TokenCounter) -> int | None:
+        """The size of a form, where it was made before."""
+        return self._sizes.get((id, level, counter.name))
+
+    def _body(self, id: str, message: Message, counter: TokenCounter, kind: Kind) -> Body | None:
+        key = (id, counter.name)
+        if key not in self._bodies:
+            self._bodies[key] = body_of(message, counter, kind)
+        return self._bodies[key]
+
+    def keep(self, used: set[tuple[str, int, str]], shown: set[str]) -> None:
+        """Forget what the newest layout does not show: a clip is cheap to make and rarely wanted again."""
+        self._known = {key: form for key, form in self._known.items() if key in used}
+        self._bodies = {key: body for key, body in self._bodies.items() if key[0] in shown}
+        self._sizes = {key: size for key, size in self._sizes.items() if key[0] in shown}
+
+
+def _without_thinking(message: Message) -> Message:
+    if not isinstance(message, Assistant):
+        return message
+    content = tuple(part for part in message.content if not isinstance(part, Thinking))
+    return msgspec.structs.replace(message, content=content)
