@@ -54,6 +54,7 @@ SAME = {("refold", "fallback"): "its own ladder ends with the lines that others 
 """Settings of all presets that cannot matter to one of them, and why."""
 
 OTHERS: dict[tuple[str, str], tuple[Any, ...]] = {
+    ("augment", "tool_kinds"): ({"Edit": "read"}, {"edit": "read"}),
     ("augment", "params"): ('{"min_tail_exchanges": 4}',),
     ("augment", "prompt"): ("Write <summary> of it.",),
     ("augment", "bot_type"): ("review", "code_review", 1),
