@@ -16,6 +16,7 @@ from refold.compaction.plan import Plan, Reason
 from refold.errors import RefoldError, SettingError
 from refold.models.scripted import Scripted, say
 from refold.presets.augment import PROMPT
+from refold.shrink import RULES
 from tests.virtual import run_virtually
 
 START = 1_700_000_000.0
@@ -62,6 +63,7 @@ OTHERS: dict[tuple[str, str], tuple[Any, ...]] = {
     ("augment", "memories_params"): ({"max_lines": 10},),
     ("augment", "summary_node_request_message_template"): ("{summary} and {abridged_history}",),
     ("augment", "abridged_history_params"): ({"total_chars_limit": 400},),
+    ("layered", "rules"): ({"bash": RULES["ls"]}, {"read": RULES["ls"]}),
     ("layered", "limits"): ({"read_lines": 2},),
     ("pi", "models"): ({MODEL: {"keep_recent_tokens": 500}},),
     ("refold", "output_reserve"): (3_000,),
