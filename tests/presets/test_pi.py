@@ -403,6 +403,52 @@ def test_B11_update_prompt_merges_the_previous_summary_and_focus_reaches_split_t
     assert "<previous-summary>" not in prompts(model)[0]
 
 
+SECTIONS = [
+    "## Goal", "## Constraints and preferences", "## Progress", "### Done", "### In progress", "### Blocked",
+    "## Key decisions", "## Next steps", "## Critical context",
+]  # fmt: skip
+
+
+def headings(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line in SECTIONS]
+
+
+def test_B11_without_a_model_the_sections_are_pis_own() -> None:
+    session, engine = Session(), Engine(pi(keep_recent_tokens=100))
+    for number in range(1, 30):
+        session.append(m.user(f"Please fix part {number}. Never touch the file{number}.cfg. " + "why " * 40))
+        session.append(m.assistant("", m.call(f"c{number}", "edit", path=f"p{number}.py")))
+        session.append(m.result(f"c{number}", "ok " * 80))
+        session.append(m.assistant(f"Part {number} is fixed. " + "so " * 40))
+    fold = run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
+    assert isinstance(fold, e.Fold)
+    assert headings(fold.summary.split("---")[0]) == SECTIONS
+    assert "- [x] fix part 1 → p1.py" in fold.summary
+    assert "Never touch the file1.cfg" in fold.summary
+    for number in range(30, 60):
+        session.append(m.user(f"Please fix part {number}. " + "why " * 60))
+        session.append(m.assistant(f"Part {number} is fixed. " + "so " * 60))
+    session.append(m.user("And the last one? " + "why " * 300))
+    second = run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
+    assert isinstance(second, e.Fold)
+    assert headings(second.summary.split("---")[0]) == SECTIONS
+    assert "- [x] fix part 59" in second.summary
+    assert "- [x] fix part 28" in second.summary  # of the summary before
+    goal = second.summary.split("## Goal\n")[1].split("\n")[0]
+    assert goal.startswith("Please fix part 1.")
+
+
+def test_B11_without_a_model_the_beginning_of_a_turn_has_its_sections() -> None:
+    session = load("large-session.jsonl")
+    engine = Engine(pi())
+    fold = run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
+    assert isinstance(fold, e.Fold)
+    prefix = fold.summary.split("Beginning of the current turn")[1]
+    for title in ("## Original request", "## Early progress", "## Needed for the kept part"):
+        assert title in prefix
+    assert tokens.get().text(fold.summary) <= int(1.3 * 16_384) + 50
+
+
 def test_B12_files_are_carried_and_a_modified_file_is_not_listed_as_read() -> None:
     session = Session()
     for number, (tool, path) in enumerate(

@@ -18,7 +18,7 @@ from refold.compaction.rounds import finished, round_at
 from refold.compaction.rungs.turn_lines import (
     HEADER,
     WORKSPACE,
-    block_size,
+    LineBook,
     line_text,
     merge,
     shown_lines,
@@ -28,7 +28,7 @@ from refold.engine.upkeep import upkeep
 from refold.errors import ModelError, SettingError
 from refold.loop import run
 from refold.models.scripted import Scripted, fail
-from refold.presets.rounds import WHICH_WHEN
+from refold.presets.rounds import WHICH_WHEN, with_workspace
 from refold.session import View
 from tests.presets.chains import check_wire, orphans
 
@@ -262,6 +262,52 @@ def test_D4_layout() -> None:
     assert sum(HEADER in text for text in texts) == sum(WORKSPACE in text for text in texts) == 1
 
 
+def workspace(view: View) -> str:
+    [text] = [item.message.text for item in view.items if item.message.text.startswith(WORKSPACE)]
+    return text
+
+
+def test_D4_the_workspace_is_fresh_within_a_turn() -> None:
+    engine = Engine(rounds())
+    session = follow(engine, 6)
+    before = prefix(engine.view(session))
+    session.append(m.user("Please fix part 7."))
+    assert "p7.py" not in workspace(run(engine.prepare(session)))
+    session.append(m.assistant("", m.call("c7", "Edit", path="src/p7.py")))
+    session.append(m.result("c7", "done"))
+    view = run(engine.prepare(session))
+    assert "p7.py" in workspace(view)
+    assert prefix(view) == before
+    folds = len(session.annotations(e.Fold))
+    run(engine.prepare(session))
+    assert len(session.annotations(e.Fold)) == folds  # nothing new, nothing done
+
+
+def test_D4_the_workspace_shows_the_values_an_application_keeps() -> None:
+    engine = Engine(rounds())
+    session = follow(engine, 6)
+    for name, value in (("branch", "main"), ("port", 8080), ("branch", "fix/login")):
+        session.append(session.make(e.State, name=name, value=value))
+    text = workspace(run(engine.prepare(session)))
+    assert "State:\n- branch: fix/login\n- port: 8080" in text
+    assert "main" not in text
+    assert "p6.py" in text
+    assert COUNTER.text(text) <= 150 + 20
+
+
+def test_D4_an_application_may_render_the_workspace_itself() -> None:
+    files = ["one"]
+    engine = Engine(with_workspace(rounds(), lambda session: f"{len(session.turns)} turns: {files[-1]}"))
+    session = Session()
+    for number in range(1, 5):
+        for message in turn(number):
+            session.append(message)
+    assert workspace(run(engine.prepare(session))) == f"{WORKSPACE}\n4 turns: one"
+    files.append("two " * 500)
+    assert workspace(run(engine.prepare(session))).startswith(f"{WORKSPACE}\n4 turns: two two")
+    assert COUNTER.text(workspace(run(engine.prepare(session)))) <= 150 + 20
+
+
 def prefix(view: View) -> list[str]:
     """Everything in front of the workspace, byte for byte, as both dialects send it."""
     texts = [item.message.text for item in view.items]
@@ -324,7 +370,7 @@ def test_D7_past_the_budget_the_oldest_lines_become_ranges_and_the_block_never_e
         follow(engine, 1, session, steps=1, size=10)
         s = engine._situation(session)
         shown = [line for line, _ in shown_lines(s)]
-        assert block_size(s, shown) <= 300
+        assert LineBook().block_size(shown, COUNTER) <= 300
         covered = [n for line in shown for n in range(line.start, line.end + 1)]
         assert covered == list(range(1, len(covered) + 1))
         folds = session.annotations(e.Fold)

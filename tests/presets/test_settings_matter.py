@@ -59,6 +59,7 @@ SAME = {
 """Settings that cannot matter here, and why."""
 
 OTHERS: dict[tuple[str, str], tuple[Any, ...]] = {
+    ("augment", "tool_kinds"): ({"Edit": "read"}, {"edit": "read"}),
     ("augment", "params"): ('{"min_tail_exchanges": 4}',),
     ("augment", "prompt"): ("Write <summary> of it.",),
     ("augment", "bot_type"): ("review", "code_review", 1),
@@ -66,7 +67,6 @@ OTHERS: dict[tuple[str, str], tuple[Any, ...]] = {
     ("augment", "memories_params"): ({"max_lines": 10},),
     ("augment", "summary_node_request_message_template"): ("{summary} and {abridged_history}",),
     ("augment", "abridged_history_params"): ({"total_chars_limit": 400},),
-    ("augment", "tool_kinds"): ({"Read": "edit"},),
     ("layered", "limits"): ({"read_lines": 2},),
     ("layered", "rules"): ({"bash": write},),
     ("pi", "models"): ({MODEL: {"keep_recent_tokens": 500}},),

@@ -11,8 +11,9 @@ import msgspec
 
 from refold.compaction.situation import Due, Situation
 from refold.compaction.transcript import Source
+from refold.digest import Source as DigestSource
 from refold.entries import AnyAnnotation, Edit, Files
-from refold.protocols import Request, Steps
+from refold.protocols import Request, Steps, TokenCounter
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -51,6 +52,9 @@ class Ask:
     purpose: str = "summary"
     target_tokens: int = 2_000
     """How long the answer may be: the output limit of the request, and the budget of the embedded digest."""
+    by_rule: Callable[[Sequence[DigestSource], int, TokenCounter], Steps[str]] | None = None
+    """What stands for an answer where there is no model: sources, tokens and a counter → text. None: the
+    digest as it is."""
     accept: Callable[[str], str] = str.strip
     """Turns the text of an answer into the summary; raises `BadAnswer`."""
 

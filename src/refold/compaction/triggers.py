@@ -58,8 +58,8 @@ class UsageThreshold:
 
 def _goes_on(s: Situation, reply: e.MessageEntry) -> bool:
     """Has the user spoken since a reply, or is about to?"""
-    at = s.session.position(reply.id)
-    return s.incoming is not None or (at is not None and s.session.turns[-1:] > [at])
+    at, turns = s.session.position(reply.id), s.session.turns
+    return s.incoming is not None or (at is not None and bool(turns) and turns[-1] > at)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from refold.errors import BadAnswer
 from refold.messages import Message
 from refold.preserve import abridged
 from refold.protocols import TokenCounter
-from refold.session import redacted
+from refold.text.redact import redact
 from refold.text.truncate import head, one_line
 from refold.tokens.fitting import fit
 
@@ -32,13 +32,15 @@ _DANGLING = re.compile(
 )
 _UNIT = re.compile(r"\s?(?:%|[^\W\d_]{1,3}\b)")
 """What may follow a figure and belongs to it."""
+READ = 8_000
+"""Characters of a text that are looked through for secrets, before it is cut: half a secret is none."""
 _ENDS = ".!?。！？ "
 _LOOSE = " ,;:.-–—→(/\\，；：、"
 
 
 def rule_line(said: Iterable[tuple[str, Message]], limit: int, counter: TokenCounter) -> str:
     """Asked → done and how it ended, in at most `limit` tokens."""
-    groups = abridged.groups(((id, redacted.message(message)) for id, message in said), continues=False)
+    groups = abridged.groups(said, continues=False)
     asked = next((text for group in reversed(groups) if (text := _asked(group))), "(nothing asked)")
     outcome = _outcome(groups)
     if not outcome:
@@ -83,7 +85,7 @@ def short(text: str, room: int, counter: TokenCounter) -> str:
 
 
 def _asked(group: abridged.Group) -> str:
-    own = one_line(group.user, 400)
+    own = one_line(redact(group.user[:READ])[0], 400)
     gist = _POLITE.sub("", own) or own
     return _ARTICLE.sub("", _SENTENCE.split(gist, maxsplit=1)[0]).rstrip(_ENDS)
 
@@ -92,9 +94,9 @@ def _done(groups: Sequence[abridged.Group]) -> str:
     paths = [path for group in groups for path in (*group.modified, *group.created, *group.deleted)]
     if paths:
         more = f" +{len(paths) - 1}" if len(paths) > 1 else ""
-        return posixpath.basename(paths[-1].rstrip("/")) + more
+        return redact(posixpath.basename(paths[-1].rstrip("/")))[0] + more
     commands = [command for group in groups for command in group.commands]
-    return one_line(commands[-1], 40) if commands else ""
+    return one_line(redact(commands[-1][:READ])[0], 40) if commands else ""
 
 
 def _outcome(groups: Sequence[abridged.Group]) -> str:
@@ -109,7 +111,11 @@ def _outcome(groups: Sequence[abridged.Group]) -> str:
 
 def _answer(text: str) -> str:
     """The first sentence, and the first one with a figure where it has none."""
-    sentences = [sentence for each in _SENTENCE.split(one_line(text, 600)) if (sentence := each.strip())]
+    sentences = [
+        sentence
+        for each in _SENTENCE.split(one_line(redact(text[:READ])[0], 600))
+        if (sentence := each.strip())
+    ]
     figures = next((each for each in sentences if re.search(r"\d", each)), "")
     chosen = dict.fromkeys(each for each in (*sentences[:1], figures) if each)
     return " ".join(chosen).rstrip(_ENDS)

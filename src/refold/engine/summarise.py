@@ -305,6 +305,8 @@ class ByDigest:
                 break
             yield
         budget = min(ask.target_tokens, max(size // 2, 100))
+        if ask.by_rule is not None:
+            return (yield from ask.by_rule(sources, budget, self.counter))
         summary = digest(sources, budget=budget, counter=self.counter, previous=ask.previous or "")
         yield from summary.composing()
         return summary.render()

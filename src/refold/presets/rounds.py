@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from typing import Annotated, Literal, Self
 
 from msgspec.structs import replace
 
-from refold.compaction.plan import Stage
+from refold.compaction.plan import Rung, Stage
 from refold.compaction.preset import Preset, Settings, about
 from refold.compaction.rounds import Fitting, Newest, Zone
 from refold.compaction.rungs.turn_lines import TurnLines, WriteLines
 from refold.compaction.triggers import RoundEnded
+from refold.session import Session
 
 WHICH_WHEN = """\
 - `recent-only`: 5 to 20 rounds; the last answers matter word for word.
@@ -77,3 +80,17 @@ class Rounds(Settings, frozen=True, kw_only=True):
             notes=WriteLines(self.line_tokens, by_model=self.lines == "model"),
             stages=(Stage(RoundEnded("rounds leave the verbatim part as they end"), (fold,), upkeep=True),),
         )
+
+
+def with_workspace(preset: Preset, render: Callable[[Session], str]) -> Preset:
+    """The preset with an application's own text for the workspace (D4), asked for before every call; cut to
+    `workspace_tokens`."""
+    stages = [
+        dataclasses.replace(stage, rungs=tuple(_rendered(rung, render) for rung in stage.rungs))
+        for stage in preset.stages
+    ]
+    return dataclasses.replace(preset, stages=stages)
+
+
+def _rendered(rung: Rung, render: Callable[[Session], str]) -> Rung:
+    return dataclasses.replace(rung, render=render) if isinstance(rung, TurnLines) else rung

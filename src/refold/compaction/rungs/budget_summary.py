@@ -10,12 +10,14 @@ from typing import NamedTuple
 
 from refold import entries as e
 from refold.compaction import answer, transcript
+from refold.compaction.checkpoint import checkpoint, turn_prefix
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import focus_line, prompt
 from refold.compaction.requests import stand_alone
 from refold.compaction.situation import Situation
 from refold.compaction.summary_text import FRAME_TOKENS, framed_path, framed_summary
 from refold.compaction.transcript import Source, sources
+from refold.digest import Source as DigestSource
 from refold.messages import Bash, Result, User, content
 from refold.preserve.tools import listed_files, touched
 from refold.protocols import Request, Steps, TokenCounter, complete
@@ -74,7 +76,8 @@ class BudgetSummary:
         known = previous.files if previous else e.Files()
         files = touches.files(s.boundary(previous), cut.position, known)
         parts = (("summary", history, earlier, 0.8), ("turn_prefix", prefix, None, 0.5))
-        asks = tuple(self._ask(s, *part) for part in parts if part[1])
+        lists = touches.size(files, s.counter)
+        asks = tuple(self._ask(s, lists, *part) for part in parts if part[1])
         first, last = path[s.projection.floor].id, path[cut.position - 1].id
         hidden = s.hidden_edits(after=cut.position)
 
@@ -98,12 +101,18 @@ class BudgetSummary:
             previous=earlier,
             files=files,
             smaller=False,
-            tokens_after=kept + limit + touches.size(files, s.counter),
+            tokens_after=kept + limit + lists,
             tokens_before=s.sizes.anchored(stale=True, bare=True),
         )
 
     def _ask(
-        self, s: Situation, purpose: str, sources: tuple[Source, ...], previous: str | None, share: float
+        self,
+        s: Situation,
+        lists: int,
+        purpose: str,
+        sources: tuple[Source, ...],
+        previous: str | None,
+        share: float,
     ) -> Ask:
         limit = int(share * self.reserve_tokens)
 
@@ -117,8 +126,18 @@ class BudgetSummary:
             )
             return stand_alone(text, max_tokens=limit, purpose=purpose)
 
+        def by_rule(sources: Sequence[DigestSource], budget: int, counter: TokenCounter) -> Steps[str]:
+            if purpose == "turn_prefix":
+                return turn_prefix(sources, budget, counter)
+            # The lists of files come on top; what the previous summary says has a claim of its own.
+            room = max(limit - lists, limit // 2)
+            return checkpoint(
+                sources, min(budget + counter.text(previous or ""), room), counter, previous or ""
+            )
+
         return Ask(
             sources=sources,
+            by_rule=by_rule,
             render=render,
             previous=previous,
             purpose=purpose,

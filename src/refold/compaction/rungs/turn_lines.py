@@ -3,8 +3,9 @@ leave the verbatim part become their lines; the lines are a prefix that only gro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -13,20 +14,29 @@ from refold.compaction import transcript
 from refold.compaction.details import Line, RoundsDetails
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import prompt
-from refold.compaction.reading import reading
+from refold.compaction.reading import read, reading
 from refold.compaction.requests import stand_alone
-from refold.compaction.rounds import Round, Zone, finished, items_of, left_alone, round_at, touches, verbatim
+from refold.compaction.rounds import Round, Zone, finished, left_alone, round_at, touches, verbatim
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, sources
 from refold.compaction.turn_line import accept_line, rule_line, short
-from refold.messages import Message, user
-from refold.protocols import Request, TokenCounter
+from refold.digest.sections import cut_lines
+from refold.messages import Message, compact_json, user
+from refold.protocols import Request, Steps, TokenCounter, complete
+from refold.session import Session
 from refold.text.frames import quote
-from refold.text.truncate import one_line
+from refold.text.truncate import head, one_line
+from refold.tokens.fitting import fit
 
 HEADER = "=== ACCUMULATED MEMORY SUMMARIES ==="
 WORKSPACE = "=== CURRENT WORKSPACE CONTEXT ==="
 STYLE = transcript.Style(thinking="", text_limit=2_000, result_limit=500, total_limit=20_000)
+FRAME = 20
+"""Tokens of the workspace's heading and message, at most."""
+Puts: TypeAlias = dict[tuple[str, str], tuple[Message, ...]]
+"""The messages that show lines, by first and last entry."""
+ROUNDS = 4
+"""Rounds whose lines are looked up between two breaths."""
 BACKLOG = 2
 """A conversation that was never followed before: so many of its newest rounds are put to the model, as many
 requests as a fold may always make; the others get their lines by rule."""
@@ -99,30 +109,43 @@ class TurnLines:
     summaries_budget: int
     line_tokens: int
     workspace_tokens: int
+    render: Callable[[Session], str] | None = None
+    """An application's own text for the workspace."""
     name: str = "line"
 
+    def ahead(self, s: Situation, /) -> Steps[None]:
+        yield from read(s.session)
+        known, lines = known_lines(s), list[tuple[Round, Line]]()
+        for number, round in enumerate(self._leaving(s, self.zone.first(s, finished(s)))):
+            lines.append((round, self._line(s, round, known)))
+            if number % ROUNDS == 0:
+                yield
+        s.memo[self] = lines
+
     def propose(self, s: Situation, /) -> Proposal | Reason:
-        rounds = finished(s)
+        if self not in s.memo:
+            complete(self.ahead(s))
+        leaving: list[tuple[Round, Line]] = s.memo[self]
+        rounds, shown = finished(s), shown_lines(s)
         first = self.zone.first(s, rounds)
-        leaving = self._leaving(s, first)
         trims = tuple(self.zone.trims(s, first, rounds))
-        if not leaving and not trims:
+        if not leaving and not trims and not self._is_outdated(s, shown):
             return Reason("nothing_leaves", f"{rounds - first} finished round(s) stay verbatim, no other is")
-        shown, known = shown_lines(s), known_lines(s)
-        new = [self._line(s, round, known) for round in leaving]
-        lines = sorted([*(line for line, _ in shown), *new], key=lambda line: line.start)
-        merged = merge(lines, self.summaries_budget, lambda x: block_size(s, x), s.counter)
-        edits = (*self._edits(s, merged, {(x.first, x.last): put for x, put in shown}), *trims)
-        return self._proposal(s, edits, leaving, merged, is_merge=merged != lines)
+        lines = sorted((*(line for line, _ in shown), *(line for _, line in leaving)), key=lambda x: x.start)
+        merged = LineBook.of(s.session).merged(lines, self.summaries_budget, s.counter)
+        puts = {(line.first, line.last): put for line, put in shown}
+        return self._proposal(s, merged, puts, [round for round, _ in leaving], trims, merged != lines)
 
     def _line(self, s: Situation, round: Round, known: dict[str, str]) -> Line:
         """The line that was written down for a round, otherwise one by rule."""
         path = s.session.path
         text = line_of(s, round, known) or by_rule(s, round, self.line_tokens)
-        return Line(path[round.first].id, path[round.last].id, round.number, round.number, text)
+        return LineBook.of(s.session).line(path[round.first].id, path[round.last].id, round.number, text)
 
     def _leaving(self, s: Situation, first: int) -> list[Round]:
         """Rounds before the zone that are still verbatim, oldest first."""
+        if s.projection.newest_fold is None:  # nothing is shown otherwise than it was said
+            return [round_at(s, index) for index in range(first)]
         alone, leaving = left_alone(s), list[Round]()
         for index in range(first - 1, -1, -1):
             round = verbatim(s, round_at(s, index))
@@ -132,14 +155,16 @@ class TurnLines:
                 break
         return leaving[::-1]
 
-    def _edits(
-        self, s: Situation, lines: Sequence[Line], shown: dict[tuple[str, str], tuple[Message, ...]]
-    ) -> list[e.Edit]:
+    def _is_outdated(self, s: Situation, shown: Sequence[tuple[Line, tuple[Message, ...]]]) -> bool:
+        """Is the workspace another one than the view says?"""
+        return bool(shown) and shown[-1][1][1:] != (self._workspace(s),)
+
+    def _edits(self, s: Situation, lines: Sequence[Line], shown: Puts) -> list[e.Edit]:
         """What has to change so that the lines stand as they should: the first one under the header, the
         last one above the workspace."""
-        edits: list[e.Edit] = []
+        edits, book = list[e.Edit](), LineBook.of(s.session)
         for index, line in enumerate(lines):
-            put: tuple[Message, ...] = (line_message(line, first=index == 0),)
+            put: tuple[Message, ...] = (book.message(line, first=index == 0),)
             if index == len(lines) - 1:
                 put = (*put, self._workspace(s))
             if shown.get((line.first, line.last)) != put:
@@ -147,42 +172,121 @@ class TurnLines:
         return edits
 
     def _workspace(self, s: Situation) -> Message:
-        state = reading(s.session).state.render(self.workspace_tokens, s.counter, changes=False)
-        return user(f"{WORKSPACE}\n{quote(state) or '(no files yet)'}")
+        text = self.render(s.session) if self.render else workspace_text(s, self.workspace_tokens)
+        fitting = fit(text, self.workspace_tokens, s.counter, head)
+        return user(f"{WORKSPACE}\n{quote(fitting) or '(no files yet)'}")
 
     def _proposal(
         self,
         s: Situation,
-        edits: tuple[e.Edit, ...],
-        leaving: Sequence[Round],
         lines: Sequence[Line],
-        *,
+        shown: Puts,
+        leaving: Sequence[Round],
+        trims: tuple[e.Edit, ...],
         is_merge: bool,
     ) -> Proposal:
-        path, files = s.session.path, reading(s.session).state.files()
-        changed = {(edit.first, edit.last) for edit in edits}
-        details = RoundsDetails(
-            lines=[line for line in lines if (line.first, line.last) in changed],
-            cache_reset="lines were merged into ranges" if is_merge else "",
-        ).stored()
-        left = (items_of(s, round) for round in leaving)
-        gone = sum(s.projection.size(s.counter, items.start, items.stop) for items in left)
-        added = sum(
-            s.counter.message(message) for edit in edits if edit.kind == "line" for message in edit.put
-        )
-        after = s.session.position(lines[-1].last) if lines else None
-        first_kept = path[after + 1].id if after is not None and after + 1 < len(path) else None
+        path, session, book = s.session.path, s.session, LineBook.of(s.session)
+
+        def finish(_: Sequence[str]) -> Finished:
+            edits = self._edits(s, lines, shown)
+            changed = {(edit.first, edit.last) for edit in edits}
+            details = RoundsDetails(
+                lines=[line for line in lines if (line.first, line.last) in changed],
+                cache_reset="lines were merged into ranges" if is_merge else "",
+            ).stored()
+            files = reading(session).state.files()
+            return Finished(edits=(*edits, *trims), files=files, details=details)
+
+        gone = sum(shown_size(s, first, last) for first, last in stretches_of(leaving))
+        gone += sum(book.size(message, s.counter) for put in shown.values() for message in put)
+        after = session.position(lines[-1].last) if lines else None
         return Proposal(
-            rung="merge" if is_merge else self.name,
-            finish=lambda _: Finished(edits=edits, files=files, details=details),
+            rung="merge" if is_merge else self.name if leaving or trims else "workspace",
+            finish=finish,
             stretch=(path[leaving[0].first].id, path[leaving[-1].last].id) if leaving else None,
-            fold=tuple(x.id for r in leaving for x in sources(s.session, r.first, r.last + 1)),
-            masked=tuple(edit.first for edit in edits if edit.kind == "shrink"),
-            first_kept=first_kept,
-            files=files,
-            tokens_after=s.sizes.tokens - gone + added,
+            fold=lambda: tuple(x.id for r in leaving for x in sources(session, r.first, r.last + 1)),
+            masked=tuple(edit.first for edit in trims),
+            first_kept=path[after + 1].id if after is not None and after + 1 < len(path) else None,
+            files=lambda: reading(session).state.files(),
+            tokens_after=s.sizes.tokens
+            - gone
+            + book.block_size(lines, s.counter)
+            + self.workspace_tokens
+            + FRAME,
             smaller=False,
         )
+
+
+def workspace_text(s: Situation, budget: int) -> str:
+    """The state of the work, and the values that the application keeps (`State`), the newest first."""
+    values = dict[str, Any]()
+    for state in reversed(s.session.annotations(e.State)):
+        values.setdefault(state.name, state.value)
+    lines = [f"- {name}: {one_line(as_text(value), 200)}" for name, value in values.items()]
+    stated = cut_lines("\n".join(lines), budget // 2, s.counter.text)
+    room = budget - s.counter.text(stated)
+    work = reading(s.session).state.render(room, s.counter, changes=False)
+    return "\n".join(part for part in (work, f"State:\n{stated}" if stated else "") if part)
+
+
+def as_text(value: Any) -> str:
+    return value if isinstance(value, str) else compact_json(value)
+
+
+def shown_size(s: Situation, first: int, last: int) -> int:
+    """Of what the view shows for these positions of the path."""
+    at = s.projection.item_at
+    return s.projection.size(s.counter, at(first), at(last + 1))
+
+
+def stretches_of(rounds: Sequence[Round]) -> Iterator[tuple[int, int]]:
+    """First and last positions of rounds that follow each other."""
+    first = 0
+    for at, round in enumerate(rounds, 1):
+        if at == len(rounds) or rounds[at].number != round.number + 1:
+            yield rounds[first].first, round.last
+            first = at
+
+
+@dataclass
+class LineBook:
+    """What was worked out for lines once: kept beside the session, as long as the lines are the same."""
+
+    texts: dict[tuple[str, str, int, str], str] = field(default_factory=dict[Any, str])
+    lines: dict[tuple[str, str, int, str], Line] = field(default_factory=dict[Any, Line])
+    messages: dict[tuple[Line, bool], Message] = field(default_factory=dict[Any, Message])
+    sizes: dict[tuple[str, Message], int] = field(default_factory=dict[Any, int])
+    last: tuple[list[Line], int, str, list[Line]] | None = None
+    """Lines, budget, counter and what merging made of them."""
+
+    @classmethod
+    def of(cls, session: Session) -> LineBook:
+        return session.followers.of(cls, cls)
+
+    def line(self, first: str, last: str, number: int, text: str) -> Line:
+        return self.lines.setdefault((first, last, number, text), Line(first, last, number, number, text))
+
+    def message(self, line: Line, *, first: bool) -> Message:
+        if (line, first) not in self.messages:
+            self.messages[line, first] = line_message(line, first=first)
+        return self.messages[line, first]
+
+    def size(self, message: Message, counter: TokenCounter) -> int:
+        key = (counter.name, message)
+        if key not in self.sizes:
+            self.sizes[key] = counter.message(message)
+        return self.sizes[key]
+
+    def block_size(self, lines: Sequence[Line], counter: TokenCounter) -> int:
+        """Exact size of the block of lines, as messages."""
+        messages = (self.message(line, first=at == 0) for at, line in enumerate(lines))
+        return sum(self.size(message, counter) for message in messages)
+
+    def merged(self, lines: list[Line], budget: int, counter: TokenCounter) -> list[Line]:
+        if self.last is None or self.last[:3] != (lines, budget, counter.name):
+            fitting = merge(lines, budget, lambda some: self.block_size(some, counter), counter)
+            self.last = (lines, budget, counter.name, fitting)
+        return self.last[3]
 
 
 def line_text(line: Line) -> str:
@@ -194,13 +298,10 @@ def line_message(line: Line, *, first: bool) -> Message:
     return user(f"{HEADER}\n{line_text(line)}" if first else line_text(line))
 
 
-def block_size(s: Situation, lines: Sequence[Line]) -> int:
-    """Exact size of the block of lines, as messages."""
-    return sum(s.counter.message(line_message(line, first=at == 0)) for at, line in enumerate(lines))
-
-
 def shown_lines(s: Situation) -> list[tuple[Line, tuple[Message, ...]]]:
     """The lines of the view, oldest first, with the messages that show each."""
+    if s.projection.newest_fold is None:
+        return []
     shown: dict[tuple[str, str], tuple[Line, tuple[Message, ...]]] = {}
     noted: dict[str, dict[tuple[str, str], Line]] = {}
     for item in s.items:
@@ -232,7 +333,12 @@ def line_of(s: Situation, round: Round, known: dict[str, str]) -> str | None:
 
 
 def by_rule(s: Situation, round: Round, limit: int) -> str:
-    return rule_line(transcript.messages_between(s.session, round.first, round.last + 1), limit, s.counter)
+    path, texts = s.session.path, LineBook.of(s.session).texts
+    key = (path[round.first].id, path[round.last].id, limit, s.counter.name)
+    if key not in texts:
+        said = transcript.messages_between(s.session, round.first, round.last + 1)
+        texts[key] = rule_line(said, limit, s.counter)
+    return texts[key]
 
 
 def merge(
