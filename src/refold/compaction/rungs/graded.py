@@ -22,6 +22,10 @@ from refold.preserve import words
 from refold.protocols import Steps, complete
 from refold.session.sent import Surcharges
 
+NOTED = 300
+"""Files that a fold lists, and entries whose words it says are not all there: the newest. Lists of all that
+there ever were would make the log grow with the square of its length."""
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -84,7 +88,9 @@ class Graded:
         return self.layout.position
 
     def finished(self, record: Record | None) -> Finished:
-        s, path = self.s, self.s.session.path
+        s, path, left_out = self.s, self.s.session.path, record.left_out if record else ()
+        if len(left_out) > NOTED:
+            left_out = sorted(left_out, key=lambda entry: s.session.position(entry) or 0)
         edits = list(self.layout.edits(s.items))
         if record is not None:
             stretch = path[s.projection.floor].id, path[self.position - 1].id
@@ -92,9 +98,11 @@ class Graded:
         return Finished(
             edits=(*edits, *s.hidden_edits(after=self.position)),
             summary=record.summary if record else "",
-            files=self.composer.reading.state.files(),
+            files=self.composer.reading.state.files(NOTED),
             details=RefoldDetails(
-                calibration=s.sizes.calibration_note, words_left_out=list(record.left_out) if record else []
+                calibration=s.sizes.calibration_note,
+                words_left_out=list(left_out[-NOTED:]),
+                words_left_out_before=max(len(left_out) - NOTED, 0),
             ).stored(),
         )
 
@@ -115,7 +123,7 @@ class Graded:
             first_kept=path[self.position].id if self.position < len(path) else None,
             split=turn is not None,
             previous=previous.summary if previous else None,
-            files=self.composer.reading.state.files,
+            files=lambda: self.composer.reading.state.files(NOTED),
             tokens_after=s.sizes.at_most(self.shape.goal),
             min_gain=self.shape.min_gain,
         )
