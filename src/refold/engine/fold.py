@@ -119,6 +119,7 @@ def _making(
         check=finished.check,
         details=finished.details,
     )
+    yield
     if why := objection(fold, session.path, session.position):
         return Failed("unsafe", why, proposal.rung, requests)
     yield

@@ -154,6 +154,8 @@ def _grade(s: Situation, shape: Shape, written: int | None, factor: float) -> St
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
         return Reason("everything_fits", "the view fits as it is; there is nothing to fold")
     yield from composer.measure()
+    yield
+    yield from composer.reading.counting(s.counter)
     curve = shape.curve._replace(said=shape.curve.said * factor, result=shape.curve.result * factor)
     limit = shape.budget - s.sizes.overhead - s.sizes.system_messages
     layout = yield from lay_out(s, goal, limit, curve, lambda at, scale: composer.size(at, scale, written))
@@ -216,6 +218,7 @@ class Lines:
         def finish(_: Sequence[str]) -> Steps[Finished]:
             room = view.goal - view.layout.tokens
             record = None if view.in_place else (yield from view.composer.with_lines(view.layout, room))
+            yield
             return view.finished(record)
 
         return view.proposal(self.name, finish)
