@@ -147,7 +147,7 @@ def test_others_get_their_turn_while_a_log_is_read_for_recall() -> None:
 def test_counts_are_kept_of_what_is_shown_and_of_entries_alone() -> None:
     async def run() -> tuple[int, int]:
         session, engine = Session(), Engine(presets.get("refold", window=6_000))
-        for entry in session_of(150).path:
+        for entry in session_of(40).path:
             session.append(entry)
             await engine.prepare(session)
         folds, view = len(session.annotations(e.Fold)), len(engine.view(session).items)
