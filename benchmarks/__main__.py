@@ -19,6 +19,7 @@ from typing import Any
 from benchmarks import results, tables
 
 MEASURES: dict[str, str] = {
+    "continuation": "M9: what a view still tells about the next steps (a few cases; all: `make bench-continuation`)",
     "retention": "M1, M2: what a fold keeps that is asked for later",
     "recall": "M4: what recall finds",
     "tokens": "M7: predicted and true size of requests",

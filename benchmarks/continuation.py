@@ -6,11 +6,14 @@ score of a view is the share of what the full text tells about the next steps th
 session Σ(none − view) ÷ Σ(none − full) in nats per token over its cases, then the mean over sessions. A view that
 does not fit its budget, by o200k, counts as none.
 
-    python -m benchmarks.continuation [--only N] [--budgets 2000,4000] [--ways tail,refold] [--views FILE]
+    python -m benchmarks.continuation [--only N] [--budgets 2000,4000] [--ways tail,refold] [--jobs 8] [--store]
 
 `full` is the newest 26,000 tokens, or as much of that as the judge's window holds; where that is less than the
 budget asks for, the gain over the tail in nats per token is what remains to compare. Two ways are controls and must
 stay near zero gain: another session's view, and a bag of the names of the prefix.
+
+Long range: prefixes of 80,000 tokens and more, scored only on names that last occurred before the tail of that budget:
+what only the older part can tell.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import multiprocessing
 import os
 import re
 import statistics
@@ -28,7 +32,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.judge import Judge, Said, missing, weights_file
+from benchmarks import results
+from benchmarks.judge import Judge, Said, Span, missing, weights_file
 from refold import Engine, Session, presets, tokens, transcripts
 from refold.entries import MessageEntry
 from refold.errors import DoesNotFit, RefoldError
@@ -46,6 +51,7 @@ SCORED = 700
 """Tokens of the assistant that are scored, about."""
 BUDGETS = (2_000, 4_000, 8_000, 16_000)
 FULL = 26_000
+LONG, LONG_BUDGETS = 80_000, (16_000, 32_000)
 count = tokens.get("o200k").text
 NAME = re.compile(r"[A-Za-z_][\w./-]{4,}")
 
@@ -190,40 +196,89 @@ def ways(all_cases: Sequence[Case]) -> dict[str, Way]:
 # ── the table ───────────────────────────────────────────────────────────────────────────────────
 
 
-def scored(
-    judge: Judge, chosen: Sequence[Case], names: Sequence[str], budgets: Sequence[int], stored: Path | None
-) -> dict[str, dict[str, float]]:
-    """Case → view → nats per token. A view that is missing or does not fit is not in it."""
-    found: dict[str, dict[str, float]] = {}
+def made(
+    chosen: Sequence[Case], names: Sequence[str], budgets: Sequence[int], full: int, jobs: int
+) -> Iterator[tuple[Case, dict[str, list[Said]]]]:
+    """Each case with its views that fit."""
+    global _work
     make = ways(cases() if len(chosen) < 4 else chosen)
-    began = time.monotonic()
-    for number, case in enumerate(chosen):
-        row = found.setdefault(case.name, {})
-        full = next(
-            b for b in (FULL, 20_000, 16_000, 6_000, 5_000) if 1.35 * b + 1_500 < judge.window or b == 5_000
-        )
+
+    def of(number: int) -> dict[str, list[Said]]:
+        case = chosen[number]
         views: dict[str, list[Said] | None] = {"none": [], "full": tail(case, full)}
         for budget in budgets:
             if budget <= 0.7 * case.tokens:
                 views |= {f"{name} {budget}": make[name](case, budget) for name in names}
-        for name, view in views.items():
-            limit = int(name.rsplit(" ", 1)[1]) if name[-1].isdigit() else FULL
-            if view is not None and size(view) <= limit:
-                loss = judge.surprise(view, case.after)
-                if loss is not None:
-                    row[name] = loss
-        print(
-            f"{number + 1}/{len(chosen)} {case.name} {time.monotonic() - began:.0f} s",
-            file=sys.stderr,
-            flush=True,
-        )
-        if stored:
-            stored.write_text(json.dumps(found), encoding="utf-8")
+        limits = {name: int(name.rsplit(" ", 1)[1]) if name[-1].isdigit() else FULL for name in views}
+        return {n: view for n, view in views.items() if view is not None and size(view) <= limits[n]}
+
+    _work = of
+    if jobs < 2:
+        yield from ((case, of(number)) for number, case in enumerate(chosen))
+        return
+    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+        yield from zip(chosen, pool.imap(_do, range(len(chosen))), strict=True)
+
+
+_work: Callable[[int], dict[str, list[Said]]] | None = None
+"""For the processes of a pool: what they fork from."""
+
+
+def _do(number: int) -> dict[str, list[Said]]:
+    assert _work is not None
+    return _work(number)
+
+
+def scored(
+    judge: Judge, views: Iterator[tuple[Case, dict[str, list[Said]]]], total: int
+) -> dict[str, dict[str, float]]:
+    """Case → view → nats per token. A view that is missing or does not fit is not in it."""
+    found: dict[str, dict[str, float]] = {}
+    began = time.monotonic()
+    for number, (case, shown_views) in enumerate(views, 1):
+        losses = {name: judge.surprise(view, case.after) for name, view in shown_views.items()}
+        found[case.name] = {name: loss for name, loss in losses.items() if loss is not None}
+        print(f"{number}/{total} {case.name} {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     return found
+
+
+def old_names(case: Case, budget: int) -> Callable[[str], list[Span]]:
+    """Where a text says names that the prefix has, but not its tail of that budget."""
+    kept = tail(case, budget)
+    newer = {name for _, text in kept for name in NAME.findall(text)}
+    older = {
+        name for _, text in case.said[: len(case.said) - len(kept)] for name in NAME.findall(text)
+    } - newer
+
+    return lambda text: [match.span() for match in NAME.finditer(text) if match[0] in older]
+
+
+def long_range(path: Path, found: Sequence[Case], names: Sequence[str], jobs: int) -> dict[str, Any]:
+    """Nats by which a view makes such a name less of a surprise than no history does; mean over sessions."""
+    chosen = [case for case in found if case.tokens >= LONG]
+    rows: dict[str, Any] = {}
+    for budget in LONG_BUDGETS:
+        judge = Judge(path, stretch=4.0 if budget <= 16_000 else 8.0)
+        gains: dict[str, dict[str, list[float]]] = {name: {} for name in names}
+        for case, views in made(chosen, names, [budget], 5_000, jobs):
+            of = old_names(case, budget)
+            none = judge.surprise([], case.after, of)
+            if none is None:
+                continue
+            for name in names:
+                loss = judge.surprise(views.get(f"{name} {budget}", []), case.after, of)
+                gains[name].setdefault(case.session, []).append(none - (none if loss is None else loss))
+        for name, by in gains.items():
+            means = [statistics.mean(values) for values in by.values()]
+            row = {"gain": round(statistics.mean(means), 4) if means else None}
+            row |= {"sessions": len(means), "cases": sum(map(len, by.values()))}
+            rows.setdefault(name, {})[str(budget)] = row
+    return rows
 
 
 def table(rows: dict[str, dict[str, float]], names: Sequence[str], budgets: Sequence[int]) -> dict[str, Any]:
     made: dict[str, Any] = {}
+    held_back = set(sorted({case.rsplit("@", 1)[0] for case in rows})[1::2])  # never looked at while tuning
     for name in names:
         for budget in budgets:
             have = {case: row for case, row in rows.items() if f"tail {budget}" in row}
@@ -236,11 +291,14 @@ def table(rows: dict[str, dict[str, float]], names: Sequence[str], budgets: Sequ
                 told[session] += row["none"] - row.get(f"{name} {budget}", row["none"])
                 whole[session] += row["none"] - row.get("full", row["none"])
                 gains.append(row[f"tail {budget}"] - row.get(f"{name} {budget}", row["none"]))
-            shares = [100 * told[s] / whole[s] for s in told if whole[s] > 0]
+            share_of = {s: 100 * told[s] / whole[s] for s in told if whole[s] > 0}
+            shares = list(share_of.values())
+            held = [share for s, share in share_of.items() if s in held_back]
             error = statistics.stdev(shares) / len(shares) ** 0.5 if len(shares) > 1 else 0.0
             made.setdefault(name, {})[str(budget)] = {
                 "share": round(statistics.mean(shares), 1) if shares else None,
                 "error": round(error, 1),
+                "held_back": round(statistics.mean(held), 1) if held else None,
                 "gain": round(statistics.mean(gains), 4),
                 "ahead_of_tail": sum(gain > 0 for gain in gains),
                 "cases": len(gains),
@@ -255,6 +313,7 @@ def run(
     only: int | None = 12,
     budgets: Sequence[int] = (2_000,),
     names: Sequence[str] = (),
+    jobs: int = 1,
 ) -> dict[str, Any]:
     """In `make bench`: twelve cases at 2,000 tokens with the small judge, as gain over the tail."""
     if reason := missing():
@@ -269,14 +328,23 @@ def run(
     if only:
         found = found[:: max(1, len(found) // (3 if quick else only))]
     chosen = list(names) or ["tail", "refold", "pi", "control: another session", "control: bag of names"]
-    rows = scored(judge, found, chosen, budgets, None)
-    return {
+    full = next(
+        b for b in (FULL, 20_000, 16_000, 6_000, 5_000) if 1.35 * b + 1_500 < judge.window or b == 5_000
+    )
+    rows = scored(judge, made(found, chosen, budgets, full, jobs), len(found))
+    told = {
         "judge": judge.name,
         "stretch": stretch,
+        "full": full,
         "cases": len(rows),
         "sessions": len({case.session for case in found}),
         "views": table(rows, chosen, budgets),
     }
+    if only is None:
+        told["long_range"] = long_range(
+            path, found, [n for n in ("tail", "pi", "refold") if n in chosen], jobs
+        )
+    return told
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -286,14 +354,19 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--only", type=int, default=None, help="that many cases, spread over all")
     parser.add_argument("--budgets", default=",".join(map(str, BUDGETS)))
     parser.add_argument("--ways", default="")
-    parser.add_argument("-o", "--out", type=Path, default=None, help="where to write the result")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that make views")
+    parser.add_argument(
+        "--store", action="store_true", help="write benchmarks/results/continuation_full.json"
+    )
     given = parser.parse_args(arguments)
-    budgets = [int(b) for b in given.budgets.split(",")]
-    found = run(only=given.only, budgets=budgets, names=[w for w in given.ways.split(",") if w])
-    text = json.dumps(found, indent=1, ensure_ascii=False)
-    if given.out:
-        given.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    budgets, before, began = [int(b) for b in given.budgets.split(",")], results.load(), time.monotonic()
+    names = [way for way in given.ways.split(",") if way] or list(ways([]))
+    found = run(only=given.only, budgets=budgets, names=names, jobs=given.jobs)
+    print(json.dumps(found, indent=1, ensure_ascii=False))
+    if given.store and "skipped" not in found:
+        results.write(
+            "continuation_full", found, seconds=time.monotonic() - began, before=before, quick=False
+        )
     return 1 if "skipped" in found else 0
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 Said = tuple[str, str]
 """Role and text."""
+Span = tuple[int, int]
 
 START, END = "<|im_start|>", "<|im_end|>"
 SYSTEM = "You are a software engineering agent. You work with tools. Continue the work."
@@ -64,8 +65,11 @@ class Judge:
     def encode(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer.encode(text, add_special_tokens=False).ids)
 
-    def surprise(self, view: Iterable[Said], after: Iterable[Said]) -> float | None:
-        """Nats per token of what the assistant said and called `after`; None where it all is too long."""
+    def surprise(
+        self, view: Iterable[Said], after: Iterable[Said], of: Callable[[str], Sequence[Span]] | None = None
+    ) -> float | None:
+        """Nats per token of what the assistant said and called `after`, or of the parts of it that `of` names;
+        None where it all is too long, or nothing is asked for."""
         ids = [*self.encode(f"{START}system\n{SYSTEM}{END}\n")]
         for role, text in view:
             ids += self.encode(f"{START}{role}\n{text}{END}\n")
@@ -74,11 +78,18 @@ class Judge:
             ids += self.encode(f"{START}{role}\n")
             body = self.encode(text + END)
             if role == "assistant":
-                scored += range(len(ids), len(ids) + len(body))
+                chosen = range(len(body)) if of is None else self._tokens(text + END, of(text))
+                scored += (len(ids) + number for number in chosen)
             ids += (*body, *self.encode("\n"))
-        if len(ids) > self.window:
+        if len(ids) > self.window or not scored:
             return None
         return self.math.loss(self, ids, scored)
+
+    def _tokens(self, text: str, spans: Sequence[Span]) -> list[int]:
+        """The tokens that lie in these spans."""
+        offsets = self.tokenizer.encode(text, add_special_tokens=False).offsets
+        inside = {place for first, last in spans for place in range(first, last)}
+        return [number for number, (first, last) in enumerate(offsets) if last > first and first in inside]
 
 
 def _has_gpu() -> bool:

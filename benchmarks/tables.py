@@ -50,6 +50,48 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+# ── going on ────────────────────────────────────────────────────────────────────────────────────
+
+
+def continuation(found: dict[str, Any]) -> str:
+    """M9: the designs; controls and ablations are in docs/benchmarks.md."""
+    names = [name for name in found["views"] if ":" not in name and "without" not in name]
+    budgets = list(next(iter(found["views"].values())))
+    head = ["view", *(f"{int(budget):,} tokens" for budget in budgets)]
+    return markdown(head, [[name, *_shares(found["views"][name])] for name in names])
+
+
+def _shares(row: dict[str, Any]) -> list[str]:
+    """A share with its error, and how many of the cases fit where not all do."""
+    return [
+        f"{cell['share']:.0f} ± {cell['error']:.0f}"
+        + ("" if cell["fits"] == cell["cases"] else f" ({cell['fits']} of {cell['cases']} fit)")
+        for cell in row.values()
+    ]
+
+
+def continuation_all(found: dict[str, Any]) -> str:
+    """M9: every row, the half that nothing was tuned on, and single cases."""
+    budgets = list(next(iter(found["views"].values())))
+    head = ["view", *(f"{int(budget):,}: share, held back, ahead of the tail" for budget in budgets)]
+    rows = [
+        [
+            name,
+            *(f"{x['share']}, {x['held_back']}, {x['ahead_of_tail']} of {x['cases']}" for x in row.values()),
+        ]
+        for name, row in found["views"].items()
+    ]
+    return markdown(head, rows)
+
+
+def long_range(found: dict[str, Any]) -> str:
+    """M9, long range: names that only the older part can tell."""
+    rows = found["long_range"]
+    budgets = list(next(iter(rows.values())))
+    head = ["view", *(f"{int(budget):,} tokens" for budget in budgets)]
+    return markdown(head, [[name, *(f"{x['gain']:.3f}" for x in row.values())] for name, row in rows.items()])
+
+
 # ── what is kept ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -364,6 +406,9 @@ def _cell(text: str) -> str:
 
 
 TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
+    "continuation": (("continuation_full",), continuation),
+    "continuation-all": (("continuation_full",), continuation_all),
+    "long-range": (("continuation_full",), long_range),
     "retention": (("retention",), retention),
     "references": (("retention",), references),
     "passes": (("passes",), passes),

@@ -54,6 +54,25 @@ def test_the_table_has_all_designs_and_says_why_something_does_not_fit(file: str
     assert "without folding it costs $" in result.output
 
 
+def test_A12_both_variants_of_augment_are_rows(file: str) -> None:
+    from refold.cli.compare import _presets  # pyright: ignore[reportPrivateUsage]
+
+    nested = "augment:carry_previous_summary=true"
+    assert nested in _presets("all")
+    rows = json.loads(run(file, "--budgets", "3k", "--presets", f"augment,{nested}", "--json").stdout)["rows"]
+    assert [row["preset"] for row in rows] == ["augment", nested]
+    assert all(row["tokens"] for row in rows)
+    assert run(file, "--presets", "augment:colour=blue", "--json").exit_code == 1
+
+
+def test_E15_compare_honours_the_environment(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[Any] = []
+    for kept in ("10", "0"):
+        monkeypatch.setenv("REFOLD_LAYERED_KEEP_ROUNDS", kept)
+        rows += json.loads(run(file, "--budgets", "3k", "--presets", "layered", "--json").stdout)["rows"]
+    assert rows[0]["tokens"] > rows[1]["tokens"]
+
+
 def test_html_is_written_where_asked(file: str, tmp_path: Path) -> None:
     target = tmp_path / "new" / "report.html"
     result = run(file, "--budgets", "3k", "--presets", "refold", "--html", str(target))

@@ -62,6 +62,17 @@ def test_A19_braces_in_a_prompt_of_ones_own_are_left_alone() -> None:
 
 
 @pytest.mark.timing
+def test_A19_the_words_about_recent_notes_need_no_slot() -> None:
+    own = MemoryParams(
+        compression_prompt="Shorten.", recent_memories_subprompt="Leave {num_recent_memories_to_keep}."
+    )
+    assert own.prompt == "Shorten.\nLeave 10.\n"
+    slotted = MemoryParams(
+        compression_prompt="{recent_memories} Go.", recent_memories_subprompt="Leave them."
+    )
+    assert slotted.prompt == "Leave them. Go."
+
+
 @pytest.mark.parametrize("size", [200, 10_000])
 def test_A20_embedded_compression_meets_target_and_keeps_recent_notes(size: int) -> None:
     text = memory(size)
@@ -124,6 +135,17 @@ def test_A20_made_up_lines_are_not_believed() -> None:
         text,
     )
     assert isinstance(outcome, Compressed) and outcome.dropped == 1 and "evil" not in outcome.text
+
+
+@pytest.mark.parametrize(
+    "line", ["Tabs! (asked 3x)", "- [2026-05-05 user] User wants tabs everywhere, asked 3x so far"]
+)
+def test_A20_the_source_of_a_line_that_is_not_believed_is_kept(line: str) -> None:
+    text = "[2026-01-01 user] Prefers tabs over spaces.\n" + memory(150)
+    outcome = accept(f"{line}\n{text.splitlines()[5]}", text)
+    assert isinstance(outcome, Compressed)
+    assert outcome.dropped == 1
+    assert "[2026-01-01 user] Prefers tabs over spaces." in outcome.text.splitlines()
 
 
 def test_A20_a_quotation_cannot_become_a_wish_of_the_user() -> None:

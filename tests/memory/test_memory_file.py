@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec import json
 
+from refold import presets
 from refold.errors import Conflict, ModelError, StorageError
 from refold.loop import run
 from refold.memory import Compressed, MemoryParams, Untouched
@@ -156,3 +157,18 @@ def test_commands_add_list_forget_compress(tmp_path: Path) -> None:
     MemoryFile(path).update(lambda text: text + memory(300))
     code, done = cli(path, "compress", "--target", "60")
     assert code == 0 and isinstance(done, dict) and done["compressed"] and done["notes"] <= 60
+
+
+def test_A1_memories_params_reach_the_compression(tmp_path: Path) -> None:
+    path, flags = tmp_path / "memory.md", tmp_path / "flags.json"
+    MemoryFile(path).update(lambda text: text + memory(80))
+    assert cli(path, "compress") == (0, {"compressed": False, "notes": 80, "reason": "few"})
+    flags.write_text('{"memories_params": "{\\"max_lines\\": 60, \\"compression_target\\": 20}"}')
+    code, done = cli(path, "compress", "--params", str(flags))
+    assert code == 0 and isinstance(done, dict) and done["notes"] <= 20
+    MemoryFile(path).update(lambda text: text + memory(120))
+    code, said = cli(path, "compress", "--prompt", " ")
+    assert isinstance(said, dict) and said["reason"] == "few"
+    params = presets.get("augment", memories_params={"max_lines": 60, "compression_target": 20}).settings
+    outcome = run(MemoryFile(path).compress(params.memories_params))
+    assert isinstance(outcome, Compressed) and outcome.after <= 20

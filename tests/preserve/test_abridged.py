@@ -10,6 +10,7 @@ from refold.entries import key
 from refold.messages import Message
 from refold.preserve import abridged, pins
 from refold.preserve.abridged import Limits, groups
+from refold.text.structure import forged
 from tests.data import all_transcripts
 from tests.preserve import readers
 
@@ -110,6 +111,32 @@ def test_A15_lists_are_deduplicated_first_then_cut_newest_kept() -> None:
     assert "f2.py" in text
     assert "f0.py" not in text
     assert "f1.py" not in text
+
+
+@pytest.mark.parametrize("total", [0, 5, 20, 33, 60, 100, 180, 300, 700, 1500, 4000])
+def test_A14_a_group_that_is_cut_closes_every_tag_it_opens(total: int) -> None:
+    calls = [m.call(f"c{i}", "Edit", file_path=f"src/{'long' * 30}{i}.py") for i in range(20)]
+    for ending in ("the end " * 500, ""):
+        messages = turn("begin " + "x " * 900, ending, *calls)
+        text = abridged.xml(groups(path(*messages)), Limits(total_chars_limit=total))
+        assert len(text) <= total
+        assert forged(f"<supervisor>\n<abridged_history>\n{text}\n</abridged_history>\n</supervisor>") == ""
+        assert total < 100 or "begin" in text
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["cat > a.py <<'E'\nx = 1\nE\npytest -q && git push", "python -c 'print(1<<3)'\npytest -q && git push"],
+)
+def test_A15_a_command_is_cut_in_the_middle_not_at_a_here_document(command: str) -> None:
+    (group,) = groups(path(*turn("x", "y", m.call("c", "Bash", command=command))))
+    assert command.replace("\n", " ") in abridged.xml([group])
+    long = command.replace("x = 1", "x = 1\n" * 500).replace("1<<3", "1<<3," * 500)
+    (group,) = groups(path(*turn("x", "y", m.call("c", "Bash", command=long))))
+    (shown,) = abridged.xml([group]).split("<terminal_commands>\n")[1].split("\n</terminal")[:1]
+    assert len(shown) <= 200
+    assert shown.startswith(command[:12])
+    assert shown.endswith("pytest -q && git push")
 
 
 def test_R17_texts_cannot_close_a_frame() -> None:

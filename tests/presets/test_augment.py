@@ -33,6 +33,7 @@ from refold.compaction.plan import Failed, Plan, Reason, Source
 from refold.compaction.triggers import arm_delay
 from refold.errors import SettingError
 from refold.loop import run
+from refold.memory import MemoryParams
 from refold.models.scripted import Scripted, stall
 from refold.preserve import abridged
 from tests.presets.chains import check_wire, orphans, summariser
@@ -116,6 +117,7 @@ def test_A1_unknown_keys_are_ignored_with_a_warning() -> None:
         ),
         ('{"abridged_history_params": 3}', "abridged_history_params"),
         ('{"history_summary_min_version": "1", "history_summary_params": "{"}', "history_summary_params"),
+        ('{"memories_params": {"max_lines": "x"}}', "memories_params.max_lines"),
     ],
 )
 def test_A1_errors_name_the_key(text: str, key: str) -> None:
@@ -133,11 +135,11 @@ def test_A1_inside_a_feature_flag_object() -> None:
     settings = presets.get("augment", params=json.dumps(flags)).settings
     assert settings.trigger_on_history_size_chars == 50_000
     assert (settings.history_summary_min_version, settings.off) == ("0.500.0", "")
-    assert settings.memories_params == {"compression_target": 60}
+    assert settings.memories_params == MemoryParams(compression_target=60)
     beside = presets.get(
         "augment", params=json.dumps({**WORKED, "memories_params": '{"max_lines": 80}'})
     ).settings
-    assert (beside.off, beside.memories_params) == ("", {"max_lines": 80})
+    assert (beside.off, beside.memories_params) == ("", MemoryParams(max_lines=80))
     without = presets.get("augment", params=json.dumps({"history_summary_params": json.dumps(WORKED)}))
     assert "min_version" in without.settings.off
 
@@ -159,6 +161,12 @@ def test_A1_a_setting_given_by_itself_wins_over_the_object() -> None:
         "augment", params='{"min_tail_exchanges": 4, "cache_ttl_ms": 5}', min_tail_exchanges=2
     )
     assert (preset.settings.min_tail_exchanges, preset.settings.cache_ttl_ms) == (2, 5)
+    default = presets.get("augment", params='{"min_tail_exchanges": 4}', min_tail_exchanges=1)
+    assert default.settings.min_tail_exchanges == 1, "its default, but given"
+    assert (
+        presets.make("augment", {"params": '{"cache_ttl_ms": 4}', "cache_ttl_ms": "0"}).settings.cache_ttl_ms
+        == 0
+    )
 
 
 def test_A2_defaults() -> None:
@@ -393,6 +401,48 @@ def test_A8_what_is_sent_is_bounded_what_is_folded_is_not() -> None:
     assert session.position(made.edits[0].first) == 0
 
 
+def batch(count: int, text: str = "x" * 60) -> list[m.Message]:
+    calls = [m.call(f"call_{i:020}", "Read", path=f"src/{i}.py") for i in range(count)]
+    return [m.assistant("look", *calls), *(m.result(call.id, text) for call in calls), m.assistant("seen")]
+
+
+SIGNED = m.Assistant((m.Thinking("t" * 400_000, signature="s"), m.Text("done")))
+MANY_KEYS = m.assistant("", m.call("c", "Edit", **{f"k{i}": i for i in range(60_000)}))
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [*batch(2_000)],
+        [m.user("x"), SIGNED],
+        [m.user("x"), m.Assistant((m.Thinking("", data="d" * 400_000),))],
+        [m.user("x"), MANY_KEYS],
+        [m.User(tuple(m.Text("y" * 60) for _ in range(6_000))), m.assistant("ok")],
+    ],
+    ids=["2000 results", "signed", "redacted", "arguments", "parts"],
+)
+@pytest.mark.parametrize("limit", [3_000, SEGMENT])
+def test_A8_whatever_an_exchange_holds_it_is_cut_to_the_bound(messages: list[m.Message], limit: int) -> None:
+    exchange = tuple(Source(f"e{i}", message) for i, message in enumerate(messages))
+    cut = cut_exchange(exchange, limit)
+    assert json_size(cut) <= limit
+    assert (cut[0].id, cut[-1].id) == (exchange[0].id, exchange[-1].id)
+
+
+@pytest.mark.parametrize("limit", [3_000, 60_000, SEGMENT])
+def test_A8_calls_and_results_are_cut_together(limit: int) -> None:
+    session, model = Session(), summariser()
+    for message in (m.user("go"), *batch(2_000), m.user("next"), m.assistant("fine")):
+        session.append(message)
+    fold(Engine(augment(head_segment_chars=limit), model=model), session)
+    sent = model.requests[0].messages[:-1]
+    calls = [call.id for message in sent for call in message.calls]
+    results = [message.call_id for message in sent if isinstance(message, m.Result)]
+    assert calls == results
+    assert sum(len(m.compact_json(message)) for message in sent) <= 3 * limit
+    assert "no result was recorded" not in m.compact_json(list(sent))
+
+
 # ── the summary node ────────────────────────────────────────────────────────────────────────────
 
 
@@ -419,12 +469,27 @@ def test_A9_the_node_stands_directly_after_the_last_head_exchange_and_no_entry_i
     session = chat(*SIZES)
     before = [x.id for x in session.path]
     made = fold(Engine(augment(history_tail_size_chars_to_exclude=3000), model=Scripted("S")), session)
-    numbers = sequence_numbers(session)
-    assert [numbers[id] for id in before] == list(range(20))
-    assert numbers[made.id] == 13.5 == made.details["sequence"]
     items = Engine(augment()).view(session).items
+    assert sequence_numbers(session, items) == [13.5, 13.5, *range(14, 20)]
     assert [item.fold for item in items[:2]] == [made.id, made.id]
     assert items[2].entries == (before[14],)
+
+
+def test_A9_keys_are_those_of_the_view_after_undo_and_a_second_fold() -> None:
+    session = chat(*SIZES)
+    engine = Engine(augment(history_tail_size_chars_to_exclude=3000), model=summariser())
+    fold(engine, session)
+    engine.undo(session)
+    assert sequence_numbers(session, engine.view(session).items) == list(range(20))
+    fold(engine, session)
+    for text in ("x" * 900, "y" * 900):
+        session.append(m.user(text))
+        session.append(m.assistant(text))
+    fold(engine, session)
+    items = engine.view(session).items
+    keys = sequence_numbers(session, items)
+    assert keys == sorted(keys)
+    assert keys[:3] == [21.5, 21.5, 22], "folds and undoings have no number of their own"
 
 
 def test_A10_request_frame_and_acknowledgement() -> None:
@@ -635,6 +700,21 @@ def test_A16_a_table_says_what_a_tool_does_and_can_be_extended() -> None:
     assert more.modified == ("changed.py", "x.py")
 
 
+def test_A16_the_preset_extends_the_table() -> None:
+    session = Session()
+    session.append(m.user("go"))
+    session.append(m.assistant("", m.call("1", "Frobnicate_File", path="x.py")))
+    session.append(m.result("1", "ok"))
+    session.append(m.assistant("done"))
+    session.append(m.user("next"))
+    session.append(m.assistant("so"))
+    made = fold(Engine(presets.get("augment", tool_kinds={"frobnicate_file": "edit"})), session)
+    assert "<files_modified>\nx.py\n</files_modified>" in made.edits[0].put[0].text
+    with pytest.raises(SettingError) as raised:
+        presets.get("augment", tool_kinds={"frobnicate": "explode"})
+    assert raised.value.key == "tool_kinds"
+
+
 # ── the model call ──────────────────────────────────────────────────────────────────────────────
 
 TOOLS = [
@@ -666,6 +746,24 @@ def test_A17_an_empty_reply_or_a_call_is_a_failure(answer: Any) -> None:
     assert isinstance(plan, Plan)
     assert isinstance(run(engine.apply(session, plan)), Failed)
     assert len(engine.view(session)) == 4
+
+
+def test_A17_every_call_in_the_request_has_its_result_also_on_the_second_fold() -> None:
+    session, model = loop(8), summariser()
+    engine = Engine(augment(history_tail_size_chars_to_exclude=1_000), model=model)
+    fold(engine, session)
+    for number in range(8, 12):
+        session.append(m.assistant("", m.call(f"c{number}", "Read", path="x.py")))
+        session.append(m.result(f"c{number}", "y" * 400))
+    fold(engine, session)
+    for request in model.requests:
+        results = [x for x in request.messages if isinstance(x, m.Result)]
+        made = [call.id for x in request.messages for call in x.calls]
+        assert made == [x.call_id for x in results]
+        assert "follows" in results[-1].text
+    first = model.requests[1].messages[0]
+    assert first.calls
+    assert not first.text, "the old node's words are no input of the new summary"
 
 
 def test_A17_abortable() -> None:
@@ -710,12 +808,14 @@ def test_A23_the_worked_configuration_with_the_shipped_prompt_is_right() -> None
         ({"prompt": PROMPT.replace("first person", "style").replace('"I"', "it")}, "prompt", '"I"'),
         ({"prompt": 'Write in the first person, in <summary> tags.'}, "prompt", "sections"),
         ({"trigger_on_history_size_chars": 0}, "trigger_on_history_size_chars", "0"),
-        ({"history_tail_size_chars_to_exclude": 50_000}, "history_tail_size_chars_to_exclude", "nothing left"),
+        ({"history_tail_size_chars_to_exclude": 50_000, "trigger_on_history_size_chars_when_cache_expiring": 0}, "history_tail_size_chars_to_exclude", "nothing left"),
         ({"buffer_time_before_cache_expiration_ms": 300_000}, "buffer_time_before_cache_expiration_ms", "never armed"),
         ({"memories_params": {"compression_prompt": " "}}, "memories_params", "blank"),
         ({"memories_params": {"compression_target": 200, "max_lines": 500}}, "memories_params", "50 to 100"),
         ({"memories_params": {"num_recent_memories_to_keep": 3}}, "memories_params", "10 to 20"),
-        ({"memories_params": {"max_lines": "x"}}, "memories_params.max_lines", "does not fit"),
+        ({"trigger_on_history_size_chars_when_cache_expiring": 4_000}, "history_tail_size_chars_to_exclude", "ahead of cache expiry 4000"),
+        ({"trigger_on_history_size_chars_when_cache_expiring": 20_000}, "abridged_history_params", "again after every exchange"),
+        ({"prompt": "Write as \"I\". In <summary> tags, say what was done, in version 2. of it."}, "prompt", "names no sections"),
         ({"history_summary_min_version": ""}, "history_summary_min_version", "off"),
     ],
 )  # fmt: skip
@@ -723,6 +823,21 @@ def test_A23_item_by_item(settings: dict[str, Any], key: str, said: str) -> None
     [item] = items(**{**WORKED, **settings})
     assert item.key == key
     assert said in item.text
+
+
+def test_A23_sections_may_be_numbered_in_a_sentence() -> None:
+    prompt = (
+        "Summarize: 1) what the user wants, 2) what I did ('I' is you), 3) what is open. Use <summary> tags."
+    )
+    assert items(**{**WORKED, "prompt": prompt}) == []
+
+
+def test_A23_a_node_that_stays_above_the_trigger_is_said_to() -> None:
+    own = {"trigger_on_history_size_chars": 10_000, "history_tail_size_chars_to_exclude": 3_000}
+    flaws = items(prompt=PROMPT, **own)
+    assert [flaw.key for flaw in flaws] == ["abridged_history_params"]
+    smaller = {"abridged_history_params": {"total_chars_limit": 2_000}, "summary_tokens": 1_000}
+    assert items(prompt=PROMPT, **own, **smaller) == []
 
 
 # ── weaknesses and chains ───────────────────────────────────────────────────────────────────────

@@ -23,6 +23,7 @@ from refold.recall import index_of, tool
 from refold.registry import configuration
 from refold.session import View
 from refold.session.edits import said_by
+from refold.shrink import Limits
 from refold.tokens import get as counter_named
 from tests.presets.chains import check_wire, orphans, summariser
 
@@ -193,6 +194,22 @@ def test_E4_limits_are_settings() -> None:
     assert len(large) > 5 * len(small)
     with pytest.raises(SettingError, match="limits"):
         layered(limits='{"bash_edge_lines": "many"}')
+
+
+def test_E4_rules_are_replaced_through_the_preset() -> None:
+    class Loud:
+        def data(self, call: m.Call, data: dict[str, Any], limits: Limits) -> dict[str, Any]:
+            return data
+
+        def plain(self, call: m.Call, text: str, limits: Limits) -> str:
+            return "LOUD"
+
+    engine = Engine(presets.Layered(rules={"bash": Loud()}))
+    session = follow(engine, 2, output=LONG)
+    results = [x.message for x in engine.view(session).items if isinstance(x.message, m.Result)]
+    assert [result.text for result in results] == ["LOUD"] * 2
+    with pytest.raises(SettingError):
+        presets.make("layered", {"rules": {"bosh": Loud()}})
 
 
 def test_E5_the_full_result_stays_in_the_log_and_recall_brings_it_back() -> None:

@@ -12,9 +12,11 @@ import pytest
 from refold import Engine, Session, presets, tokens
 from refold import entries as e
 from refold import messages as m
+from refold.compaction.overflow import in_error
 from refold.compaction.plan import Failed, Plan
 from refold.compaction.rungs.budget_summary import cut_by_budget, size_of
 from refold.errors import OverflowAgain, SettingError
+from refold.hooks import Change, Hooks
 from refold.loop import run
 from refold.models.scripted import Scripted, say
 from refold.transcripts import read
@@ -278,6 +280,66 @@ def test_B4_overflow_after_a_good_reply_folds_again() -> None:
     assert len(session.annotations(e.Fold)) == 2
 
 
+def test_B4_overflow_counts_only_where_the_same_model_refused() -> None:
+    session = chat(3000, 3000, 3000, 3000, 3000)
+    overflowing(session)
+    engine = Engine(pi(keep_recent_tokens=4000), model=Scripted())
+    run(engine.prepare(session, model="other:y"))
+    assert not session.annotations(e.Fold)
+
+
+def test_B4_overflow_is_recovered_from_once_a_turn() -> None:
+    session = chat(3000, 3000, 3000, 3000, 3000)
+    overflowing(session)
+    engine = Engine(pi(keep_recent_tokens=4000), model=summariser())
+    run(engine.prepare(session))
+    session.append(m.user("then something else " * 1000))  # a turn of its own
+    overflowing(session)
+    run(engine.prepare(session))
+    assert len(session.annotations(e.Fold)) == 2
+    overflowing(session)
+    with pytest.raises(OverflowAgain):
+        run(engine.prepare(session))
+
+
+def test_B4_an_aborted_reply_is_checked_again_before_a_new_prompt() -> None:
+    session = with_usage(99_000)
+    session.append(m.user("go"))
+    session.append(m.assistant("half of", stop="aborted"), model="a:b")
+    engine = Engine(pi(window=100_000, keep_recent_tokens=1500))
+    assert engine.plan(session).code == "aborted"  # type: ignore[union-attr]
+    assert engine.plan(session, incoming="and now?")
+    session.append(m.user("and now?"))
+    assert engine.plan(session)
+
+
+def test_B5_overrides_per_model() -> None:
+    own = {"b": {"reserve_tokens": 20_000, "keep_recent_tokens": 500}, "c": {"enabled": False}}
+    engine = Engine(pi(window=100_000, reserve_tokens=10_000, keep_recent_tokens=1500, models=own))
+    session = with_usage(85_000)  # answered by a:b
+    plan = engine.plan(session)
+    assert isinstance(plan, Plan)
+    assert plan.first_kept == session.path[2].id  # 1500 would have kept one more
+    assert engine.preset_for(session, "a:d").settings.reserve_tokens == 10_000
+    assert engine.preset_for(session, "a:c").settings.enabled is False
+    with pytest.raises(SettingError, match="reserve_tokens"):
+        pi(window=1000, reserve_tokens=100, models={"b": {"reserve_tokens": 2000}})
+    with pytest.raises(SettingError, match="models"):
+        pi(models={"b": {"reserve": 2000}})
+    assert (
+        presets.make("pi", {"models": '{"b": {"reserve_tokens": 7}}'}).settings.models["b"].reserve_tokens
+        == 7
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["400 Too many tokens in the request", "Error: Token limit exceeded for this model"]
+)
+def test_B6_generic_wordings(text: str) -> None:
+    assert in_error(text) is not None
+    assert in_error(f"ThrottlingException: {text}, please wait") is None
+
+
 def test_B7_last_usage_plus_estimate_of_what_follows() -> None:
     session = with_usage(5_000)
     session.append(m.user("x" * 400))
@@ -362,6 +424,36 @@ def test_B12_files_are_carried_and_a_modified_file_is_not_listed_as_read() -> No
     assert "b.ts" in second.edits[0].put[0].text
 
 
+FOREIGN = [
+    ("claude-code/agentcmd-full-session-two.jsonl", True),
+    ("claude-code/agentcmd-full-session-three.jsonl", True),
+    ("gemini/agentcmd-session-2025-10-27T19-55.json", True),
+    ("openhands/multi_swe_bench-example-output.jsonl", True),
+    ("codex/rollout-2025-09-24T19-22-20-01997e76-d124-7592-9cac-2ec05abbca08.jsonl", True),
+]
+
+
+@pytest.mark.parametrize(("name", "any_"), FOREIGN)
+def test_B12_files_of_other_agents_tools_are_listed(name: str, any_: bool) -> None:
+    session = Session.of(read(shared(name)))
+    plan = Engine(pi(keep_recent_tokens=1)).plan(session, force=True)
+    assert isinstance(plan, Plan)
+    assert bool(plan.files.read or plan.files.modified) is any_
+    assert not plan.files.created
+
+
+def test_B12_shell_commands_count_for_other_agents_not_for_pi() -> None:
+    for name, listed in (("bash", ()), ("Bash", ("a.txt",)), ("shell", ("a.txt",))):
+        session = Session()
+        session.append(m.user("go"))
+        session.append(m.assistant("", m.call("c", name, command="echo hi > a.txt")))
+        session.append(m.result("c", ""))
+        session.append(m.user("and now?"))
+        plan = Engine(pi(keep_recent_tokens=1)).plan(session, force=True)
+        assert isinstance(plan, Plan)
+        assert plan.files.modified == listed
+
+
 def test_B13_tool_results_are_cut_with_the_number_cut_and_budgets_follow_the_reserve() -> None:
     session = chat(3000, 3000)
     session.append(m.assistant("", m.call("c", "read", path="a")))
@@ -414,6 +506,25 @@ def test_B14_stored_and_an_error_appends_nothing_to_the_path() -> None:
     assert fold.first_kept is not None
     assert fold.tokens_before > fold.tokens_after > 0
     assert fold.author == "scripted:script"
+
+
+def test_B14_tokens_before_is_measured_as_pi_does() -> None:
+    session = load("before-compaction.jsonl")
+    engine = Engine(pi(), model=summariser())
+    fold = run(engine.apply(session, engine.plan(session, force=True)))  # type: ignore[arg-type]
+    assert isinstance(fold, e.Fold)
+    assert fold.tokens_before == 180_820
+
+
+def test_B17_a_hooks_prompt_keeps_the_focus() -> None:
+    hooks, model = Hooks(), summariser()
+    hooks.on("before_compact", lambda _: Change(prompt="In one sentence, please."))
+    session = chat(3000, 3000, 3000)
+    engine = Engine(pi(keep_recent_tokens=100), model=model, hooks=hooks)
+    run(engine.apply(session, engine.plan(session, force=True, instructions="the footer")))  # type: ignore[arg-type]
+    [prompt] = prompts(model)
+    assert "In one sentence, please." in prompt
+    assert "the footer" in prompt
 
 
 def test_settings_are_checked_and_named() -> None:

@@ -23,6 +23,7 @@ from refold.compaction.rungs.turn_lines import (
     merge,
     shown_lines,
 )
+from refold.compaction.turn_line import short
 from refold.engine.upkeep import upkeep
 from refold.errors import ModelError, SettingError
 from refold.loop import run
@@ -120,6 +121,40 @@ def test_D1_a_line_has_its_limit() -> None:
         session.append(message)
     run(upkeep(engine, session, hooks=engine.hooks))
     assert 3 < COUNTER.text(session.annotations(e.TurnLine)[0].text) <= 12
+
+
+LONG = "Found that the checkout service times out after 30 s because the pool is exhausted, which needs 12 connections."
+
+
+@pytest.mark.parametrize("room", range(1, 30))
+def test_D1_a_line_is_cut_at_the_end_of_a_clause_or_a_word_and_figures_keep_their_units(room: int) -> None:
+    cut = short(LONG, room, COUNTER)
+    assert COUNTER.text(cut) <= room
+    assert LONG.startswith(cut)
+    assert LONG[len(cut) : len(cut) + 1] in ("", " ", ",", ".") or not cut
+    assert not cut.endswith(("because", "which", "the", "that", "after", "30", "12", "is"))
+    assert ("because" in cut) <= ("exhausted" in cut)
+
+
+def test_D1_a_range_says_something_or_nothing() -> None:
+    paths = [Line(f"a{n}", f"b{n}", n, n, f"/very/long/path/to/some/file{n}.py → done") for n in range(1, 17)]
+    for line in merge(paths, 100, size, COUNTER):
+        assert not line.text or any(len(word) > 1 for word in line.text.replace("/", " ").split())
+        assert line.text.strip("/ ") == line.text or line.text.startswith("/very")
+
+
+def test_D1_a_line_has_about_fifty_tokens_and_the_figures_of_the_answer() -> None:
+    engine = Engine(rounds(lines="rule"))
+    assert engine.preset.settings.line_tokens == 50
+    session = Session()
+    session.append(m.user("Why is the checkout slow?"))
+    session.append(m.assistant("I looked at it. " + LONG))
+    run(upkeep(engine, session, hooks=engine.hooks))
+    [line] = session.annotations(e.TurnLine)
+    assert line.text == f"Why is checkout slow → I looked at it. {LONG[:-1]}"
+    model = Scripted(then=LONG)
+    spoken = follow(Engine(rounds(), model=model), 1)
+    assert [x.text for x in spoken.annotations(e.TurnLine)] == [LONG]
 
 
 def test_D1_interrupted_turns_say_so() -> None:

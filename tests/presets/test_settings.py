@@ -22,6 +22,7 @@ from refold.cli import main
 from refold.compaction.plan import Plan, Stage
 from refold.compaction.rungs.window import HardTrim
 from refold.compaction.triggers import MessageCount
+from refold.compare.run import VARIANTS
 from refold.engine.branch import Branched
 from refold.errors import SettingError, UnknownName, UnknownSetting, UsageError, WrongType
 from refold.loop import run
@@ -171,7 +172,7 @@ def test_a_registered_preset_is_on_the_command_line_and_in_the_comparison(tmp_pa
     rows = json.loads(command("compare", file, "--presets", "mine,window", "--json").output)["rows"]
     assert [(row["preset"], row["error"]) for row in rows] == [("mine", None), ("window", None)]
     every = json.loads(command("compare", file, "--json").output)["rows"]
-    assert [row["preset"] for row in every] == list(presets.names())
+    assert [row["preset"] for row in every] == [*presets.names(), *VARIANTS]
 
 
 @pytest.mark.usefixtures("mine")

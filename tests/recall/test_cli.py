@@ -74,3 +74,19 @@ def test_entries_of_another_process_are_found(session: tuple[str, Session], tmp_
     talk.append(late)
     assert encode(late)
     assert json.decode(call(file, "pelican", "--json").stdout)["hits"][0]["entry_id"] == late.id
+
+
+def test_D6_turns_come_back_whole_on_the_path(tmp_path: Path) -> None:
+    file = str(tmp_path / "s.jsonl")
+    session = open_session(f"jsonl:{file}")
+    for turn in range(1, 6):
+        session.append(m.user(f"question {turn}"))
+        for step in range(4):
+            id = f"c{turn}.{step}"
+            session.append(m.assistant("", m.call(id, "Read", path=f"{turn}.{step}.py")))
+            session.append(m.result(id, f"result {turn}.{step} " * 100))
+        session.append(m.assistant(f"answer {turn}"))
+    hits = json.decode(call(file, "--turns", "3-4", "--full", "--json").stdout)["hits"]
+    assert [hit["turn"] for hit in hits] == [3] * 10 + [4] * 10
+    assert sum("result 3.2 " * 99 in hit["text"] for hit in hits) == 1
+    assert len(json.decode(call(file, "--turns", "3-4", "-k", "2", "--json").stdout)["hits"]) == 2

@@ -79,6 +79,26 @@ def test_D6_numbers_as_models_write_them(session: Session) -> None:
     )
 
 
+def test_D6_both_spellings_of_the_argument(session: Session) -> None:
+    index = index_of(session)
+    assert answer(index, {"turnNumbers": [1]}) == answer(index, {"turn_numbers": [1]})
+    assert "Not a turn number: x" in answer(index, {"turnNumbers": ["x"]})
+
+
+def test_D6_the_turns_that_exist_are_those_of_the_path() -> None:
+    session = Session()
+    for number in range(1, 11):
+        session.append(m.user(f"question {number}"))
+        session.append(m.assistant(f"answer {number}"))
+    session.move(session.path[3].id)
+    session.append(m.user("another third question"))
+    call = m.call("c", "recall_conversation", turn_numbers=[7, 3])
+    told = result(session, call).text
+    assert "There is no turn 7; turns 1 to 3 exist." in told
+    assert "another third question" in told
+    assert "question 3" not in told
+
+
 @pytest.mark.parametrize("budget", [200, 500, 2000, 4000])
 def test_D6_the_answer_stays_within_the_budget(session: Session, budget: int) -> None:
     counter = tokens.get("o200k")

@@ -223,6 +223,68 @@ def test_E4_limits_are_settable_and_rules_replaceable() -> None:
     assert small.text == "LINE "
 
 
+def result_of(tool: Call, text: str) -> str:
+    small = shrink(tool, m.result("c1", text))
+    assert small is not None
+    return small.text
+
+
+@pytest.mark.parametrize("more", [{}, {"request_id": "r1"}])
+@pytest.mark.parametrize("space", ["", "\n  "])
+def test_E4_an_envelope_is_known_whatever_stands_beside_its_data(more: Data, space: str) -> None:
+    names = [f"a-file-of-some-length-{i}.py" for i in range(955)] + [f"folder{i}/" for i in range(5)]
+    for data in ({"entries": names}, names):
+        value = {"status": "ok", "data": data, **more}
+        kept = json.loads(result_of(call("LS", path="src"), space + json.dumps(value)))
+        shown = kept.pop("data")
+        assert "955" in str(shown)
+        assert kept == {"status": "ok", **more}
+    assert result_of(call("LS", path="src"), space + json.dumps(names)).count("955 files, 5 folders") == 1
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_E4_data_may_be_a_text_or_a_list(listed: bool) -> None:
+    lines = [f"x{i} = {i}" for i in range(800)]
+    text = result_of(
+        call("Read", path="a.py"), json.dumps({"status": "ok", "data": lines if listed else "\n".join(lines)})
+    )
+    kept = json.loads(text)["data"]
+    assert "x499 = 499" in kept
+    assert "x500 = 500" not in kept
+    names = [{"name": f"n{i}", "type": "file"} for i in range(960)]
+    assert json.loads(result_of(call("LS", path="."), json.dumps(names)))["data"]["files"] == 960
+
+
+@pytest.mark.parametrize("ranges", ["10-20", ["10-20", "40-41"], [[10, 20]]])
+def test_E4_ranges_of_an_edit_are_kept_in_any_form(ranges: Any) -> None:
+    kept = enveloped(call("MultiEdit", path="a.py"), {"range": ranges, "ranges": ranges, "edits": [1, 2]})
+    assert (kept["data"]["range"], kept["data"]["ranges"], kept["data"]["edits"]) == (ranges, ranges, 2)
+
+
+def test_E4_flags_survive_in_every_rule() -> None:
+    kept = enveloped(call("Frobnicate"), {"deep": ["x" * 100] * 100, "truncated": True})["data"]
+    assert kept["truncated"] is True
+
+
+def test_E4_the_tools_own_totals_are_kept() -> None:
+    hits = [{"file": f"f{i}.py", "line": i, "text": "x"} for i in range(6)]
+    grep = call("Grep", pattern="x")
+    assert enveloped(grep, {"matches": hits, "total_matches": 912})["data"]["matches"] == 912
+    kept = enveloped(grep, {"matches": hits}, stats={"total_matches": 912, "total_files": 40})["data"]
+    assert (kept["matches"], kept["files"]) == (912, 40)
+    kept = enveloped(call("Glob", pattern="*"), {"paths": ["a.py"] * 12, "total": 300})["data"]
+    assert kept["hits"] == 300
+
+
+def test_E4_a_heading_is_no_hit() -> None:
+    text = plain(call("Glob", pattern="*"), "Found 20 files\n" + rows(20, "src/f"))
+    assert text.startswith("*: 20 hits\nsrc/f1")
+    listing = "Found 912 files\n" + rows(30, "src/f") + "\n(Results are truncated.)"
+    text = plain(call("Grep", pattern="x"), listing)
+    assert text.startswith("x: 912 matches\nsrc/f1")
+    assert text.endswith("… (907 more)")
+
+
 def test_E4_an_editor_is_known_by_its_command() -> None:
     assert shrink(call("str_replace_editor", command="view", path="a"), m.result("c1", rows(400))) is None
     assert shrink(call("frobnicate"), m.result("c1", rows(400))) is not None

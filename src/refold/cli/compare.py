@@ -31,7 +31,13 @@ FORMS = ("whole", "clipped", "lines", "gone")
 
 @click.command("compare")
 @click.argument("files", metavar="FILE…", nargs=-1, required=True)
-@click.option("--presets", "names", default="all", show_default=True, help="Designs, separated by commas.")
+@click.option(
+    "--presets",
+    "names",
+    default="all",
+    show_default=True,
+    help="Designs, by commas; with settings: NAME:K=V.",
+)
 @click.option(
     "--budgets", default="20k", show_default=True, help="What a fold may leave: 8k, 20000, 20% …, by commas."
 )
@@ -182,14 +188,15 @@ def _percent(share: float | None) -> str:
 
 def _presets(text: str) -> tuple[str, ...]:
     from refold import presets
+    from refold.compare.run import VARIANTS, variant
     from refold.errors import UnknownName
 
     chosen = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     known = presets.names()
     if chosen == ("all",):
-        return known
+        return (*known, *VARIANTS)
     for name in chosen:
-        if name not in known:
+        if variant(name)[0] not in known:
             raise UnknownName("preset", name, known)
     if not chosen:
         raise click.UsageError("--presets names no design")

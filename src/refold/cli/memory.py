@@ -118,22 +118,28 @@ def forget(file: MemoryFile, numbers: tuple[int, ...], match: str | None, as_jso
 
 @command.command("compress")
 @click.option("--model", help="Model that rewrites the notes; without it, embedded rules do.")
-@click.option("--target", type=click.IntRange(1), default=50, show_default=True, help="Notes to end with.")
+@click.option("--target", "compression_target", type=click.IntRange(1), help="Notes to end with (50).")
 @click.option(
-    "--keep", type=click.IntRange(0), default=10, show_default=True, help="Newest notes kept verbatim."
+    "--keep", "num_recent_memories_to_keep", type=click.IntRange(0), help="Newest notes kept verbatim (10)."
 )
-@click.option("--max-lines", type=click.IntRange(0), default=100, show_default=True, help="Runs above this.")
+@click.option("--max-lines", type=click.IntRange(0), help="Runs above this many notes (100).")
+@click.option("--prompt", "compression_prompt", help="What the model is asked; blank: nothing is done.")
+@click.option("--params", type=click.File("r"), help="All of these as a JSON object, or feature flags.")
 @click.option("--force", is_flag=True, help="Also when there are fewer notes.")
 @json_option
 @click.pass_obj
 def compress(
-    file: MemoryFile, model: str | None, target: int, keep: int, max_lines: int, force: bool, as_json: bool
+    file: MemoryFile, model: str | None, params: Any, force: bool, as_json: bool, **given: int | str | None
 ) -> None:
     """Fewer notes that say the same. On any failure the memory is left as it was."""
-    from refold.loop import run
-    from refold.memory import Compressed, MemoryParams, check
+    from msgspec.structs import replace
 
-    params = MemoryParams(max_lines=max_lines, compression_target=target, num_recent_memories_to_keep=keep)
+    from refold.compaction.parameters import memory_params
+    from refold.loop import run
+    from refold.memory import Compressed, check
+
+    shipped = memory_params(params.read() if params else "")
+    params = replace(shipped, **{name: value for name, value in given.items() if value is not None})
     for warning in () if as_json else check(params):
         say(f"refold: {warning}", err=True)
     outcome = run(file.compress(params, _asker(model) if model else None, force=force))

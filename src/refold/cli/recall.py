@@ -30,7 +30,12 @@ _COLOURS = {"user": "green", "assistant": "cyan", "tool": "yellow", "bash": "mag
 @click.command("recall")
 @file_argument
 @click.argument("query", required=False, default="")
-@click.option("-k", "--limit", type=click.IntRange(1, 1000), default=5, show_default=True, help="Most hits.")
+@click.option(
+    "-k",
+    "--limit",
+    type=click.IntRange(1, 1000),
+    help="Most hits.  [default: 5; all of the turns or keys that are named]",
+)
 @click.option("--keys", multiple=True, metavar="KEY[,KEY…]", help="Recall keys or entry ids.")
 @click.option("--turns", multiple=True, metavar="N[-M][,…]", help="Turn numbers, counted from 1.")
 @click.option("--tool", help="Only calls and results of this tool.")
@@ -43,7 +48,7 @@ _COLOURS = {"user": "green", "assistant": "cyan", "tool": "yellow", "bash": "mag
 def command(
     file: str,
     query: str,
-    limit: int,
+    limit: int | None,
     keys: tuple[str, ...],
     turns: tuple[str, ...],
     tool: str | None,
@@ -60,6 +65,7 @@ def command(
     alone.
     """
     from refold.recall import index_of, search, within_budget
+    from refold.recall.ask import LIMIT, MOST
 
     if not (query.strip() or keys or turns or tool or path or since or until):
         raise click.UsageError("give a query, or --keys, --turns, --tool, --path, --since, --until")
@@ -67,7 +73,7 @@ def command(
     index = index_of(session)
     named = [key.strip() for given in keys for key in given.split(",") if key.strip()]
     numbers = [number for given in turns for number in _turns(given)]
-    wanted = max(limit, len(named)) if named else limit
+    whole = (numbers or named) and not query.strip()
     hits = search(
         index,
         query,
@@ -77,7 +83,9 @@ def command(
         until=_day(until, end=True),
         tool=tool,
         file=path,
-        limit=wanted,
+        limit=limit or (MOST if whole else LIMIT),
+        # Numbers count along the path; another branch has turns of the same number.
+        within={entry.id for entry in session.path} if numbers else None,
     )
     hits = within_budget([_whole(hit, index) for hit in hits] if full else hits, budget)
     unknown = [key for key in named if index.by_key(key) is None]

@@ -86,7 +86,13 @@ def view_dict(view: View) -> dict[str, Any]:
 
 
 def _view(engine: Engine, session: Session) -> dict[str, Any]:
-    return view_dict(engine.view(session))
+    from refold.compaction.exchanges import sequence_numbers
+
+    view = engine.view(session)
+    shown = view_dict(view)
+    for message, key in zip(shown["messages"], sequence_numbers(session, view.items), strict=True):
+        message["sequence"] = key
+    return shown
 
 
 def _tree(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001

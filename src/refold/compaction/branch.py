@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from refold import entries as e
 from refold import tokens
@@ -11,7 +12,7 @@ from refold.compaction import answer, transcript
 from refold.compaction.plan import Ask
 from refold.compaction.prompts import focus_line, prompt
 from refold.compaction.requests import stand_alone
-from refold.compaction.rungs.budget_summary import FilesOf, size_of
+from refold.compaction.rungs.budget_summary import size_of
 from refold.compaction.transcript import Source, message_of
 from refold.messages import Message, Result, user
 from refold.preserve import state
@@ -26,6 +27,9 @@ NEARLY = 0.9
 """A summary that passes the budget is still taken while less than this share of it is used: it stands for
 a lot."""
 STYLE = transcript.Style()
+
+FilesOf: TypeAlias = Callable[[Sequence[Message], e.Files], e.Files]
+"""Files touched by messages, added to those of earlier summaries."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,8 +53,6 @@ class RefoldDetails(Details, frozen=True):
 
 class AugmentDetails(Details, frozen=True):
     is_history_summary: bool = False
-    sequence: float | None = None
-    """Sort key of the summary node (A9)."""
     by_hand: bool = False
     """Asked for explicitly."""
 

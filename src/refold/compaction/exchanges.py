@@ -6,7 +6,8 @@ model call is one exchange. A request at the very end that nobody answered yet i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 import msgspec
@@ -16,9 +17,22 @@ from refold.compaction.details import AugmentDetails
 from refold.compaction.situation import Situation
 from refold.compaction.squeeze import squeezed
 from refold.compaction.transcript import Source, source_of
-from refold.messages import Assistant, Bash, Call, Message, Text, compact_json
+from refold.messages import (
+    AnyPart,
+    Assistant,
+    Bash,
+    Call,
+    Message,
+    Result,
+    Text,
+    User,
+    assistant,
+    compact_json,
+    result,
+)
 from refold.session import Item, Session
 from refold.tokens.estimate import Chars
+from refold.tokens.fitting import largest
 from refold.tokens.parts import part_strings
 
 
@@ -123,7 +137,8 @@ def bounded(head: Sequence[tuple[Source, ...]], limit: int = SEGMENT) -> tuple[S
     fitted = [cut_exchange(exchange, limit) for exchange in head]
     parts = segments([json_size(exchange) for exchange in fitted], limit)
     chosen = parts[first_segment(len(parts)) :]
-    return tuple(source for part in chosen for index in part for source in fitted[index])
+    sent = [source for part in chosen for index in part for source in fitted[index]]
+    return _complete(sent, (source for exchange in head for source in exchange))
 
 
 def segments(sizes: Sequence[int], limit: int) -> list[list[int]]:
@@ -148,20 +163,78 @@ def json_size(exchange: Iterable[Source]) -> int:
 
 
 def cut_exchange(exchange: tuple[Source, ...], limit: int) -> tuple[Source, ...]:
-    """The exchange with its longest messages cut in the middle until it fits."""
+    """The exchange within the limit: its longest messages cut in the middle; where that is not enough, its
+    middle left out whole, so that both ends are there."""
     sources = list(exchange)
     sizes = [json_size([source]) for source in sources]
+    over = sum(sizes) - limit
     for factor in (0.9, 0.5, 0.1):  # text that is full of escapes is longer as JSON than it looks
         for index in sorted(range(len(sources)), key=lambda i: -sizes[i]):
-            over = sum(sizes) - limit
             if over <= 0:
                 return tuple(sources)
             room = int(max(sizes[index] - over, MARKUP) * factor)
             message = squeezed(sources[index].message, room, e.key(sources[index].id))
             smaller = msgspec.structs.replace(sources[index], message=message)
             if (size := json_size([smaller])) < sizes[index]:
+                over -= sizes[index] - size
                 sources[index], sizes[index] = smaller, size
-    return tuple(sources)
+    return tuple(sources) if over <= 0 else _ends(sources, limit)
+
+
+def _ends(sources: Sequence[Source], limit: int) -> tuple[Source, ...]:
+    """As many parts from both ends of an exchange as fit. A result, a command of the user's, is one part."""
+    parts = [
+        (at, part)
+        for at, source in enumerate(sources)
+        for part in (source.message.parts if isinstance(source.message, (User, Assistant)) else (None,))
+    ]
+
+    def kept(count: int) -> tuple[Source, ...]:
+        chosen = [*parts[: (count + 1) // 2], *parts[len(parts) - count // 2 :]]
+        inside: dict[int, list[AnyPart]] = {}
+        for at, part in chosen:
+            inside.setdefault(at, []).extend((part,) if part else ())
+        return tuple(_holding(sources[at], tuple(these)) for at, these in inside.items())
+
+    return kept(largest(len(parts), lambda count: json_size(kept(count)) <= limit))
+
+
+def _holding(source: Source, parts: tuple[AnyPart, ...]) -> Source:
+    """The source with these of its parts."""
+    if not isinstance(source.message, (User, Assistant)) or len(parts) == len(source.message.parts):
+        return source
+    return msgspec.structs.replace(source, message=msgspec.structs.replace(source.message, content=parts))
+
+
+# ── calls and their results in what is sent (A17) ───────────────────────────────────────────────
+
+FOLLOWS = "(Its result is in the part of the conversation that follows this one, word for word.)"
+
+
+def paired(sources: Sequence[Source], calls: Mapping[str, Call]) -> tuple[Source, ...]:
+    """A stretch of the conversation with the calls that its first results answer (`calls`: those of the
+    view), and with a word for its last calls, whose results come after it."""
+    if not sources:
+        return ()
+    first, last = sources[0], sources[-1]
+    begin = [x.message for x in takewhile(lambda x: not isinstance(x.message, Assistant), sources)]
+    again = [calls[x.call_id] for x in begin if isinstance(x, Result) and x.call_id in calls]
+    opening = [Source(first.id, assistant("", *again), first.time, first.turn)] if again else []
+    closing = [Source(last.id, result(call.id, FOLLOWS), last.time, last.turn) for call in last.message.calls]
+    return (*opening, *sources, *closing)
+
+
+def _complete(sent: Sequence[Source], head: Iterable[Source]) -> tuple[Source, ...]:
+    """What is left of the head without calls whose results were cut away, and without their results."""
+    made = {call.id for source in sent for call in source.message.calls}
+    ended = {source.message.call_id for source in sent if isinstance(source.message, Result)}
+    cut = {x.message.call_id for x in head if isinstance(x.message, Result)} - ended
+    rows = [x for x in sent if not isinstance(x.message, Result) or x.message.call_id in made]
+    return tuple(_holding(x, tuple(part for part in x.message.parts if not _calls(part, cut))) for x in rows)
+
+
+def _calls(part: AnyPart, ids: Container[str]) -> bool:
+    return isinstance(part, Call) and part.id in ids
 
 
 # ── sequence numbers (A9) ───────────────────────────────────────────────────────────────────────
@@ -203,15 +276,19 @@ def keys(entries: Sequence[str], summaries: Iterable[tuple[str, str | None]]) ->
     return {id: numbers[id] for id in order}
 
 
-def sequence_numbers(session: Session) -> dict[str, float]:
-    """Keys of what was said on the path and of the summary nodes in it."""
-    folds = (entry for entry in session.path if isinstance(entry, e.Fold) and entry.edits)
-    nodes = [fold for fold in folds if AugmentDetails.of(fold).is_history_summary]
+def sequence_numbers(session: Session, items: Sequence[Item]) -> list[float]:
+    """Sort keys of a view's items: the number of the entry that an item shows, and between two of these for
+    what stands in the place of several."""
     entries = [entry.id for entry in session.path if not isinstance(entry, (e.Fold, e.Undo, e.Redo))]
     known = set(entries)
 
-    def last_entry(id: str) -> str | None:
-        """The entry itself, or the last one before it that is no fold."""
-        return next((entry.id for entry in session.ancestors(id) if entry.id in known), None)
+    def last_entry(item: Item) -> str | None:
+        """The last entry it stands for that is no fold, or the last one before it."""
+        return next((entry.id for entry in session.ancestors(item.entries[-1]) if entry.id in known), None)
 
-    return keys(entries, [(node.id, last_entry(node.edits[0].last)) for node in nodes])
+    names = [
+        item.entries[-1] if len(item.entries) == 1 else f"{item.fold}:{item.entries[-1]}" for item in items
+    ]
+    places = {name: last_entry(x) for name, x in zip(names, items, strict=True) if len(x.entries) > 1}
+    numbers = keys(entries, places.items())
+    return [numbers[name] for name in names]

@@ -98,11 +98,11 @@ def refused_by(session: Session, entry: e.MessageEntry, model: str | None) -> bo
 
 
 def overflowed_twice(session: Session, window: int, model: str | None = None) -> bool:
-    """Did this model refuse the context twice, with no good reply in between and nothing new since: no fold,
-    no message, no other window?"""
+    """Did this model refuse the context twice in one turn, with no good reply in between and nothing new
+    since: no fold, no message, no other window?"""
     last = [session.path[at] for at in session.replies[-2:]]
     refused = [x for x in last if isinstance(x, e.MessageEntry) and _refused(session, x, window, model)]
-    if len(refused) < 2:
+    if len(refused) < 2 or (session.turns and session.turns[-1] > session.replies[-2]):
         return False
     later = session.path[session.replies[-1] + 1 :]
     return not any(isinstance(entry, (e.Fold, e.MessageEntry, e.Note, e.BranchSummary)) for entry in later)

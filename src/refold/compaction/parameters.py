@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, TypeVar, cast, get_origin
 
 import msgspec
@@ -30,15 +30,24 @@ def read(text: str, kind: type[msgspec.Struct]) -> dict[str, Any]:
     return _from_flags(given, kind) if are_flags or FLAGS[0] in given else convert(given, kind)
 
 
-def resolved(settings: S, text: str) -> S:
-    """The settings with what the JSON text says; one that was given otherwise (and differs from its default)
-    wins."""
+def memory_params(text: str) -> memory.MemoryParams:
+    """The settings of memory compression out of a JSON text: themselves, or the flags that hold them."""
+    given = _object(text, "params")
+    own = given.get("memories_params", given)
+    return memory.MemoryParams(**convert(_object(own, "memories_params"), memory.MemoryParams))
+
+
+def resolved(settings: S, text: str, named: Container[str] | None = None) -> S:
+    """The settings with what the JSON text says; one that was given otherwise wins: those `named`, or, where
+    nobody knows, those that differ from their default."""
     if not text.strip():
         return settings
     kind = type(settings)
     names = [field.name for field in msgspec.structs.fields(kind) if field.name != "params"]
     default = kind()
-    given = {n: v for n in names if (v := getattr(settings, n)) != getattr(default, n)}
+    if named is None:
+        named = {name for name in names if getattr(settings, name) != getattr(default, name)}
+    given = {name: getattr(settings, name) for name in names if name in named}
     return kind(**{**read(text, kind), **given})
 
 
@@ -92,7 +101,8 @@ def _object(value: Any, key: str) -> dict[str, Any]:
 
 _SAYS_WHO = re.compile(r"first[- ]person|[\"'“‘`]I[\"'”’`]|第一人称", re.IGNORECASE)
 _SECTION = re.compile(
-    r"^[ \t]*(?:#{1,6}[ \t]+\S|[-*][ \t]+\S|\d{1,2}[.)][ \t]+\S|\*\*[^*\n]{1,80}\*\*)", re.M
+    r"^[ \t]*(?:#{1,6}[ \t]+\S|[-*][ \t]+\S|\*\*[^*\n]{1,80}\*\*)|(?<![\w.])\d{1,2}[.)][ \t]{0,8}[^\s\d]",
+    re.M,
 )
 SECTIONS = 2
 """So many headings or list items make a structure."""
@@ -118,15 +128,24 @@ def check_prompt(prompt: str) -> Iterator[Flaw]:
         yield Flaw("prompt", "names no sections: what a summary holds is left to chance")
 
 
-def check_sizes(*, trigger: int, expiring: int, tail: int, ttl: int, buffer: int) -> Iterator[Flaw]:
-    """Problems of thresholds and times."""
+def check_sizes(
+    *, trigger: int, expiring: int, tail: int, node: int, ttl: int, buffer: int
+) -> Iterator[Flaw]:
+    """Problems of thresholds and times. `node`: characters that a summary node may take."""
     if trigger <= 0:
         yield Flaw("trigger_on_history_size_chars", "is 0: a long history is never folded by its size")
-    elif tail >= trigger:
-        yield Flaw(
-            "history_tail_size_chars_to_exclude",
-            f"{tail} is not below the trigger {trigger}: there is nothing left to fold when it fires",
-        )
+    for name, threshold in (("trigger", trigger), ("trigger ahead of cache expiry", expiring)):
+        if 0 < threshold <= tail:
+            yield Flaw(
+                "history_tail_size_chars_to_exclude",
+                f"{tail} is not below the {name} {threshold}: there is nothing left to fold when it fires",
+            )
+        elif 0 < threshold <= tail + node:
+            yield Flaw(
+                "abridged_history_params",
+                f"tail {tail} and a node of up to {node} characters are not below the {name} {threshold}: "
+                "it may fire again after every exchange",
+            )
     if (ttl or buffer or expiring) and buffer >= ttl:
         yield Flaw(
             "buffer_time_before_cache_expiration_ms",

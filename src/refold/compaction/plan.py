@@ -91,6 +91,8 @@ class Proposal:
     """Files the conversation touched, or how to find out: reading a long log is not part of deciding."""
     tokens_after: int = 0
     """Upper bound, by the exact counter."""
+    tokens_before: int | None = None
+    """What is stored as the size of the view before, where a design has its own measure of it."""
     smaller: bool = True
     """Refuse a result after which the view is not smaller in tokens."""
     shorter: bool = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast, get_origin
 
 import msgspec
 from msgspec.structs import FieldInfo, force_setattr, replace
@@ -86,6 +86,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         only decides whether the outcome fits."""
         return replace(self, window=budget)
 
+    def for_model(self, model: Callable[[], str | None]) -> Self:  # noqa: ARG002
+        """The settings for conversations with this model (None: nobody knows which); asked for where that
+        matters."""
+        return self
+
     def build(self) -> Preset:
         """The preset."""
         raise NotImplementedError(f"{type(self).__name__} has no build()")
@@ -125,6 +130,11 @@ class Preset:
     def budget(self) -> int:
         return self.limit or self.window
 
+    def for_model(self, model: Callable[[], str | None]) -> Preset:
+        """The preset as its settings want it for this model."""
+        settings = self.settings.for_model(model)
+        return self if settings is self.settings else settings.build()
+
     def resized(self, window: int) -> Preset:
         """The same preset for another window."""
         try:
@@ -137,6 +147,11 @@ fields: Callable[[type[Settings]], tuple[FieldInfo, ...]] = cache(msgspec.struct
 
 
 def _converted(field: FieldInfo, value: Any, *, strict: bool = True) -> Any:
+    inner = getattr(field.type, "__origin__", field.type)
+    if isinstance(value, dict) and isinstance(inner, type) and issubclass(inner, msgspec.Struct):
+        known = inner.__struct_fields__
+        if unknown := [key for key in cast("dict[str, Any]", value) if key not in known]:
+            raise SettingError(f"{field.name}.{unknown[0]}", f"is unknown; there are {', '.join(known)}")
     try:
         return msgspec.convert(value, field.type, strict=strict)
     except msgspec.ValidationError as error:
@@ -146,6 +161,7 @@ def _converted(field: FieldInfo, value: Any, *, strict: bool = True) -> Any:
 def _read(field: FieldInfo, text: str) -> Any:
     """A setting from its text; one that is an object from JSON."""
     inner = getattr(field.type, "__origin__", field.type)
+    inner = get_origin(inner) or inner
     is_object = isinstance(inner, type) and issubclass(inner, (msgspec.Struct, dict))
     if not is_object or not text.lstrip().startswith("{"):
         return _converted(field, text, strict=False)

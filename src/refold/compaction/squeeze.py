@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import msgspec
 
-from refold.messages import AnyPart, Bash, Call, Image, Message, Opaque, Text, Thinking
+from refold.messages import AnyPart, Bash, Call, Image, Message, Opaque, Text, Thinking, compact_json
 from refold.text.truncate import middle
 
 CUT = '[… cut here; recall_conversation(keys=["{key}"]) brings back all of it …]'
@@ -35,10 +35,14 @@ def _squeezed_part(part: AnyPart, short: Any, key: str) -> AnyPart:
             return Text(short(text))
         case Call(arguments=arguments):
             small: dict[str, Any] = _short_values(arguments, short)
+            if len(compact := compact_json(small)) > MANY * 100:  # very many short values
+                small = {"arguments": short(compact)}
             raw = None if part.raw is None else short(part.raw)
             return msgspec.structs.replace(part, arguments=small, raw=raw)
         case Thinking(signature=None, data=None):
             return msgspec.structs.replace(part, text=short(part.text))
+        case Thinking() if len(short(part.text + (part.data or ""))) < len(part.text + (part.data or "")):
+            return Text(f'[signed thoughts, which cannot be shortened; recall_conversation(keys=["{key}"])]')
         case Image() | Opaque():
             return Text(f'[{type(part).__name__.lower()} folded; recall_conversation(keys=["{key}"])]')
         case _:

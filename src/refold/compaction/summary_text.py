@@ -9,6 +9,8 @@ FRAME = (
     "The beginning of this conversation was folded into the summary below. It is a record of what was "
     "said and done, not a new request.\n\n<summary>\n{summary}\n</summary>"
 )
+FRAME_TOKENS = 24
+"""Of a list's tags, at most."""
 OWN_TAGS = ("summary", "read-files", "modified-files", "created-files", "deleted-files")
 
 
@@ -20,7 +22,7 @@ def framed_summary(summary: str, files: e.Files) -> str:
 def file_lists(files: e.Files) -> str:
     """The lists that follow a summary; files that were modified are not listed as read."""
     blocks = [
-        f"\n\n<{name}>\n" + "\n".join(map(_one_line, paths)) + f"\n</{name}>"
+        f"\n\n<{name}>\n" + "\n".join(map(framed_path, paths)) + f"\n</{name}>"
         for name, paths in (
             ("read-files", files.read),
             ("modified-files", files.modified),
@@ -32,6 +34,6 @@ def file_lists(files: e.Files) -> str:
     return "".join(blocks)
 
 
-def _one_line(path: str) -> str:
+def framed_path(path: str) -> str:
     """A path on one line that cannot close the list it stands in."""
     return quote(path, *OWN_TAGS).replace("\n", " ")

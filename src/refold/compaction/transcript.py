@@ -124,11 +124,15 @@ class Style:
     redacts: bool = True
     """Take secrets out (R17)."""
     separator: str = "\n\n"
+    cut: str = "[… {cut} more characters cut]"
+    """Where a text was cut."""
+    total_cut: str = "[… transcript cut at {limit} characters]"
 
 
 FRAMES = ("conversation", "history", "previous-notes", "previous-summary")
 _LABEL = re.compile(
-    r"^(?=[ \t]{0,8}\[(?:user|assistant(?: thinking| tool calls)?|tool (?:call|result)|system)\])",
+    r"^(?=[ \t]{0,8}\[(?:user|assistant(?: thinking| tool calls)?|tool (?:call|result)|system"
+    r"|用户|助手|工具调用|工具结果)\])",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -144,7 +148,7 @@ def render(sources: Sequence[Source], style: Style) -> str:
     blocks = [block for source in sources if (block := _block(source.message, style))]
     text = style.separator.join(blocks)
     if style.total_limit and len(text) > style.total_limit:
-        marker = f"{style.separator}[… transcript cut at {style.total_limit} characters]"
+        marker = style.separator + style.total_cut.format(limit=style.total_limit)
         text = head(text, style.total_limit - len(marker)) + marker
     return text
 
@@ -159,7 +163,7 @@ def _shown(text: str, limit: int, style: Style) -> str:
         return inert(text, redacts=style.redacts)
     start = text[: limit + AROUND]
     start = head(redact(start)[0] if style.redacts else start, limit)
-    return f"{inert(start, redacts=False)}\n[… {len(text) - limit} more characters cut]"
+    return f"{inert(start, redacts=False)}\n{style.cut.format(cut=len(text) - limit)}"
 
 
 def _block(message: m.Message, style: Style) -> str:

@@ -11,6 +11,7 @@ from refold.compaction.overflow import FULL, HALF, failed_by_overflow, refused_b
 from refold.compaction.plan import Reason
 from refold.compaction.requests import last_model
 from refold.compaction.rounds import finished
+from refold.compaction.rungs.window import counted
 from refold.compaction.situation import Due, Situation
 from refold.compaction.sizes import ROUGH
 from refold.costs import Prices, known
@@ -41,7 +42,7 @@ class UsageThreshold:
     def due(self, s: Situation, /) -> Due | Reason:
         last = s.session.last_reply
         if last is not None and isinstance(last.message, Assistant):
-            if last.message.stop == "aborted":
+            if last.message.stop == "aborted" and not _goes_on(s, last):
                 return Reason("aborted", "the last reply was aborted by the user")
             if not s.sizes.is_fresh(last):
                 return Reason(
@@ -53,6 +54,12 @@ class UsageThreshold:
         if tokens > limit:
             return Due("threshold", f"{tokens} tokens of {limit} ({s.window} less {self.reserve} reserved)")
         return Reason("below_threshold", f"{tokens} tokens of {limit}")
+
+
+def _goes_on(s: Situation, reply: e.MessageEntry) -> bool:
+    """Has the user spoken since a reply, or is about to?"""
+    at = s.session.position(reply.id)
+    return s.incoming is not None or (at is not None and s.session.turns[-1:] > [at])
 
 
 @dataclass(frozen=True)
@@ -142,16 +149,18 @@ def _last_usage(session: Session) -> int | None:
 
 @dataclass(frozen=True)
 class MessageCount:
-    """So many messages are in the view when the user speaks."""
+    """So many messages are in the view when the user speaks or the reply has come. The log's own system
+    messages do not count."""
 
     threshold: int
 
     def due(self, s: Situation, /) -> Due | Reason:
         if due := overflow(s):
             return due
-        count = len(s.items)
-        if count and not isinstance(s.items[-1].message, User):
-            return Reason("in_turn", "checked once per user message")
+        last = s.items[-1].message if s.items else None
+        if last and not (isinstance(last, User) or (isinstance(last, Assistant) and not last.calls)):
+            return Reason("in_turn", "checked when the user speaks and when the reply has come")
+        count = counted(s.items)
         if count < self.threshold:
             return Reason("below_threshold", f"{count} messages of {self.threshold}")
         return Due("count", f"{count} messages, the threshold is {self.threshold}")

@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from refold import entries as e
-from refold import presets, tokens
+from refold import registry, tokens
 from refold.compaction.plan import Failed
 from refold.compaction.requests import last_model
 from refold.compare import measures, money
@@ -131,6 +131,16 @@ class Plan:
 
 Progress = Callable[[float, str], None]
 """Told the part that is done and what is done next."""
+
+
+VARIANTS = ("augment:carry_previous_summary=true",)
+"""Rows beside those of the designs as they are."""
+
+
+def variant(name: str) -> tuple[str, dict[str, str]]:
+    """A design and the settings behind its name: `augment:carry_previous_summary=true`."""
+    design, *settings = name.split(":")
+    return design, {key: value for key, _, value in (text.partition("=") for text in settings)}
 
 
 async def compare(
@@ -282,7 +292,8 @@ async def _measured(
 async def _folded(
     session: Session, name: str, limit: int, passes: int, model: Model | None
 ) -> tuple[Engine, Replayed, View]:
-    engine = Engine(presets.get(name, budget=limit), model=model)
+    design, settings = variant(name)
+    engine = Engine(registry.preset(design, settings, budget=limit), model=model)
     done = await replay(engine, session, passes=passes)
     if model is not None and done.failures and not done.all_folds:
         failed: Failed = done.failures[-1]

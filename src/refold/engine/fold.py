@@ -111,7 +111,7 @@ def _making(
         reason=f"{plan.reason.code}: {plan.reason.text}",
         summary=finished.summary,
         first_kept=proposal.first_kept,
-        tokens_before=before,
+        tokens_before=before if proposal.tokens_before is None else proposal.tokens_before,
         files=finished.files,
         author=author,
         requests=requests,

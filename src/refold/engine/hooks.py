@@ -12,6 +12,7 @@ from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.plan import Ask, Failed, Finished, Plan, Proposal, Reason, Rung
 from refold.compaction.planning import replanning
+from refold.compaction.prompts import focus_line
 from refold.compaction.record import pins_text
 from refold.compaction.situation import Situation, Writer
 from refold.compaction.summary_text import framed_summary
@@ -206,8 +207,9 @@ async def _changed(hooks: Hooks, plan: Plan, change: Change) -> Plan:
     chosen = plan if isinstance(changed, Reason) else changed
     if change.prompt is None:
         return chosen
-    rungs = tuple(_OtherWords(rung, change.prompt) for rung in chosen.remaining)
-    return replace(chosen, proposal=_in_words(chosen.proposal, change.prompt), remaining=rungs)
+    text = change.prompt + focus_line(s.instructions)
+    rungs = tuple(_OtherWords(rung, text) for rung in chosen.remaining)
+    return replace(chosen, proposal=_in_words(chosen.proposal, text), remaining=rungs)
 
 
 @dataclass(frozen=True)

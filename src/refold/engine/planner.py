@@ -14,6 +14,7 @@ from refold.compaction.overflow import learned_window
 from refold.compaction.plan import Plan, Reason
 from refold.compaction.planning import caught_up, planning
 from refold.compaction.preset import Preset, Settings
+from refold.compaction.requests import last_model
 from refold.compaction.situation import Situation
 from refold.engine.limits import Limits
 from refold.engine.summarise import ByDigest, Summariser, writer_of
@@ -75,10 +76,9 @@ class Planner:
     def preset_for(self, session: Session, model: str | None = None) -> Preset:
         """The preset, for the window that refusals of this model (the log's newest) taught us where that is
         smaller."""
-        learned = learned_window(session, self.preset.window, model)
-        if learned is None or learned >= self.preset.window:
-            return self.preset
-        return self.preset.resized(learned)
+        preset = self.preset.for_model(lambda: model or last_model(session))
+        learned = learned_window(session, preset.window, model)
+        return preset if learned is None or learned >= preset.window else preset.resized(learned)
 
     def _limits(self) -> Limits:
         """What everything that is asked of a summariser from now on may take together."""

@@ -65,11 +65,13 @@ def accept(answer: str, previous: str, params: MemoryParams = PARAMS) -> Compres
     sources = _Sources(parse("\n".join(old)))
     known = set(recent)
     new = [line for line in told if line not in known]
-    believed = [each for line in new[:ANSWER_LIMIT] if (each := sources.grounded(line))]
-    dropped = len(new) - len(believed)
+    read = [(sources.grounded(line), line) for line in new[:ANSWER_LIMIT]]
+    believed = sum(made is not None for made, _ in read)
     if old and not believed:
         return Untouched("rubbish", "no line of the answer comes from the notes: the memory is as it was")
-    return _result(believed, recent, previous, params, dropped)
+    # A line that is not believed still says which notes the model meant to keep: those stay as they are.
+    kept = dict.fromkeys(each for made, line in read for each in ([made] if made else sources.meant(line)))
+    return _result(tuple(kept), recent, previous, params, len(new) - believed)
 
 
 def compress(text: str, params: MemoryParams = PARAMS) -> Compressed | Untouched:
@@ -127,19 +129,24 @@ class _Sources:
             return read
         told = " ".join(defuse(read.text).split()).strip("“”")
         said = frozenset(words.terms(told))
-        near = self._near(said)
+        near = self._near(said, least=min(2, len(said)))
         covered = said & frozenset[str]().union(*(self.words[at] for at in near))
         if not near or len(covered) < GROUNDED * len(said):
             return None
         origin = next((at for at in near if self.notes[at].is_quoted), near[0])
         return Note(told, max(self.notes[at].date for at in near), self.notes[origin].source)
 
-    def _near(self, said: frozenset[str]) -> list[int]:
-        """The few notes that share most with these words, in relation to their length."""
+    def meant(self, line: str) -> list[Note]:
+        """The notes that a line is about, whatever it makes of them."""
+        said = frozenset(words.terms(parse(line)[0].text))
+        near = self._near(said, least=2) or self._near(said, least=1)[:1]
+        return [self.notes[at] for at in near]
+
+    def _near(self, said: frozenset[str], *, least: int) -> list[int]:
+        """The few notes that share most with these words, at least so many, in relation to their length."""
         common: dict[int, int] = {}
         for word in said:
             for at in self.having.get(word, ()):
                 common[at] = common.get(at, 0) + 1
-        least = min(2, len(said))
         shared = [at for at, count in common.items() if count >= least]
         return nlargest(SOURCES, shared, key=lambda at: (common[at] / (1 + len(self.words[at])) ** 0.5, at))

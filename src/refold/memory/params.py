@@ -22,6 +22,9 @@ RECENT = (
     "- The last {num_recent_memories_to_keep} notes are kept as they are by the program; do not repeat them."
 )
 
+RECENT_SLOT = "{recent_memories}"
+"""Where the words about recent notes stand in a prompt; at its end, where it has no such place."""
+
 
 class MemoryParams(msgspec.Struct, frozen=True, kw_only=True):
     max_lines: int = 100
@@ -33,7 +36,10 @@ class MemoryParams(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def prompt(self) -> str:
         """The prompt, filled in. Unknown braces in it are left alone."""
-        filled = self.compression_prompt.replace("{recent_memories}", self.recent_memories_subprompt)
+        asked = self.compression_prompt
+        if RECENT_SLOT not in asked and self.recent_memories_subprompt.strip():
+            asked = f"{asked.rstrip()}\n{RECENT_SLOT}\n"
+        filled = asked.replace(RECENT_SLOT, self.recent_memories_subprompt)
         filled = filled.replace("{compression_target}", str(self.compression_target))
         return filled.replace("{num_recent_memories_to_keep}", str(self.num_recent_memories_to_keep))
 

@@ -8,14 +8,13 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from refold.messages import Assistant, Bash, Call, Message, Result, User
-from refold.preserve.call_text import without_body
 from refold.preserve.ending import ending
 from refold.preserve.tools import Names, actions
 from refold.preserve.words import typed
 from refold.session.toolnames import command_line, kind
 from refold.text.frames import without_tags
-from refold.text.truncate import middle, one_line
-from refold.tokens.fitting import newest_within
+from refold.text.truncate import middle
+from refold.tokens.fitting import largest, newest_within
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -116,7 +115,7 @@ class _Open:
         self.failed += failed
         runs = kind(call.name, self.names) == "bash"
         if runs:
-            self._put("commands", _shown(command_line(call)))
+            self._put("commands", command_line(call))
         for action in actions(call, names=self.names):
             if action.verb == "folder" or (failed and (action.fragile or not runs)):
                 continue
@@ -129,16 +128,6 @@ class _Open:
         items = self.lists[name]
         items.pop(item, None)
         items[item] = None
-
-
-_EDITORS = (
-    "apply_patch", "applypatch", "edit ", "open ", "create ", "goto ", "scroll_", "end_of_edit", "submit",
-)  # fmt: skip
-
-
-def _shown(line: str) -> str:
-    """A command as it is worth showing: of an editor's (a patch, SWE-agent's edit) only the beginning."""
-    return one_line(line, 60) if line.startswith(_EDITORS) else without_body(line)
 
 
 _LISTS = {"view": "viewed", "modify": "modified", "create": "created", "delete": "deleted"}
@@ -158,36 +147,50 @@ def xml(found: Sequence[Group], limits: Limits | None = None) -> str:
     total = limits.total_chars_limit
     count = newest_within(blocks, total, len)
     if blocks and not count:
-        return middle(blocks[-1], total)
+        return _cut(found[-1], limits)
     return "\n".join(blocks[len(blocks) - count :])
+
+
+def _cut(group: Group, limits: Limits) -> str:
+    """One group within the limit of all: its texts and lists are cut harder, so that every tag that is opened
+    is closed. Where not even its tags have room, nothing is left."""
+
+    def at(share: int) -> str:
+        smaller = {name: getattr(limits, name) * share // _WHOLE for name in limits.__struct_fields__}
+        return block(group, Limits(**smaller))
+
+    return at(largest(_WHOLE, lambda share: len(at(share)) <= limits.total_chars_limit))
+
+
+_WHOLE = 1_000
 
 
 def block(group: Group, limits: Limits) -> str:
     """One group as XML-like text. Its own texts cannot close a tag of ours."""
-    rows: list[str] = []
-    if group.user:
-        rows += ["<user>", _inside(group.user, limits.user_message_chars_limit), "</user>"]
-    done = [row for tag, name in _SECTIONS for row in _section(tag, getattr(group, name), limits)]
-    if done:
-        rows += ["<agent_actions>", *done, "</agent_actions>"]
-    if group.response:
-        rows += [
-            "<agent_response>",
-            _inside(group.response, limits.agent_response_chars_limit),
-            "</agent_response>",
-        ]
-    elif group.state:
-        rows.append(f"<{group.state}/>")
+    done = [
+        row
+        for tag, name in _SECTIONS
+        for row in _element(tag, _listed(getattr(group, name), getattr(limits, f"num_{tag}_limit"), limits))
+    ]
+    ended = _element("agent_response", [_inside(group.response, limits.agent_response_chars_limit)])
+    rows = [
+        *_element("user", [_inside(group.user, limits.user_message_chars_limit)]),
+        *_element("agent_actions", done),
+        *(ended or ([f"<{group.state}/>"] if group.state and limits.total_chars_limit else [])),
+    ]
     return "\n".join(rows)
 
 
-def _section(tag: str, items: Sequence[str], limits: Limits) -> list[str]:
-    """A list with its newest items; empty sections are left out."""
-    count = getattr(limits, f"num_{tag}_limit")
-    kept = items[-count:] if count > 0 else ()
-    inside = [_inside(item, limits.action_chars_limit) for item in kept]
-    return [f"<{tag}>", *inside, f"</{tag}>"] if inside else []
+def _element(tag: str, rows: Sequence[str]) -> list[str]:
+    """Rows between tags; nothing where there is nothing to say."""
+    return [f"<{tag}>", *rows, f"</{tag}>"] if any(rows) else []
+
+
+def _listed(items: Sequence[str], count: int, limits: Limits) -> list[str]:
+    """The newest items of a list."""
+    kept = items[max(len(items) - count, 0) :]
+    return [_inside(" ".join(item.split("\n")), limits.action_chars_limit) for item in kept]
 
 
 def _inside(text: str, limit: int) -> str:
-    return middle(without_tags(text, *_OWN_TAGS), limit)
+    return middle(without_tags(text, *_OWN_TAGS), max(limit, 0))

@@ -53,18 +53,35 @@ def opens(call: Call) -> bool:
 
 
 def pi_files(messages: Iterable[Message], previous: Files | None = None) -> Files:
-    """Files as pi collects them (B12): its three file tools only, whether or not they succeeded; a write is
-    a modification; what was read and modified counts as modified; sorted as JavaScript sorts."""
-    read: set[str] = set(previous.read if previous else ())
-    modified: set[str] = set(previous.modified if previous else ())
-    for call in (c for m in messages for c in m.calls):
+    """The files that messages touch, added to those of an earlier summary."""
+    return listed_files((touched(message) for message in messages), previous or Files())
+
+
+def touched(message: Message) -> tuple[list[str], list[str]]:
+    """Files read and files modified by a message as pi collects them (B12): from calls of file tools, whether
+    or not they succeeded; a write is a modification. pi's own `bash` counts for nothing; the tools of other
+    agents are read as the table knows them."""
+    read, modified = list[str](), list[str]()
+    for call in message.calls:
         path = call.arguments.get("path")
-        if isinstance(path, str) and path:
-            if call.name == "read":
-                read.add(path)
-            elif call.name in ("write", "edit"):
-                modified.add(path)
+        if call.name in _PI and isinstance(path, str):
+            (read if call.name == "read" else modified).extend([path] if path else [])
+        elif call.name != "bash":
+            for action in actions(call):
+                (read if action.verb == "view" else modified).append(action.path)
+    return read, modified
+
+
+def listed_files(touches: Iterable[tuple[list[str], list[str]]], previous: Files) -> Files:
+    """What was read and modified counts as modified; sorted as JavaScript sorts."""
+    read, modified = set(previous.read), set(previous.modified)
+    for some_read, some_modified in touches:
+        read.update(some_read)
+        modified.update(some_modified)
     return Files(read=_sorted(read - modified), modified=_sorted(modified))
+
+
+_PI = ("read", "write", "edit")
 
 
 def _sorted(paths: Iterable[str]) -> tuple[str, ...]:

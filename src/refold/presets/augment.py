@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, Self
 
@@ -14,9 +15,9 @@ from refold.compaction.plan import Stage
 from refold.compaction.preset import Preset, Settings, about
 from refold.compaction.rungs.summary_node import SummaryNode, newest_node
 from refold.compaction.triggers import HistorySize, arm_delay
-from refold.errors import SettingError
 from refold.memory import MemoryParams
 from refold.preserve.abridged import Limits
+from refold.session.toolnames import Kind, canonical
 
 PROMPT = prompts.load("augment_summary")
 NODE = prompts.load("augment_node")
@@ -51,9 +52,12 @@ class Augment(Settings, frozen=True, kw_only=True):
         "Ok. I will continue the conversation from this point."
     )
     abridged_history_params: Annotated[Limits, about("limits of the outline", "A2, A13–A15")] = Limits()
+    tool_kinds: Annotated[
+        dict[str, Kind], about("what further tools do, as a JSON object of name and kind", "A16")
+    ] = {}
     history_summary_min_version: Annotated[str, about("minimum version; empty: off", "A1, A3")] = "0"
     bot_type: Annotated[int | str, about("review bots do not fold", "A3")] = ""
-    memories_params: Annotated[dict[str, Any], about("of memory compression, for the check", "A1, A23")] = {}
+    memories_params: Annotated[MemoryParams, about("of memory compression", "A1, A19")] = MemoryParams()
     carry_previous_summary: Annotated[bool, about("nest summaries instead of replacing them", "A12")] = False
     head_segment_chars: Annotated[int, about("JSON in a segment of the head", "A8", gt=0)] = SEGMENT
     summary_tokens: Annotated[int, about("length of a summary without a model", "A18", gt=0)] = 2_000
@@ -68,8 +72,14 @@ class Augment(Settings, frozen=True, kw_only=True):
             return f"bot_type is {self.bot_type}: review bots do not summarise"
         return ""
 
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> Self:
+        """With what `params` says; a setting that was given by itself wins, whatever its value."""
+        own = super().parse(given)
+        return parameters.resolved(own, own.params, given)
+
     def resolved(self) -> Self:
-        """With what `params` says; a setting that was given by itself wins."""
+        """The same for settings made by hand."""
         return parameters.resolved(self, self.params)
 
     def fitted(self, budget: int) -> Self:
@@ -106,6 +116,7 @@ class Augment(Settings, frozen=True, kw_only=True):
             carry_previous=s.carry_previous_summary,
             segment=s.head_segment_chars,
             summary_tokens=s.summary_tokens,
+            names={canonical(name): kind for name, kind in s.tool_kinds.items()},
             off=s.off,
         )
         trigger = HistorySize(
@@ -128,10 +139,6 @@ class Augment(Settings, frozen=True, kw_only=True):
     def problems(self) -> list[parameters.Flaw]:
         """What would go wrong with these settings, item by item (A23)."""
         s = self.resolved()
-        try:
-            memory = MemoryParams(**parameters.convert(s.memories_params, MemoryParams, "memories_params."))
-        except SettingError as error:
-            return [parameters.Flaw(error.key, str(error))]
         return [
             *([parameters.Flaw("history_summary_min_version", s.off)] if s.off else []),
             *parameters.check_prompt(s.prompt),
@@ -139,10 +146,13 @@ class Augment(Settings, frozen=True, kw_only=True):
                 trigger=s.trigger_on_history_size_chars,
                 expiring=s.trigger_on_history_size_chars_when_cache_expiring,
                 tail=s.history_tail_size_chars_to_exclude,
+                node=s.abridged_history_params.total_chars_limit
+                + s.summary_tokens * CHARS
+                + len(s.summary_node_request_message_template + s.summary_node_response_message),
                 ttl=s.cache_ttl_ms,
                 buffer=s.buffer_time_before_cache_expiration_ms,
             ),
-            *(parameters.check_memory(memory) if s.memories_params else ()),
+            *(parameters.check_memory(s.memories_params) if s.memories_params != MemoryParams() else ()),
         ]
 
 

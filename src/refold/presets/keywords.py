@@ -8,7 +8,10 @@ from __future__ import annotations
 from typing import Any, Literal, TypedDict
 
 from refold.compaction.requests import Wanted
+from refold.memory import MemoryParams
 from refold.preserve.abridged import Limits as OutlineLimits
+from refold.presets.pi import Override
+from refold.session.toolnames import Kind
 from refold.shrink import Limits as ShrinkLimits
 
 
@@ -51,9 +54,10 @@ class AugmentKeywords(Keywords, total=False):
     summary_node_request_message_template: str
     summary_node_response_message: str
     abridged_history_params: OutlineLimits | dict[str, Any]
+    tool_kinds: dict[str, Kind]
     history_summary_min_version: str
     bot_type: int | str
-    memories_params: dict[str, Any]
+    memories_params: MemoryParams | dict[str, Any]
     carry_previous_summary: bool
     head_segment_chars: int
     summary_tokens: int
@@ -64,6 +68,7 @@ class PiKeywords(Keywords, total=False):
     enabled: bool
     reserve_tokens: int
     keep_recent_tokens: int
+    models: dict[str, Override] | dict[str, Any]
 
 
 class WindowKeywords(Keywords, total=False):
@@ -73,6 +78,7 @@ class WindowKeywords(Keywords, total=False):
     summary_max_chars: int
     language: str
     temperature: float
+    summary_timeout: float
     max_tool_iterations: int
 
 
@@ -94,6 +100,7 @@ class LayeredKeywords(Keywords, total=False):
     keep_rounds: int
     shrink: bool
     limits: ShrinkLimits | dict[str, Any]
+    rules: dict[Kind, Any]
     archive_tokens: int
     summary_model: str
     summary_timeout: float

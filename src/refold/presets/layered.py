@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from msgspec.structs import replace
 
@@ -10,6 +10,7 @@ from refold.compaction.plan import Stage
 from refold.compaction.preset import Preset, Settings, about
 from refold.compaction.rungs.archive import Archive, KeepRecent, ShrinkRounds, archives_fit
 from refold.compaction.triggers import NewInput, RoundEnded
+from refold.session.toolnames import Kind
 from refold.shrink import Limits
 
 
@@ -23,6 +24,7 @@ class Layered(Settings, frozen=True, kw_only=True):
     keep_rounds: Annotated[int, about("newest finished rounds that stay", "E7, E15", ge=0)] = 10
     shrink: Annotated[bool, about("shorten tool results once their round has ended", "E3")] = True
     limits: Annotated[Limits, about("what is left of a tool result, as a JSON object", "E4, E15")] = Limits()
+    rules: Annotated[dict[Kind, Any], about("rules of one's own, by kind of tool (Python only)", "E4")] = {}
     archive_tokens: Annotated[int, about("length of an archive", "E9", gt=0)] = 4_000
     summary_model: Annotated[str, about("who writes archives; empty: the current model", "E10, E15")] = ""
     summary_timeout: Annotated[float, about("seconds an archive may take", "E10", gt=0)] = 120.0
@@ -34,7 +36,7 @@ class Layered(Settings, frozen=True, kw_only=True):
     def build(self) -> Preset:
         after_rounds = Stage(
             RoundEnded("tool results are shortened once their round has ended"),
-            (ShrinkRounds(self.limits),),
+            (ShrinkRounds(self.limits, self.rules),),
             upkeep=True,
         )
         archive = Stage(

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Self
 
-from msgspec.structs import replace
+import msgspec
+from msgspec.structs import asdict, replace
 
 from refold import entries as e
 from refold.compaction.plan import Stage
 from refold.compaction.preset import Preset, Settings, about
 from refold.compaction.rungs.budget_summary import BudgetSummary
 from refold.compaction.triggers import Never, UsageThreshold
+from refold.costs import same_model
 from refold.errors import SettingError
-from refold.preserve.tools import pi_files
+
+
+class Override(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What differs for one model; None: as for the others."""
+
+    window: int | None = None
+    enabled: bool | None = None
+    reserve_tokens: int | None = None
+    keep_recent_tokens: int | None = None
 
 
 class Pi(Settings, frozen=True, kw_only=True):
@@ -26,10 +36,23 @@ class Pi(Settings, frozen=True, kw_only=True):
         int, about("room for the reply; sets the summary's length", "B5, B13", ge=0)
     ] = 16_384
     keep_recent_tokens: Annotated[int, about("newest part that stays verbatim", "B5, B8", ge=0)] = 20_000
+    models: Annotated[dict[str, Override], about("other values for models, by name", "B5")] = {}
 
     def check(self) -> None:
+        for own in self.models.values():
+            self._with(own)
         if self.reserve_tokens >= self.window:
             raise SettingError("reserve_tokens", f"must be less than the window ({self.window})")
+
+    def for_model(self, model: Callable[[], str | None]) -> Self:
+        """With what `models` says of this one."""
+        asked = model() if self.models else None
+        own = next((own for name, own in self.models.items() if asked and same_model(name, asked)), None)
+        return self if own is None else self._with(own)
+
+    def _with(self, own: Override) -> Self:
+        given = {key: value for key, value in asdict(own).items() if value is not None}
+        return replace(self, models={}, **given)
 
     def fitted(self, budget: int) -> Self:
         """A view of `budget` tokens: a fifth for the summary, half for the tail."""
@@ -42,7 +65,7 @@ class Pi(Settings, frozen=True, kw_only=True):
 
     def build(self) -> Preset:
         trigger = UsageThreshold(self.reserve_tokens) if self.enabled else Never()
-        rung = BudgetSummary(self.keep_recent_tokens, self.reserve_tokens, pi_files)
+        rung = BudgetSummary(self.keep_recent_tokens, self.reserve_tokens)
         return Preset(
             name="pi",
             settings=self,

@@ -23,7 +23,9 @@ class Rounds(Settings, frozen=True, kw_only=True):
     """One line per finished round, accumulated; only the newest rounds stay verbatim, the rest is
     recalled."""
 
-    window: Annotated[int, about("context window, for the report only", gt=0)] = 200_000
+    window: Annotated[
+        int, about("context window; more than that is an error, unless `fallback` helps", gt=0)
+    ] = 200_000
     history_strategy: Annotated[
         Literal["recent-only", "summary-only", "compressed"], about("what stays beside the lines", "D2, D9")
     ] = "recent-only"
@@ -38,7 +40,7 @@ class Rounds(Settings, frozen=True, kw_only=True):
         int, about("`compressed`: what is left of older tool results", "D2", gt=0)
     ] = 200
     summaries_budget: Annotated[int, about("tokens of all lines together", "D7", gt=0)] = 1_200
-    line_tokens: Annotated[int, about("length of one line", "D1", ge=4)] = 12
+    line_tokens: Annotated[int, about("length of one line", "D1", ge=4)] = 50
     lines: Annotated[
         Literal["model", "rule"], about("who writes lines: a model where there is one, or code", "D1")
     ] = "model"

@@ -6,25 +6,25 @@ from typing import Annotated
 
 from refold.compaction.plan import Stage
 from refold.compaction.preset import Preset, Settings, about
-from refold.compaction.rungs.window import HardTrim, WindowSummary
+from refold.compaction.rungs.window import KEEP, HardTrim, WindowSummary
 from refold.compaction.triggers import MessageCount
 from refold.errors import SettingError
-
-KEEP = 10
-"""At least this many messages stay as they are."""
 
 
 class Window(Settings, frozen=True, kw_only=True):
     """Counts messages: past a threshold the oldest window becomes one short summary; a hard trim where that
     fails."""
 
-    window: Annotated[int, about("context window, for the report only", gt=0)] = 200_000
+    window: Annotated[
+        int, about("context window; more than that is an error, unless `fallback` helps", gt=0)
+    ] = 200_000
     max_history: Annotated[int, about("hard cap on messages", "C1, C7", gt=0)] = 50
     compact_threshold: Annotated[int, about("messages at which to fold", "C1, C2", gt=0)] = 40
     compact_window: Annotated[int, about("oldest messages to summarise", "C1, C3", gt=0)] = 30
     summary_max_chars: Annotated[int, about("length of a summary", "C1, C6", gt=0)] = 1_500
     language: Annotated[str, about("`auto`, or a language such as `zh`", "C5")] = "auto"
     temperature: Annotated[float, about("of the summary request", "C5", ge=0)] = 0.3
+    summary_timeout: Annotated[float, about("seconds a summary may take", "C7", gt=0)] = 30.0
     max_tool_iterations: Annotated[int, about("bound of the tool loop", "C9", gt=0)] = 10
 
     def check(self) -> None:
@@ -37,7 +37,9 @@ class Window(Settings, frozen=True, kw_only=True):
 
     def build(self) -> Preset:
         trim = HardTrim(self.max_history)
-        summary = WindowSummary(self.compact_window, self.summary_max_chars, self.language, self.temperature)
+        summary = WindowSummary(
+            self.compact_window, self.summary_max_chars, self.language, self.temperature, self.summary_timeout
+        )
         return Preset(
             name="window",
             settings=self,

@@ -25,6 +25,8 @@ QUERY_HITS = 5
 QUERY_LIMIT = 4000
 ASKED_LIMIT = 50
 """Most turns or keys that one call may name."""
+TURNS = ("turn_numbers", "turnNumbers")
+"""Both spellings are accepted; models carry one over from other tools."""
 LEAST = 60
 """Tokens below which a cut record is not worth printing."""
 
@@ -104,7 +106,8 @@ def answer(
 
     `within` are the entries turn numbers refer to (the active path); keys and queries reach all branches.
     """
-    turns, bad_turns = _integers(arguments.get("turn_numbers"))
+    numbers = [each for name in TURNS for each in _listed(arguments.get(name))]
+    turns, bad_turns = _integers(numbers)
     keys, bad_keys = _strings(arguments.get("keys"))
     query = arguments.get("query")
     query = query.strip()[:QUERY_LIMIT] if isinstance(query, str) else ""
@@ -124,7 +127,8 @@ def _by_turn(
     index: Index, turns: Sequence[int], within: Container[str] | None, remarks: list[str]
 ) -> list[Doc]:
     found = {n: [d for d in index.of_turn(n) if within is None or d.entry_id in within] for n in turns}
-    last = max(index.turns, default=0)
+    numbers = (doc.turn for doc in index.docs if within is None or doc.entry_id in within)
+    last = max(numbers, default=0)
     known = f"turns 1 to {last} exist" if last > 0 else "this conversation has no turns yet"
     _remark(remarks, f"There is no turn {{}}; {known}.", [n for n, docs in found.items() if not docs])
     return [doc for docs in found.values() for doc in docs]

@@ -65,13 +65,46 @@ def shortened(value: Any, limits: Limits) -> Any:
         return short(value, limits)
     if isinstance(value, dict):
         return {k: shortened(v, limits) for k, v in list(cast("Data", value).items())[:20]}
+    if isinstance(value, list):
+        return [shortened(inner, limits) for inner in cast("list[Any]", value)[:50]]
     return value
 
 
-def top(lines: Sequence[str], count: int, limits: Limits) -> list[str]:
-    """The first lines, and how many follow."""
+LISTS = ("entries", "matches", "items")
+"""What a list that is the whole of the data is called for the rules."""
+HITS = ("total_matches", "match_count", "num_matches", "total_hits", "total_results", "total", "count")
+FILES = ("total_files", "file_count", "num_files", "files_matched", "files_with_matches", "num_matched_files")
+FOLDERS = ("total_folders", "total_dirs", "folder_count", "dir_count", "num_dirs", "num_folders")
+TOTALS = (*HITS, *FILES, *FOLDERS)
+
+
+def total(data: Mapping[str, Any], names: Sequence[str], listed: int) -> int:
+    """How many there were, as the tool counted them; never fewer than it listed."""
+    told = [data[name] for name in names if isinstance(data.get(name), int)]
+    return max([listed, *told[:1]])
+
+
+_FOUND = re.compile(
+    r"^\W{0,3}(?:Found|Total|Showing)\b\D{0,20}(\d{1,9})(?: of (\d{1,9}))?\b[^/\\]{0,60}$", re.I
+)
+_REMARK = re.compile(r"^[\[(].{1,200}[\])]$|^(?:No|Results are) .{1,80}$")
+
+
+def rows_of(text: str) -> tuple[list[str], int]:
+    """The rows that are hits, without a heading or a closing remark, and how many there were in all."""
+    rows = [row for row in split(text) if row.strip()]
+    heading = _FOUND.match(rows[0]) if rows else None
+    if heading:
+        rows = rows[1:]
+    if rows and _REMARK.match(rows[-1]):
+        rows = rows[:-1]
+    return rows, max(len(rows), int(heading[2] or heading[1]) if heading else 0)
+
+
+def top(lines: Sequence[str], count: int, limits: Limits, all: int = 0) -> list[str]:
+    """The first lines, and how many follow (`all`: of so many)."""
     kept = [short(line, limits) for line in lines[:count]]
-    more = len(lines) - count
+    more = max(all, len(lines)) - count
     return [*kept, f"… ({more} more)"] if more > 0 else kept
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from refold.messages import Call
 from refold.session.toolnames import PATHS, text_argument
-from refold.shrink.base import Data, Limits, diff_summary, first, flags, short, split, top
+from refold.shrink.base import Data, Limits, diff_summary, first, flags, short, shortened, split, top
 
 _KEPT = ("path", "file", "start_line", "end_line", "range", "ranges", "lines_added", "lines_removed", "edits")
 
 
 def data(call: Call, data: Data, limits: Limits) -> Data:
-    kept = {name: data[name] for name in _KEPT if name in data and not isinstance(data[name], str | list)}
+    kept = {name: shortened(data[name], limits) for name in _KEPT if name in data}
+    if isinstance(edits := data.get("edits"), list):
+        kept["edits"] = len(cast("list[Any]", edits))
     kept |= {"path": first(data, "path", "file") or text_argument(call, PATHS)}
     diff = str(first(data, "diff", "diff_preview", "patch", "fragment", "snippet", "content") or "")
     return {**kept, **_fragment(diff, limits), **flags(data)}

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from refold.messages import Call
 from refold.session.toolnames import PATTERNS, text_argument
-from refold.shrink.base import Data, Limits, first, flags, listed, shortened, split, top
+from refold.shrink.base import FILES, HITS, Data, Limits, first, flags, listed, rows_of, shortened, top, total
 
 
 def data(call: Call, data: Data, limits: Limits) -> Data:
     hits = listed(first(data, "paths", "files", "matches", "hits", "entries"))
     return {
         "pattern": first(data, "pattern") or text_argument(call, PATTERNS),
-        "hits": len(hits),
+        "hits": total(data, (*HITS, *FILES), len(hits)),
         "paths": [shortened(hit, limits) for hit in hits[: limits.glob_hits]],
         **flags(data),
     }
 
 
 def plain(call: Call, text: str, limits: Limits) -> str:
-    rows = [row for row in split(text) if row.strip()]
-    head = f"{text_argument(call, PATTERNS)}: {len(rows)} hits"
-    return "\n".join([head, *top(rows, limits.glob_hits, limits)])
+    rows, count = rows_of(text)
+    head = f"{text_argument(call, PATTERNS)}: {count} hits"
+    return "\n".join([head, *top(rows, limits.glob_hits, limits, count)])

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from refold.messages import Call
 from refold.session.toolnames import PATTERNS, text_argument
-from refold.shrink.base import Data, Limits, first, flags, listed, shortened, split, top
+from refold.shrink.base import FILES, HITS, Data, Limits, first, flags, listed, rows_of, shortened, top, total
 
 _MATCH = re.compile(r"^([^\s:][^:\n]{0,400}):(\d+)[:-]")
 
@@ -16,8 +16,8 @@ def data(call: Call, data: Data, limits: Limits) -> Data:
     matches = listed(first(data, "matches", "results", "hits", "lines"))
     return {
         "pattern": first(data, "pattern") or text_argument(call, PATTERNS),
-        "matches": len(matches),
-        "files": len({_file(match) for match in matches}),
+        "matches": total(data, HITS, len(matches)),
+        "files": total(data, FILES, len({_file(match) for match in matches})),
         "first": [shortened(match, limits) for match in matches[: limits.grep_matches]],
         **flags(data),
     }
@@ -30,9 +30,10 @@ def _file(match: Any) -> str:
 
 
 def plain(call: Call, text: str, limits: Limits) -> str:
-    rows = [row for row in split(text) if row.strip()]
+    rows, count = rows_of(text)
     found = [match for match in map(_MATCH.match, rows) if match]
     matches = [row for row in rows if _MATCH.match(row)] or rows
+    count = count if count > len(rows) else len(matches)
     files = f" in {len({match[1] for match in found})} files" if found else ""
-    head = f"{text_argument(call, PATTERNS)}: {len(matches)} matches{files}"
-    return "\n".join([head, *top(matches, limits.grep_matches, limits)])
+    head = f"{text_argument(call, PATTERNS)}: {count} matches{files}"
+    return "\n".join([head, *top(matches, limits.grep_matches, limits, count)])

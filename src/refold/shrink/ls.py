@@ -7,7 +7,20 @@ from typing import Any, cast
 
 from refold.messages import Call
 from refold.session.toolnames import DIRECTORIES, text_argument
-from refold.shrink.base import Data, Limits, first, flags, listed, shortened, split, top
+from refold.shrink.base import (
+    FILES,
+    FOLDERS,
+    HITS,
+    Data,
+    Limits,
+    first,
+    flags,
+    listed,
+    rows_of,
+    shortened,
+    top,
+    total,
+)
 
 
 def data(call: Call, data: Data, limits: Limits) -> Data:
@@ -15,18 +28,19 @@ def data(call: Call, data: Data, limits: Limits) -> Data:
     folders = sum(_is_folder(entry) for entry in entries)
     return {
         "path": first(data, "path", "directory", "dir") or text_argument(call, DIRECTORIES) or ".",
-        "files": len(entries) - folders,
-        "folders": folders,
+        "files": total(data, FILES, len(entries) - folders),
+        "folders": total(data, FOLDERS, folders),
+        **({"total": count} if (count := total(data, HITS, len(entries))) > len(entries) else {}),
         "entries": [shortened(entry, limits) for entry in entries[: limits.ls_entries]],
         **flags(data),
     }
 
 
 def plain(call: Call, text: str, limits: Limits) -> str:
-    rows = [row for row in split(text) if row.strip()]
+    rows, count = rows_of(text)
     folders = sum(bool(_FOLDER.search(row)) for row in rows)
     head = f"{text_argument(call, DIRECTORIES) or '.'}: {len(rows) - folders} files, {folders} folders"
-    return "\n".join([head, *top(rows, limits.ls_entries, limits)])
+    return "\n".join([head, *top(rows, limits.ls_entries, limits, count)])
 
 
 _FOLDER = re.compile(r"/\s*$|^\s*d[rwx-]{9}|\[DIR\]|\(dir\)")

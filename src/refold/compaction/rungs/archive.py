@@ -3,8 +3,8 @@ shortened once their round has ended: reason with everything, remember the essen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -24,7 +24,8 @@ from refold.messages import Call, Message, Result, System, system
 from refold.preserve import abridged, state
 from refold.protocols import Request, TokenCounter
 from refold.session import Item, redacted
-from refold.shrink import Limits, shrink
+from refold.session.toolnames import Kind
+from refold.shrink import Limits, Rule, shrink
 from refold.text.frames import quote
 from refold.text.truncate import one_line
 from refold.tokens.fitting import newest_within
@@ -221,6 +222,8 @@ class ShrinkRounds:
     """One edit for every result of a finished round that its rule makes shorter."""
 
     limits: Limits = Limits()
+    rules: Mapping[Kind, Rule] = field(default_factory=dict[Kind, Rule])
+    """In the place of the rules of some kinds of tools."""
     name: str = "shrink"
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
@@ -253,7 +256,7 @@ class ShrinkRounds:
         assert isinstance(result, Result)
         calls = (call for item in s.items[:index][::-1] for call in item.message.calls)
         call = next((call for call in calls if call.id == result.call_id), None)
-        small = shrink(call or Call(result.call_id, result.name or ""), result, self.limits)
+        small = shrink(call or Call(result.call_id, result.name or ""), result, self.limits, self.rules)
         return small if small and s.counter.message(small) < s.sizes.item(index) else None
 
 

@@ -3,9 +3,10 @@ budget; a turn that is cut through gets a summary of its beginning."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from refold import entries as e
 from refold.compaction import answer, transcript
@@ -13,15 +14,16 @@ from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import focus_line, prompt
 from refold.compaction.requests import stand_alone
 from refold.compaction.situation import Situation
-from refold.compaction.summary_text import file_lists, framed_summary
+from refold.compaction.summary_text import FRAME_TOKENS, framed_path, framed_summary
 from refold.compaction.transcript import Source, sources
-from refold.messages import Bash, Message, Result, User, content
-from refold.protocols import Request, TokenCounter
-
-FilesOf: TypeAlias = Callable[[Sequence[Message], e.Files], e.Files]
-"""Files touched by messages, added to those of earlier summaries."""
+from refold.messages import Bash, Result, User, content
+from refold.preserve.tools import listed_files, touched
+from refold.protocols import Request, Steps, TokenCounter, complete
+from refold.session import Session
 
 STYLE = transcript.Style()
+READ = 16
+"""Entries that are read between two breaths."""
 SPLIT_HEADING = "\n\n---\n\n**Beginning of the current turn (its later part follows verbatim):**\n\n"
 
 
@@ -29,8 +31,10 @@ SPLIT_HEADING = "\n\n---\n\n**Beginning of the current turn (its later part foll
 class BudgetSummary:
     keep_tokens: int
     reserve_tokens: int
-    files_of: FilesOf
     name: str = "summary"
+
+    def ahead(self, s: Situation, /) -> Steps[None]:
+        yield from Touches.of(s.session).following(s.counter)
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
         path = s.session.path
@@ -41,6 +45,8 @@ class BudgetSummary:
 
         def size(entry: e.Entry) -> int:
             # The summary that the new one will replace takes no room.
+            if isinstance(entry, e.MessageEntry):
+                return s.session.cached_count(entry.id, entry.message, s.measure)
             return 0 if entry is previous else size_of(entry, s.measure)
 
         wanted = s.wanted_cut
@@ -63,9 +69,10 @@ class BudgetSummary:
         prefix: tuple[Source, ...],
     ) -> Proposal:
         path, earlier = s.session.path, previous.summary if previous else None
-        files = self.files_of(
-            [x.message for x in (*history, *prefix)], previous.files if previous else e.Files()
-        )
+        touches = Touches.of(s.session)
+        complete(touches.following(s.counter))
+        known = previous.files if previous else e.Files()
+        files = touches.files(s.boundary(previous), cut.position, known)
         parts = (("summary", history, earlier, 0.8), ("turn_prefix", prefix, None, 0.5))
         asks = tuple(self._ask(s, *part) for part in parts if part[1])
         first, last = path[s.projection.floor].id, path[cut.position - 1].id
@@ -84,14 +91,15 @@ class BudgetSummary:
             finish=finish,
             asks=asks,
             stretch=(first, last),
-            fold=tuple(x.id for x in history),
+            fold=lambda: tuple(x.id for x in history),
             turn_prefix=tuple(x.id for x in prefix),
             first_kept=path[cut.position].id if cut.position < len(path) else None,
             split=cut.split,
             previous=earlier,
             files=files,
             smaller=False,
-            tokens_after=kept + limit + s.counter.text(file_lists(files)),
+            tokens_after=kept + limit + touches.size(files, s.counter),
+            tokens_before=s.sizes.anchored(stale=True, bare=True),
         )
 
     def _ask(
@@ -117,6 +125,55 @@ class BudgetSummary:
             target_tokens=limit,
             accept=answer.plain,
         )
+
+
+# ── files (B12) ─────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Touches:
+    """Which files the entries of a path touch, read once; grows with the path."""
+
+    session: Session
+    epoch: int = -1
+    length: int = 0
+    positions: list[int] = field(default_factory=list[int])
+    paths: list[tuple[list[str], list[str]]] = field(default_factory=list[tuple[list[str], list[str]]])
+    sizes: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+
+    @classmethod
+    def of(cls, session: Session) -> Touches:
+        return session.followers.of(cls, lambda: cls(session))
+
+    def following(self, counter: TokenCounter) -> Steps[None]:
+        """Read what is new on the path."""
+        if self.epoch != self.session.epoch:
+            self.epoch, self.length, self.positions, self.paths = self.session.epoch, 0, [], []
+        while self.length < len(self.session.path):
+            entry = self.session.path[self.length]
+            if isinstance(entry, e.MessageEntry) and any(paths := touched(entry.message)):
+                self.positions.append(self.length)
+                self.paths.append(paths)
+                for path in (*paths[0], *paths[1]):
+                    self._size(path, counter)
+            self.length += 1
+            if self.length % READ == 0:
+                yield
+
+    def files(self, first: int, last: int, previous: e.Files) -> e.Files:
+        """Of the entries from position `first` up to, not including, `last`, added to the previous ones."""
+        begin, end = (bisect_left(self.positions, at) for at in (first, last))
+        return listed_files(self.paths[begin:end], previous)
+
+    def size(self, files: e.Files, counter: TokenCounter) -> int:
+        """Tokens of the lists, at most."""
+        return 2 * FRAME_TOKENS + sum(self._size(path, counter) for path in (*files.read, *files.modified))
+
+    def _size(self, path: str, counter: TokenCounter) -> int:
+        key = (counter.name, path)
+        if key not in self.sizes:
+            self.sizes[key] = counter.text(framed_path(path)) + 2
+        return self.sizes[key]
 
 
 # ── the cut (B8, B10) ───────────────────────────────────────────────────────────────────────────

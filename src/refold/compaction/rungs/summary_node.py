@@ -15,13 +15,13 @@ from refold.compaction.details import AugmentDetails
 from refold.compaction.exchanges import (
     SEGMENT,
     Exchange,
-    between,
     bounded,
     grouped,
     head_sources,
     last_of_head,
     newest_first,
     node_of,
+    paired,
 )
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.reading import reading
@@ -30,6 +30,7 @@ from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, messages_between
 from refold.messages import Assistant, Call, Message, Result, User, assistant, content
 from refold.preserve import abridged
+from refold.preserve.tools import Names
 from refold.protocols import Request
 from refold.session import redacted
 from refold.session.dialects.tools import parse_tools
@@ -54,6 +55,8 @@ class SummaryNode:
     """Give the previous summary to the model. Off: what it covered lives on in the abridged history alone."""
     segment: int = SEGMENT
     summary_tokens: int = 2_000
+    names: Names | None = None
+    """What further tools do (A16)."""
     off: str = ""
     """Why this design does not fold at all, not even on request."""
     name: str = "summary_node"
@@ -78,9 +81,8 @@ class SummaryNode:
         def finish(answers: Sequence[str]) -> Finished:
             request = User(content(self.node_text(s, position, answers[0])))
             edits = (e.Edit(first, end, (request, response)), *s.hidden_edits(after=position))
-            return Finished(
-                edits=edits, summary=answers[0], files=files, details=_details(s, position).stored()
-            )
+            details = AugmentDetails(is_history_summary=True, by_hand=s.force).stored()
+            return Finished(edits=edits, summary=answers[0], files=files, details=details)
 
         return Proposal(
             rung=self.name,
@@ -99,7 +101,8 @@ class SummaryNode:
         """The template with both slots filled in one pass."""
         # Where the tail begins with tool results, the agent was still at work.
         goes_on = position < len(s.session.path) and not _asks(s, position)
-        groups = outline(messages_between(s.session, s.projection.floor, position), continues=goes_on)
+        said = messages_between(s.session, s.projection.floor, position)
+        groups = outline(said, continues=goes_on, names=self.names)
         values = {
             "abridged_history": abridged.xml(groups, self.limits),
             "summary": quote(summary, *OWN_TAGS),
@@ -116,12 +119,12 @@ class SummaryNode:
         turns = [turn for turn in s.session.turns if turn < position]
         count = 32
         while count < len(turns):
-            groups = outline(messages_between(s.session, turns[-count], position))
+            groups = outline(messages_between(s.session, turns[-count], position), names=self.names)
             text = abridged.xml(groups, self.limits)
             if text.count("<user>") < len(groups):
                 return text
             count *= 2
-        groups = outline(messages_between(s.session, s.projection.floor, position))
+        groups = outline(messages_between(s.session, s.projection.floor, position), names=self.names)
         return abridged.xml(groups, self.limits)
 
     def _ask(self, s: Situation, head: tuple[Source, ...], previous: str | None) -> Ask:
@@ -130,7 +133,8 @@ class SummaryNode:
 
         def render(sources: Sequence[Source], previous: str | None) -> Request:
             earlier = PREVIOUS.format(text=redacted.text(previous)) if previous else ""
-            sent = bounded(grouped(sources), self.segment)
+            calls = {call.id: call for item in s.items for call in item.message.calls}
+            sent = bounded(grouped(paired(sources, calls)), self.segment)
             chat = Request(
                 messages=tuple(redacted.message(x.message) for x in sent), system=system, tools=tools
             )
@@ -176,28 +180,19 @@ def _open_calls(s: Situation, last: Exchange) -> tuple[Call, ...]:
     return tuple(call for reply in replies if isinstance(reply, Assistant) for call in reply.calls)
 
 
-def _details(s: Situation, position: int) -> AugmentDetails:
-    """What marks a node, and its sort key in the view."""
-    entries = len(s.session.path)
-    key = between(float(position - 1), float(position) if position < entries else None, entries)
-    return AugmentDetails(is_history_summary=True, sequence=key, by_hand=s.force)
-
-
-def outline(sources: Iterable[tuple[str, Message]], *, continues: bool = True) -> tuple[abridged.Group, ...]:
+def outline(
+    sources: Iterable[tuple[str, Message]], *, continues: bool = True, names: Names | None = None
+) -> tuple[abridged.Group, ...]:
     """The groups of a stretch of the log, their texts quoted."""
     return tuple(
         msgspec.structs.replace(
             group,
             user=quote(group.user, *OWN_TAGS),
             response=quote(group.response, *OWN_TAGS),
-            **{name: tuple(_one_line(x) for x in getattr(group, name)) for name in _LISTS},
+            **{name: tuple(quote(x, *OWN_TAGS) for x in getattr(group, name)) for name in _LISTS},
         )
-        for group in abridged.groups(sources, continues=continues)
+        for group in abridged.groups(sources, continues=continues, names=names)
     )
 
 
 _LISTS = ("modified", "created", "deleted", "viewed", "commands")
-
-
-def _one_line(text: str) -> str:
-    return quote(text, *OWN_TAGS).replace("\n", " ")

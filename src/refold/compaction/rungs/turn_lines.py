@@ -3,8 +3,6 @@ leave the verbatim part become their lines; the lines are a prefix that only gro
 
 from __future__ import annotations
 
-import posixpath
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -20,14 +18,11 @@ from refold.compaction.requests import stand_alone
 from refold.compaction.rounds import Round, Zone, finished, items_of, left_alone, round_at, touches, verbatim
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, sources
-from refold.errors import BadAnswer
+from refold.compaction.turn_line import accept_line, rule_line, short
 from refold.messages import Message, user
-from refold.preserve import abridged
 from refold.protocols import Request, TokenCounter
-from refold.session import redacted
 from refold.text.frames import quote
-from refold.text.truncate import head, one_line
-from refold.tokens.fitting import fit
+from refold.text.truncate import one_line
 
 HEADER = "=== ACCUMULATED MEMORY SUMMARIES ==="
 WORKSPACE = "=== CURRENT WORKSPACE CONTEXT ==="
@@ -74,7 +69,7 @@ class WriteLines:
             id="",
             target=s.session.path[round.last].id,
             turn=round.number,
-            text=rule_line(s, round, self.line_tokens),
+            text=by_rule(s, round, self.line_tokens),
             author="rule",
         )
 
@@ -123,7 +118,7 @@ class TurnLines:
     def _line(self, s: Situation, round: Round, known: dict[str, str]) -> Line:
         """The line that was written down for a round, otherwise one by rule."""
         path = s.session.path
-        text = line_of(s, round, known) or rule_line(s, round, self.line_tokens)
+        text = line_of(s, round, known) or by_rule(s, round, self.line_tokens)
         return Line(path[round.first].id, path[round.last].id, round.number, round.number, text)
 
     def _leaving(self, s: Situation, first: int) -> list[Round]:
@@ -223,15 +218,6 @@ def shown_lines(s: Situation) -> list[tuple[Line, tuple[Message, ...]]]:
 
 # ── what a line says ────────────────────────────────────────────────────────────────────────────
 
-_POLITE = re.compile(
-    r"^(?:(?:please|pls|now|ok(?:ay)?|so|then|hi|hello|hey|thanks|great|and|also|can you|could you|"
-    r"would you|i want you to|i need you to|let us|let's)\b[ ,.!:]*){1,6}",
-    re.IGNORECASE,
-)
-_ARTICLE = re.compile(r"\b(?:the|an?) (?=\w)", re.IGNORECASE)
-_PREFIX = re.compile(r"^[-*\s]*\[Turn[^\]\n]{0,20}\]\s*")
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s")
-
 
 def known_lines(s: Situation) -> dict[str, str]:
     """Lines that were written down, by the entry their round ends with: a round that was left half way and
@@ -245,31 +231,8 @@ def line_of(s: Situation, round: Round, known: dict[str, str]) -> str | None:
     return known.get(path[round.last].id) or known.get(start)
 
 
-def rule_line(s: Situation, round: Round, limit: int) -> str:
-    """Asked → done and how it ended, in at most `limit` tokens."""
-    said = transcript.messages_between(s.session, round.first, round.last + 1)
-    groups = abridged.groups(((id, redacted.message(message)) for id, message in said), continues=False)
-    asked = next((text for group in reversed(groups) if (text := _asked(group))), "(nothing asked)")
-    outcome = _outcome(groups)
-    if not outcome:
-        return short(asked, limit, s.counter)
-    room = max(limit - 1, 2)
-    outcome = short(outcome, max(room - s.counter.text(asked), room // 2), s.counter)
-    request = short(asked, room - s.counter.text(outcome), s.counter)
-    return short(f"{request} → {outcome}", limit, s.counter)
-
-
-def accept_line(limit: int, counter: TokenCounter) -> Callable[[str], str]:
-    """A model's answer as a line: one line, no label, no longer than it may be."""
-
-    def accept(text: str) -> str:
-        lines = [line for line in text.split("\n") if line.strip()]
-        line = _PREFIX.sub("", one_line(lines[0], 1_000)) if lines else ""
-        if not line:
-            raise BadAnswer("empty", "the model wrote no line")
-        return short(line, limit, counter)
-
-    return accept
+def by_rule(s: Situation, round: Round, limit: int) -> str:
+    return rule_line(transcript.messages_between(s.session, round.first, round.last + 1), limit, s.counter)
 
 
 def merge(
@@ -319,36 +282,3 @@ def _joined(a: Line, b: Line, counter: TokenCounter) -> Line:
 
 def _shorter(line: Line, room: int, counter: TokenCounter) -> Line:
     return msgspec.structs.replace(line, text=short(line.text, room, counter))
-
-
-def _asked(group: abridged.Group) -> str:
-    own = one_line(group.user, 300)
-    gist = _POLITE.sub("", own) or own
-    return _ARTICLE.sub("", _SENTENCE.split(gist, maxsplit=1)[0]).rstrip(".!?。！？ ")
-
-
-def _done(groups: Sequence[abridged.Group]) -> str:
-    paths = [path for group in groups for path in (*group.modified, *group.created, *group.deleted)]
-    if paths:
-        more = f" +{len(paths) - 1}" if len(paths) > 1 else ""
-        return posixpath.basename(paths[-1].rstrip("/")) + more
-    commands = [command for group in groups for command in group.commands]
-    return one_line(commands[-1], 40) if commands else ""
-
-
-def _outcome(groups: Sequence[abridged.Group]) -> str:
-    """What was done, or where nothing was, what was answered."""
-    if not groups:
-        return ""
-    done, last = _done(groups), groups[-1]
-    if last.state:
-        return f"{done}; interrupted" if done else "interrupted"
-    return done or _SENTENCE.split(one_line(last.response, 300), maxsplit=1)[0].rstrip(".!?。！？ ")
-
-
-def short(text: str, room: int, counter: TokenCounter) -> str:
-    """The beginning of a text within so many tokens; where it is cut it does not end in half a word."""
-    cut = fit(text, room, counter, head)
-    if cut != text and not text[len(cut)].isspace() and " " in cut:
-        cut = cut[: cut.rindex(" ")]
-    return cut if cut == text else cut.rstrip(" ,;:.-–→(")

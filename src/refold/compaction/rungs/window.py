@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from refold import entries as e
 from refold.compaction import answer, transcript
@@ -11,8 +12,9 @@ from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import prompt
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, message_of_item
-from refold.messages import system, user
+from refold.messages import System, system, user
 from refold.protocols import Request
+from refold.session import Item
 from refold.session.invariants import PAIRS, legal
 from refold.text.frames import quote
 from refold.text.truncate import head
@@ -30,12 +32,53 @@ STYLE = transcript.Style(
     arguments=False,
     separator="\n",
 )
-HEADINGS = {"zh": "[对话摘要 - 早期上下文]"}
-HEADING = "[Conversation summary: early context]"
-LANGUAGES = {
-    "auto": "Write in the language of the conversation.",
-    "zh": "用中文书写，以「对话摘要：」开头。",
+STYLE_ZH = replace(
+    STYLE,
+    user="[用户] ",
+    assistant="[助手] ",
+    calls="[工具调用] ",
+    result="[工具结果] ",
+    cut="[… 省略 {cut} 个字符]",
+    total_cut="[… 记录在 {limit} 个字符处截断]",
+)
+KEEP = 10
+"""At least this many messages stay as they are."""
+
+
+class Wording(NamedTuple):
+    """What a language changes."""
+
+    request: str
+    heading: str = "[Conversation summary: early context]"
+    previous: str = "Summary of what came before:"
+    style: transcript.Style = STYLE
+
+    @classmethod
+    def of(cls, language: str) -> Wording:
+        return WORDINGS.get(language) or cls(f"Write in: {language}.")
+
+
+WORDINGS = {
+    "auto": Wording("Write in the language of the conversation."),
+    "zh": Wording(
+        "用中文书写，以「对话摘要：」开头。", "[对话摘要 - 早期上下文]", "此前内容的摘要：", STYLE_ZH
+    ),
 }
+
+
+def counted(items: Sequence[Item]) -> int:
+    """How many messages there are, as this design counts: a system message of the log is none, a summary is
+    one."""
+    return sum(item.fold is not None or not isinstance(item.message, System) for item in items)
+
+
+def kept_from(s: Situation) -> int:
+    """Index of the first of the newest `KEEP` messages, which stay whatever happens; 0: all of them do."""
+    at, kept = len(s.items), 0
+    while at > 0 and kept < KEEP:
+        at -= 1
+        kept += counted(s.items[at : at + 1])
+    return at if kept == KEEP else 0
 
 
 def safe_end(s: Situation, ideal: int, start: int = 0) -> int | None:
@@ -53,24 +96,29 @@ class WindowSummary:
     max_chars: int
     language: str = "auto"
     temperature: float = 0.3
+    timeout: float = 30.0
     name: str = "summary"
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
-        start = s.projection.first
-        end = s.wanted_cut or safe_end(s, min(start + self.window, len(s.items) - 1), start)
+        start, wording = s.projection.first, Wording.of(self.language)
+        last_end = min(start + self.window, kept_from(s))
+        if last_end <= start:
+            return Reason("nothing_to_fold", f"there are not more than the {KEEP} messages that stay")
+        end = s.wanted_cut or safe_end(s, last_end, start)
         if end is None:
             return Reason("no_safe_end", "every end of the window would part a tool call from its results")
         taken = s.items[start:end]
-        if len(taken) == 1 and taken[0].fold is not None:
+        if all(x.fold is not None or isinstance(x.message, System) for x in taken):
             return Reason("nothing_to_fold", "the window holds nothing but the last summary")
+        if len(taken) < 2 or s.sizes.items(start, end) <= s.counter.message(system(wording.heading)):
+            return Reason("no_gain", "no summary could be smaller than what it would stand for")
         previous = next((s.projection.fold_of(item) for item in taken if item.fold), None)
         sources = tuple(Source(x.entries[-1], message_of_item(s.session, x)) for x in taken if x.fold is None)
         first, last = taken[0].entries[0], taken[-1].entries[-1]
 
         def finish(answers: Sequence[str]) -> Finished:
             text = head(answers[0], self.max_chars)
-            heading = HEADINGS.get(self.language, HEADING)
-            edit = e.Edit(first, last, (system(f"{heading}\n{head(quote(text), self.max_chars)}"),))
+            edit = e.Edit(first, last, (system(f"{wording.heading}\n{head(quote(text), self.max_chars)}"),))
             return Finished(edits=(edit,), summary=text)
 
         earlier = previous.summary if previous else None
@@ -78,25 +126,24 @@ class WindowSummary:
         return Proposal(
             rung=self.name,
             finish=finish,
-            asks=(self._ask(sources, earlier),),
+            asks=(self._ask(sources, earlier, wording),),
             stretch=(first, last),
             fold=tuple(source.id for source in sources),
             first_kept=s.items[end].entries[0] if end < len(s.items) else None,
             previous=earlier,
             tokens_after=s.sizes.overhead + kept + self.max_chars,
             smaller=False,
+            timeout=self.timeout,
         )
 
-    def _ask(self, sources: tuple[Source, ...], previous: str | None) -> Ask:
+    def _ask(self, sources: tuple[Source, ...], previous: str | None, wording: Wording) -> Ask:
         def render(sources: Sequence[Source], previous: str | None) -> Request:
             text = prompt(
                 "window_summary",
-                conversation=transcript.render(sources, STYLE),
+                conversation=transcript.render(sources, wording.style),
                 limit=str(self.max_chars),
-                language=LANGUAGES.get(self.language, f"Write in: {self.language}."),
-                previous=f"\nSummary of what came before:\n{transcript.inert(previous)}\n"
-                if previous
-                else "",
+                language=wording.request,
+                previous=f"\n{wording.previous}\n{transcript.inert(previous)}\n" if previous else "",
             )
             return Request(messages=(user(text),), temperature=self.temperature, purpose="summary")
 
@@ -111,16 +158,23 @@ class WindowSummary:
 
 @dataclass(frozen=True)
 class HardTrim:
-    """Drop the oldest messages until at most `most` are left; pairs stay whole. Needs no model."""
+    """Drop the oldest messages until at most `most` are left; pairs stay whole, a summary stays first. Needs
+    no model."""
 
     most: int
     name: str = "hard_trim"
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
         items, start = s.items, s.projection.first
-        surplus = len(items) - self.most
+        surplus = counted(items) - self.most
         if surplus <= 0:
-            return Reason("below_cap", f"{len(items)} messages, at most {self.most} are allowed")
+            return Reason("below_cap", f"{surplus + self.most} messages, at most {self.most} are allowed")
+        while (
+            start < len(items)
+            and items[start].fold is not None
+            and s.projection.fold_of(items[start]).summary
+        ):
+            start += 1
         end = next((i for i in range(start + surplus, len(items)) if legal(items, i, PAIRS)), None)
         if end is None:
             return Reason("no_safe_end", "every end would part a tool call from its results")

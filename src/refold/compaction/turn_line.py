@@ -1,0 +1,115 @@
+"""The line that stands for a turn (D1): what was asked, what was done or answered; never half a sentence."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from refold.errors import BadAnswer
+from refold.messages import Message
+from refold.preserve import abridged
+from refold.protocols import TokenCounter
+from refold.session import redacted
+from refold.text.truncate import head, one_line
+from refold.tokens.fitting import fit
+
+_POLITE = re.compile(
+    r"^(?:(?:please|pls|now|ok(?:ay)?|so|then|hi|hello|hey|thanks|great|and|also|can you|could you|"
+    r"would you|i want you to|i need you to|let us|let's)\b[ ,.!:]*){1,6}",
+    re.IGNORECASE,
+)
+_ARTICLE = re.compile(r"\b(?:the|an?) (?=\w)", re.IGNORECASE)
+_LABEL = re.compile(r"^[-*\s]*\[Turn[^\]\n]{0,20}\]\s*")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
+_CLAUSE = re.compile(
+    r"[.!?;,:)](?=\s)|[。！？；，：、]|(?=\s(?:[→–—-]|because|which|but|while|when|unless|so that)\s)"
+)
+_DANGLING = re.compile(
+    r"(?:^|\s)(?:because|and|or|but|so|that|which|who|when|while|where|if|after|before|since|until|the|an?|of|to|"
+    r"in|on|at|by|for|with|without|from|as|is|are|was|were|be|into|than|not|no|now|still|its?|their|→|[-–—]+)$",
+    re.IGNORECASE,
+)
+_UNIT = re.compile(r"\s?(?:%|[^\W\d_]{1,3}\b)")
+"""What may follow a figure and belongs to it."""
+_ENDS = ".!?。！？ "
+_LOOSE = " ,;:.-–—→(/\\，；：、"
+
+
+def rule_line(said: Iterable[tuple[str, Message]], limit: int, counter: TokenCounter) -> str:
+    """Asked → done and how it ended, in at most `limit` tokens."""
+    groups = abridged.groups(((id, redacted.message(message)) for id, message in said), continues=False)
+    asked = next((text for group in reversed(groups) if (text := _asked(group))), "(nothing asked)")
+    outcome = _outcome(groups)
+    if not outcome:
+        return short(asked, limit, counter)
+    room = max(limit - 2, 2)
+    outcome = short(outcome, max(room - counter.text(asked), room * 2 // 3), counter)
+    request = short(asked, room - counter.text(outcome), counter)
+    return short(f"{request} → {outcome}" if request else outcome, limit, counter)
+
+
+def accept_line(limit: int, counter: TokenCounter) -> Callable[[str], str]:
+    """A model's answer as a line: one line, no label, no longer than it may be."""
+
+    def accept(text: str) -> str:
+        lines = [line for line in text.split("\n") if line.strip()]
+        line = _LABEL.sub("", one_line(lines[0], 1_000)) if lines else ""
+        if not line:
+            raise BadAnswer("empty", "the model wrote no line")
+        return short(line, limit, counter)
+
+    return accept
+
+
+def short(text: str, room: int, counter: TokenCounter) -> str:
+    """The beginning of a text within so many tokens: to the end of a clause where one ends in its second
+    half, otherwise to the end of a word. A figure keeps its unit, no conjunction hangs at the end; a piece
+    that says nothing is left out."""
+    cut = fit(text, room, counter, head)
+    if cut == text:
+        return text
+    rest = text[len(cut) :]
+    if cut[-1:].isascii() and not rest[0].isspace():
+        at = cut.rfind(" ")
+        cut, rest = (cut[:at], text[at:]) if at > 0 else ("", text)
+    if cut[-1:].isdigit() and _UNIT.match(rest):
+        cut = cut[: cut.rfind(" ") + 1]
+    ends = [match.end() for match in _CLAUSE.finditer(cut + " ") if match.end() * 2 >= len(cut)]
+    cut = (cut[: ends[-1]] if ends else cut).rstrip(_LOOSE)
+    while match := _DANGLING.search(cut):
+        cut = cut[: match.start()].rstrip(_LOOSE)
+    return cut
+
+
+def _asked(group: abridged.Group) -> str:
+    own = one_line(group.user, 400)
+    gist = _POLITE.sub("", own) or own
+    return _ARTICLE.sub("", _SENTENCE.split(gist, maxsplit=1)[0]).rstrip(_ENDS)
+
+
+def _done(groups: Sequence[abridged.Group]) -> str:
+    paths = [path for group in groups for path in (*group.modified, *group.created, *group.deleted)]
+    if paths:
+        more = f" +{len(paths) - 1}" if len(paths) > 1 else ""
+        return posixpath.basename(paths[-1].rstrip("/")) + more
+    commands = [command for group in groups for command in group.commands]
+    return one_line(commands[-1], 40) if commands else ""
+
+
+def _outcome(groups: Sequence[abridged.Group]) -> str:
+    """What was done, or where nothing was, what was answered."""
+    if not groups:
+        return ""
+    done, last = _done(groups), groups[-1]
+    if last.state:
+        return f"{done}; interrupted" if done else "interrupted"
+    return done or _answer(last.response)
+
+
+def _answer(text: str) -> str:
+    """The first sentence, and the first one with a figure where it has none."""
+    sentences = [sentence for each in _SENTENCE.split(one_line(text, 600)) if (sentence := each.strip())]
+    figures = next((each for each in sentences if re.search(r"\d", each)), "")
+    chosen = dict.fromkeys(each for each in (*sentences[:1], figures) if each)
+    return " ".join(chosen).rstrip(_ENDS)
