@@ -10,6 +10,8 @@ import pytest
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
+from refold.compaction.details import RefoldDetails
+from refold.compaction.rungs.graded import NOTED
 from refold.loop import ATTEMPTS, breathe
 
 
@@ -128,3 +130,41 @@ def _busy(seconds: float) -> None:
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         pass
+
+
+def test_others_get_their_turn_while_a_log_is_read_for_recall() -> None:
+    async def run() -> int:
+        session, engine = session_of(200), Engine(presets.get("refold", window=40_000))
+        work = asyncio.ensure_future(engine.recalled(session, "part 17 of the parser", limit=3))
+        count = await breaths(work)
+        assert work.result() == engine.recall(session, "part 17 of the parser", limit=3)
+        assert work.result()
+        return count
+
+    assert asyncio.run(run()) > 20
+
+
+def test_counts_are_kept_of_what_is_shown_and_of_entries_alone() -> None:
+    async def run() -> tuple[int, int]:
+        session, engine = Session(), Engine(presets.get("refold", window=6_000))
+        for entry in session_of(40).path:
+            session.append(entry)
+            await engine.prepare(session)
+        folds, view = len(session.annotations(e.Fold)), len(engine.view(session).items)
+        assert folds > 5
+        return max(map(len, session._counts.values())), len(session) + view
+
+    counted, most = asyncio.run(run())
+    assert counted <= most
+
+
+def test_lists_in_a_fold_are_bounded() -> None:
+    session, engine = session_of(NOTED + 60), Engine(presets.get("refold", window=8_000))
+    asyncio.run(engine.prepare(session))
+    fold = session.annotations(e.Fold)[-1]
+    noted, files = RefoldDetails.of(fold), fold.files
+    assert len(files.read) == NOTED
+    assert files.more == 60
+    assert files.read[-1] == f"src/part{NOTED + 59}.py"
+    assert len(noted.words_left_out) <= NOTED
+    assert len(noted.words_left_out) + noted.words_left_out_before > NOTED

@@ -96,6 +96,8 @@ class Files(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     modified: tuple[str, ...] = ()
     created: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
+    more: int = 0
+    """How many others there were, touched longer ago, where only the newest are listed."""
 
 
 class Fold(PathEntry, frozen=True, kw_only=True, tag="fold"):

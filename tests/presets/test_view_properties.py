@@ -13,7 +13,7 @@ from hypothesis.strategies import DrawFn
 from refold import Engine, Session, presets, tokens
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.layout import Clips
+from refold.compaction.clips import Clips
 from refold.compaction.plan import Plan
 from refold.errors import DoesNotFit
 from refold.loop import run

@@ -151,9 +151,8 @@ def _is_summary(entry: e.Entry) -> bool:
 def _carried(left: Sequence[e.Entry]) -> e.Files:
     """Files of the branch summaries on the branch, whether or not they are read themselves."""
     nested = [entry.files for entry in left if isinstance(entry, e.BranchSummary)]
-    return e.Files(
-        **{
-            name: tuple(dict.fromkeys(path for files in nested for path in getattr(files, name)))
-            for name in ("read", "modified", "created", "deleted")
-        }
-    )
+
+    def listed(name: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(path for files in nested for path in getattr(files, name)))
+
+    return e.Files(listed("read"), listed("modified"), listed("created"), listed("deleted"))

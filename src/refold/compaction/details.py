@@ -46,7 +46,9 @@ class CalibrationNote(msgspec.Struct, frozen=True):
 class RefoldDetails(Details, frozen=True):
     calibration: CalibrationNote | None = None
     words_left_out: list[str] = []
-    """Entries whose typed words are not all in the record (R8)."""
+    """Entries whose typed words are not all in the record (R8), the newest of them."""
+    words_left_out_before: int = 0
+    """How many there are before these."""
 
 
 class AugmentDetails(Details, frozen=True):

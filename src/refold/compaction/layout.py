@@ -85,8 +85,12 @@ def lay_out(
                 forms[index] = form
             if index % PIECE == 0:
                 yield
+        yield
         reader.forget_others(cut, forms, caps)
-        return Layout(cut, s.projection.position_of(cut), _sent(s, cut, forms), forms, quotes)
+        yield
+        tokens = _sent(s, cut, forms)
+        yield
+        return Layout(cut, s.projection.position_of(cut), tokens, forms, quotes)
 
     if wanted is not None:
         return (yield from laid(_Reader(s, goal, limit), wanted, min(step, wanted)))

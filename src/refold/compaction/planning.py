@@ -75,9 +75,9 @@ def climb(preset: Preset, s: Situation, stage: Stage, due: Due) -> Steps[Plan | 
     )
 
 
-def replan(plan: Plan, s: Situation) -> Plan | Reason:
+def replanning(plan: Plan, s: Situation) -> Steps[Plan | Reason]:
     """The same plan for a situation that differs in what somebody wishes: focus, cut, writer."""
-    choice = complete(_first(s, plan.ladder))
+    choice = yield from _first(s, plan.ladder)
     if isinstance(choice, Reason):
         return choice
     return replace(plan, situation=s, proposal=choice[0], remaining=tuple(choice[1]))

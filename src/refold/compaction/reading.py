@@ -21,8 +21,8 @@ from refold.session import Session
 
 KEY = 5
 """Tokens of an entry's number beside its words or lines, and the line end."""
-READ = 8
-"""Entries that are read between two breaths."""
+READ, COUNTED = 8, 64
+"""Entries that are read, and texts that are counted, between two breaths."""
 
 
 class Reading:
@@ -73,15 +73,22 @@ class Reading:
         """Tokens of all lines before a position, at most."""
         return self._sized(counter)[1][len(self.lines_before(position))]
 
-    def _sized(self, counter: TokenCounter) -> tuple[list[int], list[int]]:
+    def counting(self, counter: TokenCounter) -> Steps[tuple[list[int], list[int]]]:
         """Running totals over sayings and lines. Costs what is new."""
         typed_sums, line_sums = self._sizes.setdefault(counter.name, ([0], [0]))
-        for saying in self.sayings[len(typed_sums) - 1 :]:
+        for number, saying in enumerate(self.sayings[len(typed_sums) - 1 :], 1):
             typed_sums.append(typed_sums[-1] + counter.text(saying.text) + KEY)
-        for entry in self.lines[len(line_sums) - 1 :]:
+            if number % COUNTED == 0:
+                yield
+        for number, entry in enumerate(self.lines[len(line_sums) - 1 :], 1):
             size = sum(counter.text(line.text) + 2 for line in entry.lines)
             line_sums.append(line_sums[-1] + size + KEY)
+            if number % COUNTED == 0:
+                yield
         return typed_sums, line_sums
+
+    def _sized(self, counter: TokenCounter) -> tuple[list[int], list[int]]:
+        return complete(self.counting(counter))
 
     def _take(self, position: int, entry: e.Entry) -> None:
         turns = self.session.turns

@@ -16,7 +16,7 @@ from typing import Self, TypeVar
 import msgspec
 
 from refold import entries as e
-from refold.compaction.plan import Failed, Plan
+from refold.compaction.plan import Failed, Plan, Reason
 from refold.compaction.planning import climb
 from refold.compaction.situation import Due
 from refold.engine.call import Sleep
@@ -25,7 +25,8 @@ from refold.engine.hooks import perform_with_hooks, steer, tell_outcome
 from refold.engine.planner import Planner, Question
 from refold.errors import RefoldError
 from refold.hooks import Hooks
-from refold.protocols import complete
+from refold.loop import breathe
+from refold.protocols import Steps
 from refold.session import Session
 
 T = TypeVar("T")
@@ -84,9 +85,12 @@ class Watch:
         self._last_call = Question(system=question.system, tools=question.tools)
         if self._busy() or self.ready() is not None:
             return
-        plan = self._soft_plan(question)
-        if plan is not None:
-            self._preparing = asyncio.ensure_future(_quietly(self._prepare, plan))
+        preset = self.planner.preset_for(self.session)
+        if preset.soft is None or not self.planner.auto:
+            return
+        due = preset.soft.due(self.planner._situation(self.session, question))
+        if isinstance(due, Due):
+            self._preparing = asyncio.ensure_future(_quietly(self._prepare, (question, due)))
 
     def ready(self) -> PreparedFold | None:
         """What was prepared, if it still holds: later messages may have come, but no fold, undo or move."""
@@ -116,19 +120,14 @@ class Watch:
     def _busy(self) -> bool:
         return self._preparing is not None and not self._preparing.done()
 
-    def _soft_plan(self, question: Question) -> Plan | None:
-        preset = self.planner.preset_for(self.session)
-        if preset.soft is None or not self.planner.auto:
-            return None
-        s = self.planner._situation(self.session, question)
-        due = preset.soft.due(s)
-        try:
-            plan = complete(climb(preset, s, preset.stages[-1], Due("soft", due.text))) if due else None
-        except RefoldError:
-            return None  # what cannot be folded is said when it must be
-        return plan if isinstance(plan, Plan) and plan.proposal.asks else None
+    def _planning(self, question: Question, due: Due) -> Steps[Plan | Reason]:
+        preset, s = self.planner.preset_for(self.session), self.planner._situation(self.session, question)
+        return climb(preset, s, preset.stages[-1], Due("soft", due.text))
 
-    async def _prepare(self, plan: Plan) -> None:
+    async def _prepare(self, asked: tuple[Question, Due]) -> None:
+        plan = await breathe(lambda: self._planning(*asked), lambda: len(self.session.entries))
+        if not (isinstance(plan, Plan) and plan.proposal.asks):
+            return
         epoch, length = self.session.epoch, len(self.session.path)
         assignment = await steer(self.hooks, self.session, plan, self.planner.summariser)
         if isinstance(assignment, Failed):  # a hook does not want it

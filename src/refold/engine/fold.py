@@ -36,7 +36,7 @@ async def perform(session: Session, plan: Plan, summariser: Summariser, limits: 
         raise StalePlan
     failed = Failed("nothing", "no rung could fold anything")
     for offer in plan.offers():
-        proposal = await _worked(plan, offer, lambda: len(session.entries))
+        proposal = await worked(plan, offer)
         if session.tip != plan.base:
             return Failed("stale", STALE, plan.rung)
         if isinstance(proposal, Reason) or (proposal.asks and limits.passed):
@@ -59,7 +59,7 @@ async def make_fold(
 ) -> e.Fold | Failed:
     """The fold that a proposal becomes; appends nothing."""
     s, epoch, length, spent = plan.situation, session.epoch, len(session.path), limits.meter.spent
-    await _worked(plan, lambda: s.projection.counting(s.counter), lambda: len(session.entries))
+    await worked(plan, lambda: s.projection.counting(s.counter))
     before = plan.tokens_before  # of the view the plan was made for, whatever is said meanwhile
 
     def mark() -> int:
@@ -70,7 +70,7 @@ async def make_fold(
     try:
         answers = await ask_all(summariser, proposal.asks, limits, timeout=proposal.timeout)
         author = summariser.name if proposal.asks else proposal.author
-        made = await _worked(plan, lambda: _making(session, plan, proposal, answers, author, before), mark)
+        made = await worked(plan, lambda: _making(session, plan, proposal, answers, author, before), mark)
     except StalePlan:
         return Failed("stale", STALE, proposal.rung, limits.meter.spent - spent)
     except AssertionError:
@@ -82,9 +82,10 @@ async def make_fold(
     return made
 
 
-async def _worked(plan: Plan, begin: Callable[[], Steps[T]], mark: Callable[[], object]) -> T:
+async def worked(plan: Plan, begin: Callable[[], Steps[T]], mark: Callable[[], object] | None = None) -> T:
     """Work for a plan: in pieces, unless nobody may come in between."""
-    return complete(begin()) if plan.situation.at_once else await breathe(begin, mark)
+    s = plan.situation
+    return complete(begin()) if s.at_once else await breathe(begin, mark or (lambda: len(s.session.entries)))
 
 
 def _making(
@@ -119,6 +120,7 @@ def _making(
         check=finished.check,
         details=finished.details,
     )
+    yield
     if why := objection(fold, session.path, session.position):
         return Failed("unsafe", why, proposal.rung, requests)
     yield

@@ -11,13 +11,13 @@ import msgspec
 from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.plan import Ask, Failed, Finished, Plan, Proposal, Reason, Rung
-from refold.compaction.planning import replan
+from refold.compaction.planning import replanning
 from refold.compaction.prompts import focus_line
 from refold.compaction.record import pins_text
 from refold.compaction.situation import Situation, Writer
 from refold.compaction.summary_text import framed_summary
 from refold.compaction.transcript import Source
-from refold.engine.fold import perform
+from refold.engine.fold import perform, worked
 from refold.engine.limits import Limits
 from refold.engine.summarise import ByModel, Summariser, failure_code
 from refold.errors import StalePlan, UsageError
@@ -90,7 +90,10 @@ async def steer(hooks: Hooks, session: Session, plan: Plan, summariser: Summaris
         return Assignment(plan, summariser)
     model = decision.change.model
     writer = ByModel(model, plan.situation.counter) if model else summariser
-    return Assignment(_changed(hooks, plan, decision.change), writer)
+    changed = await _changed(hooks, plan, decision.change)
+    if session.tip != plan.base:
+        return Failed("stale", "the conversation went on while it was about to be folded", plan.rung)
+    return Assignment(changed, writer)
 
 
 async def tell_outcome(hooks: Hooks, session: Session, plan: Plan, outcome: e.Fold | Failed) -> None:
@@ -187,7 +190,7 @@ def _check_cut(s: Situation, first_kept: str) -> None:
 # ── what hooks answered ─────────────────────────────────────────────────────────────────────────
 
 
-def _changed(hooks: Hooks, plan: Plan, change: Change) -> Plan:
+async def _changed(hooks: Hooks, plan: Plan, change: Change) -> Plan:
     s = plan.situation
     s = replace(
         s,
@@ -196,11 +199,11 @@ def _changed(hooks: Hooks, plan: Plan, change: Change) -> Plan:
         writer=Writer(change.model.name, change.model.context_window) if change.model else s.writer,
         resting=s.resting and change.model is None,
     )
-    changed = replan(plan, s)
+    changed = await worked(plan, lambda: replanning(plan, s))
     if isinstance(changed, Reason) and change.first_kept:
         text = f"the cut stays where it was: {changed.text}"
         hooks.trouble("before_compact", "first_kept", UsageError(text))
-        changed = replan(plan, replace(s, first_kept=None))
+        changed = await worked(plan, lambda: replanning(plan, replace(s, first_kept=None)))
     chosen = plan if isinstance(changed, Reason) else changed
     if change.prompt is None:
         return chosen

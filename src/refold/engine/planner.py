@@ -145,7 +145,7 @@ class Planner:
         """What was said about something, folded or not, on any branch. All conditions are to be met: `since`
         and `until` are seconds since 1970, `file` is a path or the end of one; `budget` bounds the tokens of
         all hits together. Synchronous: the first call reads the whole log (some seconds for 10,000 messages),
-        later ones what is new; a server asks in a thread."""
+        later ones what is new. `recalled` is the same for an event loop."""
         from refold.recall import recall
 
         return recall(
@@ -160,6 +160,37 @@ class Planner:
             file=file,
             budget=budget,
             counter=self.counter,
+        )
+
+    async def recalled(
+        self,
+        session: Session,
+        query: str = "",
+        *,
+        limit: int = 5,
+        keys: Sequence[str] = (),
+        turns: Sequence[int] = (),
+        since: float | None = None,
+        until: float | None = None,
+        tool: str | None = None,
+        file: str | None = None,
+        budget: int | None = None,
+    ) -> list[Hit]:
+        """`recall` for an event loop: others get their turn while what is new in the log is read."""
+        from refold.recall.log import indexing
+
+        await breathe(lambda: indexing(session), lambda: len(session.entries))
+        return self.recall(
+            session,
+            query,
+            limit=limit,
+            keys=keys,
+            turns=turns,
+            since=since,
+            until=until,
+            tool=tool,
+            file=file,
+            budget=budget,
         )
 
     def _plan(self, session: Session, question: Question) -> Plan | Reason:

@@ -65,13 +65,16 @@ class FileBook:
     def copy(self) -> FileBook:
         return FileBook(dict(self.notes), self.count)
 
-    def files(self) -> Files:
-        """Names by fate, in order of first appearance; `read` are those never changed."""
-        lists: dict[str, list[str]] = {"read": [], "modified": [], "created": [], "deleted": [], "failed": []}
-        for note in sorted(self.listed(), key=attrgetter("first")):
+    def files(self, most: int | None = None) -> Files:
+        """Names by fate, in order of first appearance; `read` are those never changed. At most so many: those
+        that were touched last."""
+        lists: dict[str, list[str]] = {"read": [], "modified": [], "created": [], "deleted": []}
+        notes = [note for note in self.listed() if note.fate != "failed"]
+        newest = notes if most is None else notes[-most:]
+        for note in sorted(newest, key=attrgetter("first")):
             lists[note.fate].append(note.name)
-        lists.pop("failed")
-        return Files(**{fate: tuple(dict.fromkeys(names)) for fate, names in lists.items()})
+        names = {fate: tuple(dict.fromkeys(names)) for fate, names in lists.items()}
+        return Files(**names, more=len(notes) - len(newest))
 
     def listed(self) -> list[FileNote]:
         """The notes of files; a folder that was looked at is none."""

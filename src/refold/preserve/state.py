@@ -235,9 +235,10 @@ class WorkState:
 
     # ── what it says ────────────────────────────────────────────────────────────────────────────
 
-    def files(self) -> Files:
-        """Files by last known state, in order of first appearance; `read` are those never changed."""
-        return self._settled().files()
+    def files(self, most: int | None = None) -> Files:
+        """Files by last known state, in order of first appearance; `read` are those never changed. At most so
+        many: those that were touched last."""
+        return self._settled().files(most)
 
     def notes(self) -> Sequence[FileNote]:
         """What is known of each file, the one touched last at the end."""

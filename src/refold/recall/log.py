@@ -7,10 +7,14 @@ from typing import NamedTuple, Unpack
 
 from refold import entries as e
 from refold.messages import Bash, Message
+from refold.protocols import Steps, complete
 from refold.recall.ask import LIMIT, Conditions, Hit, search
 from refold.recall.index import Index
 from refold.session.edits import said_by
 from refold.session.tree import Session, starts_turn
+
+READ = 8
+"""Entries that are read between two breaths."""
 
 
 class Said(NamedTuple):
@@ -58,13 +62,19 @@ class LogIndex(Index):
                 self.add(said.entry_id, said.message, said.turn, said.time, apart=said.apart)
 
 
-def index_of(session: Session) -> LogIndex:
+def indexing(session: Session) -> Steps[LogIndex]:
     """The session's index, kept as long as the session is and extended by what was appended since."""
     index = session.followers.of(LogIndex, LogIndex)
-    if index.read < len(session.entries):
-        index.extend(session.entries[index.read :])
+    while index.read < len(session.entries):
+        index.extend(session.entries[index.read : index.read + READ])
+        yield
     index.numbered = session.path
     return index
+
+
+def index_of(session: Session) -> LogIndex:
+    """The same at once."""
+    return complete(indexing(session))
 
 
 def recall(

@@ -52,10 +52,11 @@ _RANK: Callable[[_Line], int] = itemgetter(2)
 class Telling:
     """The lines of a text that tell something by themselves, read once for excerpts of all sizes."""
 
-    __slots__ = ("_kind", "_lines", "_text", "sizes")
+    __slots__ = ("_lines", "_look", "_text", "sizes")
 
     def __init__(self, text: str, kind: Kind) -> None:
-        self._text, self._kind = text, kind
+        self._text = text
+        self._look = _LOOKS.get(kind, _log)
         self._lines: dict[Look, list[_Line]] = {}
         self.sizes: dict[Place, int] = {}
         """Tokens of lines that were asked for, kept by whoever counts them."""
@@ -64,9 +65,7 @@ class Telling:
         """Where these lines are between two places of the text, the best first. What is left of a line that
         goes across `start` or `end` counts as one."""
         text = self._text
-        look = _LOOKS.get(self._kind, _log)
-        if "@@ " in text and _HUNK.search(text[start:end]):
-            look = _diff
+        look = _diff if "@@ " in text and _HUNK.search(text[start:end]) else self._look
         seen: set[str] = set()
         for first, last, _, shape in sorted(self._between(look, start, end), key=_RANK):
             if shape is not None:

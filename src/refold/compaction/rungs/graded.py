@@ -22,6 +22,10 @@ from refold.preserve import words
 from refold.protocols import Steps, complete
 from refold.session.sent import Surcharges
 
+NOTED = 300
+"""Files that a fold lists, and entries whose words it says are not all there: the newest. Lists of all that
+there ever were would make the log grow with the square of its length."""
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -84,7 +88,9 @@ class Graded:
         return self.layout.position
 
     def finished(self, record: Record | None) -> Finished:
-        s, path = self.s, self.s.session.path
+        s, path, left_out = self.s, self.s.session.path, record.left_out if record else ()
+        if len(left_out) > NOTED:
+            left_out = sorted(left_out, key=lambda entry: s.session.position(entry) or 0)
         edits = list(self.layout.edits(s.items))
         if record is not None:
             stretch = path[s.projection.floor].id, path[self.position - 1].id
@@ -92,9 +98,11 @@ class Graded:
         return Finished(
             edits=(*edits, *s.hidden_edits(after=self.position)),
             summary=record.summary if record else "",
-            files=self.composer.reading.state.files(),
+            files=self.composer.reading.state.files(NOTED),
             details=RefoldDetails(
-                calibration=s.sizes.calibration_note, words_left_out=list(record.left_out) if record else []
+                calibration=s.sizes.calibration_note,
+                words_left_out=list(left_out[-NOTED:]),
+                words_left_out_before=max(len(left_out) - NOTED, 0),
             ).stored(),
         )
 
@@ -115,7 +123,7 @@ class Graded:
             first_kept=path[self.position].id if self.position < len(path) else None,
             split=turn is not None,
             previous=previous.summary if previous else None,
-            files=self.composer.reading.state.files,
+            files=lambda: self.composer.reading.state.files(NOTED),
             tokens_after=s.sizes.at_most(self.shape.goal),
             min_gain=self.shape.min_gain,
         )
@@ -146,6 +154,8 @@ def _grade(s: Situation, shape: Shape, written: int | None, factor: float) -> St
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
         return Reason("everything_fits", "the view fits as it is; there is nothing to fold")
     yield from composer.measure()
+    yield
+    yield from composer.reading.counting(s.counter)
     curve = shape.curve._replace(said=shape.curve.said * factor, result=shape.curve.result * factor)
     limit = shape.budget - s.sizes.overhead - s.sizes.system_messages
     layout = yield from lay_out(s, goal, limit, curve, lambda at, scale: composer.size(at, scale, written))
@@ -208,6 +218,7 @@ class Lines:
         def finish(_: Sequence[str]) -> Steps[Finished]:
             room = view.goal - view.layout.tokens
             record = None if view.in_place else (yield from view.composer.with_lines(view.layout, room))
+            yield
             return view.finished(record)
 
         return view.proposal(self.name, finish)

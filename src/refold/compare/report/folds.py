@@ -146,9 +146,10 @@ def _lost(one: e.Fold, lost: Sequence[e.Lost]) -> Child:
     listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
     size = sum(row.size for row in lost)
     out: list[Child] = [f"{size:,} tokens are no longer verbatim: {listed or 'none'}"]
-    left = RefoldDetails.of(one).words_left_out
+    noted = RefoldDetails.of(one)
+    left = len(noted.words_left_out) + noted.words_left_out_before
     if left:
-        out.append(el("span", f" Typed words not all in the record: {len(left)} messages", cls="bad"))
+        out.append(el("span", f" Typed words not all in the record: {left} messages", cls="bad"))
     return out
 
 
