@@ -407,7 +407,7 @@ def test_internals_are_not_public() -> None:
     names = {name for name in dir(Engine()) if not name.startswith("_")}
     assert names == {
         "apply", "auto", "branch", "call", "clock", "counter", "failed", "hooks", "measure", "model",
-        "objection", "observe", "pin", "plan", "planned", "prepare", "preset", "preset_for", "recall", "redo", "resolver",
+        "objection", "observe", "pin", "plan", "planned", "prepare", "preset", "preset_for", "recall", "recalled", "redo", "resolver",
         "summariser", "turn", "undo", "unpin", "view", "watch",
     }  # fmt: skip
 

@@ -134,10 +134,10 @@ def test_the_page_holds_with_nothing_with_one_and_with_fifty() -> None:
 
 
 def test_failed_cells_are_shown_with_their_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(name: str, **settings: object) -> object:
+    def broken(name: str, settings: object, **more: object) -> object:
         raise ValueError("<b>because</b>")
 
-    monkeypatch.setattr(presets, "get", broken)
+    monkeypatch.setattr(presets, "make", broken)
     document = page(made(("a.jsonl", agent_session(2)), names=("refold",)))
     assert "ValueError: &lt;b&gt;because&lt;/b&gt;" in document
 

@@ -60,16 +60,16 @@ def test_every_cell_is_there_in_order_with_all_columns() -> None:
 
 
 def test_a_cell_that_fails_says_why_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = presets.get
+    real = presets.make
 
-    def broken(name: str, **settings: object) -> object:
+    def broken(name: str, settings: object, **more: object) -> object:
         if name == "pi":
             raise ZeroDivisionError("oh")
         if name == "window":
             raise ModuleNotFoundError("No module", name="refold.presets.window")
-        return real(name, **settings)  # type: ignore[arg-type]
+        return real(name, settings, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(presets, "get", broken)
+    monkeypatch.setattr(presets, "make", broken)
     done = run(Plan(("pi", "window", "refold"), budgets.parse_list("3k")), agent_session())
     pi, window, good = done.cells
     assert pi.failed and pi.error == "ZeroDivisionError: oh"

@@ -30,6 +30,8 @@ _ROLE = re.compile(
     rb'"message":\{"role":"(user|assistant|tool|system|bash)"(?:,"call_id":' + _STRING + rb")?"
 )
 _FIRST = rb'(?=\{"type":"(?:' + "|".join(_KINDS).encode() + rb')","id":")'
+_OURS = re.compile(rb'\s*\{"type":"[a-z]{1,20}","id":"[^"]{0,200}","(?:time|parent)":')
+"""How the lines of no other program begin that we know of."""
 _BEGIN = re.compile(rb"(?:(?<=\}).|(?<=[^:\[]),)" + _FIRST, re.S)
 _reader = json.JSONDecoder()
 _CUT_WORD = re.compile(r"[-+.eE0-9]*|t(r(u)?)?|f(a(l(s)?)?)?|n(u(l)?)?|N(a)?|\\(u[0-9a-fA-F]{0,3})?")
@@ -113,11 +115,10 @@ def split_header(head: bytes) -> tuple[bytes, int] | None:
     of another program must not be taken for one of a session."""
     line, _, rest = head.partition(b"\n")
     begin = re.search(rb"." + _FIRST, line, re.S)
-    if begin is not None and begin.start():
+    if begin is not None and begin.start() and _OURS.match(line, begin.end()):
         return line[: begin.start()], begin.end()
     first = rest.partition(b"\n")[0].lstrip(b"[")
-    ours = _TYPE.match(first) is not None and b'"parentId"' not in first and b'"timestamp"' not in first
-    return (line, len(line) + 1) if ours and b'"timestamp"' not in line else None
+    return (line, len(line) + 1) if _OURS.match(first) and b'"timestamp"' not in line else None
 
 
 def header_facts(header: bytes) -> dict[str, str]:
