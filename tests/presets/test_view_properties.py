@@ -179,7 +179,8 @@ def test_R20_no_entry_is_in_a_lower_form_at_a_larger_budget(session: Session, bu
     except DoesNotFit:
         return
     large = forms(budget + more)
-    assert [id for id, size in small.items() if large[id] < size] == []
+    # Levels are a fifth apart; within one, where a line ends moves the size by a little.
+    assert [id for id, size in small.items() if large[id] < 0.9 * size - 4] == []
 
 
 @given(sessions(), st.sampled_from(BUDGETS))

@@ -59,9 +59,10 @@ class Composer:
         self._pins = pins_text(s.session)
         self._pins_size = s.counter.text(self._pins)
 
-    def measure(self) -> Steps[None]:
-        """Find out how much of its room the state of the work needs: mostly far less."""
-        state = yield from rendering(self.reading.state, self.room.state, self.s.counter)
+    def measure(self, most: int) -> Steps[None]:
+        """Find out how much of its room the state of the work needs: mostly far less. (Measured at `most`,
+        not at the room: that grows with the goal, and what it lets in must not cost an item its form.)"""
+        state = yield from rendering(self.reading.state, most, self.s.counter)
         self.room = replace(self.room, state=min(self.s.counter.text(state), self.room.state))
 
     def size(self, position: int, scale: float, written: int | None = None) -> int:

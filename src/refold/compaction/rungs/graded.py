@@ -153,7 +153,7 @@ def _grade(s: Situation, shape: Shape, written: int | None, factor: float) -> St
     goal = shape.goal - s.sizes.overhead - s.sizes.system_messages
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
         return Reason("everything_fits", "the view fits as it is; there is nothing to fold")
-    yield from composer.measure()
+    yield from composer.measure(shape.state)
     yield
     yield from composer.reading.counting(s.counter)
     curve = shape.curve._replace(said=shape.curve.said * factor, result=shape.curve.result * factor)
