@@ -30,7 +30,7 @@ _ROLE = re.compile(
     rb'"message":\{"role":"(user|assistant|tool|system|bash)"(?:,"call_id":' + _STRING + rb")?"
 )
 _FIRST = rb'(?=\{"type":"(?:' + "|".join(_KINDS).encode() + rb')","id":")'
-_OURS = re.compile(rb'\s*\{"type":"[a-z]{1,20}","id":"[^"]{0,200}","(?:time|parent)":')
+_OURS = re.compile(rb'\s*\{"type":"[a-z]{1,20}","id":"[^"]{0,200}","(?:time|parent|message)":')
 """How the lines of no other program begin that we know of."""
 _BEGIN = re.compile(rb"(?:(?<=\}).|(?<=[^:\[]),)" + _FIRST, re.S)
 _reader = json.JSONDecoder()
