@@ -14,15 +14,10 @@ from refold.compaction.requests import PROMPT, last_model
 from refold.compaction.situation import Due, Situation
 from refold.compaction.sizes import ROUGH
 from refold.costs import Summary, break_even, known, same_model
-from refold.protocols import Steps, complete
+from refold.protocols import Steps
 from refold.session import Session
 from refold.session.edits import stretches, undone_folds
 from refold.session.sent import Surcharges
-
-
-def make_plan(preset: Preset, s: Situation, *, upkeep_only: bool = False) -> Plan | Reason:
-    """`planning` at once."""
-    return complete(planning(preset, s, upkeep_only=upkeep_only))
 
 
 def planning(preset: Preset, s: Situation, *, upkeep_only: bool = False) -> Steps[Plan | Reason]:

@@ -109,7 +109,7 @@ class Engine(Planner):
         """What is said while a summary is being written makes it stale, and the view may be too large still.
         The second attempt counts that in; the third asks nobody, so nothing can come in between."""
         for asked in (question, question, replace(question, resting=True, at_once=True)):
-            plan = await self.planned(session, asked)
+            plan = await self._planned(session, asked)
             if isinstance(plan, Reason):
                 return plan.code
             if watch and (fold := watch.publish(self.preset_for(session).budget, question)):

@@ -124,6 +124,28 @@ class Planner:
         )
         return self._plan(session, question)
 
+    async def planned(
+        self,
+        session: Session,
+        *,
+        force: bool = False,
+        system: str | None = None,
+        tools: Sequence[Any] = (),
+        incoming: str | None = None,
+        instructions: str | None = None,
+        cache_expiring: bool = False,
+    ) -> Plan | Reason:
+        """`plan` for an event loop: others get their turn while it is worked out."""
+        question = Question(
+            force=force,
+            system=system,
+            tools=tools,
+            incoming=incoming,
+            instructions=instructions,
+            cache_expiring=cache_expiring,
+        )
+        return await self._planned(session, question)
+
     def objection(self, session: Session) -> Reason | None:
         """Why the view is no good although it may be small enough, where the design can tell."""
         return self.preset.objection(self._situation(session))
@@ -196,8 +218,7 @@ class Planner:
     def _plan(self, session: Session, question: Question) -> Plan | Reason:
         return complete(self._planning(session, question))
 
-    async def planned(self, session: Session, question: Question = Question()) -> Plan | Reason:
-        """`plan` for an event loop: others get their turn while it is worked out."""
+    async def _planned(self, session: Session, question: Question) -> Plan | Reason:
         if question.at_once:
             return self._plan(session, question)
         return await breathe(lambda: self._planning(session, question), lambda: len(session.entries))
