@@ -246,6 +246,23 @@ def test_a_destroyed_header_hides_nothing(file: JsonlStore, damaged: bytes) -> N
     assert doctor.examine(store) == []
 
 
+@pytest.mark.parametrize(
+    "damaged",
+    [b'{"type":"ses\nsion","version":1,"id":"s"}\n', b"\xff\xfe\n\x00\n\n[{\n", b""],
+    ids=["a line end inside", "several lines of rubbish", "no line at all"],
+)
+def test_a_header_that_is_no_line_any_more_hides_nothing(file: JsonlStore, damaged: bytes) -> None:
+    header, _, rest = file.path.read_bytes().partition(b"\n")
+    before = [entry.id for entry in stored(file, "s").entries]
+    file.path.write_bytes(damaged + rest)
+    store = JsonlStore(file.path, folder=False)
+    session = stored(store, store.session_id or "")
+    assert header and [entry.id for entry in session.entries] == before and session.problems
+    session.append(m.user("next"))
+    assert {finding.state for finding in doctor.examine(store, repair=True)} == {"repaired"}
+    assert doctor.examine(store) == []
+
+
 def test_missing_rows_of_a_database_are_holes(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "s.db")
     session = conversation(store, 30)
