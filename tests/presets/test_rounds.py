@@ -28,7 +28,7 @@ from refold.engine.upkeep import upkeep
 from refold.errors import ModelError, SettingError
 from refold.loop import run
 from refold.models.scripted import Scripted, fail
-from refold.presets.rounds import WHICH_WHEN, with_workspace
+from refold.presets.rounds import WHICH_WHEN
 from refold.session import View
 from tests.presets.chains import check_wire, orphans
 
@@ -297,7 +297,7 @@ def test_D4_the_workspace_shows_the_values_an_application_keeps() -> None:
 
 def test_D4_an_application_may_render_the_workspace_itself() -> None:
     files = ["one"]
-    engine = Engine(with_workspace(rounds(), lambda session: f"{len(session.turns)} turns: {files[-1]}"))
+    engine = Engine(rounds(workspace=lambda session: f"{len(session.turns)} turns: {files[-1]}"))
     session = Session()
     for number in range(1, 5):
         for message in turn(number):
@@ -306,6 +306,19 @@ def test_D4_an_application_may_render_the_workspace_itself() -> None:
     files.append("two " * 500)
     assert workspace(run(engine.prepare(session))).startswith(f"{WORKSPACE}\n4 turns: two two")
     assert COUNTER.text(workspace(run(engine.prepare(session)))) <= 150 + 20
+
+
+def test_D4_where_an_application_cannot_render_ours_stands_in(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(session: Session) -> str:
+        raise KeyError("no such project")
+
+    texts = [
+        workspace(run(e.prepare(follow(e, 6)))) for e in (Engine(rounds(workspace=broken)), Engine(rounds()))
+    ]
+    assert texts[0] == texts[1]
+    assert "no such project" in caplog.text
+    with pytest.raises(SettingError, match="workspace"):
+        rounds(workspace="main.py")
 
 
 def prefix(view: View) -> list[str]:

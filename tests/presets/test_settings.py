@@ -55,7 +55,9 @@ def test_the_keywords_of_get_are_the_settings(name: str) -> None:
         own = typing.get_args(field.type)[0]
         told = listed.pop(field.name)
         # Where the setting is an object, its JSON will do; a window of None is no window given.
-        assert told == own or own in typing.get_args(told), field.name
+        # Functions have a type for editors alone: msgspec knows none.
+        same = told == own or own in typing.get_args(told) or typing.Any in (own, *typing.get_args(own))
+        assert same, field.name
     assert listed == {}
 
 

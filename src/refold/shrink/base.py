@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import msgspec
 
@@ -34,12 +34,18 @@ FLAGS = ("truncated", "applied", "fallback", "dry_run", "cancelled", "timed_out"
 """State that survives in every rule."""
 
 
+@runtime_checkable
 class Rule(Protocol):
-    """One kind of tool. A rule sees either the `data` of an envelope or plain text."""
+    """One kind of tool. A rule sees either the `data` of an envelope or plain text. One of an application's
+    own may have `async` methods."""
 
-    def data(self, call: Call, data: Data, limits: Limits) -> Data: ...
+    def data(self, call: Call, data: Data, limits: Limits) -> Any: ...
 
-    def plain(self, call: Call, text: str, limits: Limits) -> str: ...
+    def plain(self, call: Call, text: str, limits: Limits) -> Any: ...
+
+
+AnyRule: TypeAlias = Rule | Callable[[Call, str, Limits], Any]
+"""A rule, or a function of the call, the text of its result and the limits that gives the text that stays."""
 
 
 def flags(data: Mapping[str, Any]) -> Data:

@@ -3,6 +3,7 @@ leave the verbatim part become their lines; the lines are a prefix that only gro
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -172,9 +173,16 @@ class TurnLines:
         return edits
 
     def _workspace(self, s: Situation) -> Message:
-        text = self.render(s.session) if self.render else workspace_text(s, self.workspace_tokens)
-        fitting = fit(text, self.workspace_tokens, s.counter, head)
+        fitting = fit(self._rendered(s), self.workspace_tokens, s.counter, head)
         return user(f"{WORKSPACE}\n{quote(fitting) or '(no files yet)'}")
+
+    def _rendered(self, s: Situation) -> str:
+        if self.render:
+            try:
+                return str(self.render(s.session))
+            except Exception:  # whatever an application's own code does wrong
+                logging.getLogger(__name__).exception("the workspace could not be rendered, ours stands in")
+        return workspace_text(s, self.workspace_tokens)
 
     def _proposal(
         self,
