@@ -38,7 +38,7 @@ def shrink(
 ) -> Result | None:
     """The result as the rule for this tool keeps it; None where that would not be shorter. `rules` replaces
     the rules of some kinds; where one of them fails, or is not done at once, ours stands in."""
-    return Shrinking(call, result, limits or Limits(), (rules or {}).get(kind_of(call))).now()
+    return Shrinking(call, result, limits or Limits(), (rules or {}).get(kind_of(call))).at_once()
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Shrinking:
         parts = (own.data, own.plain) if isinstance(own, Rule) else (own,)
         return any(iscoroutinefunction(x) or iscoroutinefunction(type(x).__call__) for x in parts)
 
-    def now(self) -> Result | None:
+    def at_once(self) -> Result | None:
         """The shorter result; None: there is none. A rule that has to be waited for is not asked."""
         if self.own is None or self.waits:
             return self._by_ours()
@@ -67,7 +67,7 @@ class Shrinking:
         except Exception:  # whatever an application's own code does wrong
             return self.instead()
 
-    async def later(self) -> Result | None:
+    async def awaited(self) -> Result | None:
         """The same for a rule that has to be waited for; raises what it raises."""
         ask, put = self._asked(self.own or RULES[kind_of(self.call)])
         answer = ask()  # of an object with two methods one may be quick
