@@ -41,7 +41,9 @@ class ShrinkRounds:
         keys = {x: (id(one.own), s.items[x].entries[0]) for x, one in shrinking.items() if one.waits}
         asked = {x: key for x, key in keys.items() if key not in answers}
         small = {
-            x: answers[keys[x]] if x in keys else one.at_once() for x, one in shrinking.items() if x not in asked
+            x: answers[keys[x]] if x in keys else one.at_once()
+            for x, one in shrinking.items()
+            if x not in asked
         }
         shorter = {x: result for x, result in small.items() if result and _gains(s, x, result)}
         if not shorter and not asked:
