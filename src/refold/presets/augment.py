@@ -27,8 +27,8 @@ CHARS = 3
 
 
 class Named(msgspec.StructMeta):
-    """Makes settings with what `params` says. One that was given by itself wins, whatever its value: only here
-    it is known which were."""
+    """Makes settings with what `params` says. One that was given by itself wins, whatever its value: which
+    ones were is known only here."""
 
     def __call__(cls, *args: Any, **given: Any) -> Any:
         settings = super().__call__(*args, **given)
