@@ -64,6 +64,7 @@ def test_C2_checked_once_per_user_message_not_inside_a_turn() -> None:
     session.append(m.assistant("", m.call("c", "ls")))
     session.append(m.result("c", "a"))
     assert Engine(window()).plan(session).code == "in_turn"  # type: ignore[union-attr]
+    assert Engine(window()).plan(session, incoming="Stop. Do this instead.")
 
 
 def test_C2_checked_also_when_the_reply_has_come() -> None:
