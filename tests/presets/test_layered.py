@@ -580,7 +580,10 @@ def test_E9_stack_and_environment_are_named_without_a_model() -> None:
     text = archived(engine, session).summary
     section = text.split("## Technical context\n")[1].split("\n##")[0]
     assert ".py" in section
+    assert "pytest (1)" in section
+    assert "export" not in section
     assert "API_URL" in section
+    assert [line[3:] for line in text.split("\n") if line.startswith("## ")] == list(TITLES)
     assert "shell Bash" in section
 
 

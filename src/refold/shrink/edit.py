@@ -37,6 +37,7 @@ def plain(call: Call, text: str, limits: Limits) -> str:
     path = text_argument(call, PATHS)
     if len(rows) > limits.diff_lines and "@@ -" in text:
         found = diff_summary(text)
-        counts = f"+{found['added']} -{found['removed']} lines, at {', '.join(found.get('ranges', ('unknown lines',)))}"
+        places = ", ".join(found.get("ranges", ("unknown lines",)))
+        counts = f"+{found['added']} -{found['removed']} lines, at {places}"
         return f"{short(rows[0], limits)}\n{path}: {counts}"
     return "\n".join(top(rows, limits.edit_lines, limits))

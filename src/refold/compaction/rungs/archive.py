@@ -22,7 +22,7 @@ from refold.compaction.transcript import Source, message_of_item, sources_of
 from refold.errors import BadAnswer
 from refold.messages import Message, System, system
 from refold.preserve import abridged, state
-from refold.preserve.runs import without_folder
+from refold.preserve.runs import run
 from refold.preserve.tools import actions
 from refold.protocols import Request, TokenCounter
 from refold.session import redacted
@@ -222,7 +222,7 @@ def by_rule(
         [f"Original goal: {goal}", *_within(rows[False], budget // 8, counter)],
         technical(sources, home),
         _within(rows[True], budget // 4, counter) or ["(none)"],
-        [digest],
+        [_HEADING.sub("###", digest)],  # the sections are the document's
         _within(paths, budget // 8, counter) or ["(no file was changed)"],
     )
     return "\n\n".join(
@@ -234,6 +234,7 @@ _DENIED = re.compile(
     r"\b(?:not yet|fail(?:s|ed|ing|ures?)?|cannot|can't|could not|couldn't|unable|still)\b|未|失败", re.I
 )
 """Words of an answer that withhold the tick. What gives it are calls that ended well."""
+_HEADING = re.compile(r"^##(?=[ ])", re.M)
 _VARIABLE = re.compile(r"(?:^|[;&|]\s{0,8})(?:export\s{1,8})?([A-Z][A-Z0-9_]{1,60})=", re.M)
 
 
@@ -255,9 +256,8 @@ def technical(sources: Sequence[Source], home: str) -> list[str]:
 
 
 def _program(line: str) -> str:
-    """The program that a command line begins with."""
-    words = (word for word in without_folder(line)[:400].split() if "=" not in word)
-    return one_line(posixpath.basename(next(words, "")), 40)
+    """The program that a command line is there for, behind folders and variables."""
+    return one_line(posixpath.basename(next(iter(run(line).key.split()), "")), 40)
 
 
 def _most(counts: Sequence[tuple[str, int]]) -> str:
