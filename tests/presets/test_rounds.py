@@ -157,6 +157,23 @@ def test_D1_a_line_has_about_fifty_tokens_and_the_figures_of_the_answer() -> Non
     assert [x.text for x in spoken.annotations(e.TurnLine)] == [LONG]
 
 
+@pytest.mark.parametrize(
+    ("answer", "line"),
+    [
+        ("```python\nprint('x')\n```\nDone: the script prints x.", "Done: the script prints x"),
+        ("| a | b |\n|---|---|\n| 1 | 2 |\nBoth columns hold 1 figure.", "Both columns hold 1 figure"),
+        ("## Result\n\n- The port is 4711 now.\n- Nothing else changed.", "The port is 4711 now"),
+        ("```\nonly code\n```", "``` only code ```"),
+    ],
+)
+def test_D1_code_tables_and_headings_make_no_line(answer: str, line: str) -> None:
+    engine, session = Engine(rounds()), Session()
+    for message in (m.user("Why?"), m.assistant(answer)):
+        session.append(message)
+    run(upkeep(engine, session, hooks=engine.hooks))
+    assert [x.text for x in session.annotations(e.TurnLine)] == [f"Why → {line}"]
+
+
 def test_D1_interrupted_turns_say_so() -> None:
     engine = Engine(rounds())
     session = Session()
