@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,21 @@ def test_C5_labels_and_marks_are_chinese_under_zh() -> None:
         session.append(m.user(f"又 {number}"))
     run(engine.prepare(session))
     assert "此前内容的摘要：\n对话摘要：" in prompts(model)[1]
+
+
+def test_C5_a_summary_without_a_model_has_chinese_labels_too() -> None:
+    engine, session = Engine(window(language="zh")), Session()
+    for round in range(3):
+        for number in range(20):
+            session.append(m.user(f"请修复第{number}个问题，端口是47{round}{number:02}。"))
+            session.append(m.assistant(f"第{number}个问题已修复，用时{number}秒。"))
+        view = run(engine.prepare(session))
+        text = view.items[0].message.text
+        assert text.startswith("[对话摘要 - 早期上下文]\n对话摘要：\n## ")
+        assert "\n## 事实\n" in text
+        assert "用户：" in text
+        assert not re.search(r"User|Agent|Facts|Goal", text)
+        assert text.count("对话摘要：") == 1
 
 
 def test_C5_what_somebody_said_cannot_pose_as_another_message_in_chinese() -> None:
