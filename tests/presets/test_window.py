@@ -14,7 +14,7 @@ from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
 from refold.cli import main
-from refold.compaction.plan import Failed, Plan, Source
+from refold.compaction.plan import Failed, Plan, Reason, Source
 from refold.compaction.rungs.window import STYLE, Wording, safe_end
 from refold.compaction.transcript import render
 from refold.errors import ModelError, SettingError
@@ -301,6 +301,12 @@ def test_C8_never_fewer_than_ten_are_kept_not_even_when_forced(count: int) -> No
     view = engine.view(session)
     assert len(view) == max(count - 30, 10) + 1
     assert view.to_openai()[-10:] == before
+
+
+def test_C8_the_reason_is_the_design_s_own_not_that_of_the_fall_back() -> None:
+    assert Engine(window()).plan(chats(11), force=True) == Reason(
+        "no_gain", "no summary could be smaller than what it would stand for"
+    )
 
 
 def test_C8_ten_messages_are_never_folded() -> None:

@@ -131,7 +131,8 @@ class TurnLines:
         first = self.zone.first(s, rounds)
         trims = tuple(self.zone.trims(s, first, rounds))
         if not leaving and not trims and not self._is_outdated(s, shown):
-            return Reason("nothing_leaves", f"{rounds - first} finished round(s) stay verbatim, no other is")
+            stay = f"{rounds - first} finished round(s) stay verbatim, no other is"
+            return Reason("nothing_leaves", stay if rounds else "no round is finished yet")
         lines = sorted((*(line for line, _ in shown), *(line for _, line in leaving)), key=lambda x: x.start)
         merged = LineBook.of(s.session).merged(lines, self.summaries_budget, s.counter)
         puts = {(line.first, line.last): put for line, put in shown}
