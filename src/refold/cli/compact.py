@@ -68,18 +68,20 @@ def command(
         save(done.session, output)
     view = engine.view(done.session)
     limit = preset.budget
-    why = _why_not(engine, done, view, limit)
+    fits, why = done.verdict(engine, view, limit)
     if as_json:
-        emit(as_dict(done, view, limit, passes or 1, why))
+        emit(as_dict(done, view, limit, passes or 1, fits, why))
         return
     tell_problems(session)
-    _print(done, view, limit, output, why)
+    _print(done, view, limit, output, fits, why)
 
 
 async def _perform(
     engine: Engine, session: Session, passes: int | None, focus: str | None, *, show: bool
 ) -> Replayed:
-    from refold.compare.replay import Replayed, one_pass, replay
+    from msgspec.structs import replace
+
+    from refold.compare.replay import one_pass, replay
     from refold.engine.upkeep import upkeep
     from refold.entries import Fold
 
@@ -87,8 +89,8 @@ async def _perform(
         with _waiting(show and engine.model is not None):
             known = len(session.annotations(Fold))
             await upkeep(engine, session, hooks=engine.hooks)
-            _, failures = await one_pass(engine, session, instructions=focus)
-        return Replayed(session, tuple(session.annotations(Fold)[known:]), tuple(failures))
+            passed = await one_pass(engine, session, instructions=focus)
+        return replace(passed, folds=tuple(session.annotations(Fold)[known:]))
     if not show:
         return await replay(engine, session, passes=passes, instructions=focus)
     from rich.progress import Progress
@@ -109,20 +111,14 @@ def _waiting(show: bool) -> AbstractContextManager[object]:
     return console().status("summarising …") if show else nullcontext()
 
 
-def _why_not(engine: Engine, done: Replayed, view: View, limit: int) -> str | None:
-    """Why the outcome does not fit; None: it does. A design may object to a view that is small enough."""
-    if view.tokens > limit:
-        return done.why_not(view, limit)
-    objection = engine.objection(done.session)
-    return objection.text if objection is not None else None
-
-
-def as_dict(done: Replayed, view: View, limit: int, passes: int, why: str | None) -> dict[str, Any]:
+def as_dict(
+    done: Replayed, view: View, limit: int, passes: int, fits: bool, why: str | None
+) -> dict[str, Any]:
     from refold.compaction.details import Check, LayeredDetails
 
     return {
         "view": view_dict(view),
-        "fits": why is None,
+        "fits": fits,
         "why": why,
         "budget": limit,
         "folds": [
@@ -146,7 +142,7 @@ def as_dict(done: Replayed, view: View, limit: int, passes: int, why: str | None
     }
 
 
-def _print(done: Replayed, view: View, limit: int, output: str | None, why: str | None) -> None:
+def _print(done: Replayed, view: View, limit: int, output: str | None, fits: bool, why: str | None) -> None:
     from refold.compaction.details import LayeredDetails
 
     out = console()
@@ -162,8 +158,8 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, why: str 
         out.print(styled(("failed", "yellow"), f" at rung {failed.rung}: {failed.text}"))
     for notice in filter(None, (LayeredDetails.of(fold).notice for fold in done.folds)):
         out.print(notice, style="yellow")
-    fits = ("fits", "green") if why is None else ("does not fit", "red")
-    out.print(styled(f"view: {len(view)} messages, {view.tokens:,} tokens of {limit:,}: ", fits))
+    verdict = ("fits", "green") if fits else ("does not fit", "red")
+    out.print(styled(f"view: {len(view)} messages, {view.tokens:,} tokens of {limit:,}: ", verdict))
     if why is not None:
         out.print(why)
     if output:
