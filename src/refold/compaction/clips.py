@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 
 from refold.messages import Assistant, Call, Message, Thinking
@@ -14,7 +12,7 @@ from refold.session.toolnames import Kind
 from refold.shrink.clip import Body, body_of, clipped
 
 
-class Form(NamedTuple):
+class Form(msgspec.Struct, frozen=True, gc=False):
     """What an item becomes, and its size."""
 
     message: Message

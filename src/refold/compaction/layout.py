@@ -245,7 +245,7 @@ class _Reader:
         call = self._call(original.call_id) if isinstance(original, Result) else None
         form = self.clips.form(item.entries[0], original, level, self.s.counter, call)
         if extra := self.s.sizes.extra.item(index):
-            form = form._replace(size=form.size + extra)
+            form = Form(form.message, form.size + extra)
         return form if form.size < self.s.sizes.item(index) else None
 
     def fixed(self, index: int) -> bool:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+import msgspec
+
 from refold.entries import AnyPathEntry, MessageEntry
 from refold.messages import Message, Result, Text, User
 from refold.protocols import Steps, TokenCounter, complete
@@ -59,7 +61,7 @@ _END = re.compile(
 Span = tuple[int, int]
 
 
-class Saying(NamedTuple):
+class Saying(msgspec.Struct, frozen=True, gc=False):
     """What the user typed in one entry."""
 
     position: int
