@@ -191,6 +191,8 @@ class _Reader:
         self.first, self.last_reply = s.projection.first, _last_reply(s)
         self.total = len(self.items) - self.first
         self.newest: list[Piece] = []
+        self._sizes: list[dict[int, int]] = []
+        """Of the same pieces at the levels that were looked at."""
         turns = s.session.turns
         self.open_from = s.projection.item_at(turns[-1]) if turns else 0
         """The turn that is going on: its signed thinking may not be touched."""
@@ -215,23 +217,19 @@ class _Reader:
         last = len(self.items) - len(self.newest)
         self.newest += [self._piece(i) for i in range(last - 1, max(last - 1 - PIECE, self.first - 1), -1)]
 
-    def known_at(self, index: int, now: int, level: int) -> int | None:
+    def known_at(self, index: int, level: int) -> int | None:
         """The size of an item at a level, where no form has to be made to know it. The index is counted from
         the first item that may be folded."""
-        if not level:
-            return now
-        at = self.first + index
-        size = self.clips.size(self.items[at].entries[0], level, self.s.counter)
-        if size is None:
-            return None
-        size += self.s.sizes.extra.item(at)
-        return size if size < self.s.sizes.item(at) and self._one_entry(at, self.items[at]) else now
+        return self._sizes[self.total - 1 - index].get(level)
 
     def size_at(self, index: int, now: int, level: int) -> int:
-        size = self.known_at(index, now, level)
+        if not level:
+            return now
+        sizes = self._sizes[self.total - 1 - index]
+        size = sizes.get(level)
         if size is None:
             form = self.form(self.first + index, level)
-            size = now if form is None else form.size
+            size = sizes[level] = now if form is None else form.size
         return size
 
     def form(self, index: int, level: int) -> Form | None:
@@ -280,7 +278,10 @@ class _Reader:
 
     def _piece(self, index: int) -> Piece:
         s, item = self.s, self.items[index]
-        message, now, stale = item.message, s.sizes.item(index), self._superseded(item.message)
+        message, shown, stale = item.message, s.sizes.item(index), self._superseded(item.message)
+        now = shown
+        sizes: dict[int, int] = {}
+        self._sizes.append(sizes)
         if not self._one_entry(index, item):
             return Piece(now, now, cap=0)
         original, extra, sealed = self._original(item), s.sizes.extra.item(index), 0
@@ -290,6 +291,8 @@ class _Reader:
         elif index >= self.open_from and any(signed(part) for part in message.parts):
             bare = self.clips.form(item.entries[0], original, 0, s.counter, None)
             sealed = max(now - extra - bare.size, 1)
+        for level, size in self.clips.sizes(item.entries[0], s.counter).items():
+            sizes[level] = size + extra if size + extra < shown else now - sealed
         waits = isinstance(message, Result) and index > self.last_reply
         said = waits or isinstance(message, Assistant) or self._is_typed(item)
         cap = None if self.loose else self._cap(index, item, now, waits=waits)
