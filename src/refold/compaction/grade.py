@@ -90,38 +90,57 @@ class Grades(NamedTuple):
     """For each item from `first` on the level it is clipped to; 0: as it is in the view now."""
 
 
+class Estimate(NamedTuple):
+    scale: int
+    """Index of a scale."""
+    first: int
+    """Index of the oldest item that is no line there."""
+
+
 Size: TypeAlias = Callable[[int, int, int], int]
 """Tokens of an item: its index, its size in the view now, the level it is clipped to (0: not at all)."""
 
 Known: TypeAlias = Callable[[int, int], int | None]
 """Tokens of an item clipped to a level, where that is known without making anything."""
 
+Before: TypeAlias = Callable[[int, float], int]
+"""Tokens of what stands for the items before an index at a scale."""
+
 Block: TypeAlias = list[tuple[int, int, int]]
 """Some items, newest first: index, size now, level."""
+
+
+def estimate(pieces: Pieces, goal: int, record: Before, curve: Curve, last: int) -> Steps[Estimate]:
+    """The largest scale that fits `goal` where an item clipped to a level has that many tokens."""
+    low, high, first = 0, len(GRID) - 1, pieces.total
+    while low < high:
+        middle = (low + high + 1) // 2
+        room, walk = goal, _Walk(pieces, GRID[middle], curve, last)
+        for block in walk.blocks():
+            room -= sum([cap if 0 < cap < now else now for _, now, cap in block])
+            if room < 0:
+                break
+            yield
+        if room >= 0 and room >= record(walk.first, GRID[middle]):
+            low, first = middle, walk.first
+        else:
+            high = middle - 1
+    return Estimate(low, first)
 
 
 def grade(
     pieces: Pieces,
     goal: int,
-    record: Callable[[int, float], int],
+    record: Before,
     known: Known,
     size: Size,
     curve: Curve,
     last: int,
+    low: int,
 ) -> Steps[Grades]:
-    """The largest view that fits `goal`. `record(first, scale)`: tokens of what stands for the items before
-    `first`. Items from `last` on (the newest step) always stay. Costs what fits: a scale is left as soon as
-    it is seen to be too large, and what has to be made to know its size is made last, the largest first."""
-
-    def about(index: int) -> Steps[bool]:
-        """Does a scale fit by estimate: an item clipped to a level has that many tokens?"""
-        room, walk = goal, _Walk(pieces, GRID[index], curve, last)
-        for block in walk.blocks():
-            room -= sum([cap if 0 < cap < now else now for _, now, cap in block])
-            if room < 0:
-                return False
-            yield
-        return room >= record(walk.first, GRID[index])
+    """The largest view that fits `goal`; `low` is the scale to begin with (`estimate`). Items from `last` on
+    (the newest step) always stay. Costs what fits: a scale is left as soon as it is seen to be too large, and
+    what has to be made to know its size is made last, the largest first."""
 
     def left(index: int) -> Steps[int]:
         """What a scale leaves of the goal, exactly; less than nothing where it does not fit."""
@@ -146,10 +165,6 @@ def grade(
                 yield
         return room
 
-    low, high = 0, len(GRID) - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if (yield from about(middle)) else (low, middle - 1)
     while (room := (yield from left(low))) < 0 and low > 0:
         low -= 1
     ahead = low

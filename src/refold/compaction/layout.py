@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from refold import entries as e
 from refold.compaction.clips import Clips, Form
-from refold.compaction.grade import Curve, Piece, grade
+from refold.compaction.grade import Curve, Piece, estimate, grade
 from refold.compaction.situation import Situation
 from refold.messages import Assistant, Call, Message, Result, Thinking, User, arguments_json, user
 from refold.preserve.words import typed
@@ -26,6 +26,9 @@ UNANSWERED = 0.5
 """Share of the limit up to which results that nobody has answered yet stay whole; more is clipped to that."""
 PIECE = 32
 """Items that are read at once."""
+FAR = 0.75
+"""Where by estimate more than this share of the items leaves its place, all of them never stay: clips would
+have to have half of the tokens that they are made for."""
 TYPED = 0.25
 """Share of the goal up to which one message that the user typed stays whole; more is clipped to that."""
 
@@ -61,18 +64,31 @@ class Layout:
 
 
 def lay_out(
-    s: Situation, goal: int, limit: int, curve: Curve, record: Callable[[int, float], int]
-) -> Steps[Layout]:
+    s: Situation,
+    goal: int,
+    limit: int,
+    curve: Curve,
+    record: Callable[[int, float], int],
+    *,
+    in_place: bool = False,
+) -> Steps[Layout | None]:
     """The items of the view within `goal` tokens, together with the record that stands for those before
-    them: `record(position, scale)` says how large that is for the path before a position."""
+    them: `record(position, scale)` says how large that is for the path before a position. `in_place`: only
+    where nothing has to leave its place; None where that is far off."""
     first, wanted, step = s.projection.first, s.wanted_cut, newest_step(s)
 
     def before(index: int, scale: float) -> int:
         at = first + index
         return record(s.projection.position_of(at), scale) if at > first else 0
 
-    def laid(reader: _Reader, cut: int | None, last: int) -> Steps[Layout]:
-        grades = yield from grade(reader, goal, before, reader.known_at, reader.size_at, curve, last - first)
+    def laid(reader: _Reader, cut: int | None, last: int) -> Steps[Layout | None]:
+        last -= first
+        start = yield from estimate(reader, goal, before, curve, last)
+        if in_place and start.first > FAR * reader.total:
+            return None
+        grades = yield from grade(
+            reader, goal, before, reader.known_at, reader.size_at, curve, last, start.scale
+        )
         caps = {first + grades.first + n: cap for n, cap in enumerate(grades.caps)}
         cut = legal_cut(s, first + grades.place, goal // 10, reader.open_from) if cut is None else cut
         steps = range(first + grades.first, cut)
@@ -97,7 +113,7 @@ def lay_out(
     leaves = may_leave(s)
     if not (leaves and least_step(s) + before(step - first, 0.0) > goal):
         layout = yield from laid(_Reader.of(s, goal, limit), None, step)
-        if not (leaves and layout.tokens + before(layout.first - first, 0.0) > limit):
+        if layout is None or not (leaves and layout.tokens + before(layout.first - first, 0.0) > limit):
             return layout
     # The newest step alone is too large, or the rules of the wire left no cut that fits: all is quoted.
     return (yield from laid(_Reader(s, goal, limit, loose=True), len(s.items), len(s.items)))
