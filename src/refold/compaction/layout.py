@@ -300,17 +300,19 @@ class _Reader:
         self._sizes.append(sizes)
         if not self._one_entry(index, item):
             return Piece(now, now, cap=0)
-        original, extra, sealed = self._original(item), s.sizes.extra.item(index), 0
-        whole = s.session.cached_count(item.entries[0], original, s.counter) + extra
-        if (bare := self.form(index, 0)) is not None:
-            now = bare.size
-        elif index >= self.open_from and any(signed(part) for part in message.parts):
-            bare = self.clips.form(item.entries[0], original, 0, s.counter, None)
-            sealed = max(now - extra - bare.size, 1)
+        original, extra, sealed, whole = self._original(item), s.sizes.extra.item(index), 0, shown
+        if item.fold is not None:
+            whole = s.session.cached_count(item.entries[0], original, s.counter) + extra
+        if isinstance(message, Assistant) and any(type(part) is Thinking for part in message.content):
+            if (bare := self.form(index, 0)) is not None:
+                now = bare.size
+            elif index >= self.open_from and any(signed(part) for part in message.content):
+                bare = self.clips.form(item.entries[0], original, 0, s.counter, None)
+                sealed = max(now - extra - bare.size, 1)
         for level, size in self.clips.sizes(item.entries[0], s.counter).items():
             sizes[level] = size + extra if size + extra < shown else now - sealed
         waits = isinstance(message, Result) and index > self.last_reply
-        said = waits or isinstance(message, Assistant) or self._is_typed(item)
+        said = waits or isinstance(message, Assistant) or (type(original) is User and self._is_typed(item))
         cap = None if self.loose else self._cap(index, item, now, waits=waits)
         return Piece(whole, now - sealed, said, cap, stale, 0 if self.loose else sealed)
 
@@ -329,7 +331,9 @@ class _Reader:
 
     def _one_entry(self, index: int, item: Item) -> bool:
         items = self.items
-        return len(item.entries) == 1 and not inside_put(items, index) and not inside_put(items, index + 1)
+        if item.fold is None or len(item.entries) != 1:
+            return len(item.entries) == 1
+        return not inside_put(items, index) and not inside_put(items, index + 1)
 
     def _fixed(self, index: int, item: Item) -> bool:
         message = item.message
@@ -347,7 +351,10 @@ class _Reader:
 
     def _drops_thinking(self, index: int, item: Item) -> bool:
         """Of a closed turn a provider reads no thinking any more."""
-        return index < self.open_from and any(isinstance(part, Thinking) for part in item.message.parts)
+        message = item.message
+        if index >= self.open_from or type(message) is not Assistant:
+            return False
+        return any(type(part) is Thinking for part in message.content)
 
     def _original(self, item: Item) -> Message:
         """What the entry says, whatever an earlier fold made of it."""

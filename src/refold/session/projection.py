@@ -159,7 +159,8 @@ class Projection:
 
     def count(self, index: int, counter: TokenCounter) -> int:
         """Size of one item; counts no other."""
-        return self.session.cached_count(self.key(index), self._items[index].message, counter)
+        self._follow()
+        return self.session.cached_count(self._keys[index], self._items[index].message, counter)
 
     def sums(self, counter: TokenCounter) -> Sequence[int]:
         """Running totals: `sums[i]` is the size of the first `i` items. Costs only what is new."""
