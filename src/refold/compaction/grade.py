@@ -103,7 +103,7 @@ Size: TypeAlias = Callable[[int, int, int], int]
 Known: TypeAlias = Callable[[int, int], int | None]
 """Tokens of an item clipped to a level, where that is known without making anything."""
 
-Before: TypeAlias = Callable[[int, float], int]
+Before: TypeAlias = Callable[[int, float], Steps[int]]
 """Tokens of what stands for the items before an index at a scale."""
 
 Block: TypeAlias = list[tuple[int, int, int]]
@@ -121,7 +121,7 @@ def estimate(pieces: Pieces, goal: int, record: Before, curve: Curve, last: int)
             if room < 0:
                 break
             yield
-        if room >= 0 and room >= record(walk.first, GRID[middle]):
+        if room >= 0 and room >= (yield from record(walk.first, GRID[middle])):
             low, first = middle, walk.first
         else:
             high = middle - 1
@@ -155,7 +155,7 @@ def grade(
             if room < 0:
                 return room
             yield
-        room -= record(walk.first, GRID[index])
+        room -= yield from record(walk.first, GRID[index])
         unknown.sort(reverse=True)
         for number, (cap, index_, now) in enumerate(unknown, 1):
             if room < 0:

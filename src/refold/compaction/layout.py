@@ -68,7 +68,7 @@ def lay_out(
     goal: int,
     limit: int,
     curve: Curve,
-    record: Callable[[int, float], int],
+    record: Callable[[int, float], Steps[int]],
     *,
     in_place: bool = False,
 ) -> Steps[Layout | None]:
@@ -77,9 +77,9 @@ def lay_out(
     where nothing has to leave its place; None where that is far off."""
     first, wanted, step = s.projection.first, s.wanted_cut, newest_step(s)
 
-    def before(index: int, scale: float) -> int:
+    def before(index: int, scale: float) -> Steps[int]:
         at = first + index
-        return record(s.projection.position_of(at), scale) if at > first else 0
+        return (yield from record(s.projection.position_of(at), scale)) if at > first else 0
 
     def laid(reader: _Reader, cut: int | None, last: int) -> Steps[Layout | None]:
         last -= first
@@ -111,9 +111,11 @@ def lay_out(
     if wanted is not None:
         return (yield from laid(_Reader(s, goal, limit), wanted, min(step, wanted)))
     leaves = may_leave(s)
-    if not (leaves and least_step(s) + before(step - first, 0.0) > goal):
+    if not (leaves and least_step(s) + (yield from before(step - first, 0.0)) > goal):
         layout = yield from laid(_Reader.of(s, goal, limit), None, step)
-        if layout is None or not (leaves and layout.tokens + before(layout.first - first, 0.0) > limit):
+        if layout is None:
+            return None
+        if not (leaves and layout.tokens + (yield from before(layout.first - first, 0.0)) > limit):
             return layout
     # The newest step alone is too large, or the rules of the wire left no cut that fits: all is quoted.
     return (yield from laid(_Reader(s, goal, limit, loose=True), len(s.items), len(s.items)))

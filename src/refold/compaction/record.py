@@ -76,13 +76,14 @@ class Composer:
             memo[Catalogue] = yield from catalogue(self.reading.state)
         return memo[Catalogue]
 
-    def size(self, position: int, scale: float, written: int | None = None) -> int:
+    def size(self, position: int, scale: float, written: int | None = None) -> Steps[int]:
         """An upper bound, without composing anything. `written`: tokens of a summary instead of lines."""
-        own = min(self.reading.typed_size(position, self.s.counter), self.room.words)
+        counter = self.s.counter
+        own = min(self.reading.typed_size(position, counter), self.room.words)
         total = FRAME + self._pins_size + self.room.state + own
         if written is not None:
             return total + written
-        return total + min(self.reading.lines_size(position, self.s.counter), int(self.room.lines * scale))
+        return total + (yield from self.reading.lines_size(position, counter, int(self.room.lines * scale)))
 
     def with_lines(self, layout: Layout, room: int) -> Steps[Record]:
         """The record in `room` tokens: what own words, state and quotations leave is for lines."""
