@@ -87,12 +87,12 @@ class Exact:
         return sum(PER_TOOL + self.text(text) for text in parts.tools_text(tools))
 
     def _count(self, text: str) -> int:
-        try:
-            if self._plain and _SPECIAL not in text:
-                return len(self._flat(text)) // 4
-            return len(self._encode(text)) - self._boundary
-        except UnicodeEncodeError:
-            return len(self._encode(text.encode("utf-8", "replace").decode())) - self._boundary
+        if not text.isascii():
+            # A copy: Python keeps the UTF-8 form, which the tokenizer asks for, with the text for good.
+            text = text.encode("utf-8", "replace").decode()
+        if self._plain and _SPECIAL not in text:
+            return len(self._flat(text)) // 4
+        return len(self._encode(text)) - self._boundary
 
 
 def pieces(text: str) -> Iterator[str]:
