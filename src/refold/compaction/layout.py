@@ -311,8 +311,8 @@ class _Reader:
             elif index >= self.open_from and any(signed(part) for part in message.content):
                 bare = self.clips.form(item.entries[0], original, 0, s.counter, None)
                 sealed = max(now - extra - bare.size, 1)
-        for level, size in self.clips.sizes(item.entries[0], s.counter).items():
-            sizes[level] = size + extra if size + extra < shown else now - sealed
+        for tokens, size in self.clips.sizes(item.entries[0], s.counter).items():
+            sizes[tokens] = size + extra if size + extra < shown else now - sealed
         waits = isinstance(message, Result) and index > self.last_reply
         said = waits or isinstance(message, Assistant) or (type(original) is User and self._is_typed(item))
         cap = None if self.loose else self._cap(index, item, now, waits=waits)

@@ -115,7 +115,7 @@ class Reading:
             turn = bisect_right(self.session.turns, position)
             message, home = message_of(self.session.path[position]), self.state.home
             home = home if position > self._housed else self._home
-            lines = lines_of(message, lambda id: self._call(position, id), cwd=home) if message else ()
+            lines = lines_of(message, lambda call: self._call(position, call), cwd=home) if message else ()
             known = self._lines[position] = EntryLines(position, turn, lines)
         return known
 

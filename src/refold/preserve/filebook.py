@@ -55,7 +55,7 @@ class FileBook:
     def __init__(self, notes: dict[str, FileNote] | None = None, count: int = 0) -> None:
         self.notes = notes if notes is not None else {}
         self.count = count
-        # (Dictionaries without values: unlike sets they keep their order, and the collector does not look at them.)
+        # Dictionaries without values: unlike sets they keep their order, and no collector looks into them.
         self._inside: dict[str, dict[str, None]] = {}
         self._named: dict[str, dict[str, None]] = {}
         """Paths by the last part of them."""
