@@ -5,7 +5,7 @@ or stands as lines. They differ only in how that stretch is written."""
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from refold import entries as e
@@ -17,7 +17,7 @@ from refold.compaction.reading import read
 from refold.compaction.record import FRAME, Composer, Record, Room, check_floor, floor
 from refold.compaction.requests import Wanted
 from refold.compaction.situation import Situation
-from refold.compaction.transcript import sources
+from refold.compaction.transcript import message_of
 from refold.preserve import words
 from refold.protocols import Steps, complete
 from refold.session.sent import Surcharges
@@ -117,8 +117,8 @@ class Graded:
             rung=name,
             finish=finish,
             stretch=(floor_id, floor_id if self.in_place else last),
-            fold=() if self.in_place else lambda: tuple(x.id for x in sources(s.session, first, whole)),
-            turn_prefix=() if turn is None else tuple(x.id for x in sources(s.session, turn, self.position)),
+            fold=() if self.in_place else lambda: _told(path[first:whole]),
+            turn_prefix=() if turn is None else _told(path[turn : self.position]),
             clipped=self.layout.clipped(s.items),
             first_kept=path[self.position].id if self.position < len(path) else None,
             split=turn is not None,
@@ -185,6 +185,11 @@ def _grade(
 
 EVERYTHING_FITS = Reason("everything_fits", "the view fits as it is; there is nothing to fold")
 NOT_ENOUGH = Reason("not_enough", "clipping messages in their place would not free enough")
+
+
+def _told(entries: Iterable[e.Entry]) -> tuple[str, ...]:
+    """Those of the entries that say something."""
+    return tuple(entry.id for entry in entries if message_of(entry) is not None)
 
 
 def _split_turn(s: Situation, position: int) -> int | None:
