@@ -54,6 +54,7 @@ def climb(preset: Preset, s: Situation, stage: Stage, due: Due) -> Steps[Plan | 
     s = replace(s, due=due)
     choice = yield from _first(s, stage.rungs)
     if isinstance(choice, Reason):
+        s.memo.clear()  # it names the situation again
         return choice
     proposal, remaining = choice
     return Plan(

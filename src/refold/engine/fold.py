@@ -34,6 +34,13 @@ async def perform(session: Session, plan: Plan, summariser: Summariser, limits: 
     limits have passed nobody is asked any more."""
     if plan.base != session.tip:
         raise StalePlan
+    try:
+        return await _perform(session, plan, summariser, limits)
+    finally:
+        plan.situation.memo.clear()  # it names the situation again: left so, only the collector would free it
+
+
+async def _perform(session: Session, plan: Plan, summariser: Summariser, limits: Limits) -> e.Fold | Failed:
     failed = Failed("nothing", "no rung could fold anything")
     for offer in plan.offers():
         proposal = await worked(plan, offer)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
+import msgspec
+
 from refold.entries import AnyPathEntry, MessageEntry
 from refold.messages import Message, Result, Text, User
 from refold.protocols import Steps, TokenCounter, complete
@@ -67,7 +69,7 @@ Demands = tuple[tuple[Span, ...], ...]
 """Sentences that forbid or require, first those that do so for good."""
 
 
-class Saying(NamedTuple):
+class Saying(msgspec.Struct, frozen=True, gc=False):
     """What the user typed in one entry."""
 
     position: int
