@@ -76,7 +76,7 @@ class FillLevel:
         if due := overflow(s, HALF):
             return due
         tokens = max(s.sizes.anchored(ROUGH), s.sizes.rough)
-        if self.usable / 4 < tokens < self.usable * 4:
+        if tokens > self.usable / 4 and not s.sizes.far_beyond(self.usable):
             tokens = s.sizes.provider
         if tokens > self.usable:
             return Due("full", f"{tokens} tokens, {self.usable} are usable")
