@@ -30,6 +30,8 @@ from refold.transcripts.foreign import (
 name = "codex"
 
 _WRAPPED = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
+_KEPT = frozenset({"world_state", "token_usage_record"})
+"""What newer releases remember beside the conversation."""
 _ITEMS = frozenset({
     "message", "reasoning", "function_call", "function_call_output", "custom_tool_call",
     "custom_tool_call_output", "local_shell_call", "local_shell_call_output", "web_search_call",
@@ -99,7 +101,7 @@ class _Import:
         elif kind in _ITEMS:
             self._item(raw, index, line, when)
         else:
-            if raw.get("record_type") != "state":
+            if raw.get("record_type") != "state" and kind not in _KEPT:
                 self.log.unknown[kind or "without a type"] += 1
             self.log.state(kind or text(raw.get("record_type")) or "record", raw, index, time=when)
 
