@@ -14,7 +14,8 @@ from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source, seconds
-from refold.transcripts.claude_chain import Node, Reply, arrange
+from refold.transcripts.carried import carried, unpacked
+from refold.transcripts.claude_chain import Node, Reply, arrange, originals
 from refold.transcripts.claude_parts import is_note, part_of, spoken
 from refold.transcripts.foreign import Builder, listing, mapping, named, text, whole, without
 
@@ -74,7 +75,7 @@ def read(source: Source) -> Loaded:
         id = id or f"e{index}"
         ids[id] = raw
         nodes.append(Node(index, line, id, named(raw.get("parentUuid")), raw))
-    return _Import(source).run(nodes, loose)
+    return _Import(source).run(originals(nodes), loose)
 
 
 class _Import:
@@ -117,7 +118,7 @@ class _Import:
         return self.log.loaded(id=named(session), title=title, cwd=named(cwd), leaf=self._leaf(nodes))
 
     def _leaf(self, nodes: list[Node]) -> str | None:
-        spoken = [node for node in nodes if node.kind in ("user", "assistant")] or nodes
+        spoken = [node for node in nodes if node.kind in ("user", "assistant") or _is_ours(node)] or nodes
         main = [node for node in spoken if not node.aside] or spoken
         return self.ends[main[-1].id] if main else None
 
@@ -131,6 +132,8 @@ class _Import:
 
     def _single(self, node: Node) -> None:
         raw, kind = node.raw, node.kind
+        if _is_ours(node) and self._own_folds(node):
+            return
         bare = raw.get("subtype") == "compact_boundary" and node.id not in self.boundaries
         if raw.get("isCompactSummary") is True or bare:
             self._compaction(node)
@@ -228,6 +231,17 @@ class _Import:
         return {key: value for key, value in rest.items() if self.common.get(key) != value}
 
     # ── compactions ─────────────────────────────────────────────────────────────────────────────
+
+    def _own_folds(self, node: Node) -> bool:
+        """What refold did here, as it did it; False if it does not fit this file any more."""
+        entries = unpacked(node.raw, node.index, self.log)
+        for entry in entries:
+            self.log.put(entry)
+        if entries:
+            self._done(node, node.id, self.log.tail or node.id)
+        else:
+            self.source.problem(node.line, "the folds of refold do not fit this file: shown without them")
+        return bool(entries)
 
     def _compaction(self, node: Node) -> None:
         content = m.with_origin("summary", (part_of(block) for block in node.blocks))
@@ -351,6 +365,10 @@ def _edits(path: list[str], kept: set[str], put: tuple[m.Message, ...]) -> tuple
             shown = () if edits else put
             edits.append(e.Edit(first, id, shown, "summary" if shown else "hide"))
     return tuple(edits)
+
+
+def _is_ours(node: Node) -> bool:
+    return bool(carried(node.raw, node.index))
 
 
 def _time(raw: Record) -> float:

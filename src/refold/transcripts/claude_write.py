@@ -19,6 +19,7 @@ from refold.session import Item
 from refold.session.dialects import anthropic
 from refold.text.frames import element
 from refold.transcripts.base import Record, seconds
+from refold.transcripts.carried import KEY, packed
 from refold.transcripts.foreign import named, text
 from refold.transcripts.programs import Clock, Page, Ticket, entry_of
 
@@ -87,7 +88,9 @@ def boundary(page: Page, records: Sequence[Record], ticket: Ticket) -> list[Reco
     chain.parent = next((id for id in ids if id in known), None)
     last = next((record for record in reversed(records) if "gitBranch" in record), Record())
     chain.common |= {key: last[key] for key in ("version", "gitBranch", "slug", "entrypoint") if key in last}
-    return list(chain.compaction())
+    head, *copies = chain.compaction()
+    carried = packed(page.entries, len(records), [copy["uuid"] for copy in copies])
+    return [{**head, KEY: carried}, *copies]
 
 
 def ticket_of(records: Sequence[Record], now: float) -> Ticket:

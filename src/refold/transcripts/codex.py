@@ -13,6 +13,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source, seconds
+from refold.transcripts.carried import KEY, carried, unpacked
 from refold.transcripts.codex_items import injected, message_of, output_of, part_of, rebuilt, replacement
 from refold.transcripts.foreign import (
     Builder,
@@ -113,7 +114,7 @@ class _Import:
         elif kind == "turn_context":
             self._turn_context(payload, index, when)
         elif kind == "compacted":
-            self._compacted(payload, index, when)
+            self._compacted(payload, index, line, when)
         elif self.header:
             self.log.state("session_meta", payload, index, time=when)
         else:
@@ -246,18 +247,25 @@ class _Import:
 
     # ── compaction ──────────────────────────────────────────────────────────────────────────────
 
-    def _compacted(self, payload: Record, index: int, when: float) -> None:
+    def _compacted(self, payload: Record, index: int, line: int, when: float) -> None:
         self._flush()
         summary = text(payload.get("message"))
         given = payload.get("replacement_history")
         put = replacement(listing(given), summary) if is_list(given) else rebuilt(self.history, summary)
-        details = without(payload, frozenset({"message", "replacement_history"}))
+        self.history = list(put)
+        self.turns = []
+        ours = unpacked(payload, index, self.log)
+        for entry in ours:
+            self.log.put(entry)
+        if ours:
+            return
+        if carried(payload, index):
+            self.source.problem(line, "the folds of refold do not fit this file: taken for those of Codex")
+        details = without(payload, frozenset({"message", "replacement_history", KEY}))
         made = self.log.fold(tuple(put), index, time=when, summary=summary, details=details)
         if made is None:
             for message in put:
                 self.log.say(message, index, time=when)
-        self.history = list(put)
-        self.turns = []
 
     def finish(self) -> Loaded:
         self._flush()

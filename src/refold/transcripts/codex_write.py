@@ -19,6 +19,7 @@ from refold.session import Item
 from refold.session.dialects import openai_responses
 from refold.session.dialects.common import clean, short_id, wire_name
 from refold.transcripts.base import Record, seconds
+from refold.transcripts.carried import KEY, packed
 from refold.transcripts.codex_items import is_context
 from refold.transcripts.foreign import mapping, text
 from refold.transcripts.programs import Clock, Page, Ticket, local
@@ -64,7 +65,10 @@ def boundary(page: Page, records: Sequence[Record], ticket: Ticket) -> list[Reco
     newest = max((seconds(record.get("timestamp")) for record in records), default=0.0)
     number = records[-1].get("ordinal") if records else None
     rollout = _Rollout(Clock(max(newest, ticket.now)), number + 1 if isinstance(number, int) else None)
-    return [rollout.compacted(page)]
+    line = rollout.compacted(page)
+    # The header does not count.
+    line["payload"][KEY] = packed(page.entries, len(records) - 1)
+    return [line]
 
 
 def ticket_of(records: Sequence[Record], now: float) -> Ticket:

@@ -44,6 +44,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     session: Session
     said: Sequence[Item] = ()
     view: Sequence[Item] = ()
+    entries: Sequence[e.AnyEntry] = ()
+    """What was added to a session that is in a file already."""
 
 
 class Writer(Protocol):
