@@ -1,8 +1,8 @@
 """Our own entries inside the record that another program keeps of a compaction.
 
-A program knows of a fold only what its model sees afterwards. So the record carries the entries themselves, and
-reading the file again gives the session as it was: the same ids, the same places, folds that can be undone. The
-program looks at none of it. It counts only where it was written: behind the same number of records.
+A program knows of a fold only what its model sees afterwards. So the record carries the entries themselves:
+reading the file again gives the session as it was, with the same ids, the same places and folds that can be
+undone. The program looks at none of it. It counts only where it was written: behind as many records.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from typing import Protocol, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from refold import entries as e
 from refold import messages as m
@@ -99,13 +100,19 @@ def page_of(session: Session, chosen: Writer, *, history: bool = True) -> Page:
 def sendable(items: Sequence[Item], chosen: Writer) -> list[Item]:
     """Without the system prompt at the beginning, and what else the program brings itself."""
     told = dropwhile(lambda item: isinstance(item.message, m.System), items)
-    held = ((item, chosen.adapted(item.message)) for item in told)
-    kept = [
-        item if said is item.message else Item(said, item.entries, item.fold)
-        for item, said in held
-        if said is not None
-    ]
-    return repair_by(dialects.get(chosen.dialect).rules, kept)
+    spoken = ((item, _spoken(item.message)) for item in told if not _is_hidden(item.message))
+    adapted = ((item, chosen.adapted(message)) for item, message in spoken)
+    held = [replace(item, message=message) for item, message in adapted if message is not None]
+    return repair_by(dialects.get(chosen.dialect).rules, held)
+
+
+def _is_hidden(message: m.Message) -> bool:
+    return isinstance(message, m.Bash) and message.hidden
+
+
+def _spoken(message: m.Message) -> m.Message:
+    """A command that the user ran is told as text."""
+    return m.user([m.text(message.text, "tool")]) if isinstance(message, m.Bash) else message
 
 
 def entry_of(page: Page, item: Item) -> e.MessageEntry | None:

@@ -48,7 +48,8 @@ def resumable(
     folder = os.path.realpath(cwd or session.info.cwd or Path.cwd())
     ticket = Ticket(id=make_id(), cwd=folder, now=clock(), new_id=make_id)
     page = page_of(session, chosen, history=not view)
-    if not page.view:
+    dialect = dialects.get(chosen.dialect)
+    if not dialect.parse_list(dialect.render(page.view)):
         raise UsageError("there is nothing in this session that could be resumed: it has no messages")
     records = chosen.whole(page, ticket)
     data = lines(records)

@@ -13,19 +13,23 @@ from uuid import UUID
 
 from refold import messages as m
 from refold.errors import FormatError
-from refold.session import Item, Projection, Session
+from refold.session import Item, Projection, Session, dialects
 from refold.session.dialects.common import call_object, clean
 from refold.text.frames import without_escapes
 from refold.transcripts import read_stream
 from refold.transcripts.base import Record, Source, seconds
+from refold.transcripts.carried import KEY
 from refold.transcripts.foreign import is_list, is_object, listing, mapping, named, text
-from refold.transcripts.programs import Page, Ticket, sendable, writer
+from refold.transcripts.programs import Page, Ticket, lines, sendable, writer
 
 
 def refuse_unsound(data: bytes, program: str, page: Page, ticket: Ticket, *, before: bytes = b"") -> None:
     """`FormatError` that says what is wrong with a session as it would be written; `before`: the file that it
     is appended to."""
-    found = unsound(data, program, ticket.id, before=before) or _unlike(before + data, program, page)
+    found = unsound(data, program, ticket.id, before=before)
+    # What the program sees counts, and what we see: it reads nothing of what a record carries for us.
+    for seen in (before + without_carried(data), before + data):
+        found = found or _unlike(seen, program, page)
     if found:
         raise FormatError(
             f"{program} would not resume this session: {found[0]}. Nothing was written; "
@@ -50,16 +54,26 @@ def unsound(data: bytes, program: str, id: str | None = None, *, before: bytes =
 def _unlike(data: bytes, program: str, page: Page) -> list[str]:
     """How the file, read back, differs from what it should say."""
     session = Session.of(read_stream(io.BytesIO(data), name="session.jsonl", format=program))
-    wanted = _words(page.view)
-    there = _words(sendable(Projection(session).items, writer(program)))
+    wanted = _words(page.view, program)
+    there = _words(sendable(Projection(session).items, writer(program)), program)
     pairs = enumerate(zip_longest(wanted, there))
     return [f"read back, part {at} of the view differs" for at, (a, b) in pairs if a != b][:1]
 
 
-def _words(items: Sequence[Item]) -> list[tuple[str, ...]]:
-    """What is said, by whom, in order. What one side says in a row is one text, however it is cut."""
+def without_carried(data: bytes) -> bytes:
+    records = [record for _, record in Source(io.BytesIO(data)).records()]
+    for record in records:
+        record.pop(KEY, None)
+        mapping(record.get("payload")).pop(KEY, None)
+    return lines(records)
+
+
+def _words(items: Sequence[Item], program: str) -> list[tuple[str, ...]]:
+    """What the provider would be told, by whom, in order. What one side says in a row is one text, however it
+    is cut."""
+    dialect = dialects.get(writer(program).dialect)
     found: list[tuple[str, ...]] = []
-    for message in (item.message for item in items):
+    for message in dialect.parse_list(dialect.render(items)):
         if isinstance(message, m.Result):
             found.append(("result", message.call_id, plainly(message.text)))
             continue
