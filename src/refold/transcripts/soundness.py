@@ -7,7 +7,7 @@ children, results after their calls? And: read back, does the file say what was 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from uuid import UUID
 
@@ -69,11 +69,15 @@ def without_carried(data: bytes) -> bytes:
 
 
 def _words(items: Sequence[Item], program: str) -> list[tuple[str, ...]]:
-    """What the provider would be told, by whom, in order. What one side says in a row is one text, however it
-    is cut."""
+    """What the provider would be told."""
     dialect = dialects.get(writer(program).dialect)
+    return words(dialect.parse_list(dialect.render(items)))
+
+
+def words(messages: Iterable[m.Message]) -> list[tuple[str, ...]]:
+    """What is said, by whom, in order. What one side says in a row is one text, however it is cut."""
     found: list[tuple[str, ...]] = []
-    for message in dialect.parse_list(dialect.render(items)):
+    for message in messages:
         if isinstance(message, m.Result):
             found.append(("result", message.call_id, plainly(message.text)))
             continue
