@@ -242,7 +242,14 @@ def test_nothing_is_lost_silently() -> None:
         )
     )
     said = " | ".join(problem.text for problem in loaded.problems)
-    for part in ("'ghost'", "'riddle'", "'weather_state'", "names no call", "taken back", "belong to no reply"):
+    for part in (
+        "'ghost'",
+        "'riddle'",
+        "'weather_state'",
+        "names no call",
+        "taken back",
+        "belong to no reply",
+    ):
         assert part in said
     kept = {entry.kind: entry.raw for entry in loaded.entries if isinstance(entry, e.Other)}
     assert kept["riddle"]["x"] == 1 and kept["message"]["content"] == "boo"

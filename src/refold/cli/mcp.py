@@ -26,8 +26,8 @@ def command(specs: tuple[str, ...], own: bool, port: int | None) -> None:
     """Let any agent look up what any agent did: an MCP server.
 
     It serves your own stores and, read-only, the sessions of Claude Code, Codex and pi on this machine. With
-    --http it listens on 127.0.0.1 alone, to whoever sends the token in REFOLD_MCP_TOKEN (where there is none, one
-    is made and printed).
+    --http it listens on 127.0.0.1 alone, to whoever sends the token in REFOLD_MCP_TOKEN (where there is none,
+    one is made and printed).
     """
     try:
         import anyio

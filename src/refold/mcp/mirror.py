@@ -1,7 +1,7 @@
 """Sessions that other programs keep as files, mirrored into a database of ours so that they can be searched.
 
-The mirror is a cache: a file that changed is read anew, one that is gone leaves it, and deleting the database only
-costs the time of reading everything again. The files themselves are never written.
+The mirror is a cache: a file that changed is read anew, one that is gone leaves it, and deleting the database
+only costs the time of reading everything again. The files themselves are never written.
 """
 
 from __future__ import annotations

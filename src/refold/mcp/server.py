@@ -1,7 +1,7 @@
 """The protocol around the tools: the official `mcp` package does the talking, on stdio or HTTP.
 
-HTTP listens on this machine alone, and only to whoever has the token; the Host of a request and its Origin must
-be this machine's, so that no web page can reach it through a name that points here.
+HTTP listens on this machine alone, and only to whoever has the token; the Host of a request and its Origin
+must be this machine's, so that no web page can reach it through a name that points here.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from urllib.parse import quote as quoted
 from urllib.parse import unquote
 
 import anyio.to_thread
-from mcp import types
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
+from mcp import types
 from refold.errors import RefoldError
 from refold.mcp.library import Library
 from refold.mcp.tools import TOOLS, Refused, answer
@@ -145,7 +145,7 @@ App = Callable[[Scope, Any, Any], Awaitable[None]]
 
 
 def http_app(library: Library, token: str, port: int) -> App:
-    """The server as an ASGI application on `127.0.0.1:port`. Whoever has not the token learns nothing else."""
+    """The server as an ASGI application on `127.0.0.1:port`. Without the token nothing else is told."""
     hosts = [f"127.0.0.1:{port}", f"localhost:{port}"]
     security = TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
