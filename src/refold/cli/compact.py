@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from refold.compaction.preset import Preset
     from refold.compare.replay import Replayed
     from refold.engine import Engine
+    from refold.registry.installed import InPlace, Written
     from refold.session import Session, View
 
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), help="Write the session (log and folds) here."
 )
+@click.option("--in-place", is_flag=True, help="Fold a session of Claude Code or Codex where it lies.")
 @json_option
 def command(
     file: str,
@@ -49,31 +51,58 @@ def command(
     model: str | None,
     focus: str | None,
     output: str | None,
+    in_place: bool,
     as_json: bool,
 ) -> None:
     """Fold a transcript until its view fits.
 
     A session of refold is folded in place (`refold undo` takes it back). Transcripts of other programs are
     only read; -o saves the outcome as a session of refold. Nothing is ever lost: the log stays whole.
+
+    With --in-place, Claude Code or Codex goes on from the fold when the session is resumed: the file is
+    backed up, what was in it stays, and a session in use is left alone.
     """
     from refold import loop
     from refold.engine import Engine
     from refold.hooks import Hooks
     from refold.registry.sessions import save
 
-    session = open_session(file)
+    place = _in_place(file, passes) if in_place else None
+    session = place.session if place else open_session(file)
     engine = Engine(preset, model=named_model(model or preset.summary_model), hooks=Hooks.installed())
     done = loop.run(_perform(engine, session, passes, focus, show=not as_json))
     if output:
         save(done.session, output)
+    written = place.write() if place else None
     view = engine.view(done.session)
     limit = preset.budget
     fits, why = done.verdict(engine, view, limit)
     if as_json:
-        emit(as_dict(done, view, limit, passes or 1, fits, why))
+        emit({**as_dict(done, view, limit, passes or 1, fits, why), "in_place": _placed(written)})
         return
     tell_problems(session)
     _print(done, view, limit, output, fits, why)
+    if written is not None:
+        console().print(
+            f"{written.file} is folded; as it was: {written.backup}\nresume it: {written.command}"
+        )
+    elif place is not None:
+        console().print(f"{file} is left as it was")
+
+
+def _in_place(file: str, passes: int | None) -> InPlace:
+    from refold.registry.installed import InPlace
+
+    if passes is not None:
+        raise click.UsageError("--passes feeds the transcript anew: it cannot be combined with --in-place")
+    return InPlace(file)
+
+
+def _placed(written: Written | None) -> dict[str, Any] | None:
+    if written is None:
+        return None
+    paths = {"file": str(written.file), "backup": str(written.backup)}
+    return {**paths, "added": written.added, "id": written.id, "command": written.command}
 
 
 async def _perform(
