@@ -67,11 +67,15 @@ class Piece(NamedTuple):
     """Tokens of thinking that may not be taken off: the item stays as it is, or is quoted without it."""
 
 
+Row: TypeAlias = tuple[int, int, bool, int | None, bool, int]
+"""A piece as a bare tuple: the collector looks at thousands of them once, and never again."""
+
+
 class Pieces(Protocol):
     """The pieces of a view, read from its end: what no scale reaches is never counted."""
 
     total: int
-    newest: list[Piece]
+    newest: list[Row]
     """Those that were read, the newest first."""
 
     def read(self) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from refold import entries as e
 from refold.compaction.clips import Clips, Form
-from refold.compaction.grade import Curve, Piece, estimate, grade
+from refold.compaction.grade import Curve, Piece, Row, estimate, grade
 from refold.compaction.situation import Situation
 from refold.messages import Assistant, Call, Message, Result, Thinking, User, arguments_json, user
 from refold.preserve.words import typed
@@ -208,7 +208,7 @@ class _Reader:
         """Nothing has to stay in its place."""
         self.first, self.last_reply = s.projection.first, _last_reply(s)
         self.total = len(self.items) - self.first
-        self.newest: list[Piece] = []
+        self.newest: list[Row] = []
         self._sizes: list[dict[int, int]] = []
         """Of the same pieces at the levels that were looked at."""
         turns = s.session.turns
@@ -233,7 +233,9 @@ class _Reader:
     def read(self) -> None:
         """Some more pieces."""
         last = len(self.items) - len(self.newest)
-        self.newest += [self._piece(i) for i in range(last - 1, max(last - 1 - PIECE, self.first - 1), -1)]
+        self.newest += [
+            tuple(self._piece(i)) for i in range(last - 1, max(last - 1 - PIECE, self.first - 1), -1)
+        ]
 
     def known_at(self, index: int, level: int) -> int | None:
         """The size of an item at a level, where no form has to be made to know it. The index is counted from

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+import msgspec
 
 from refold import entries as e
 from refold.messages import Message, Result, Text, User, with_origin
@@ -69,7 +71,7 @@ def _marked(path: Iterable[e.Entry]) -> tuple[dict[str, e.Fold], dict[str, None]
     return folds, gone
 
 
-class Stretch(NamedTuple):
+class Stretch(msgspec.Struct, frozen=True, gc=False):
     """An edit in positions of the path, both inside; `age` is the index of its fold."""
 
     first: int
@@ -79,10 +81,10 @@ class Stretch(NamedTuple):
     edit: e.Edit
 
 
-def stretches(folds: Iterable[e.Fold], position: Position) -> list[Stretch]:
-    """The edits of folds that lie on the path."""
+def stretches(folds: Iterable[e.Fold], position: Position, age: int = 0) -> list[Stretch]:
+    """The edits of folds that lie on the path; `age` is that of the first."""
     placed: list[Stretch] = []
-    for age, fold in enumerate(folds):
+    for age, fold in enumerate(folds, age):
         for edit in fold.edits:
             first, last = position(edit.first), position(edit.last)
             if first is not None and last is not None and first <= last:
@@ -101,7 +103,7 @@ def covered(shown: Sequence[Stretch], fold: e.Fold, position: Position) -> list[
     """The edits that show with one more fold on top of those that are `shown`: what these hide is not read
     again. None where edits overlap without nesting, which may bring hidden ones back."""
     age = 1 + max((stretch.age for stretch in shown), default=-1)
-    news = [stretch._replace(age=age) for stretch in stretches((fold,), position)]
+    news = stretches((fold,), position, age)
     placed = sorted([*shown, *news], key=_place)
     return None if _some_overlap(placed) else _uncovered(placed)
 

@@ -55,8 +55,8 @@ class Projection:
         self._folds: Sequence[e.Fold] = ()
         self._shown: list[Stretch] = []
         """The edits of these folds that show."""
-        self._names: list[str] = []
-        """Ids of the path."""
+        self._names: tuple[str, ...] = ()
+        """Ids of the path. (A tuple of texts is nothing that the collector looks at.)"""
         self._next: _Next | None = None
         self._sums: dict[str, list[int]] = {}
         self._replies: list[int] = []
@@ -240,7 +240,7 @@ class Projection:
             elif before:
                 shown = covered(self._shown, folds[-1], session.position)
         elif self._epoch != session.epoch:
-            self._names = []
+            self._names = ()
         self._shown = outermost(folds, session.position) if shown is None else shown
         put = {self._keys[index] for index in self._framed}
         self._items, self._keys, self._sums, self._replies, self._framed = [], [], {}, [], []
@@ -253,7 +253,7 @@ class Projection:
         session.forget_counts(put.difference(self._keys[index] for index in self._framed))
 
     def _named(self) -> Sequence[str]:
-        self._names += [entry.id for entry in self.session.path[len(self._names) :]]
+        self._names = (*self._names, *(entry.id for entry in self.session.path[len(self._names) :]))
         return self._names
 
     def _extend(self, most: int | None = None) -> None:

@@ -8,7 +8,7 @@ same entry gives the same bytes cold and warm. What is missing is marked with it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -56,7 +56,7 @@ _TELLING = 60
 """where it has so many tokens."""
 
 
-class Body(NamedTuple):
+class Body(msgspec.Struct, frozen=True, gc=False):
     """What clips of all levels are made of: a text, and the text without the numbers of its lines."""
 
     text: str
