@@ -21,7 +21,7 @@ import gc
 import json
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -77,7 +77,7 @@ class Ticker:
             self.own.append(max(self.stretches[-1] - sum(self.pauses[pauses:]), 0.0))
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
+    def watching(self) -> Generator[None, None, None]:
         began = 0.0
 
         def collected(phase: str, _: dict[str, int]) -> None:

@@ -66,6 +66,9 @@ class Piece(NamedTuple):
     sealed: int = 0
     """Tokens of thinking that may not be taken off: the item stays as it is, or is quoted without it."""
 
+    def bare(self) -> Row:
+        return self.whole, self.now, self.said, self.cap, self.stale, self.sealed
+
 
 Row: TypeAlias = tuple[int, int, bool, int | None, bool, int]
 """A piece as a bare tuple: the collector looks at thousands of them once, and never again."""

@@ -233,9 +233,8 @@ class _Reader:
     def read(self) -> None:
         """Some more pieces."""
         last = len(self.items) - len(self.newest)
-        self.newest += [
-            tuple(self._piece(i)) for i in range(last - 1, max(last - 1 - PIECE, self.first - 1), -1)
-        ]
+        more = range(last - 1, max(last - 1 - PIECE, self.first - 1), -1)
+        self.newest += [self._piece(index).bare() for index in more]
 
     def known_at(self, index: int, level: int) -> int | None:
         """The size of an item at a level, where no form has to be made to know it. The index is counted from

@@ -84,11 +84,11 @@ class Stretch(msgspec.Struct, frozen=True, gc=False):
 def stretches(folds: Iterable[e.Fold], position: Position, age: int = 0) -> list[Stretch]:
     """The edits of folds that lie on the path; `age` is that of the first."""
     placed: list[Stretch] = []
-    for age, fold in enumerate(folds, age):
+    for number, fold in enumerate(folds, age):
         for edit in fold.edits:
             first, last = position(edit.first), position(edit.last)
             if first is not None and last is not None and first <= last:
-                placed.append(Stretch(first, last, age, fold, edit))
+                placed.append(Stretch(first, last, number, fold, edit))
     return placed
 
 
