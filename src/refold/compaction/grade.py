@@ -33,7 +33,7 @@ item
 comes back into its place and leaves the record."""
 _STALE = 0.1
 """What a result that a later call of the same kind has superseded may have of the usual."""
-_PIECE, _MADE = 256, 8
+_PIECE, _MADE = 128, 8
 """Items that are looked at, and clips that are made, between two breaths."""
 
 
