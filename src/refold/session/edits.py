@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -108,6 +108,30 @@ def covered(shown: Sequence[Stretch], fold: e.Fold, position: Position) -> list[
     return None if _some_overlap(placed) else _uncovered(placed)
 
 
+def extended(
+    shown: Sequence[Stretch], folds: Sequence[e.Fold], fold: e.Fold, position: Position
+) -> list[Stretch]:
+    """The edits that show with one more fold, where those of `folds` are `shown`."""
+    found = covered(shown, fold, position) if folds else None
+    return outermost([*folds, fold], position) if found is None else found
+
+
+class Ahead(NamedTuple):
+    """The items of a path as they will be once a fold is appended to it."""
+
+    fold: e.Fold
+    path: Path
+    length: int
+    """Of the path without the fold."""
+    shown: list[Stretch]
+    keyed: list[tuple[str, Item]]
+
+    def came(self, fold: e.Fold, path: Path) -> bool:
+        """Was just this fold appended to just this path?"""
+        same = fold.id == self.fold.id and fold.edits is self.fold.edits and path is self.path
+        return same and len(path) == self.length + 1 and path[-1] is fold
+
+
 def _place(stretch: Stretch) -> tuple[int, int, int]:
     return stretch.first, -stretch.last, -stretch.age
 
@@ -147,15 +171,12 @@ def _partly(a: Stretch, b: Stretch) -> bool:
     return a.first < b.first <= a.last < b.last or b.first < a.first <= b.last < a.last
 
 
-def project(
-    path: Path, shown: Iterable[Stretch], names: Sequence[str] | None = None
-) -> Iterator[tuple[str, Item]]:
-    """The items of a path where these edits show, each with a key that names it for good. `names` are the ids
-    of the path, where somebody has them: a record stands for nearly all of it."""
-    names, at = list(map(_id, path)) if names is None else names, 0
+def project(path: Path, shown: Iterable[Stretch]) -> Iterator[tuple[str, Item]]:
+    """The items of a path where these edits show, each with a key that names it for good."""
+    at = 0
     for stretch in shown:
         yield from plain(path[at : stretch.first])
-        ids = tuple(names[stretch.first : stretch.last + 1])
+        ids = tuple(map(_id, path[stretch.first : stretch.last + 1]))
         for number, message in enumerate(stretch.edit.put):
             yield f"{stretch.fold.id}/{stretch.edit.first}/{number}", Item(message, ids, stretch.fold.id)
         at = stretch.last + 1
