@@ -12,7 +12,7 @@ from refold.compaction.clips import Clips
 from refold.compaction.details import FoldDetails
 from refold.compaction.ledger import left, reads_left
 from refold.compaction.plan import Failed, Plan, Proposal, Reason, finishing
-from refold.engine.limits import Limits
+from refold.engine.limits import Limits, run_errands
 from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
 from refold.errors import StalePlan
 from refold.loop import breathe
@@ -76,6 +76,7 @@ async def make_fold(
 
     try:
         answers = await ask_all(summariser, proposal.asks, limits, timeout=proposal.timeout)
+        await run_errands(proposal.errands, limits, at_once=s.at_once)
         author = summariser.name if proposal.asks else proposal.author
         made = await worked(plan, lambda: _making(session, plan, proposal, answers, author, before), mark)
     except StalePlan:

@@ -24,7 +24,7 @@ PER_MESSAGE = 4
 PER_RESULT = 12
 """What marks the answer of a tool, beyond that. Providers do not document it; with these two figures the
 predicted sizes of real requests (M7) err least, and chat templates of open models need as many."""
-PER_CALL = 22
+PER_CALL = Bytes4.call
 """What marks a tool call beyond its name and arguments."""
 PER_TOOL = 8
 
