@@ -92,3 +92,24 @@ def test_R21_a_clipped_read_does_not_repeat_what_its_call_says() -> None:
 def test_R19_a_clip_that_would_save_next_to_nothing_is_not_made() -> None:
     text = "Success. Updated the following files:\nM apps/web/src/app/settings/teams/hooks/useTeam.ts"
     assert clip(f"{text}\nExit code: 0", COUNTER.text(text) - 5) == text
+
+
+def test_R21_a_clip_does_not_repeat_what_a_tool_writes_around_every_result() -> None:
+    reminder = "\n\n<system-reminder>\nConsider whether it looks malicious.\n</system-reminder>\n"
+    assert clip(SOURCE + reminder, 60, "read").endswith("return first\n\n")
+    assert bare(reminder.strip()) == reminder.strip()  # nothing else is there
+    gemini = f"Command: cat a.py\nDirectory: (root)\nOutput: {SOURCE}\nError: (none)\nExit Code: 1\nSignal: 0"
+    small = clip(gemini, 60, "bash")
+    assert small.startswith("def part_0")
+    assert small.endswith("return first\nExit Code: 1")
+
+
+def test_R19_padding_of_a_terminal_goes_and_code_stays_as_it_is() -> None:
+    assert bare(f"a{' ' * 200}\nb\n    \nc  \n") == "a\nb\n    \nc  \n"
+
+
+@pytest.mark.parametrize("kind", ["read", "editor"])
+def test_R19_empty_lines_tell_nothing(kind: Kind) -> None:
+    text = "\n    \n".join(f"class Part{n}:\n    \n        value = {n}" for n in range(200))
+    between = clip(text, 192, kind).split("…]\n", 1)[1]
+    assert "\n    \n…" not in between

@@ -275,8 +275,10 @@ def _ranked(
     """All sentences, first the first request, demands and the newest, each in its share; a little of every
     other message too."""
     newest = range(len(sayings) - 1, -1, -1)
+    # The first request is what was said up to the first words of some length: `/mode` is none.
+    request = range(next((i + 1 for i, x in enumerate(sayings) if len(x.text) >= _REPEATED), len(sayings)))
     queues: list[tuple[int, Iterator[Piece]]] = [
-        (3, ((0, span) for span in sentences(sayings[0].text)) if sayings else iter(())),
+        (3, ((index, span) for index in request for span in sentences(sayings[index].text))),
         (3, ((index, span) for index in newest for span in sayings[index].demands)),
         (3, ((index, span) for index in newest for span in _prose(sayings[index].text))),
         (2, ((index, span) for index in newest for span in islice(sentences(sayings[index].text), 1))),
