@@ -113,3 +113,15 @@ def test_R19_empty_lines_tell_nothing(kind: Kind) -> None:
     text = "\n    \n".join(f"class Part{n}:\n    \n        value = {n}" for n in range(200))
     between = clip(text, 192, kind).split("…]\n", 1)[1]
     assert "\n    \n…" not in between
+
+
+def test_R19_values_beside_a_clipped_call_say_that_nobody_said_them_and_whose_they_are() -> None:
+    calls = [m.call(f"c{n}", "Write", path=f"{n}.py", content=SOURCE) for n in (1, 2)]
+    one = clipped(m.assistant("I write it.", calls[0]), 192, COUNTER, key="#7")
+    said, mark, value = one.text.split("\n")
+    assert (said, mark) == ("I write it.", "[from the call below:]")
+    assert value.startswith('"content": "def part_0(value):')
+    both = clipped(m.assistant("I write them.", *calls), 384, COUNTER, key="#7").text.split("\n")
+    assert both[1::2] == ["[from call 1 below:]", "[from call 2 below:]"]
+    alone = clipped(m.assistant("", calls[0]), 30, COUNTER, key="#7")
+    assert alone.text == ""  # no room, no quotation, no mark

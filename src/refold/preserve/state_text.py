@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from operator import attrgetter
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from refold.preserve.filebook import FileNote
 from refold.preserve.outcomes import Check, Failure
@@ -29,6 +29,14 @@ _HUNKS = 24
 """Newest changed files whose change may be shown."""
 _PLAN = 800
 _ELSEWHERE = ("/tmp/", "/private/tmp/", "/var/folders/")
+
+
+Shows: TypeAlias = Callable[[int, str], bool]
+"""Whether the view shows the entry of a number elsewhere, and in it a text; without a text: names it."""
+
+
+def shows_nothing(_: int, __: str) -> bool:
+    return False
 
 
 class Known(Protocol):
@@ -52,35 +60,43 @@ class Known(Protocol):
 
 
 def rendering(
-    state: Known, budget: int, counter: TokenCounter, before: int | None = None, *, changes: bool = True
+    state: Known, budget: int, counter: TokenCounter, shows: Shows = shows_nothing, *, changes: bool = True
 ) -> Steps[str]:
-    """The state in at most `budget` tokens; see `WorkState.render`."""
-    seen = float("inf") if before is None else before
+    """The state in at most `budget` tokens, without what the view shows itself; see `WorkState.render`."""
     newest = sorted(state.notes(), key=attrgetter("number"), reverse=True)
     notes = sorted(newest, key=attrgetter("moved"))
     yield
-    sheet = _Sheet(budget, counter, notes, state.home)
+    shown = {note.name for note in notes if note.fate in ("read", "failed") and shows(note.number, "")}
+    sheet = _Sheet(budget, counter, notes, state.home, shown)
     yield
     sheet.put_names(((CHANGED, "modified"), (CREATED, "created")), _NAMES)
     yield
     sheet.put_names(((DELETED, "deleted"),), _DELETED)
-    checks = [check for check in reversed(state.checks) if check.number < seen][:10]
+    checks = [
+        check
+        for check in reversed(state.checks)
+        if not shows(check.number, check.verdict.line or check.error)
+    ][:10]
     usual = next(iter(Counter(check.folder for check in checks).most_common(1)), ("", 0))[0]
     newest_change = max((note.number for note in notes if note.fate not in ("read", "failed")), default=-1)
     told = [
         _check(
-            check, "" if check.folder == usual else check.folder.removeprefix(f"{state.home}/"), newest_change
+            check,
+            "" if check.folder == usual else check.folder.removeprefix(f"{state.home}/"),
+            newest_change,
+            shows,
         )
         for check in checks
     ]
     opened = [(check.number, CHECKS, row) for check, row in zip(checks[:2], told, strict=False)]
-    if state.error and state.error.number < seen:
+    if state.error and not shows(state.error.number, state.error.error):
         opened.append((state.error.number, ERROR, _failure(state.error)))
     for _, title, row in sorted(opened, key=lambda one: -one[0]):
         sheet.put(title, row)
-    for row in _todos(state.todos) if state.todos_at < seen else ():
+    told_todos = all(shows(state.todos_at, todo.text) for todo in state.todos if todo.open)
+    for row in () if told_todos else _todos(state.todos):
         sheet.put(TODOS, row)
-    changed = [n for n in notes if n.change and n.fate in ("modified", "created") and n.number < seen]
+    changed = [n for n in notes if n.change and n.fate in ("modified", "created") and not _shown(n, shows)]
     changed = changed[:_HUNKS] if changes else []
     for note, rows in zip(changed[:3], (8, 4, 4), strict=False):
         sheet.put_change(note, rows)
@@ -88,7 +104,7 @@ def rendering(
         sheet.put(CHECKS, row.split("\n")[0])
     for note in changed[3:]:
         sheet.put_change(note, 3)
-    if state.plan and state.todos_at < state.plan_at < seen:
+    if state.plan and state.todos_at < state.plan_at and not shows(state.plan_at, state.plan):
         sheet.put(PLAN, head(state.plan, _PLAN))
     yield
     sheet.put_names(((FAILED, "failed"),), _READ)
@@ -99,12 +115,14 @@ def rendering(
 class _Sheet:
     """Statements under headings, each put there only while it fits."""
 
-    def __init__(self, budget: int, counter: TokenCounter, notes: Sequence[FileNote], home: str) -> None:
+    def __init__(
+        self, budget: int, counter: TokenCounter, notes: Sequence[FileNote], home: str, shown: Set[str]
+    ) -> None:
         self.budget, self.left, self.counter = budget, budget, counter
         self.names: dict[str, list[str]] = {}
         gone = {note.name for note in notes if note.fate == "deleted" and note.folder}
         for note in notes:
-            if not (note.fate == "deleted" and note.within in gone):
+            if note.name not in shown and not (note.fate == "deleted" and note.within in gone):
                 self.names.setdefault(note.fate, []).append(note.name + "/" * note.folder)
         self.told = {note.name for note in notes if note.told}
         self.named: set[str] = set()
@@ -261,13 +279,20 @@ def _failure(failure: Failure) -> str:
     return f"{failure.what}: {status}{one_line(failure.error, 240) or 'failed'} #{failure.number}"
 
 
-def _check(check: Check, folder: str, newest_change: int) -> str:
+def _shown(note: FileNote, shows: Shows) -> bool:
+    """Does the view show a line of the newest change?"""
+    rows = [row[2:].removesuffix(" …") for row in note.change.split("\n") if row.startswith(("+ ", "- "))]
+    return any(shows(note.number, row) for row in rows or [note.change])
+
+
+def _check(check: Check, folder: str, newest_change: int, shows: Shows) -> str:
     """`pytest -q: FAILED (2 failed, 11 passed) #183`, and the first few that failed."""
     place = f" (in {folder})" if folder else ""
     decided = check.verdict.passed is not None or check.exit is not None
     since = ", files changed since" if decided and -1 < check.number < newest_change else ""
     row = f"{check.command}{place}: {verdict_text(check)} #{check.number}{since}"
-    return "\n".join([row, *_indented([one_line(name, 120) for name in check.verdict.failing[:3]])])
+    failing = (one_line(name, 120) for name in check.verdict.failing[:3] if not shows(check.number, name))
+    return "\n".join([row, *_indented([*failing])])
 
 
 def verdict_text(check: Check) -> str:

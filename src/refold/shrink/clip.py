@@ -47,6 +47,9 @@ _SHORT = 24
 """Words or an argument of at most so many tokens stay: a path or a command tells more than a marker."""
 _QUOTE = 32
 """Least tokens with which a value that was dropped from a call is quoted."""
+_OF_CALL, _OF_ONE = "[from the call below:]", "[from call {number} below:]"
+"""Stands above such a quotation: nobody said it, and whose it is."""
+_OF_TOKENS = 7
 _HEADS = {"bash": 0.5, "ls": 0.85, "glob": 0.85, "grep": 0.85}
 """Share of what is kept that stands at the beginning. A log says at its end how it went, a list is sorted by
 worth if by anything."""
@@ -249,10 +252,11 @@ def _reply(message: Assistant, tokens: int, counter: TokenCounter, key: str) -> 
     rest = max(tokens - room, 0)
     words = [clip_text(text, max(room, 8), counter, key=key, size=said)] if text else []
     kept: list[Call] = []
-    for call, size in zip(calls, sizes, strict=True):
+    for number, (call, size) in enumerate(zip(calls, sizes, strict=True), 1):
         small, quotes = _call(call, size, rest * size // max(sum(sizes), 1), counter, key)
         kept.append(small)
-        words += quotes
+        if quotes:
+            words += [_OF_ONE.format(number=number) if len(calls) > 1 else _OF_CALL, *quotes]
     others = sum(not isinstance(part, (Text, Call, Thinking)) for part in message.content)
     words += [f"[{others} part(s) that are no text, {key}]"] if others else []
     parts = (*([Text("\n".join(words))] if words else []), *kept)
@@ -272,7 +276,7 @@ def _call(call: Call, size: int, tokens: int, counter: TokenCounter, key: str) -
     }
     dropped = {name: _size(given[name], counter) for name in given if kept[name] != given[name]}
     small = msgspec.structs.replace(call, raw=None, arguments=kept)
-    room = tokens - counter.text(compact_json(kept))
+    room = tokens - counter.text(compact_json(kept)) - _OF_TOKENS
     quotes = [
         _quote(name, _text(_longest(given[name])), part, counter)
         for name, size in dropped.items()
