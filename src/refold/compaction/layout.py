@@ -20,7 +20,7 @@ from refold.session.invariants import PAIRS, WIRE, inside_put, legal
 from refold.session.invariants.batches import around
 from refold.session.invariants.thinking import signed
 from refold.session.sent import surcharge
-from refold.shrink.clip import FRAME, LEVELS, level
+from refold.shrink.clip import FRAME, LEVELS
 
 UNANSWERED = 0.5
 """Share of the limit up to which results that nobody has answered yet stay whole; more is clipped to that."""
@@ -296,8 +296,8 @@ class _Reader:
         return Piece(whole, now - sealed, said, cap, stale, 0 if self.loose else sealed)
 
     def _cap(self, index: int, item: Item, now: int, *, waits: bool) -> int | None:
-        """Where not age decides: what stays whole, or is clipped to a part of the view. (A part of the view,
-        not all or nothing: what a larger goal shows more of must not cost another item its form.)"""
+        """Where not age decides: what stays whole, or is clipped to a part of the view. (To the token, not
+        to a level: what a larger goal shows more of must not cost another item its form.)"""
         if self._fixed(index, item):
             return 0
         if waits:
@@ -306,7 +306,7 @@ class _Reader:
             room = TYPED * self.goal
         else:
             return None
-        return 0 if now <= room else max(level(room), LEVELS[0])
+        return 0 if now <= room else max(int(room), LEVELS[0])
 
     def _one_entry(self, index: int, item: Item) -> bool:
         items = self.items

@@ -7,7 +7,6 @@ same entry gives the same bytes cold and warm. What is missing is marked with it
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
@@ -58,12 +57,6 @@ _BETWEEN = 0.25
 """Share of a clip for lines between beginning and end that tell something by themselves,"""
 _TELLING = 60
 """where it has so many tokens."""
-
-
-def level(cap: float) -> int:
-    """The largest level that is not above `cap`; 0 where none is."""
-    found = bisect_right(LEVELS, cap)
-    return LEVELS[found - 1] if found else 0
 
 
 class Body(NamedTuple):
