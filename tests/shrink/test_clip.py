@@ -125,3 +125,22 @@ def test_R19_values_beside_a_clipped_call_say_that_nobody_said_them_and_whose_th
     assert both[1::2] == ["[from call 1 below:]", "[from call 2 below:]"]
     alone = clipped(m.assistant("", calls[0]), 30, COUNTER, key="#7")
     assert alone.text == ""  # no room, no quotation, no mark
+
+
+def test_R19_typed_words_stay_and_what_stands_around_them_shares_the_rest() -> None:
+    asked, short = "Fix the parser, and never touch the migrations.", "One call per message, please."
+    message = m.user([m.text(SOURCE, "program"), asked, m.text(short, "program")])
+    sizes = [COUNTER.message(clipped(message, level, COUNTER, key="#7")) for level in (60, 120, 300)]
+    assert sizes == sorted(sizes)
+    small = clipped(message, 60, COUNTER, key="#7")
+    before, typed, after = (part for part in small.parts if isinstance(part, m.Text))
+    assert (before.origin, typed.text, after.text) == ("program", asked, short)
+    assert COUNTER.text(before.text) < 60
+    least = clipped(message, 12, COUNTER, key="#7").parts[0]
+    assert isinstance(least, m.Text)
+    assert least.text.startswith("[… ")
+
+
+def test_R19_words_with_which_a_user_refused_a_call_stay_in_a_clipped_result() -> None:
+    refused = m.result("c", [SOURCE, m.text("No, keep the old name.", "typed")])
+    assert clipped(refused, 60, COUNTER, key="#7").text.endswith("No, keep the old name.")

@@ -65,6 +65,8 @@ class Piece(NamedTuple):
     """A later result of the same call says it anew."""
     sealed: int = 0
     """Tokens of thinking that may not be taken off: the item stays as it is, or is quoted without it."""
+    typed: int = 0
+    """Tokens that stay at every scale, the user's words among others': age decides about the rest."""
 
 
 class Pieces(Protocol):
@@ -205,7 +207,7 @@ def _walk(pieces: Pieces, scale: float, curve: Curve, last: int, take: Take) -> 
     while index > 0 and (age <= depth or index > last):
         if number == len(newest):
             pieces.read()
-        whole, now, kind, cap, stale, sealed = newest[number]
+        whole, now, kind, cap, stale, sealed, typed = newest[number]
         index, number = index - 1, number + 1
         if sealed and not place:
             thought += sealed
@@ -214,7 +216,8 @@ def _walk(pieces: Pieces, scale: float, curve: Curve, last: int, take: Take) -> 
         if place:
             sealed = 0
         if cap is None or sealed:
-            cap = 0 if sealed else caps[kind, stale].of(now, age)
+            cap = 0 if sealed else caps[kind, stale].of(now - typed, age)
+            cap += typed if cap else 0
         if not take(index, now + sealed, cap):
             break
         age += min(whole, most)

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from refold.entries import AnyPathEntry, MessageEntry
-from refold.messages import Message, Result, Text, User
+from refold.messages import Message, Text, is_typed
 from refold.protocols import Steps, TokenCounter, complete
 from refold.text.truncate import boundary
 
@@ -133,15 +133,8 @@ def room(goal: int, share: float = SHARE) -> int:
 
 
 def typed(message: Message) -> str:
-    """What the user typed in a message, verbatim. In a result that is only what is declared so: the words
-    with which a user refused a call."""
-    parts = [part for part in message.parts if isinstance(part, Text)]
-    if isinstance(message, User):
-        own = [part.text for part in parts if part.origin in (None, "typed")]
-    elif isinstance(message, Result):
-        own = [part.text for part in parts if part.origin == "typed"]
-    else:
-        return ""
+    """What the user typed in a message, verbatim."""
+    own = [part.text for part in message.parts if isinstance(part, Text) and is_typed(message, part)]
     return "\n".join(own).strip("\r\n").rstrip() if any(not text.isspace() for text in own) else ""
 
 

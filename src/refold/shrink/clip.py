@@ -24,6 +24,7 @@ from refold.messages import (
     Thinking,
     User,
     compact_json,
+    is_typed,
 )
 from refold.protocols import TokenCounter
 from refold.session.toolnames import Kind
@@ -102,7 +103,11 @@ def clipped(
         case Assistant():
             return _reply(message, tokens, counter, key)
         case Result() | User():
-            content = _texts(message.content, tokens, counter, key, kind, body)
+            typed = [is_typed(message, part) for part in message.content]
+            if any(typed) and not all(typed):
+                content = _around_typed(message.content, typed, tokens, counter, key)
+            else:
+                content = _texts(message.content, tokens, counter, key, kind, body)
             return msgspec.structs.replace(message, content=content)
         case Bash():
             body = body or Body.of(message.output, counter, "bash")
@@ -234,6 +239,29 @@ def _texts(
     note = f"[{others} part(s) that are no text, {key}]" if others else ""
     said = "\n".join(part for part in (short, note) if part)
     return (msgspec.structs.replace(texts[0] if texts else Text(""), text=said),) if said else ()
+
+
+def _around_typed(
+    parts: Sequence[AnyPart], typed: Sequence[bool], tokens: int, counter: TokenCounter, key: str
+) -> Content:
+    """The user's words first; what else stands around them shares the rest by size."""
+    sizes = [counter.text(part.text) if isinstance(part, Text) else 0 for part in parts]
+    own = sum(size for size, is_own in zip(sizes, typed, strict=True) if is_own)
+    rest, around = max(tokens - own, 0), max(sum(sizes) - own, 1)
+    kept: list[AnyPart] = []
+    for part, size, is_own in zip(parts, sizes, typed, strict=True):
+        if not isinstance(part, Text):
+            text = f"[a part that is no text, {key}]"
+        elif is_own:
+            text = clip_text(part.text, min(tokens, own) * size // max(own, 1), counter, key=key, size=size)
+        elif size <= (room := rest * size // around) + WORTH:
+            text = part.text
+        elif room >= _SHORT:
+            text = clip_text(part.text, room, counter, key=key, size=size)
+        else:
+            text = _MARK.format(cut=size, key=key)
+        kept.append(Text(text, part.origin if isinstance(part, Text) else "program"))
+    return tuple(kept)
 
 
 def _reply(message: Assistant, tokens: int, counter: TokenCounter, key: str) -> Assistant:
