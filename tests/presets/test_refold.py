@@ -576,6 +576,15 @@ def test_R21_nothing_is_said_twice() -> None:
     assert len(lines) == len(set(lines))
 
 
+def test_R21_a_summary_with_headings_of_its_own_gets_no_empty_one_above() -> None:
+    for written, shown in (("## Intent\nFix the login.", "\n## Intent\n"), ("Fix the login.", "\n## Summary\nFix")):
+        engine, session = refold(Scripted(then=say(written)), budget=1_500), work()
+        assert forced(engine, session).rung == "summary"
+        record = engine.view(session).messages[0].text
+        assert shown in record
+        assert ("## Summary" in record) == ("## Summary" in shown)
+
+
 def test_R21_words_that_the_user_typed_again_stand_once() -> None:
     session, engine = Session(), refold(budget=6_000)
     request = "Read the plan first and tell me what you would change before you touch a file."

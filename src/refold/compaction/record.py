@@ -149,7 +149,9 @@ class Composer:
     def _record(
         self, front: str, left_out: tuple[str, ...], sections: Sequence[tuple[str, str]], summary: str
     ) -> Record:
-        body = "\n\n".join(f"## {title}\n{text}" for title, text in sections if text)
+        # What a model wrote has headings of its own: one above them would say that nothing is below it.
+        rows = (text if text.startswith("## ") else f"## {title}\n{text}" for title, text in sections if text)
+        body = "\n\n".join(rows)
         parts = (HEAD, front, self._pins, frame("summary", redact(body)[0], note=NOTE) if body else "")
         back = RECALL if self.s.can_recall else KEPT
         text = "\n\n".join(part for part in (*parts, back) if part)
