@@ -577,7 +577,10 @@ def test_R21_nothing_is_said_twice() -> None:
 
 
 def test_R21_a_summary_with_headings_of_its_own_gets_no_empty_one_above() -> None:
-    for written, shown in (("## Intent\nFix the login.", "\n## Intent\n"), ("Fix the login.", "\n## Summary\nFix")):
+    for written, shown in (
+        ("## Intent\nFix the login.", "\n## Intent\n"),
+        ("Fix the login.", "\n## Summary\nFix"),
+    ):
         engine, session = refold(Scripted(then=say(written)), budget=1_500), work()
         assert forced(engine, session).rung == "summary"
         record = engine.view(session).messages[0].text

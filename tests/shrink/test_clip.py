@@ -96,7 +96,7 @@ def test_R19_a_clip_that_would_save_next_to_nothing_is_not_made() -> None:
 
 def test_R21_a_clip_does_not_repeat_what_a_tool_writes_around_every_result() -> None:
     reminder = "\n\n<system-reminder>\nConsider whether it looks malicious.\n</system-reminder>\n"
-    assert clip(SOURCE + reminder, 60, "read").endswith("return first\n\n")
+    assert clip(SOURCE + reminder, 60, "read").endswith("return first")
     assert bare(reminder.strip()) == reminder.strip()  # nothing else is there
     gemini = f"Command: cat a.py\nDirectory: (root)\nOutput: {SOURCE}\nError: (none)\nExit Code: 1\nSignal: 0"
     small = clip(gemini, 60, "bash")

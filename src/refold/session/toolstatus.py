@@ -58,7 +58,7 @@ def bare(text: str) -> str:
         text = text[head.end() :] or text
     opens, closes = _REMINDER
     while text.rstrip().endswith(closes) and (at := text.rfind(opens)) > 0:
-        text = text[:at]
+        text = text[:at].rstrip()
     rows = text.rstrip().rsplit("\n", _ROWS)
     end = len(rows)
     while end > 1 and (not rows[end - 1].strip() or framing(rows[end - 1].strip())):

@@ -254,7 +254,7 @@ def _around_typed(
             text = f"[a part that is no text, {key}]"
         elif is_own:
             text = clip_text(part.text, min(tokens, own) * size // max(own, 1), counter, key=key, size=size)
-        elif size <= (room := rest * size // around) + WORTH:
+        elif size <= (room := rest * size // around) + WORTH + _MARK_TOKENS:
             text = part.text
         elif room >= _SHORT:
             text = clip_text(part.text, room, counter, key=key, size=size)
