@@ -9,8 +9,9 @@ from __future__ import annotations
 import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
+from itertools import islice
 from operator import attrgetter
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from refold.preserve.filebook import FileNote
 from refold.preserve.outcomes import Check, Failure
@@ -23,6 +24,7 @@ FAILED, READ = "Tried to change, without success", "Files read"
 CHANGES, CHECKS = "Newest changes", "Builds and tests, last result"
 ERROR, TODOS, PLAN = "Last error, not answered since", "Open todos", "Plan"
 _ORDER = (CHANGED, CREATED, DELETED, FAILED, CHANGES, CHECKS, ERROR, TODOS, PLAN, READ)
+_UNCHANGED = ("read", "failed")
 _NAMES, _DELETED, _READ = 0.7, 0.15, 0.25
 """Parts of the budget that names of files may take."""
 _HUNKS = 24
@@ -59,26 +61,60 @@ class Known(Protocol):
     def notes(self) -> Sequence[FileNote]: ...
 
 
-def rendering(
-    state: Known, budget: int, counter: TokenCounter, shows: Shows = shows_nothing, *, changes: bool = True
-) -> Steps[str]:
-    """The state in at most `budget` tokens, without what the view shows itself; see `WorkState.render`."""
+class Catalogue(NamedTuple):
+    """The files of a state, made ready to be told: once for all texts of it."""
+
+    notes: Sequence[FileNote]
+    """The newest first; what only changed its place comes last."""
+    names: dict[str, list[str]]
+    """By what became of them."""
+    told: set[str]
+    """Those that a file tool named."""
+    alike: Counter[str]
+    """How many share their last part."""
+    root: str
+    """The folder, with its slash, that names are given below."""
+
+
+def catalogue(state: Known) -> Steps[Catalogue]:
+    """In pieces: a long conversation has touched thousands of files."""
     newest = sorted(state.notes(), key=attrgetter("number"), reverse=True)
     notes = sorted(newest, key=attrgetter("moved"))
+    gone = {note.name for note in notes if note.fate == "deleted" and note.folder}
     yield
-    shown = {note.name for note in notes if note.fate in ("read", "failed") and shows(note.number, "")}
-    sheet = _Sheet(budget, counter, notes, state.home, shown)
+    names: dict[str, list[str]] = {}
+    for note in notes:
+        if not (note.fate == "deleted" and note.within in gone):
+            names.setdefault(note.fate, []).append(note.name + "/" if note.folder else note.name)
+    told = {note.name for note in notes if note.told}
+    yield
+    alike = Counter([note.name.rpartition("/")[2] for note in notes])
+    yield
+    return Catalogue(notes, names, told, alike, _root([note.name for note in notes], state.home))
+
+
+def rendering(
+    state: Known,
+    budget: int,
+    counter: TokenCounter,
+    shows: Shows = shows_nothing,
+    *,
+    changes: bool = True,
+    files: Catalogue | None = None,
+) -> Steps[str]:
+    """The state in at most `budget` tokens, without what the view shows elsewhere; see `WorkState.render`.
+    `files`: its catalogue, where that is there."""
+    files = files or (yield from catalogue(state))
+    notes = files.notes
+    shown = {note.name for note in notes if note.fate in _UNCHANGED and shows(note.number, "")}
+    sheet = _Sheet(budget, counter, files, shown)
     yield
     sheet.put_names(((CHANGED, "modified"), (CREATED, "created")), _NAMES)
     yield
     sheet.put_names(((DELETED, "deleted"),), _DELETED)
-    checks = [
-        check
-        for check in reversed(state.checks)
-        if not shows(check.number, check.verdict.line or check.error)
-    ][:10]
+    checks = [x for x in reversed(state.checks) if not shows(x.number, x.verdict.line or x.error)][:10]
     usual = next(iter(Counter(check.folder for check in checks).most_common(1)), ("", 0))[0]
-    newest_change = max((note.number for note in notes if note.fate not in ("read", "failed")), default=-1)
+    newest_change = max((note.number for note in notes if note.fate not in _UNCHANGED), default=-1)
     told = [
         _check(
             check,
@@ -96,8 +132,8 @@ def rendering(
     told_todos = all(shows(state.todos_at, todo.text) for todo in state.todos if todo.open)
     for row in () if told_todos else _todos(state.todos):
         sheet.put(TODOS, row)
-    changed = [n for n in notes if n.change and n.fate in ("modified", "created") and not _shown(n, shows)]
-    changed = changed[:_HUNKS] if changes else []
+    told_here = (n for n in notes if n.change and n.fate in ("modified", "created") and not _shown(n, shows))
+    changed = list(islice(told_here, _HUNKS if changes else 0))
     for note, rows in zip(changed[:3], (8, 4, 4), strict=False):
         sheet.put_change(note, rows)
     for row in told[2:]:
@@ -115,20 +151,15 @@ def rendering(
 class _Sheet:
     """Statements under headings, each put there only while it fits."""
 
-    def __init__(
-        self, budget: int, counter: TokenCounter, notes: Sequence[FileNote], home: str, shown: Set[str]
-    ) -> None:
+    def __init__(self, budget: int, counter: TokenCounter, files: Catalogue, shown: Set[str]) -> None:
         self.budget, self.left, self.counter = budget, budget, counter
-        self.names: dict[str, list[str]] = {}
-        gone = {note.name for note in notes if note.fate == "deleted" and note.folder}
-        for note in notes:
-            if note.name not in shown and not (note.fate == "deleted" and note.within in gone):
-                self.names.setdefault(note.fate, []).append(note.name + "/" * note.folder)
-        self.told = {note.name for note in notes if note.told}
+        _, names, self.told, self.alike, self.root = files
+        self.names = {
+            fate: [name for name in names[fate] if name not in shown] if fate in _UNCHANGED else names[fate]
+            for fate in names
+        }
         self.named: set[str] = set()
         """Files whose names stand there."""
-        self.alike = Counter(posixpath.basename(note.name) for note in notes)
-        self.root = _root([note.name for note in notes], home)
         self.sections: dict[str, list[str]] = {}
         self.order: list[str] = []
         self._places: dict[str, tuple[str, str]] = {}
@@ -181,7 +212,7 @@ class _Sheet:
         def text(count: int) -> str:
             return self.listed(title, names[:count], len(names) - count, by_folder=True)
 
-        count = largest(min(len(names), max(room, 0)), lambda count: self._size(text(count)) <= room)
+        count = largest(min(len(names), max(room, 0)), room, lambda count: self._size(text(count)))
         if count:
             self._put(title, text(count))
             self.named.update(names[:count])
@@ -233,12 +264,18 @@ def _row(folder: str, names: Sequence[str]) -> str:
     return f"- {folder}/: {', '.join(names)}"
 
 
-def largest(limit: int, fits: Callable[[int], bool]) -> int:
-    """The largest n ≤ limit that fits, if fitting is monotone; 0 where none does."""
-    low, high = 0, limit
+def largest(limit: int, room: int, size: Callable[[int], int]) -> int:
+    """The largest n ≤ limit whose size is at most `room`, if sizes grow with n; 0 where there is none. Sizes
+    nearly grow in proportion, so the next n to look at is where that puts it; every third is the middle, so
+    that it never takes long."""
+    low, high, asked = 0, limit, 0
+    guess = room // 6
     while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+        asked += 1
+        n = (low + high + 1) // 2 if asked % 3 == 0 else min(max(guess, low + 1), high)
+        taken = size(n)
+        low, high = (n, high) if taken <= room else (low, n - 1)
+        guess = n * room // max(taken, 1)
     return low
 
 

@@ -307,9 +307,10 @@ def _call(call: Call, size: int, tokens: int, counter: TokenCounter, key: str) -
 
 
 def _dropped(value: Any, counter: TokenCounter, key: str) -> Any:
-    """A value with the long texts in it replaced by markers."""
+    """A value with what is long in it replaced by markers: itself, or the items of a list. No deeper: there
+    are lists in lists that no stack can follow."""
     if isinstance(value, list):
-        return [_dropped(inner, counter, key) for inner in cast("list[Any]", value)]
+        return [_marker(inner, counter, key) for inner in cast("list[Any]", value)]
     return _marker(value, counter, key) if isinstance(value, str) else value
 
 
