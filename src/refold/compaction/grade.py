@@ -65,6 +65,8 @@ class Piece(NamedTuple):
     """A later result of the same call says it anew."""
     sealed: int = 0
     """Tokens of thinking that may not be taken off: the item stays as it is, or is quoted without it."""
+    typed: int = 0
+    """Tokens that stay at every scale, the user's words among others': age decides about the rest."""
 
     def bare(self) -> Row:
         return self.whole, self.now, self.said, self.cap, self.stale, self.sealed
@@ -242,7 +244,7 @@ class _Walk:
         while index > 0 and (age <= depth or index > last):
             if number == len(newest):
                 pieces.read()
-            whole, now, kind, cap, stale, sealed = newest[number]
+            whole, now, kind, cap, stale, sealed, typed = newest[number]
             index, number = index - 1, number + 1
             if sealed:
                 if not place:
@@ -257,9 +259,11 @@ class _Walk:
                 allowed = caps[kind][stale]
                 if age > allowed.bound:
                     allowed.lower(age)
-                cap = allowed.cap
-                if now <= cap + WORTH or (now < allowed.next and now <= allowed.at(age)):
+                cap, rest = allowed.cap, now - typed
+                if rest <= cap + WORTH or (rest < allowed.next and rest <= allowed.at(age)):
                     cap = 0
+                elif typed:
+                    cap += typed
             block.append((index, now + sealed, cap))
             age += whole if whole < most else most
             if number % _PIECE == 0:

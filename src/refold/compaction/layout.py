@@ -11,7 +11,18 @@ from refold import entries as e
 from refold.compaction.clips import Clips, Form
 from refold.compaction.grade import Curve, Piece, Row, estimate, grade
 from refold.compaction.situation import Situation
-from refold.messages import Assistant, Call, Message, Result, Thinking, User, arguments_json, user
+from refold.messages import (
+    Assistant,
+    Call,
+    Message,
+    Result,
+    Text,
+    Thinking,
+    User,
+    arguments_json,
+    is_typed,
+    user,
+)
 from refold.preserve.words import typed
 from refold.protocols import Steps
 from refold.session import Item
@@ -315,22 +326,34 @@ class _Reader:
         for tokens, size in self.clips.sizes(item.entries[0], s.counter).items():
             sizes[tokens] = size + extra if size + extra < shown else now - sealed
         waits = isinstance(message, Result) and index > self.last_reply
-        said = waits or isinstance(message, Assistant) or (type(original) is User and self._is_typed(item))
-        cap = None if self.loose else self._cap(index, item, now, waits=waits)
-        return Piece(whole, now - sealed, said, cap, stale, 0 if self.loose else sealed)
+        own = self._typed_among_others(item)
+        said = waits or isinstance(message, Assistant) or (not own and self._is_typed(item))
+        cap = None if self.loose else self._cap(index, item, now, own, waits=waits)
+        return Piece(whole, now - sealed, said, cap, stale, 0 if self.loose else sealed, own)
 
-    def _cap(self, index: int, item: Item, now: int, *, waits: bool) -> int | None:
+    def _cap(self, index: int, item: Item, now: int, own: int, *, waits: bool) -> int | None:
         """Where not age decides: what stays whole, or is clipped to a part of the view. (To the token, not
         to a level: what a larger goal shows more of must not cost another item its form.)"""
         if self._fixed(index, item):
             return 0
         if waits:
             room = UNANSWERED * self.limit * now / max(self.unanswered, 1)
-        elif isinstance(item.message, User) and self._is_typed(item):
+        elif own or self._is_typed(item):
             room = TYPED * self.goal
+            if 0 < own <= room:
+                return None
         else:
             return None
         return 0 if now <= room else max(int(room), LEVELS[0])
+
+    def _typed_among_others(self, item: Item) -> int:
+        """Tokens that the user typed into a message in which a program or a file says something too."""
+        entry = self.s.session[item.entries[0]]
+        if self.loose or not isinstance(entry, e.MessageEntry) or not (words := typed(entry.message)):
+            return 0
+        message = entry.message
+        others = (part for part in message.parts if isinstance(part, Text) and not is_typed(message, part))
+        return self.s.counter.text(words) if any(part.text.strip() for part in others) else 0
 
     def _one_entry(self, index: int, item: Item) -> bool:
         items = self.items

@@ -127,7 +127,7 @@ def _diff(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
     for index, row in enumerate(rows):
         if row.startswith(("diff --git", "+++ ", "@@ ")):
             yield index, 0, None
-        elif row[:1] in "+-" and row[:3] not in ("+++", "---"):
+        elif row.startswith(("+", "-")) and row[:3] not in ("+++", "---"):
             yield index, 1, None
 
 
@@ -144,7 +144,7 @@ def _outline(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
     for index, row in enumerate(rows):
         bare = row[match.end() :] if (match := _NUMBERED.match(row)) else row
         inner = bare.lstrip()
-        if (inner[:1].isalpha() or inner[:1] in "#@<") and len(bare) - len(inner) <= _DEEP:
+        if (inner[:1].isalpha() or inner.startswith(("#", "@", "<"))) and len(bare) - len(inner) <= _DEEP:
             yield index, len(bare) - len(inner), None
 
 
