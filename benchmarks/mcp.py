@@ -71,14 +71,19 @@ def run(*, quick: bool = False) -> dict[str, Any]:
         found: dict[str, Any] = {"sessions": SESSIONS // 10 if quick else SESSIONS}
         for kind, question in asked.items():
             answer(library, "recall", question())
-            times = []
+            times: list[float] = []
+            worked: list[float] = []
             for _ in range(ASKED // 10 if quick else ASKED):
                 arguments = question()
-                began = time.perf_counter()
+                began, work = time.perf_counter(), time.process_time()
                 answer(library, "recall", arguments)
                 times.append(1000 * (time.perf_counter() - began))
-            cuts = statistics.quantiles(times, n=20)
-            found[kind] = {"median_ms": round(statistics.median(times), 1), "p95_ms": round(cuts[18], 1)}
+                worked.append(1000 * (time.process_time() - work))
+            found[kind] = {
+                "median_ms": round(statistics.median(times), 1),
+                "p95_ms": round(statistics.quantiles(times, n=20)[18], 1),
+                "p95_ms_of_the_processor": round(statistics.quantiles(worked, n=20)[18], 1),
+            }
         store.close()
     return found
 
