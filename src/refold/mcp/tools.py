@@ -184,7 +184,7 @@ def _record(session: str, hit: Hit) -> str:
     when = datetime.fromtimestamp(hit.time, UTC).strftime("%Y-%m-%d") if 0 < hit.time < 4e9 else ""
     return frame(
         "recall",
-        quote(hit.text),
+        hit.text,  # a snippet has no secrets
         source=hit.role,
         session=session,
         turn=hit.turn or None,
