@@ -142,8 +142,9 @@ class Session:
         return tuple(self._pinned)
 
     def annotations(self, kind: type[E]) -> Sequence[E]:
-        """All entries of one kind, oldest first."""
-        return cast("list[E]", self._kinds.get(kind, []))
+        """All entries of one kind, oldest first. Messages are most of the log: they are looked for in it."""
+        known = [x for x in self._log if type(x) is kind] if kind is e.MessageEntry else self._kinds.get(kind)
+        return cast("list[E]", known or [])
 
     def state(self, name: str) -> Any:
         """The newest value a program stored under `name`."""
@@ -347,7 +348,8 @@ class Session:
     def _record(self, entry: e.AnyEntry) -> None:
         self._log.append(entry)
         self._by_id[entry.id] = entry
-        self._kinds.setdefault(type(entry), []).append(entry)
+        if type(entry) is not e.MessageEntry:
+            self._kinds.setdefault(type(entry), []).append(entry)
         if entry.moves:
             self._tip = self._after = entry.id
         if isinstance(entry, e.Pin) and entry.target:
