@@ -1,0 +1,17 @@
+"""The tools of the coding agent, one file each; what they share is in `base` and `workspace`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from refold.tools import read
+from refold.tools.base import Tool
+
+__all__ = ["TOOLS", "Tool", "table"]
+
+TOOLS: tuple[Tool, ...] = (read.TOOL,)
+
+
+def table(*more: Tool, without: frozenset[str] = frozenset()) -> Mapping[str, Tool]:
+    """Tools by name: those of this room and `more`, which win, less those that somebody has no use for."""
+    return {tool.spec.name: tool for tool in (*TOOLS, *more) if tool.spec.name not in without}
