@@ -19,8 +19,12 @@ from refold.models.scripted import Scripted, cut, fail, say, stall
 from refold.protocols import Request, TextDelta, ToolSpec
 from refold.session import Session as _Session
 from refold.testing.validators import validate_anthropic, validate_openai
+from refold.tools.base import failure
 
 READ = ToolSpec("Read", "reads", {"type": "object", "properties": {"path": {"type": "string"}}})
+
+
+unknown = failure("interrupted", UNKNOWN).to_text()
 
 
 class Bench:
@@ -85,7 +89,7 @@ def test_A22_calls_are_run_until_the_model_is_idle() -> None:
 def test_A22_every_request_has_an_id_of_its_own_and_a_snapshot_before_it() -> None:
     taken: list[str] = []
 
-    async def snapshot() -> str:
+    async def snapshot(request: str) -> str:
         taken.append(f"s{len(taken)}")
         return taken[-1]
 
@@ -157,7 +161,7 @@ def test_an_interrupt_during_a_tool_gives_every_open_call_a_result() -> None:
 
     bench.wait = wait
     asyncio.run(interrupted(bench, lambda: "b" in bench.ran))
-    assert bench.results() == {"a": ["did a"], "b": [UNKNOWN], "c": [UNKNOWN]}
+    assert bench.results() == {"a": ["did a"], "b": [unknown], "c": [unknown]}
     assert bench.ran == ["a", "b"]
     bench.check()
 
@@ -170,7 +174,7 @@ def test_what_ran_together_and_is_done_is_kept_when_the_others_are_interrupted()
 
     bench.wait = wait
     asyncio.run(interrupted(bench, lambda: sum(isinstance(event, events.Ran) for event in bench.told) == 2))
-    assert bench.results() == {"a": [UNKNOWN], "b": ["did b"], "c": ["did c"]}
+    assert bench.results() == {"a": [unknown], "b": ["did b"], "c": ["did c"]}
     bench.check()
 
 
@@ -205,7 +209,7 @@ def test_a_session_that_was_killed_anywhere_goes_on_without_running_anything_aga
     asyncio.run(bench.agent.turn("Where were we?"))
     assert bench.ran == []
     assert all(len(texts) == 1 for texts in bench.results().values())
-    assert sum(UNKNOWN in texts for texts in bench.results().values()) == waiting
+    assert sum(unknown in texts for texts in bench.results().values()) == waiting
     bench.check()
 
 

@@ -25,6 +25,7 @@ from refold.engine.limits import ended
 from refold.messages import Assistant, Call, Result
 from refold.protocols import Model, ToolSpec
 from refold.session import Session
+from refold.tools.base import failure
 
 ITERATIONS = 100
 """How often a model is asked in one turn, where the preset says nothing."""
@@ -46,7 +47,7 @@ class Agent:
         tools: Sequence[ToolSpec] = (),
         together: Callable[[Call], bool] = lambda _: False,
         system: Callable[[], str] = lambda: "",
-        snapshot: Callable[[], Awaitable[str | None]] | None = None,
+        snapshot: Callable[[str], Awaitable[str | None]] | None = None,
         tell: Tell = events.silence,
         most: int | None = None,
     ) -> None:
@@ -82,7 +83,7 @@ class Agent:
         calls this first."""
         waiting = open_calls(self.session)
         for call in waiting:
-            unknown = m.result(call.id, UNKNOWN, name=call.name, is_error=True)
+            unknown = failure("interrupted", UNKNOWN).result(call)
             self.session.append(self._finished.get(call.id, unknown))
         self._finished = {}
         return len(waiting)
@@ -97,7 +98,7 @@ class Agent:
     async def _begin(self, attempt: int) -> None:
         """Before each request: its id, and the workspace as it is."""
         request = self.session.new_id()
-        taken = await self.snapshot() if self.snapshot else None
+        taken = await self.snapshot(request) if self.snapshot else None
         if taken is not None:
             noted = {"request": request, "snapshot": taken}
             self.session.append(
