@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from refold.tools import read
+from refold.tools import edit, glob, grep, ls, multi_edit, read, recall_conversation, task, todo_write, write
 from refold.tools.base import Tool
 
 __all__ = ["TOOLS", "Tool", "table"]
 
-TOOLS: tuple[Tool, ...] = (read.TOOL,)
+TOOLS: tuple[Tool, ...] = (
+    read.TOOL,
+    ls.TOOL,
+    glob.TOOL,
+    grep.TOOL,
+    edit.TOOL,
+    multi_edit.TOOL,
+    write.TOOL,
+    todo_write.TOOL,
+    recall_conversation.TOOL,
+    task.TOOL,
+)
 
 
 def table(*more: Tool, without: frozenset[str] = frozenset()) -> Mapping[str, Tool]:

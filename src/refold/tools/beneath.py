@@ -2,7 +2,7 @@
 
 Linux has a system call for it (`openat2`, 5.6). Elsewhere, and where a container forbids that call, the path
 is walked one component at a time without following a link that was not looked at. Both refuse the same: `..`
-above the folder (EXDEV), links with an absolute target (EXDEV), links of `/proc` that lead where no path does.
+above the folder (EXDEV), links with an absolute target (EXDEV), links of `/proc` that are no paths.
 """
 
 from __future__ import annotations

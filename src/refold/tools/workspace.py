@@ -51,16 +51,12 @@ class Version(NamedTuple):
 
 
 class Workspace:
-    """A root folder, the folder inside of it that relative paths start from, and the files that were read."""
+    """A folder, and the files in it that were read. Relative paths start there, and so do commands."""
 
-    def __init__(self, root: str | Path = ".", cwd: str | Path | None = None) -> None:
+    def __init__(self, root: str | Path = ".") -> None:
         self._given = os.path.abspath(root)  # noqa: PTH100 (as it was spelled, links kept)
         self.root = Path(root).resolve(strict=True)
         self.descriptor = os.open(self.root, _FOLDER | os.O_CLOEXEC)
-        self.cwd = self.root if cwd is None else Path(cwd).resolve(strict=True)
-        if not self.cwd.is_relative_to(self.root):
-            raise ValueError(f"{self.cwd} is not in {self.root}")
-        self._start = self.cwd.relative_to(self.root).as_posix()
         self._apart = _devices("/proc", "/sys")
         self.seen: dict[str, Version] = {}
         """Files that were read or written, by name, as they were then. In memory only (E13)."""
@@ -77,7 +73,7 @@ class Workspace:
     def _inner(self, path: str) -> str:
         """The path relative to the root, as it is opened: its `..` are the kernel's to resolve."""
         if not path.startswith("/"):
-            return posixpath.join(self._start, path)
+            return path or "."
         for base in (str(self.root), self._given):
             if path == base or path.startswith(base.rstrip("/") + "/"):
                 return path[len(base) :].strip("/") or "."
@@ -135,6 +131,7 @@ class Workspace:
         with self._explained(path):
             folder, name = self._slot(path)
             try:
+                self._not_of_git(path, folder)
                 old = _status(name, folder)
                 self._writable(path, old)
                 temporary = TEMPORARY + secrets.token_hex(8)
@@ -148,6 +145,13 @@ class Workspace:
                 return old is None
             finally:
                 os.close(folder)
+
+    def _not_of_git(self, path: str, folder: int) -> None:
+        """What git keeps for itself is not edited: it names programs that git runs outside of any sandbox."""
+        real = str(Path(f"/proc/self/fd/{folder}").readlink()) if PATH_ONLY else ""  # where links led to
+        inside = real.removeprefix(str(self.root)).split("/")
+        if ".git" in (name.casefold() for name in (*inside, *self.name(path).split("/"))):
+            raise Refused("refused", f"`{path}` belongs to git: change it with git commands.")
 
     def _writable(self, path: str, old: os.stat_result | None) -> None:
         if old is None:
