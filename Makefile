@@ -5,12 +5,13 @@ READY := .venv/.ready
 EXAMPLES := .examples-venv/.ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup run test check bench bench-continuation mutation torture test-examples test-local test-live format clean
+.PHONY: help setup run test check bench bench-continuation mutation torture test-examples test-sandbox test-local test-live format clean
 
 help:
 	@echo "make run     compact a bundled session and write a report"
 	@echo "make test    run all tests"
 	@echo "make test-examples  the examples, with LangGraph, pydantic-ai and OpenAI Agents installed"
+	@echo "make test-sandbox  the tools of the coding agent, with bubblewrap and ripgrep installed"
 	@echo "make check   ruff, pyright (strict), import-linter, docs"
 	@echo "make bench   measure, and rewrite the tables of the README"
 	@echo "make mutation  change the code, one thing at a time, and see whether a test fails"
@@ -64,6 +65,11 @@ $(EXAMPLES): pyproject.toml
 
 test-examples: $(EXAMPLES)
 	.examples-venv/bin/python -m pytest tests/examples -rs
+
+# What confines commands is a Debian package; without it these tests say so and skip.
+test-sandbox: $(READY)
+	apt-get install -y bubblewrap ripgrep
+	$(BIN)/python -m pytest tests/tools -rs
 
 test-local: $(READY)
 	$(BIN)/python -m pip install --quiet --group local

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from refold.tools import edit, glob, grep, ls, multi_edit, read, recall_conversation, task, todo_write, write
+from refold.tools import (
+    bash,
+    edit,
+    glob,
+    grep,
+    ls,
+    multi_edit,
+    read,
+    recall_conversation,
+    task,
+    todo_write,
+    write,
+)
 from refold.tools.base import Tool
 
 __all__ = ["TOOLS", "Tool", "table"]
@@ -17,6 +29,7 @@ TOOLS: tuple[Tool, ...] = (
     edit.TOOL,
     multi_edit.TOOL,
     write.TOOL,
+    bash.TOOL,
     todo_write.TOOL,
     recall_conversation.TOOL,
     task.TOOL,

@@ -15,6 +15,7 @@ import difflib
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 import msgspec
@@ -83,7 +84,11 @@ class Place:
     task: Callable[[str, str], Awaitable[str]] | None = None
     """Runs a sub-agent on (description, prompt) and gives its final answer."""
     unconfined: bool = False
-    """The user allowed a command to run without a sandbox. Set for one call by whoever asked."""
+    """The user allowed commands to run without a sandbox. Set for one call by whoever asked."""
+    network: bool = False
+    """The user allowed commands to use the network."""
+    scratch: Path | None = None
+    """Folder of commands for what they write beside the workspace; made when it is first needed."""
     todos: tuple[Todo, ...] = field(default=())
     """The list as `TodoWrite` wrote it last."""
 

@@ -60,6 +60,8 @@ def _walk(way: list[int], left: list[str], flags: int) -> int:
     links = 0
     while left:
         name = left.pop()
+        if name == ".":
+            continue
         if name == "..":
             if len(way) == 1:
                 raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), name)
@@ -78,7 +80,8 @@ def _walk(way: list[int], left: list[str], flags: int) -> int:
 
 
 def _components(path: str) -> list[str]:
-    return [name for name in reversed(path.split("/")) if name not in ("", ".")]
+    """The next one last. What stands before a `/` has to be a folder, even where nothing follows."""
+    return [name or "." for name in reversed(path.split("/"))]
 
 
 def _link(name: str, folder: int) -> str | None:

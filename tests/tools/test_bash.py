@@ -1,0 +1,314 @@
+"""Bash: what it answers, when it ends, and what a confined command cannot do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refold.tools import bash, sandbox
+from refold.tools.sandbox import Bubblewrap, Ground, Landlock, Sandbox
+from tests.tools.place import Bench
+
+BOXES: dict[str, Sandbox] = {"bubblewrap": Bubblewrap(), "landlock": Landlock()}
+
+
+@pytest.fixture(params=[*BOXES, "none"])
+def shell(request: pytest.FixtureRequest, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A place whose commands are confined by each of these, or by nobody because the user allowed it."""
+    bench.place.unconfined = request.param == "none"
+    if request.param != "none":
+        confine(bench, request.param, monkeypatch)
+    return bench
+
+
+def confine(bench: Bench, name: str, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    if not sandbox.works(name):
+        pytest.skip(
+            f"{name} does not work on this machine (bubblewrap: Debian package; Landlock: Linux 6.12)"
+        )
+    monkeypatch.setattr(sandbox, "find", lambda: BOXES[name])
+    return bench
+
+
+@pytest.fixture(params=list(BOXES))
+def confined(request: pytest.FixtureRequest, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return confine(bench, request.param, monkeypatch)
+
+
+def alive(marker: str) -> list[str]:
+    found = subprocess.run(["ps", "axo", "pid=,args="], capture_output=True, text=True, check=True).stdout
+    return [row for row in found.splitlines() if marker in row]
+
+
+def gone(marker: str) -> bool:
+    """Whether nothing of that name is running, within a moment."""
+    until = time.monotonic() + 5
+    while alive(marker) and time.monotonic() < until:
+        time.sleep(0.05)
+    return not alive(marker)
+
+
+# ── what it answers ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_streams_and_status_come_back_and_files_stay(shell: Bench) -> None:
+    found = shell.data("Bash", command="echo out; echo err >&2; echo x > new.txt; exit 3")
+    assert (found["stdout"], found["stderr"], found["exit_code"]) == ("out\n", "err\n", 3)
+    assert (shell.root / "new.txt").read_text() == "x\n"
+
+
+def test_output_is_cut_in_the_middle_and_loses_its_colours(shell: Bench) -> None:
+    envelope = shell.call("Bash", command="printf '\\033[31mfirst\\033[0m\\n'; seq 1 200000; echo last")
+    text = envelope.data["stdout"]
+    assert text.startswith("first\n1\n")
+    assert text.endswith("last\n")
+    assert len(text) <= bash.CHARS + 100
+    assert "bytes cut]…" in text
+    assert (envelope.status, envelope.data["truncated"]) == ("partial", True)
+
+
+def test_a_command_has_no_terminal_and_nobody_to_ask(shell: Bench) -> None:
+    found = shell.data("Bash", command="read -r line || echo none; test -t 1 || echo no terminal")
+    assert found["stdout"] == "none\nno terminal\n"
+
+
+def test_E13_what_a_command_changes_is_no_change_from_outside(shell: Bench) -> None:
+    shell.write("a.txt", "one\n")
+    shell.call("Read", path="a.txt")
+    shell.data("Bash", command="echo two > a.txt")
+    assert shell.call("Read", path="a.txt").text == ""
+
+
+@pytest.mark.parametrize("command", ["", "  \n", "echo \0"])
+def test_no_command_is_said(bench: Bench, command: str) -> None:
+    assert bench.error("Bash", command=command)[0] == "invalid_arguments"
+
+
+# ── when it ends ────────────────────────────────────────────────────────────────────────────────
+
+HIDERS = "sleep 7{0}1 & setsid sleep 7{0}2 & (setsid nohup sleep 7{0}3 >/dev/null 2>&1 &); trap '' TERM HUP;"
+
+
+def test_nothing_is_left_running_after_a_command(shell: Bench) -> None:
+    started = time.monotonic()
+    assert shell.data("Bash", command=f"{HIDERS.format(41)} echo done")["stdout"] == "done\n"
+    assert time.monotonic() - started < 20, "the pipe of a background job keeps nobody waiting"
+    assert gone("sleep 741")
+
+
+def test_a_command_ends_in_time_with_all_it_started(shell: Bench) -> None:
+    started = time.monotonic()
+    envelope = shell.call("Bash", command=f"{HIDERS.format(42)} echo begun; sleep 7424", timeout=0.5)
+    assert time.monotonic() - started < 20
+    assert (envelope.data["timed_out"], envelope.data["exit_code"], envelope.data["stdout"]) == (
+        True,
+        124,
+        "begun\n",
+    )
+    assert "ended after 0.5 seconds" in envelope.text
+    assert gone("sleep 742")
+
+
+def test_a_command_that_is_cancelled_ends_with_all_it_started(shell: Bench) -> None:
+    async def cancelled() -> None:
+        task = asyncio.ensure_future(
+            shell.acall("Bash", command=f"{HIDERS.format(43)} touch begun; sleep 7434")
+        )
+        while not (shell.root / "begun").exists():  # noqa: ASYNC110 (another process makes it)
+            await asyncio.sleep(0.02)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    assert gone("sleep 743")
+
+
+def test_a_command_ends_when_the_agent_is_killed(shell: Bench, tmp_path: Path) -> None:
+    ground = Ground(shell.root, bash.scratch(shell.place))
+    inner = ["bash", "-c", f"{HIDERS.format(44)} touch begun; sleep 7444"]
+    box = None if shell.place.unconfined else sandbox.find()
+    words = box.command(inner, ground) if box else sandbox.supervised(inner)
+    agent = subprocess.Popen(
+        [sys.executable, "-c", f"import subprocess; subprocess.run({words!r})"], cwd=shell.root
+    )
+    while not (shell.root / "begun").exists():
+        time.sleep(0.02)
+    agent.send_signal(signal.SIGKILL)
+    agent.wait()
+    assert gone("sleep 744")
+
+
+# ── what it cannot do ───────────────────────────────────────────────────────────────────────────
+
+
+def test_without_a_sandbox_nothing_runs_unless_the_user_allowed_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "find", lambda: None)
+    code, message = bench.error("Bash", command="touch ran")
+    assert (code, "no sandbox" in message) == ("no_sandbox", True)
+    assert not (bench.root / "ran").exists()
+    bench.place.unconfined = True
+    bench.data("Bash", command="touch ran")
+    assert (bench.root / "ran").exists()
+
+
+@pytest.fixture
+def keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    home = tmp_path / "somebody"
+    for name in (".ssh/id_rsa", ".aws/credentials", ".config/gh/hosts.yml", "other/notes.txt"):
+        (home / name).parent.mkdir(parents=True)
+        (home / name).write_text("SECRET")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("SOME_API_KEY", "SECRET")
+    monkeypatch.setenv("HARMLESS", "fine")
+    return home
+
+
+def test_nothing_outside_is_written_or_read(confined: Bench, keys: Path) -> None:
+    outside = confined.outside
+    attempts = [
+        f"cat {outside}/secret.txt", f"echo x > {outside}/new", f"rm -rf {outside}", f"ls {outside}",
+        f"ln -s {outside} out && cat out/secret.txt", "cat ../outside/secret.txt", f"cp -r {outside} .",
+        "cat ~/.ssh/id_rsa", "cat ~/.aws/credentials", "cat ~/.config/gh/hosts.yml", "cat ~/other/notes.txt",
+        "echo $SOME_API_KEY", "grep -z API_KEY /proc/self/environ", "cat /etc/shadow /etc/ssh/*",
+        "touch /usr/x /etc/x /x", f"python3 -c \"open('{outside}/new', 'w')\"", f"mount --bind {outside} .",
+        f"chroot {outside}", "mknod disk b 8 0 && head -c 1 disk",
+    ]  # fmt: skip
+    found = confined.data(
+        "Bash", command="\n".join(f"echo '{i}:'; ( {each} ) 2>/dev/null" for i, each in enumerate(attempts))
+    )
+    assert "SECRET" not in found["stdout"], found["stdout"]
+    assert "root:" not in found["stdout"], found["stdout"]
+    assert found["stdout"].count(":\n") == len(attempts), "every attempt was made"
+    assert [path.name for path in outside.iterdir()] == ["secret.txt"]
+    assert not Path("/usr/x").exists()
+    assert confined.data("Bash", command="echo $HARMLESS")["stdout"] == "fine\n"
+
+
+def test_keys_stay_hidden_where_the_home_directory_is_the_workspace(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    confine(bench, "bubblewrap", monkeypatch)
+    monkeypatch.setenv("HOME", str(bench.root))
+    bench.write(".ssh/id_rsa", "SECRET")
+    bench.write(".netrc", "SECRET")
+    assert bench.data("Bash", command="cat .ssh/id_rsa .netrc; ls -A")["stdout"] == ".netrc\n.ssh\n"
+
+
+def test_a_command_cannot_plant_what_git_runs_later(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    confine(bench, "bubblewrap", monkeypatch)
+    subprocess.run(["git", "init", "-q", bench.root], check=True)
+    before = (bench.root / ".git/config").read_bytes()
+    bench.data(
+        "Bash", command="echo evil > .git/hooks/pre-commit; git config core.fsmonitor evil; mv .git/hooks x"
+    )
+    assert (bench.root / ".git/config").read_bytes() == before
+    assert not (bench.root / ".git/hooks/pre-commit").exists()
+    found = bench.data(
+        "Bash",
+        command="echo a > a && git add a && git -c user.name=x -c user.email=x@x commit -qm a && git log --oneline | wc -l",
+    )
+    assert found["stdout"] == "1\n", "git itself goes on working"
+
+
+PROBE = """
+import socket
+for family, kind in ((socket.AF_INET, socket.SOCK_STREAM), (socket.AF_INET, socket.SOCK_DGRAM)):
+    try:
+        s = socket.socket(family, kind)
+        s.settimeout(2)
+        s.connect(("127.0.0.1", {port}))
+        s.send(b"leak")
+        print("reached")
+    except OSError:
+        print("refused")
+try:
+    s = socket.socket(socket.AF_UNIX)
+    s.connect("\\0{name}")
+    print("reached")
+except OSError:
+    print("refused")
+"""
+
+
+@pytest.fixture
+def servers() -> Iterator[tuple[int, str]]:
+    """Somebody who listens on this machine: by TCP, UDP and a local socket without a file."""
+    name = f"refold-test-{os.getpid()}"
+    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as local:
+        local.bind(f"\0{name}")
+        local.listen()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+            udp.bind(tcp.getsockname())
+            udp.setblocking(False)
+            yield tcp.getsockname()[1], name
+            with pytest.raises(BlockingIOError):
+                udp.recv(10)
+
+
+def test_no_network_and_no_service_of_this_machine_is_reached(
+    confined: Bench, servers: tuple[int, str]
+) -> None:
+    port, name = servers
+    confined.write("probe.py", PROBE.format(port=port, name=name))
+    found = confined.data("Bash", command=f"{sys.executable} -S probe.py")
+    # A datagram may leave for a network that has nobody in it.
+    answers = found["stdout"].split()
+    assert (answers[0], answers[2]) == ("refused", "refused"), found
+
+
+def test_other_processes_are_neither_ended_nor_read(confined: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen(["sleep", "60"], env={"SECRET_OF_OTHERS": "SECRET"}) as other:
+        pids = (other.pid, os.getpid(), os.getppid())
+        words = "; ".join(f"kill -9 {pid}; cat /proc/{pid}/environ /proc/{pid}/cmdline" for pid in pids)
+        found = confined.data("Bash", command=f"{{ {words}; kill -9 -1; }} 2>/dev/null")
+        assert "SECRET" not in found["stdout"]
+        assert other.poll() is None
+        other.kill()
+
+
+def test_what_programs_need_is_there(confined: Bench) -> None:
+    command = f"git --version && {sys.executable} -c 'import json, tempfile; tempfile.mkdtemp()' && cat <(echo ok) && nproc >/dev/null && echo x > /dev/null && mktemp >/dev/null && echo fine"
+    found = confined.data("Bash", command=command)
+    assert found["stdout"].endswith("ok\nfine\n"), found
+
+
+def test_what_is_put_into_tmp_is_there_for_the_next_command(confined: Bench) -> None:
+    confined.data("Bash", command='echo kept > "$TMPDIR/note"')
+    assert confined.data("Bash", command='cat "$TMPDIR/note"')["stdout"] == "kept\n"
+
+
+def test_a_sandbox_is_believed_only_when_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def open_door(self: Bubblewrap, words: list[str], ground: Ground) -> list[str]:
+        return words
+
+    sandbox.works.cache_clear()
+    monkeypatch.setattr(Bubblewrap, "command", open_door)
+    assert not sandbox.works("bubblewrap")
+    sandbox.works.cache_clear()
+
+
+def test_shrunk_it_keeps_command_status_and_edges(bench: Bench) -> None:
+    from refold.messages import Call
+    from refold.shrink import shrink
+
+    bench.place.unconfined = True
+    arguments: dict[str, Any] = {"command": "seq 1 500; seq 1 100 >&2; exit 2"}
+    call = Call("c1", "Bash", arguments)
+    small = shrink(call, bench.call("Bash", **arguments).result(call))
+    assert small is not None
+    assert '"exit_code":2' in small.text
+    assert '"stdout_lines":500' in small.text
+    assert "1\\n2\\n3\\n4\\n5\\n… (490 lines)\\n496" in small.text
