@@ -286,6 +286,28 @@ def test_races_do_not_open_a_way_out(bench: Bench, opener: Opener) -> None:
     assert 100 < raced(bench, 1_000) < 1_000
 
 
+@pytest.mark.parametrize("swapped", ["dir", "secret.txt"])
+def test_what_becomes_a_link_after_it_was_looked_at_is_not_followed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, swapped: str
+) -> None:
+    """The worst moment for the walk, every time."""
+    look = beneath._link
+
+    def look_then_swap(name: str, folder: int) -> str | None:
+        found = look(name, folder)
+        if name == swapped and found is None:
+            os.rename(name, "real", src_dir_fd=folder, dst_dir_fd=folder)
+            target = bench.outside if swapped == "dir" else bench.outside / "secret.txt"
+            os.symlink(target, name, dir_fd=folder)
+        return found
+
+    bench.write("dir/secret.txt", "fine")
+    monkeypatch.setattr(beneath, "open_beneath", by_walking)
+    monkeypatch.setattr(beneath, "_link", look_then_swap)
+    with pytest.raises(Refused):
+        bench.place.workspace.open("dir/secret.txt")
+
+
 @pytest.mark.torture
 def test_ten_thousand_races_each_do_not_open_a_way_out(bench: Bench, opener: Opener) -> None:
     """With both ways to open: 20,000."""
