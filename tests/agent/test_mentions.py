@@ -45,7 +45,9 @@ def test_E12_the_reminder_names_at_most_five_in_order() -> None:
     assert text.startswith("<system-reminder>")
     assert text.rstrip().endswith("</system-reminder>")
     assert "Read tool" in text
-    assert [line for line in text.splitlines() if line.startswith("- ")] == [f"- f{n}.py" for n in range(MOST)]
+    assert [line for line in text.splitlines() if line.startswith("- ")] == [
+        f"- f{n}.py" for n in range(MOST)
+    ]
     assert "(and 3 more…)" in text
     assert "more…" not in reminder([f"f{n}.py" for n in range(5)])
 

@@ -28,6 +28,6 @@ def reminder(paths: list[str]) -> str:
         rows.append(f"(and {len(paths) - MOST} more…)")
     listed = "\n".join(rows)
     return (
-        "<system-reminder>\nThe user mentions these files. Before anything else, read them with the Read tool, "
-        f"one by one, in this order:\n{listed}\n</system-reminder>"
+        "<system-reminder>\nThe user mentions these files. Before anything else, read them with the Read "
+        f"tool, one by one, in this order:\n{listed}\n</system-reminder>"
     )

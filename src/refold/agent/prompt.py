@@ -1,7 +1,7 @@
-"""The layers in front of the conversation (E1): who the model is and where it works, then the project's rules.
+"""The layers in front of the conversation (E1): who the model is and where it works, then the project's.
 
-Nothing in the first layer changes while a conversation lasts, so a prompt cache keeps it. `CODE_LAW.md` is the
-engine's (`engine.layers`); further files of rules are read here, where somebody configured them.
+Nothing in the first layer changes while a conversation lasts, so a prompt cache keeps it. `CODE_LAW.md` is
+the engine's (`engine.layers`); further files of rules are read here, where somebody configured them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from refold.text.truncate import middle
 IDENTITY = """You are a coding agent in a terminal. You work in the folder {root} on {system}.
 
 - Look before you change: read a file before you edit it, and read what the user mentions.
-- Make the smallest change that does what was asked, in the style of what is there. Then check it: run the tests.
+- Make the smallest change that does what was asked, in the style of what is there. Then check it: run tests.
 - Several independent reads go into one reply; they run together. Changes go one after the other.
 - Paths are relative to the folder; nothing outside of it can be reached.
 - Keep a list of todos for work of more than three steps, and keep it up to date.

@@ -52,7 +52,8 @@ Tools:
 
 _ACTION = re.compile(
     r"^[ \t>*_`#-]{0,8}action[ \t*_`]{0,4}[:：](?:[\s*_]|`(?!``)){0,8}"
-    r"(?:(?P<name>[A-Za-z]\w{0,63})[ \t*_`]{0,4})?(?:\s{0,8}action input[ \t]?[:：])?\s{0,8}(?P<open>[\[(（【])?",
+    r"(?:(?P<name>[A-Za-z]\w{0,63})[ \t*_`]{0,4})?(?:\s{0,8}action input[ \t]?[:：])?"
+    r"\s{0,8}(?P<open>[\[(（【])?",
     re.IGNORECASE | re.MULTILINE,
 )
 _BEGINNING = re.compile(r"[ \t>*_`#-]{0,8}(?:a(?:c(?:t(?:i(?:o(?:n.{0,200})?)?)?)?)?)?$", re.IGNORECASE)

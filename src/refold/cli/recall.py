@@ -93,14 +93,14 @@ def command(
         emit({"hits": hits, "unknown": unknown})
     else:
         tell_problems(session)
-        _print(hits, query)
+        print_hits(hits, query)
     for key in unknown:
         say(f"refold: no entry has the key {key}", err=True)
     if not hits:
         raise SystemExit(1)
 
 
-def _print(hits: list[Hit], query: str) -> None:
+def print_hits(hits: list[Hit], query: str) -> None:
     from rich.text import Text
 
     out = console()
