@@ -19,7 +19,7 @@ from refold.tools.workspace import Refused, Workspace
 MOST = 200_000
 """Files that are listed at most."""
 DEEPEST = 100
-_SKIPPED = frozenset(
+SKIPPED = frozenset(
     [".git", ".hg", ".svn", ".jj", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".nox", ".gradle",
      ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".terraform"]
 )  # fmt: skip
@@ -106,7 +106,7 @@ def _walked(workspace: Workspace, path: str) -> Iterator[str]:
                     if stat.S_ISREG(mode) and count < MOST:
                         count += 1
                         yield prefix + name
-                    elif stat.S_ISDIR(mode) and name not in _SKIPPED and prefix.count("/") < DEEPEST:
+                    elif stat.S_ISDIR(mode) and name not in SKIPPED and prefix.count("/") < DEEPEST:
                         left.append((_inside(folder, name), f"{prefix}{name}/"))
             except OSError:
                 continue
