@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+import msgspec
+
 from refold import entries as e
 from refold import messages as m
 from refold import registry, tools
@@ -37,6 +39,8 @@ from refold.recall.tool import answer
 from refold.registry.configuration import Configuration
 from refold.session import Session
 from refold.session.tree import random_id
+from refold.text.redact import redact
+from refold.text.truncate import one_line
 from refold.tools import sandbox
 from refold.tools.base import Envelope, Place, call_tool, failure
 from refold.tools.workspace import Refused, Workspace
@@ -47,6 +51,8 @@ if TYPE_CHECKING:
 TASK = "Task"
 SUB_AGENT = "task-"
 """How the ids of sub-agents' sessions begin."""
+NAME = 60
+"""Characters of a conversation's name."""
 DIGEST, SAME = "digest", "same"
 """Summarisers: no model; the model of the conversation."""
 
@@ -136,7 +142,7 @@ class Chat:
         as what it is."""
         if self.agent is None:
             raise UsageError("no model: choose one with /model NAME, or start with --model NAME")
-        self.keep()
+        self.keep(text)
         parts: list[m.AnyPart] = [m.text(text)] if text else []
         if attached:
             parts.append(m.attached(attached))
@@ -144,12 +150,14 @@ class Chat:
             parts.append(m.text(note, "program"))
         return await self.agent.turn(parts)
 
-    def keep(self) -> None:
-        """From now on the session is stored."""
-        if self.session.store is None and self._store is not None:
+    def keep(self, first: str) -> None:
+        """From now on the session is stored, under the first words."""
+        session = self.session
+        if session.store is None and self._store is not None:
             store = self._store()
-            store.create(self.session.info)
-            self.session.store = store
+            session.info = msgspec.structs.replace(session.info, name=one_line(redact(first)[0], NAME))
+            store.create(session.info)
+            session.store = store
 
     async def close(self) -> None:
         """Let connections and the folder go. The session needs no closing."""
@@ -339,8 +347,6 @@ def _is_off(preset: Preset) -> bool:
 
 def envelope(result: Result) -> Envelope | None:
     """What a tool answered, where a result is an envelope."""
-    import msgspec
-
     try:
         return msgspec.json.decode(result.text, type=Envelope)
     except (msgspec.DecodeError, UnicodeEncodeError):

@@ -26,9 +26,12 @@ def listed(store: Store, root: Path) -> list[SessionInfo]:
 
 
 def resumed(store: Store, root: Path, id: str) -> Session:
-    """The conversation of that id, or of one that begins so."""
+    """The conversation of that id, or of one that begins so; it belongs to its folder."""
     try:
-        return stored(store, id)
+        session = stored(store, id)
+        if session.info.cwd not in (None, str(root)):
+            raise UsageError(f"the conversation {id!r} is about {session.info.cwd}: go on with it there")
+        return session
     except UnknownName:
         found = [info.id for info in listed(store, root) if info.id.startswith(id)]
     if len(found) != 1:

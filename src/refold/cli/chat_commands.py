@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from refold import entries as e
 from refold.cli.chat_once import stoppable
@@ -16,20 +16,33 @@ from refold.cli.common import first_line, styled, table, write_private
 from refold.errors import RefoldError, UsageError
 
 if TYPE_CHECKING:
-    from refold.cli.chat_terminal import Terminal
+    from rich.console import Console
+
+    from refold.agent.chat import Chat
+    from refold.cli.chat_screen import Printer
 
 CHART = 50
 """Characters of the longest bar."""
 
 
+class Talk(Protocol):
+    """The conversation that a command is given in."""
+
+    chat: Chat
+    printer: Printer
+    screen: Console
+    draft: str
+    leaving: bool
+
+
 @dataclass(frozen=True)
 class Command:
     help: str
-    run: Callable[[Terminal, str], Coroutine[Any, Any, None]]
+    run: Callable[[Talk, str], Coroutine[Any, Any, None]]
     arguments: str = ""
 
 
-async def perform(terminal: Terminal, line: str) -> None:
+async def perform(terminal: Talk, line: str) -> None:
     """What the user typed behind the slash. Whatever is wrong with it is a sentence."""
     name, _, rest = line[1:].strip().partition(" ")
     command = COMMANDS.get(name)
@@ -57,7 +70,7 @@ def _needed(argument: str, what: str) -> str:
 # ── folding ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def compact(t: Terminal, focus: str) -> None:
+async def compact(t: Talk, focus: str) -> None:
     from refold.compaction.plan import Plan
 
     chat = t.chat
@@ -70,7 +83,7 @@ async def compact(t: Terminal, focus: str) -> None:
         t.screen.print(f"nothing to fold: {plan.text}")
 
 
-async def plan(t: Terminal, _: str) -> None:
+async def plan(t: Talk, _: str) -> None:
     from refold.cli.plan import print_plan
     from refold.compaction.plan import Reason
 
@@ -81,24 +94,24 @@ async def plan(t: Terminal, _: str) -> None:
     print_plan(chat.engine, chat.session, forced, due if isinstance(due, Reason) else due.reason)
 
 
-async def undo(t: Terminal, fold: str) -> None:
+async def undo(t: Talk, fold: str) -> None:
     mark = t.chat.engine.undo(t.chat.session, fold or None)
     _tell_view(t, f"fold {mark.fold} is taken back")
 
 
-async def redo(t: Terminal, fold: str) -> None:
+async def redo(t: Talk, fold: str) -> None:
     mark = t.chat.engine.redo(t.chat.session, fold or None)
     _tell_view(t, f"fold {mark.fold} is back")
 
 
-async def pin(t: Terminal, key: str) -> None:
+async def pin(t: Talk, key: str) -> None:
     mark = t.chat.engine.pin(
         t.chat.session, _needed(key, "what to pin: an id or a key, as /tree and /recall show")
     )
     t.screen.print(f"{mark.target} stays as it is in every fold")
 
 
-def _tell_view(t: Terminal, what: str) -> None:
+def _tell_view(t: Talk, what: str) -> None:
     view = t.chat.engine.view(t.chat.session, system=t.chat.system(), tools=t.chat.specs)
     t.screen.print(f"{what}: {view.tokens:,} tokens")
 
@@ -106,14 +119,14 @@ def _tell_view(t: Terminal, what: str) -> None:
 # ── looking ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def recall(t: Terminal, query: str) -> None:
+async def recall(t: Talk, query: str) -> None:
     from refold.cli.recall import print_hits
 
     hits = await t.chat.engine.recalled(t.chat.session, _needed(query, "what to look for"))
     print_hits(hits, query)
 
 
-async def context(t: Terminal, _: str) -> None:
+async def context(t: Talk, _: str) -> None:
     from refold.agent.figures import filling
 
     f = filling(t.chat.engine, t.chat.session, system=t.chat.system(), tools=t.chat.specs)
@@ -129,7 +142,7 @@ async def context(t: Terminal, _: str) -> None:
     )
 
 
-async def cost(t: Terminal, _: str) -> None:
+async def cost(t: Talk, _: str) -> None:
     from refold.agent.figures import bills, dollars
 
     rows = bills([t.chat.session, *t.chat.children], t.chat.config.models)
@@ -159,7 +172,7 @@ def _money(dollars: float | None) -> str:
 # ── the tree ────────────────────────────────────────────────────────────────────────────────────
 
 
-async def tree(t: Terminal, rest: str) -> None:
+async def tree(t: Talk, rest: str) -> None:
     """`/tree` shows it; `/tree KEY` goes there; `/tree KEY summary [focus]` and leaves a summary."""
     from refold.cli.show import LOOK, PRINT
     from refold.compaction.plan import Failed
@@ -184,7 +197,7 @@ async def tree(t: Terminal, rest: str) -> None:
     )
 
 
-async def label(t: Terminal, rest: str) -> None:
+async def label(t: Talk, rest: str) -> None:
     from refold.session.find import find
 
     key, _, text = _needed(rest, "what to name, and how: /label KEY NAME").partition(" ")
@@ -192,7 +205,7 @@ async def label(t: Terminal, rest: str) -> None:
     t.screen.print(f"{key} is called {text.strip()!r}" if text.strip() else f"{key} has no name any more")
 
 
-async def restore(t: Terminal, which: str) -> None:
+async def restore(t: Talk, which: str) -> None:
     """`/restore` lists snapshots of the workspace; `/restore N` brings files and conversation back to one."""
     chat = t.chat
     noted = [entry for entry in chat.session.annotations(e.State) if entry.name == "snapshot"]
@@ -219,7 +232,7 @@ def _time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S}"
 
 
-def _words(t: Terminal, id: str | None) -> str:
+def _words(t: Talk, id: str | None) -> str:
     from refold.session.edits import said_by
 
     entry = t.chat.session[id] if id and id in t.chat.session else None
@@ -230,8 +243,8 @@ def _words(t: Terminal, id: str | None) -> str:
 # ── the rest ────────────────────────────────────────────────────────────────────────────────────
 
 
-async def model(t: Terminal, name: str) -> None:
-    from refold.cli.chat import named
+async def model(t: Talk, name: str) -> None:
+    from refold.cli.chat_models import named
 
     chat = t.chat
     if not name:
@@ -244,7 +257,7 @@ async def model(t: Terminal, name: str) -> None:
     t.screen.print(f"from now on {chosen.name if chosen else 'nobody'} answers")
 
 
-async def memory(t: Terminal, rest: str) -> None:
+async def memory(t: Talk, rest: str) -> None:
     """`/memory` shows the notes; `/memory add TEXT` adds one."""
     from refold.cli.memory import default_path
     from refold.memory import note
@@ -262,7 +275,7 @@ async def memory(t: Terminal, rest: str) -> None:
         t.screen.print(file.read().rstrip() or "there are no notes yet: /memory add TEXT")
 
 
-async def export(t: Terminal, rest: str) -> None:
+async def export(t: Talk, rest: str) -> None:
     from refold.transcripts.export import export as exported
     from refold.transcripts.export import targets
 
@@ -282,7 +295,7 @@ def _write_new(path: Path, data: bytes) -> None:
     write_private(path, data)
 
 
-async def help(t: Terminal, _: str) -> None:
+async def help(t: Talk, _: str) -> None:
     for name, command in COMMANDS.items():
         t.screen.print(styled((f"/{name} {command.arguments}".ljust(36), "bold"), command.help))
     t.screen.print(
@@ -290,7 +303,7 @@ async def help(t: Terminal, _: str) -> None:
     )
 
 
-async def quit(t: Terminal, _: str) -> None:
+async def quit(t: Talk, _: str) -> None:
     t.leaving = True
 
 

@@ -41,7 +41,7 @@ class Printer:
             case events.Asking(attempt=attempt):
                 self._asking(attempt)
             case events.Heard(event=TextDelta(text)):
-                self.wait(None)
+                self.wait("writing")
                 self._hear(text)
             case events.Heard(event=ThinkingDelta()):
                 self.wait("thinking")

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from refold.agent.chat import Chat
+    from refold.agent.events import TurnEvent
     from refold.agent.permissions import Answer, Ask
     from refold.cli.chat_screen import Printer, Verbosity
+    from refold.engine.background import Watch
     from refold.messages import Call
 
 BAR = 24
@@ -44,7 +46,11 @@ class Terminal:
     screen: Console
 
     def __init__(self, make: Callable[[], Chat], verbosity: Verbosity, *, resumes: bool = False) -> None:
-        self._make, self._verbosity, self._resumes = make, verbosity, resumes
+        self._make, self._resumes = make, resumes
+        self._verbosity: Verbosity = verbosity
+        self._later: list[TurnEvent] = []
+        """What happened beside the prompt and is told after it."""
+        self._watch: Watch | None = None
         self.draft = ""
         """What the next prompt begins with: words handed back for editing (B16)."""
         self.leaving = False
@@ -72,6 +78,8 @@ class Terminal:
             await self._talk(loading)
         finally:
             await loading
+            if self._watch:
+                await self._watch.close()
             await self.chat.close()
         if self.chat.session.entries:
             self.screen.print(f"go on with: refold chat --resume {self.chat.session.id}", style="dim")
@@ -85,13 +93,38 @@ class Terminal:
             except KeyboardInterrupt:
                 continue
             await loading
+            self._tell_later()
             if text.startswith("/"):
                 from refold.cli.chat_commands import perform
 
                 await perform(self, text)
             elif text.strip():
                 await self.turn(text)
+            await self._follow()
             self.refresh()
+
+    async def _follow(self) -> None:
+        """Prepare folds in the background, and before the provider's cache expires, as the design wants."""
+        engine = self.chat.engine
+        if self._watch is None or self._watch.planner is not engine:
+            if self._watch:
+                await self._watch.close()
+            self._watch = await engine.watch(self.chat.session).__aenter__()
+
+    def _tell(self, event: TurnEvent) -> None:
+        if self._prompt.app.is_running:
+            self._later.append(event)
+        else:
+            self.printer(event)
+
+    def _tell_later(self) -> None:
+        """What happened while the user typed; that it began is no news any more."""
+        from refold.agent.events import Folding
+
+        events, self._later = self._later, []
+        for event in events:
+            if not isinstance(event, Folding):
+                self.printer(event)
 
     async def _read(self) -> str:
         draft, self.draft = self.draft, ""
@@ -118,7 +151,7 @@ class Terminal:
 
         self.chat, self.screen = self._make(), console()
         self.printer = Printer(self.screen, self._verbosity)
-        self.chat.tell, self.chat.ask = self.printer, self._ask
+        self.chat.tell, self.chat.ask = self._tell, self._ask
 
     def _tell_state(self) -> None:
         """Where an earlier conversation stands."""
