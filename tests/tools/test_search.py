@@ -6,6 +6,7 @@ import random
 import shutil
 import subprocess
 import sys
+import time
 from typing import Any
 
 import pytest
@@ -31,11 +32,32 @@ RIPGREP = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep (rg) is
         ("a,b", "a,b", "a b"),
         ("docs/**", "docs/a docs/b/c", "doc/a"),
         ("a+(b).txt", "a+(b).txt", "aab.txt"),
+        ("src/**/x/**/*.py", "src/x/a.py src/q/x/y/x/z/a.py", "src/a.py src/x a/x/b.py"),
+        ("**/**/a*b*c", "abc x/a1b2c x/y/abbcc", "acb x/ab"),
+        ("{a,b/**}/*.{c,h}", "a/x.c b/q/x.h b/x.c", "a/q/x.c x.c"),
+        ("a/**/b", "a/b a/x/b a/x/y/b", "a/xb ab"),
+        ("*a*a", "aa bab/xaya", "a ab"),
+        ("[]x]", "] x", "a"),
     ],
 )
 def test_patterns_of_names(glob: str, yes: str, no: str) -> None:
     assert [name for name in yes.split() if not pattern(glob).match(name)] == []
     assert [name for name in no.split() if pattern(glob).match(name)] == []
+
+
+def test_no_pattern_takes_long(bench: Bench) -> None:
+    bench.write("deep/" * 30 + "a" * 200, "")
+    started = time.monotonic()
+    for glob in (
+        "*a" * 100 + "b",
+        "**/" * 50 + "*b",
+        "/".join(["**", "*"] * 40) + "/b",
+        "{a,b}" * 30,
+        "?*" * 100 + "b",
+        "[" * 400,
+    ):
+        bench.call("Glob", pattern=glob)
+    assert time.monotonic() - started < 5
 
 
 @pytest.mark.parametrize("glob", ["{a", "a}", "[z-a]", "{", "[", "\\", "**", ""])

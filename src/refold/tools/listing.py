@@ -124,37 +124,79 @@ def _inside(folder: int, name: str) -> int:
 # ── patterns ────────────────────────────────────────────────────────────────────────────────────
 
 
+LONGEST = 500
+WAYS = 64
+"""What a pattern may be: characters, and alternatives of its braces."""
+
+
 @lru_cache(maxsize=64)
 def pattern(glob: str) -> re.Pattern[str]:
     """`*`, `?`, `[a-z]`, `{a,b}` and `**` for any folders. One without a slash is about the name alone."""
-    glob = glob.removeprefix("./")
-    if "/" not in glob:
-        glob = f"**/{glob}"
+    bare = glob.removeprefix("./").lstrip("/")
     try:
-        return re.compile("".join(_translated(glob.lstrip("/"))), re.S)
-    except re.error as error:
+        ways = [f"**/{way}" if "/" not in way else way for way in _ways(bare)]
+        return re.compile("(?:" + "|".join(map(_path, ways)) + r")\Z", re.S)
+    except (re.error, ValueError) as error:
         raise Refused("invalid_arguments", f"`{glob}` is no pattern of file names: {error}.") from None
 
 
-_PIECE = re.compile(r"\*\*/|\*\*|\*|\?|\[[!^]?\]?[^\]/]*\]|[{},]|\\.|.", re.S)
-_FIXED = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")"}
+_BRACES = re.compile(r"\{([^{}]{0,500})\}")
 
 
-def _translated(glob: str) -> Iterator[str]:
-    depth = 0
-    for piece in _PIECE.findall(glob):
-        depth += (piece == "{") - (piece == "}" and depth > 0)
-        if piece == "," and depth:
-            yield "|"
-        elif piece in _FIXED:
-            yield _FIXED[piece]
-        elif piece[0] == "[" and len(piece) > 2:
-            yield (
-                "["
-                + ("^/" if piece[1] in "!^" else "")
-                + re.escape(piece[1:-1].lstrip("!^")).replace(r"\-", "-")
-                + "]"
-            )
+def _ways(glob: str) -> list[str]:
+    """The pattern once for each way through its braces."""
+    if len(glob) > LONGEST:
+        raise ValueError("it is too long")
+    done: list[str] = []
+    left = [glob]
+    while left:
+        one = left.pop()
+        found = _BRACES.search(one)
+        if found is None:
+            done.append(one)
         else:
-            yield re.escape(piece[-1])
-    yield r"\Z"
+            left += [one[: found.start()] + choice + one[found.end() :] for choice in found[1].split(",")]
+        if len(done) + len(left) > WAYS:
+            raise ValueError("its braces say too much")
+    return done
+
+
+def _path(glob: str) -> str:
+    """What stands between two `**` is taken where it is found first: what follows takes the rest whatever it
+    is, so nothing is missed, and no name takes long."""
+    chunks: list[list[str]] = [[]]
+    for segment in glob.split("/"):
+        if segment != "**":
+            chunks[-1].append(_segment(segment))
+        elif chunks[-1] or len(chunks) == 1:
+            chunks.append([])
+    first, *inner = ("/".join(chunk) for chunk in chunks)
+    if not inner:
+        return first
+    *between, last = inner
+    middle = "".join(f"(?>(?:[^/]+/)*?{chunk}/)" for chunk in between)
+    return (f"{first}/" if first else "") + middle + (f"(?:[^/]+/)*{last}" if last else ".+")
+
+
+_PIECE = re.compile(r"\*+|\?|\[[!^]?\]?[^\]/]{0,100}\]|\\.|.", re.S)
+
+
+def _segment(glob: str) -> str:
+    """A name; what stands between two stars is taken where it is found first, too."""
+    fixed = [""]
+    for piece in _PIECE.findall(glob):
+        if piece[0] == "*":
+            fixed.append("")
+        elif piece == "?":
+            fixed[-1] += "[^/]"
+        elif piece[0] == "[" and len(piece) > 2:
+            negated = piece[1] in "!^"
+            inside = re.escape(piece[2 if negated else 1 : -1]).replace(r"\-", "-")
+            fixed[-1] += f"[^/{inside}]" if negated else f"[{inside}]"
+        else:
+            fixed[-1] += re.escape(piece[-1])
+    first, *inner = fixed
+    if not inner:
+        return first
+    *between, last = inner
+    return first + "".join(f"(?>[^/]*?{each})" for each in between) + f"[^/]*{last}"
