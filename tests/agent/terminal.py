@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROWS, COLUMNS = 50, 120
-PATIENCE = 60.0
+PATIENCE = 30.0
 """Seconds after which a test gives up; a busy machine is slow."""
 _CODES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[=>78]|\r")
 
@@ -101,8 +101,9 @@ class Terminal:
 
     def end(self) -> int:
         """Read to the end; the exit status."""
+        end = time.monotonic() + PATIENCE
         while self._pump():
-            pass
+            assert time.monotonic() < end, f"it does not end; the last that came:\n{self.seen[-3000:]}"
         if self._status is None:
             self._status = os.waitstatus_to_exitcode(self._nursery.wait(self.pid))
             os.close(self._master)

@@ -91,12 +91,12 @@ class Printer:
             self._status = None
         if what is None or not self.screen.is_terminal or self.verbosity == "quiet":
             return
-        text = f"{what} … (Ctrl-C stops)"
+        text = styled(f"{what} … (Ctrl-C stops)")  # no markup: names of tools stand in it
         if self._status is None:
-            self._status = self.screen.status(clean(text))
+            self._status = self.screen.status(text)
             self._status.start()
         else:
-            self._status.update(clean(text))
+            self._status.update(text)
 
     # ── the reply ───────────────────────────────────────────────────────────────────────────────
 
