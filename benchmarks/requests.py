@@ -27,7 +27,7 @@ from refold.protocols import Request
 from refold.tokens import get as counter
 
 COUNTER = counter()
-WINDOWS = (2_048, 8_000, 32_000, 200_000)
+WINDOWS = (1_700, 2_048, 8_000, 32_000, 200_000)
 
 
 def text_of(request: Request) -> str:
@@ -100,7 +100,6 @@ def usable(window: int) -> int:
 
 HISTORIES = (100_000, 1_000_000)
 SHOWN = ("good", "copies", "doubles", "stalls", "drips")
-PRESETS = ("refold", "pi")
 
 
 def measured(name: str, window: int, behaviour: str, tokens: int) -> dict[str, Any]:
@@ -136,7 +135,7 @@ def run(*, quick: bool = False) -> dict[str, Any]:
     histories = (20_000,) if quick else HISTORIES
     rows = [
         measured(name, window, behaviour, tokens)
-        for name in PRESETS
+        for name in presets.NAMES
         for tokens in histories
         for window in WINDOWS
         for behaviour in SHOWN

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Generator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import refold
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
+from refold.compaction.clips import Clips
 from refold.compaction.details import RefoldDetails
-from refold.compaction.rungs.graded import NOTED
+from refold.compaction.plan import Plan, Reason
+from refold.compaction.rungs.graded import NOTED, Clip, Graded, Shape, graded
+from refold.compaction.situation import Due
 from refold.loop import ATTEMPTS, breathe
 
 
@@ -168,3 +176,45 @@ def test_lists_in_a_fold_are_bounded() -> None:
     assert files.read[-1] == f"src/part{NOTED + 59}.py"
     assert len(noted.words_left_out) <= NOTED
     assert len(noted.words_left_out) + noted.words_left_out_before > NOTED
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
+def test_others_get_their_turn_while_a_session_is_opened_in_a_thread(kind: str, tmp_path: Path) -> None:
+    spec = f"{kind}:{tmp_path}/session.{kind}"
+    written = refold.open(spec)
+    written.extend(session_of(400).entries)
+
+    async def run() -> int:
+        work = asyncio.ensure_future(asyncio.to_thread(refold.open, spec, written.id))
+        count = await breaths(work)
+        assert work.result().entries == written.entries
+        work.result().append(m.user("On the loop again."))
+        return count
+
+    assert asyncio.run(run()) > 5
+
+
+def test_a_performed_plan_needs_no_collector_to_go() -> None:
+    session, engine = session_of(60), Engine(presets.get("refold", window=20_000))
+    plan = engine.plan(session, force=True)
+    assert isinstance(plan, Plan)
+    situation = weakref.ref(plan.situation)
+    asyncio.run(engine.apply(session, plan))
+    gc.disable()
+    try:
+        del plan
+        assert situation() is None
+    finally:
+        gc.enable()
+
+
+def test_no_clip_is_made_for_a_rung_that_cannot_do() -> None:
+    session, engine = session_of(400), Engine(presets.get("refold", window=20_000))
+    s = replace(engine._situation(session), due=Due("asked", ""))
+    shape = Shape(20_000, 10_000)
+    reason = Clip(shape).propose(s)
+    assert isinstance(reason, Reason)
+    assert reason.code == "not_enough"
+    assert not Clips.of(session).counted(s.counter)
+    assert isinstance(graded(s, shape), Graded)  # another rung can
+    assert Clips.of(session).counted(s.counter)

@@ -4,7 +4,6 @@ abort. Whatever the moment, nothing is lost, nothing lands on another branch, an
 from __future__ import annotations
 
 import asyncio
-import types
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,24 +50,27 @@ class World:
             self.act(self)
 
 
-@types.coroutine
-def stepped(work: Coroutine[Any, Any, Any], world: World) -> Generator[Any, Any, Any]:
+class Stepped(Coroutine[Any, Any, Any]):
     """The same work; the world hears of every moment at which it waits."""
-    value, error = None, None
-    while True:
-        try:
-            waits = work.send(value) if error is None else work.throw(error)
-        except StopIteration as stop:
-            return stop.value
-        world.suspended()
-        value, error = None, None
-        try:
-            value = yield waits
-        except GeneratorExit:
-            work.close()
-            raise
-        except BaseException as raised:
-            error = raised
+
+    def __init__(self, work: Coroutine[Any, Any, Any], world: World) -> None:
+        self.work, self.world = work, world
+
+    def send(self, value: Any, /) -> Any:
+        return self._waits(self.work.send(value))
+
+    def throw(self, *error: Any) -> Any:
+        return self._waits(self.work.throw(*error))
+
+    def close(self) -> None:
+        self.work.close()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self.work.__await__()
+
+    def _waits(self, on: Any) -> Any:
+        self.world.suspended()
+        return on
 
 
 # ── what somebody else does ─────────────────────────────────────────────────────────────────────
@@ -185,8 +187,12 @@ async def _wait(_: Any) -> None:
 
 async def whole(world: World, job: Callable[[World], Coroutine[Any, Any, None]]) -> BaseException | None:
     """What came of the job; every task that it starts is watched."""
+
+    def watched(loop: asyncio.AbstractEventLoop, work: Any, **given: Any) -> asyncio.Task[Any]:
+        return asyncio.Task(Stepped(work, world), loop=loop, **given)
+
     loop = asyncio.get_running_loop()
-    loop.set_task_factory(lambda loop, work, **kw: asyncio.Task(stepped(work, world), loop=loop, **kw))
+    loop.set_task_factory(watched)
     world.main = loop.create_task(job(world))
     [outcome] = await asyncio.gather(world.main, return_exceptions=True)
     world.at = -1

@@ -50,7 +50,7 @@ def test_M10_requests_are_bounded(name: str, window: int, behaviour: str) -> Non
     check(name, window, behaviour, 20_000)
 
 
-@pytest.mark.parametrize("window", [4_000, *WINDOWS[1:]])
+@pytest.mark.parametrize("window", [4_000, *WINDOWS[2:]])
 def test_M10_a_good_summariser_is_listened_to_whatever_its_window(window: int) -> None:
     fold = check("refold", window, "good", 20_000)
     assert fold is not None
@@ -77,7 +77,7 @@ def test_M10_a_second_try_counts() -> None:
 
 @pytest.mark.torture
 @pytest.mark.parametrize("tokens", [100_000, 1_000_000])
-@pytest.mark.parametrize("window", [1_700, *WINDOWS])
+@pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("name", presets.NAMES)
 def test_M10_the_whole_table(name: str, window: int, tokens: int) -> None:
     for behaviour in BEHAVIOURS:

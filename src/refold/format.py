@@ -76,6 +76,8 @@ def check_version(what: str, version: object) -> int:
 def upgrade(raw: dict[str, Any], version: int) -> dict[str, Any]:
     """The JSON object of an entry of format `version`, as this release writes it."""
     for step in range(version, VERSION):
+        if step not in MIGRATIONS:
+            raise FormatError(f"there never was a format version {step}")
         raw = MIGRATIONS[step](raw)
     return raw
 

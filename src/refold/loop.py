@@ -15,8 +15,6 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-PIECES = 2
-"""Pieces of work, of half a millisecond to some milliseconds each, after which others get their turn."""
 ATTEMPTS = 3
 """How often work that was disturbed begins anew."""
 
@@ -35,18 +33,17 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def breathe(begin: Callable[[], Generator[None, None, T]], mark: Callable[[], object]) -> T:
-    """The result of work in pieces (`refold.protocols.Steps`); after every few of them others get their turn.
-    By number and not by the clock, so that what happens in between is the same each time. Where `mark` is
-    another one after that, they changed what the work reads and it begins anew; the last attempt is made at
-    once, so that it comes to an end. `mark` may raise where the work has lost its sense."""
+    """The result of work in pieces (`refold.protocols.Steps`) of half a millisecond to some milliseconds;
+    after each of them others get their turn: not by the clock, so that what happens in between is the same
+    each time. Where `mark` is another one after that, they changed what the work reads and it begins anew;
+    the last attempt is made at once, so that it comes to an end. `mark` may raise where the work has lost
+    its sense."""
     for attempt in range(ATTEMPTS + 1):
         steps, marked = begin(), mark()
         while marked == mark():
             try:
                 next(steps)
                 while attempt == ATTEMPTS:
-                    next(steps)
-                for _ in range(PIECES - 1):
                     next(steps)
             except StopIteration as done:
                 return done.value

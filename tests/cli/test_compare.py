@@ -19,7 +19,7 @@ from tests.compare.sessions import agent_session
 
 COLUMNS = {
     "file", "preset", "budget", "passes", "tokens", "fits", "constraints", "artifacts", "identifiers",
-    "future_references", "whole", "clipped", "lines", "gone", "forms", "cost", "seconds", "requests", "error", "money", "asked",
+    "future_references", "whole", "clipped", "lines", "gone", "forms", "cost", "seconds", "requests", "error", "why", "money", "asked",
 }  # fmt: skip
 
 

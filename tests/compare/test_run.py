@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import refold
-from refold import loop, presets
+from refold import Engine, loop, presets
+from refold import messages as m
 from refold.compare import budgets
 from refold.compare.run import Cell, Comparison, Plan, compare, row
 from refold.errors import SettingError, StorageError
@@ -44,6 +45,46 @@ def test_budgets_are_tokens_or_shares(text: str, whole: int, tokens: int) -> Non
 def test_other_budgets_are_refused_in_one_sentence(text: str) -> None:
     with pytest.raises(SettingError):
         budgets.parse(text)
+
+
+def test_a_design_does_all_that_its_trigger_asks_for_whatever_the_transcript_ends_with() -> None:
+    session = agent_session(60, size=100)
+    session.append(m.assistant("", m.call("last", "Bash", command="ls")))
+    session.append(m.result("last", "a.py"))
+    [cell] = run(Plan(("window",), budgets.parse_list("50k")), session).cells
+    assert cell.done is not None
+    assert len(cell.done.folds) > 3
+    assert len(Engine("window").view(cell.done.session)) < 40
+
+
+def test_every_row_that_does_not_fit_says_why_in_the_words_of_the_design() -> None:
+    session = agent_session()
+    session.append(m.assistant("A very long answer. " * 400))
+    plan = Plan(("window", "rounds", "layered", "pi", "augment"), budgets.parse_list("800"))
+    told = {cell.preset: row(cell) for cell in run(plan, session).cells}
+    assert not any(cells["fits"] for cells in told.values())
+    for preset, words in (
+        ("layered", "finished round(s), and at least 10 stay"),
+        ("rounds", "3 finished round(s) stay verbatim"),
+        ("pi", "nothing was said since the last fold"),
+        ("window", "messages of 40"),
+        ("augment", "there is nothing before the exchanges that stay"),
+    ):
+        assert words in told[preset]["why"]
+    assert all(cells["why"] == cells["error"] for cells in told.values())
+
+
+def test_compare_knows_what_a_design_says_of_a_view_that_is_small_enough() -> None:
+    """Archives that take half of the window (E6) are named in the comparison as in `refold compact`."""
+    session = Session(id="s")
+    for number in range(30):
+        session.append(m.user(f"Question {number}: " + f"why does part {number} fail? " * 12))
+        session.append(m.assistant(f"Answer {number}: " + f"part {number} fails at {number}00 ms. " * 12))
+    [cell] = run(Plan(("layered:keep_rounds=0",), budgets.parse_list("3k"), (5,)), session).cells
+    assert cell.tokens is not None
+    assert cell.tokens <= 3_000
+    assert cell.fits is False
+    assert "the archives alone take" in (cell.error or "")
 
 
 def test_every_cell_is_there_in_order_with_all_columns() -> None:

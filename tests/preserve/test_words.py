@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from refold.preserve import words
 from refold.preserve.words import DEMANDS, DEMANDS_INSIDE, GAP, Saying, Words, demands, render, room, typed
 from refold.session import Projection
 from tests.data import shared
+from tests.timing import steps
 
 COUNTER = tokens.get("o200k")
 RULE = "Never touch the migrations."
@@ -127,22 +129,20 @@ def test_R8_following_is_the_same_as_reading_anew(moves: list[tuple[int, bool]])
 
 
 def test_R8_a_turn_costs_what_is_new_not_the_length_of_the_log() -> None:
-    took = {}
-    for length in (1_000, 20_000):
+    def turn(followed: Words, path: list[Any]) -> None:
+        render(followed.follow(path), 1_000, COUNTER, key)
+
+    took: dict[int, int] = {}
+    for length in (2_000, 20_000):
         path: list[Any] = [
             e.MessageEntry(id=f"e{n}", parent=f"e{n - 1}" if n else None, message=m.user(f"say {n}"))
             for n in range(length)
         ]
         followed = Words()
         followed.follow(path)
-        best = 1.0
-        for n in range(20):
-            path.append(e.MessageEntry(id=f"x{n}", parent=path[-1].id, message=m.user("more")))
-            begun = time.perf_counter()
-            render(followed.follow(path), 1_000, COUNTER, key)
-            best = min(best, time.perf_counter() - begun)
-        took[length] = best
-    assert took[20_000] < 5 * took[1_000] + 0.02
+        path.append(e.MessageEntry(id="x", parent=path[-1].id, message=m.user("more")))
+        took[length] = steps(partial(turn, followed, path))
+    assert took[20_000] < 5 * took[2_000]  # who is left out is told, one by one
 
 
 # ── the share ───────────────────────────────────────────────────────────────────────────────────
@@ -204,7 +204,7 @@ def test_R8_the_caller_learns_of_every_word_that_is_missing() -> None:
 )  # fmt: skip
 def test_R8_sentences_that_forbid_or_require_are_ranked_in_several_languages(rule: str) -> None:
     text = f"Some talk. {rule} {'More talk. ' * 20}"
-    assert [text[a:b].strip() for a, b in demands(text)] == [rule]
+    assert [text[a:b].strip() for spans in demands(text) for a, b in spans] == [rule]
     assert demands("More talk. " * 30) == ()
 
 
@@ -252,10 +252,18 @@ def test_R8_a_larger_budget_shows_no_less_and_nothing_is_made_up(
             assert piece.strip() in one.text
 
 
+def test_R8_what_holds_for_good_comes_before_what_is_said_in_passing() -> None:
+    rule = "Never push to the release branch without asking me first."
+    said = [saying(0, "Fix the colours."), saying(1, rule)]
+    said += [saying(n, f"That is not what I meant by colour {n}, try it again.") for n in range(2, 80)]
+    assert rule in shown(said, 200).text
+
+
 def test_R8_the_lists_are_short_and_say_nothing_twice() -> None:
     for listed in (*DEMANDS.values(), *DEMANDS_INSIDE.values()):
         found = listed.split()
         assert len(found) == len(set(found)) <= 22
+        assert found.count("|") == 1
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,9 @@ def test_A1_a_setting_given_by_itself_wins_over_the_object() -> None:
     assert (preset.settings.min_tail_exchanges, preset.settings.cache_ttl_ms) == (2, 5)
     default = presets.get("augment", params='{"min_tail_exchanges": 4}', min_tail_exchanges=1)
     assert default.settings.min_tail_exchanges == 1, "its default, but given"
+    made = presets.Augment(params='{"min_tail_exchanges": 4, "cache_ttl_ms": 5}', min_tail_exchanges=1)
+    assert (made.min_tail_exchanges, made.cache_ttl_ms) == (1, 5)
+    assert made.build().resized(9_000).settings.min_tail_exchanges == 1  # type: ignore[attr-defined]
     assert (
         presets.make("augment", {"params": '{"cache_ttl_ms": 4}', "cache_ttl_ms": "0"}).settings.cache_ttl_ms
         == 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from refold import Engine, Session, presets, registry
 from refold import entries as e
 from refold import messages as m
+from refold.compaction.answer import rests
 from refold.compaction.plan import Plan, Reason, Source
 from refold.compaction.prompts import load
 from refold.compaction.requests import layers, rules_file
@@ -24,7 +27,7 @@ from refold.recall import index_of, tool
 from refold.registry import configuration
 from refold.session import View
 from refold.session.edits import said_by
-from refold.shrink import Limits
+from refold.shrink import RULES, Limits
 from refold.tokens import get as counter_named
 from tests.presets.chains import check_wire, orphans
 
@@ -247,6 +250,98 @@ def test_E4_rules_are_replaced_through_the_preset() -> None:
     assert [result.text for result in results] == ["LOUD"] * 2
     with pytest.raises(SettingError):
         presets.make("layered", {"rules": {"bosh": Loud()}})
+
+
+def told(rule: Any, rounds: int = 1, **given: Any) -> tuple[Session, list[str]]:
+    engine = Engine(presets.Layered(rules={"bash": rule}, **given))
+    session = follow(engine, rounds, output=LONG)
+    return session, [x.text for x in results(engine.view(session))]
+
+
+def test_E4_a_rule_may_be_waited_for() -> None:
+    calls: list[str] = []
+
+    async def digest(call: m.Call, text: str, limits: Limits) -> str:
+        await asyncio.sleep(0)
+        calls.append(call.id)
+        return f"DIGEST of {len(text)}"
+
+    class Patient:
+        async def data(self, call: m.Call, data: dict[str, Any], limits: Limits) -> dict[str, Any]:
+            return {"digest": await digest(call, str(data), limits)}
+
+        async def plain(self, call: m.Call, text: str, limits: Limits) -> str:
+            return await digest(call, text, limits)
+
+    expected = [f"DIGEST of {len(LONG)}"] * 2
+    for rule in (digest, Patient(), partial(digest)):
+        calls.clear()
+        assert told(rule, 2)[1] == expected
+        assert len(calls) == 2, "once each"
+    assert told(lambda call, text, limits: f"DIGEST of {len(text)}", 2)[1] == expected
+
+
+def test_E4_planning_asks_no_rule_that_has_to_be_waited_for_and_apply_does() -> None:
+    asked: list[str] = []
+
+    async def digest(call: m.Call, text: str, limits: Limits) -> str:
+        asked.append(text)
+        return "DIGEST"
+
+    engine, session = Engine(presets.Layered(rules={"bash": digest})), Session()
+    for message in (*turn(1, LONG), m.user("Next.")):
+        session.append(message)
+    plan = engine.plan(session)
+    assert isinstance(plan, Plan), plan
+    assert (asked, plan.requests, len(plan.masked)) == ([], 0, 1)
+    assert plan.tokens_after <= plan.tokens_before
+    assert isinstance(run(engine.apply(session, plan)), e.Fold)
+    assert [x.text for x in results(engine.view(session))] == ["DIGEST"]
+
+
+def test_E4_where_a_rule_fails_or_takes_too_long_ours_stands_in(caplog: pytest.LogCaptureFixture) -> None:
+    async def broken(call: m.Call, text: str, limits: Limits) -> str:
+        raise ValueError("the sub-agent is ill")
+
+    async def slow(call: m.Call, text: str, limits: Limits) -> str:
+        await asyncio.sleep(3600)
+        return "too late"
+
+    def wrong(call: m.Call, text: str, limits: Limits) -> Any:
+        return None
+
+    def hasty(call: m.Call, text: str, limits: Limits) -> str:
+        raise ValueError("the sub-agent is ill")
+
+    ours = told(RULES["bash"])[1]
+    for rule in (broken, slow, wrong, hasty):
+        caplog.clear()
+        session, texts = told(rule, summary_seconds=0.05)
+        assert texts == ours, rule
+        assert "ours stands in" in caplog.text
+        assert session.annotations(e.Failure) == [], "no fault of the summariser"
+
+
+def test_E4_a_rule_that_shortens_nothing_is_asked_once() -> None:
+    asked: list[str] = []
+
+    async def whole(call: m.Call, text: str, limits: Limits) -> str:
+        asked.append(call.id)
+        return text
+
+    engine, session = Engine(presets.Layered(rules={"bash": whole})), Session()
+    for number in range(1, 5):
+        for message in turn(number, LONG):
+            session.append(message)
+        for _ in range(3):
+            run(engine.prepare(session))
+    assert len(asked) == len(set(asked)) == 4
+    assert not rests(session, session.clock())
+
+
+def test_E4_a_rule_that_is_none_is_an_error() -> None:
+    with pytest.raises(SettingError, match=r"rules\.bash"):
+        presets.Layered(rules={"bash": "short"})
 
 
 def test_E5_the_full_result_stays_in_the_log_and_recall_brings_it_back() -> None:
@@ -485,7 +580,10 @@ def test_E9_stack_and_environment_are_named_without_a_model() -> None:
     text = archived(engine, session).summary
     section = text.split("## Technical context\n")[1].split("\n##")[0]
     assert ".py" in section
+    assert "pytest (1)" in section
+    assert "export" not in section
     assert "API_URL" in section
+    assert [line[3:] for line in text.split("\n") if line.startswith("## ")] == list(TITLES)
     assert "shell Bash" in section
 
 

@@ -28,7 +28,7 @@ from refold.engine.upkeep import upkeep
 from refold.errors import ModelError, SettingError
 from refold.loop import run
 from refold.models.scripted import Scripted, fail
-from refold.presets.rounds import WHICH_WHEN, with_workspace
+from refold.presets.rounds import WHICH_WHEN
 from refold.session import View
 from tests.presets.chains import check_wire, orphans
 
@@ -155,6 +155,23 @@ def test_D1_a_line_has_about_fifty_tokens_and_the_figures_of_the_answer() -> Non
     model = Scripted(then=LONG)
     spoken = follow(Engine(rounds(), model=model), 1)
     assert [x.text for x in spoken.annotations(e.TurnLine)] == [LONG]
+
+
+@pytest.mark.parametrize(
+    ("answer", "line"),
+    [
+        ("```python\nprint('x')\n```\nDone: the script prints x.", "Done: the script prints x"),
+        ("| a | b |\n|---|---|\n| 1 | 2 |\nBoth columns hold 1 figure.", "Both columns hold 1 figure"),
+        ("## Result\n\n- The port is 4711 now.\n- Nothing else changed.", "The port is 4711 now"),
+        ("```\nonly code\n```", "``` only code ```"),
+    ],
+)
+def test_D1_code_tables_and_headings_make_no_line(answer: str, line: str) -> None:
+    engine, session = Engine(rounds()), Session()
+    for message in (m.user("Why?"), m.assistant(answer)):
+        session.append(message)
+    run(upkeep(engine, session, hooks=engine.hooks))
+    assert [x.text for x in session.annotations(e.TurnLine)] == [f"Why → {line}"]
 
 
 def test_D1_interrupted_turns_say_so() -> None:
@@ -297,7 +314,7 @@ def test_D4_the_workspace_shows_the_values_an_application_keeps() -> None:
 
 def test_D4_an_application_may_render_the_workspace_itself() -> None:
     files = ["one"]
-    engine = Engine(with_workspace(rounds(), lambda session: f"{len(session.turns)} turns: {files[-1]}"))
+    engine = Engine(rounds(workspace=lambda session: f"{len(session.turns)} turns: {files[-1]}"))
     session = Session()
     for number in range(1, 5):
         for message in turn(number):
@@ -306,6 +323,19 @@ def test_D4_an_application_may_render_the_workspace_itself() -> None:
     files.append("two " * 500)
     assert workspace(run(engine.prepare(session))).startswith(f"{WORKSPACE}\n4 turns: two two")
     assert COUNTER.text(workspace(run(engine.prepare(session)))) <= 150 + 20
+
+
+def test_D4_where_an_application_cannot_render_ours_stands_in(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(session: Session) -> str:
+        raise KeyError("no such project")
+
+    texts = [
+        workspace(run(e.prepare(follow(e, 6)))) for e in (Engine(rounds(workspace=broken)), Engine(rounds()))
+    ]
+    assert texts[0] == texts[1]
+    assert "no such project" in caplog.text
+    with pytest.raises(SettingError, match="workspace"):
+        rounds(workspace="main.py")
 
 
 def prefix(view: View) -> list[str]:

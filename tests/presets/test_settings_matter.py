@@ -69,6 +69,7 @@ OTHERS: dict[tuple[str, str], tuple[Any, ...]] = {
     ("augment", "abridged_history_params"): ({"total_chars_limit": 400},),
     ("layered", "limits"): ({"read_lines": 2},),
     ("layered", "rules"): ({"bash": write},),
+    ("rounds", "workspace"): (lambda session: f"{len(session.path)} entries",),
     ("pi", "models"): ({MODEL: {"keep_recent_tokens": 500}},),
     ("refold", "output_reserve"): (3_000,),
     ("refold", "min_gain"): (0.9,),

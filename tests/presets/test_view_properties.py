@@ -150,23 +150,42 @@ def test_R19_clips_are_the_same_bytes_cold_warm_and_after_undo_and_redo(
     assert Engine(presets.get("refold", budget=budget)).view(Session(twin.entries)).to_openai() == cold
 
 
+def forms(session: Session, budget: int) -> dict[str, int]:
+    """Tokens of every entry in the view; 0: it is not in its place. Thinking of turns that are over may go as
+    soon as anything has to, and does not count."""
+    engine, twin = folded(session, budget)
+    kept = {x.entries[0]: x.message for x in engine.view(twin).items if len(x.entries) == 1}
+    return {id: COUNTER.message(bare(kept[id])) if id in kept else 0 for id in originals(session)}
+
+
+def bare(message: m.Message) -> m.Message:
+    if not isinstance(message, m.Assistant):
+        return message
+    return m.assistant([part for part in message.content if not isinstance(part, m.Thinking)])
+
+
+def lowered(small: dict[str, int], large: dict[str, int]) -> list[str]:
+    # Levels are a fifth apart; within one, where a line ends moves the size by a little.
+    return [id for id, size in small.items() if large[id] < 0.9 * size - 4]
+
+
 @given(sessions(), st.sampled_from(BUDGETS), st.integers(1, 3_000))
 @settings(max_examples=60, deadline=None)
 def test_R20_no_entry_is_in_a_lower_form_at_a_larger_budget(session: Session, budget: int, more: int) -> None:
-    def forms(budget: int) -> dict[str, int]:
-        engine, twin = folded(session, budget)
-        kept = {x.entries[0]: x.message for x in engine.view(twin).items if len(x.entries) == 1}
-        return {id: COUNTER.message(bare(kept[id])) if id in kept else 0 for id in originals(session)}
+    assert lowered(forms(session, budget), forms(session, budget + more)) == []
 
-    def bare(message: m.Message) -> m.Message:
-        """Thinking of turns that are over may go as soon as anything has to."""
-        if not isinstance(message, m.Assistant):
-            return message
-        return m.assistant([part for part in message.content if not isinstance(part, m.Thinking)])
 
-    small, large = forms(budget), forms(budget + more)
-    # Levels are a fifth apart; within one, where a line ends moves the size by a little.
-    assert [id for id, size in small.items() if large[id] < 0.9 * size - 4] == []
+def test_R20_an_unanswered_result_that_just_fits_its_half_costs_no_other_its_form() -> None:
+    session = Session()
+    session.append(m.user("Request: build all parts."))
+    for number in range(12):
+        session.append(m.assistant([m.call(f"c{number}", "Bash", command=f"make part{number}")]))
+        session.append(m.result(f"c{number}", text(f"out{number}", 30 if number == 11 else 1), name="Bash"))
+    budgets = range(870, 990, 12)
+    views = [forms(session, budget) for budget in budgets]
+    assert [
+        (b, lowered(x, y)) for b, x, y in zip(budgets, views, views[1:], strict=False) if lowered(x, y)
+    ] == []
 
 
 @given(sessions(), st.integers(0, 40))

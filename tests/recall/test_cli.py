@@ -90,3 +90,11 @@ def test_D6_turns_come_back_whole_on_the_path(tmp_path: Path) -> None:
     assert [hit["turn"] for hit in hits] == [3] * 10 + [4] * 10
     assert sum("result 3.2 " * 99 in hit["text"] for hit in hits) == 1
     assert len(json.decode(call(file, "--turns", "3-4", "-k", "2", "--json").stdout)["hits"]) == 2
+    session.move(session.path[19].id)
+    session.append(m.user("another third question"))
+    there = call(file, "--turns", "3", "--full", "--json")
+    assert [hit["text"] for hit in json.decode(there.stdout)["hits"]] == ["another third question"]
+    missing = call(file, "--turns", "5,3,9", "--json")
+    assert json.decode(missing.stdout)["unknown_turns"] == [5, 9]
+    assert "There is no turn 5, 9; turns 1 to 3 exist." in missing.stderr
+    assert "There is no turn 30; turns 1 to 3 exist." in call(file, "--turns", "30").stderr

@@ -3,9 +3,11 @@ values of every wrong type, is refused in a sentence or comes back from the stor
 
 from __future__ import annotations
 
+import collections
 import datetime
 import decimal
 import enum
+import fractions
 import pathlib
 import uuid
 from collections.abc import Iterator
@@ -87,6 +89,14 @@ WRONG: dict[str, Any] = {
     "part": m.Text("x"),
     "message": m.user("x"),
     "usage": m.Usage(1),
+    "range": range(3),
+    "function": len,
+    "half in a key": {"\udc00": 1},
+    "numbers as keys": {nan: 1, True: 2, None: 3},
+    "fraction": fractions.Fraction(1, 3),
+    "exception": ValueError("x"),
+    "duration": datetime.timedelta(seconds=1),
+    "counter": collections.Counter("aab"),
 }
 
 
@@ -132,6 +142,10 @@ def specimens() -> dict[str, e.AnyEntry]:
 
 def test_there_is_a_specimen_of_every_kind() -> None:
     assert {type(one) for one in specimens().values()} == set(get_args(e.AnyEntry))
+
+
+def test_there_are_more_wrong_types_than_an_attack_had() -> None:
+    assert len(WRONG) >= 44
 
 
 def spoilt(value: Any, wrong: Any) -> Iterator[Any]:

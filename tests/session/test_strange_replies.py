@@ -4,13 +4,16 @@ an error of ours. What it appended is read back as it is."""
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator
+from contextlib import suppress
 from math import nan
 from typing import Any
 
 import pytest
 
 from refold import format as fmt
+from refold import messages as m
 from refold import presets
 from refold.engine import Engine
 from refold.errors import RefoldError
@@ -91,6 +94,15 @@ REPLIES: dict[str, Any] = {
         },
     },
 }
+
+
+class Trap:
+    """An object of somebody's SDK that fails when it is looked at."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
 GONE = object()
 STRANGE: tuple[Any, ...] = (
     GONE,
@@ -106,7 +118,13 @@ STRANGE: tuple[Any, ...] = (
     [],
     [1],
     [[]],
+    [[[[]]]],
     {},
+    {1: 2},
+    (1, 2),
+    10**5000,
+    "\ud800",
+    Trap(),
     {"a": 1},
 )
 
@@ -133,7 +151,7 @@ def mutants(reply: Any) -> Iterator[Any]:
             if new is GONE:
                 del inside[place[-1]]
             else:
-                inside[place[-1]] = copy.deepcopy(new)
+                inside[place[-1]] = new if isinstance(new, Trap) else copy.deepcopy(new)
             yield mutant
 
 
@@ -160,4 +178,46 @@ def test_a_strange_reply_is_read_or_refused(dialect: str) -> None:
         assert loaded.problems == ()
         assert [fmt.encode(a) for a in loaded.entries] == [fmt.encode(b) for b in session.entries]
         assert reply == session.entries[-1].message
+        for call in reply.calls:
+            session.append(m.result(call.id, "ok"))
+        view = engine.view(session)
+        for name in DIALECTS:  # and it can be sent, whoever is asked next
+            json.dumps(view.to(name), allow_nan=False, ensure_ascii=False).encode()
     assert read > 400  # strange, but most of them can be read
+
+
+def nested(levels: int) -> Any:
+    value: Any = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def circle() -> Any:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+NO_REPLY: dict[str, Any] = {
+    "none": None,
+    "number": 5,
+    "text": "text",
+    "bytes": b"",
+    "list": [],
+    "deep": nested(5_000),
+    "circle": circle(),
+    "trap": Trap(),
+    "empty": {},
+    "number as a key": {1: 2},
+    "class": object,
+}
+
+
+@pytest.mark.parametrize("kind", NO_REPLY)
+def test_what_is_no_reply_at_all_is_refused_in_a_sentence(kind: str) -> None:
+    session, raw = Session(), NO_REPLY[kind]
+    for take in (Engine().observe, lambda s, x: s.append(x), lambda s, x: s.merge([x])):
+        with suppress(RefoldError):
+            take(session, raw)
+    assert all(entry.message.text == "text" for entry in session.entries)

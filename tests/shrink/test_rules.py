@@ -261,6 +261,19 @@ def test_E4_ranges_of_an_edit_are_kept_in_any_form(ranges: Any) -> None:
     assert (kept["data"]["range"], kept["data"]["ranges"], kept["data"]["edits"]) == (ranges, ranges, 2)
 
 
+@pytest.mark.parametrize("name", ["range", "changed_range", "line_ranges", "changedRanges"])
+@pytest.mark.parametrize("value", ["10-20", [10, 20], [{"start": 10, "end": 20}]])
+@pytest.mark.parametrize("lines", [40, 160])
+def test_E4_ranges_are_kept_whatever_they_are_called(name: str, value: Any, lines: int) -> None:
+    diff = "\n".join(f"+line {number}" for number in range(lines))
+    envelope = {"status": "ok", "data": {"path": "a.py", name: value, "diff": diff}}
+    small = shrink(call("Edit", path="a.py"), m.result("c", json.dumps(envelope)))
+    assert small is not None
+    kept = json.loads(small.text)["data"]
+    assert (kept[name], kept["added"], kept["removed"]) == (value, lines, 0)
+    assert ("fragment" in kept) is (lines <= 100)
+
+
 def test_E4_flags_survive_in_every_rule() -> None:
     kept = enveloped(call("Frobnicate"), {"deep": ["x" * 100] * 100, "truncated": True})["data"]
     assert kept["truncated"] is True
@@ -282,7 +295,14 @@ def test_E4_a_heading_is_no_hit() -> None:
     listing = "Found 912 files\n" + rows(30, "src/f") + "\n(Results are truncated.)"
     text = plain(call("Grep", pattern="x"), listing)
     assert text.startswith("x: 912 matches\nsrc/f1")
-    assert text.endswith("… (907 more)")
+    assert text.endswith("… (907 more)\n(Results are truncated.)")
+    matches = "Found 912 matches\n" + "\n".join(f"src/f{n}.py:{n}: x" for n in range(30))
+    assert plain(call("Grep", pattern="x"), matches).startswith("x: 912 matches in at least 30 files\n")
+    names = "\n".join(f"-rw-r--r-- 1 u g 0 Jan 1 00:00 f{n}.py" for n in range(30))
+    text = plain(call("LS", path="src"), f"total 4096\n{names}")  # blocks of the disk
+    assert text.startswith("src: 30 files, 0 folders\n-rw")
+    assert text.endswith("… (20 more)")
+    assert plain(call("LS", path="app"), rows(30, "page") + "\n(auth)").startswith("app: 31 files")
 
 
 def test_E4_an_editor_is_known_by_its_command() -> None:

@@ -14,7 +14,7 @@ from refold import entries as e
 from refold import format as fmt
 from refold import messages as m
 from refold.engine import Engine
-from refold.errors import NewerFormat, RefoldError
+from refold.errors import FormatError, NewerFormat, RefoldError
 from refold.protocols import SessionInfo
 from refold.registry.sessions import stored
 from refold.stores import damage, doctor
@@ -244,6 +244,75 @@ def test_a_destroyed_header_hides_nothing(file: JsonlStore, damaged: bytes) -> N
     session.append(m.user("next"))
     assert {finding.state for finding in doctor.examine(store, repair=True)} == {"repaired"}
     assert doctor.examine(store) == []
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [b'{"type":"ses\nsion","version":1,"id":"s"}\n', b"\xff\xfe\n\x00\n\n[{\n", b""],
+    ids=["a line end inside", "several lines of rubbish", "no line at all"],
+)
+def test_a_header_that_is_no_line_any_more_hides_nothing(file: JsonlStore, damaged: bytes) -> None:
+    header, _, rest = file.path.read_bytes().partition(b"\n")
+    before = [entry.id for entry in stored(file, "s").entries]
+    file.path.write_bytes(damaged + rest)
+    store = JsonlStore(file.path, folder=False)
+    session = stored(store, store.session_id or "")
+    assert header and [entry.id for entry in session.entries] == before and session.problems
+    session.append(m.user("next"))
+    assert {finding.state for finding in doctor.examine(store, repair=True)} == {"repaired"}
+    assert doctor.examine(store) == []
+
+
+TENTH = "(SELECT row FROM entries ORDER BY row LIMIT 1 OFFSET 10)"
+COLUMNS = {
+    "an id that is no UTF-8": f"UPDATE entries SET id=CAST(x'ff41' AS TEXT) WHERE row={TENTH}",
+    "an id of bytes": f"UPDATE entries SET id=x'ff00' WHERE row={TENTH}",
+    "no id": f"UPDATE entries SET id=NULL WHERE row={TENTH}",
+    "a version that never was": f"UPDATE entries SET version=-3 WHERE row={TENTH}",
+    "a row far away": f"UPDATE entries SET row=row+(1<<34) WHERE row={TENTH}",
+    "the last row far away": "UPDATE entries SET row=row+(1<<34) WHERE row=(SELECT max(row) FROM entries)",
+    "rows missing at the end": "UPDATE sessions SET entries=entries+1000",
+    "a number of rows out of the air": "UPDATE sessions SET entries=1<<35",
+    "too few rows": "UPDATE sessions SET entries=3",
+    "less than no rows": "UPDATE sessions SET entries=-5",
+    "a name that is no UTF-8": "UPDATE sessions SET name=CAST(x'ff' AS TEXT), cwd=x'ff'",
+    "a tip that is no UTF-8": "UPDATE sessions SET tip=CAST(x'ff' AS TEXT)",
+}
+
+
+@pytest.mark.parametrize("damaged", COLUMNS)
+def test_a_damaged_column_hides_nothing_else(tmp_path: Path, damaged: str) -> None:
+    """One bit in an id, and no session of the database could be opened; one in a count, and loading had no end."""
+    store = SqliteStore(tmp_path / "s.db")
+    session = conversation(store, 30)
+    before = {entry.id: fmt.encode(entry) for entry in session.entries}
+    with store.connection() as connection:
+        connection.execute(COLUMNS[damaged])
+    hit = {session.entries[10].id} if "version" in damaged else set[str]()
+    assert checked(store, before, hit, damaged) == []
+    assert [info.id for info in store.sessions()] == ["s"]
+    doctor.examine(store, repair=True)
+    assert checked(store, before, hit, f"{damaged}, repaired") == []
+
+
+def test_a_session_whose_id_is_damaged_gets_one_that_can_be_said(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "s.db")
+    before = conversation(store, 10)
+    with store.connection() as connection:
+        connection.execute("UPDATE sessions SET id=CAST(x'73ff' AS TEXT)")
+    assert {finding.state for finding in doctor.examine(store, repair=True)} == {"repaired"}
+    [info] = store.sessions()
+    assert [x.id for x in stored(store, info.id).entries] == [x.id for x in before.entries]
+
+
+def test_a_database_of_a_version_that_never_was_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "s.db")
+    conversation(store, 10)
+    with store.connection() as connection:
+        connection.execute("PRAGMA user_version=0")
+    store.close()
+    with pytest.raises(FormatError, match="never was"):
+        stored(SqliteStore(tmp_path / "s.db"), "s")
 
 
 def test_missing_rows_of_a_database_are_holes(tmp_path: Path) -> None:

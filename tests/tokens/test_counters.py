@@ -7,6 +7,7 @@ import builtins
 import gzip
 import json
 import struct
+import sys
 from typing import Any
 
 import pytest
@@ -267,3 +268,17 @@ def test_estimates_never_shrink_when_text_grows(text: str) -> None:
         counter = tokens.get(name)
         assert counter.text(text) <= counter.text(text + "x")
         assert counter.message(m.user(text)) <= counter.message(m.user(text + "x"))
+
+
+@pytest.mark.parametrize("vocabulary", ["o200k", "qwen3"])
+@pytest.mark.parametrize("text", ["plain words", "a mark <|endoftext|> inside", "<tool_call> … 你好", "…"])
+def test_counting_keeps_no_second_copy_of_a_text_and_sees_no_special_tokens(
+    vocabulary: str, text: str
+) -> None:
+    from splintr import Tokenizer
+
+    said = "".join(list(text) * 3)
+    before = sys.getsizeof(said)
+    encoded = Tokenizer.from_pretrained(exact.VOCABULARIES[vocabulary]).encode_ordinary("".join(list(said)))
+    assert tokens.get(vocabulary).text(said) == len(encoded)
+    assert sys.getsizeof(said) == before

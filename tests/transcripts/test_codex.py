@@ -235,14 +235,21 @@ def test_nothing_is_lost_silently() -> None:
             user("one"),
             item("message", role="ghost", content="boo"),
             item("riddle", x=1),
-            {"timestamp": "", "type": "world_state", "payload": {"x": 1}},
+            {"timestamp": "", "type": "weather_state", "payload": {"x": 1}},
             item("function_call_output", output="of what?"),
             event("thread_rolled_back", num_turns=7),
             spent(9, 9, 9),
         )
     )
     said = " | ".join(problem.text for problem in loaded.problems)
-    for part in ("'ghost'", "'riddle'", "'world_state'", "names no call", "taken back", "belong to no reply"):
+    for part in (
+        "'ghost'",
+        "'riddle'",
+        "'weather_state'",
+        "names no call",
+        "taken back",
+        "belong to no reply",
+    ):
         assert part in said
     kept = {entry.kind: entry.raw for entry in loaded.entries if isinstance(entry, e.Other)}
     assert kept["riddle"]["x"] == 1 and kept["message"]["content"] == "boo"

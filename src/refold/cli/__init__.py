@@ -15,6 +15,7 @@ COMMANDS = {
     "export": ("export", "Write a session in another format."),
     "forget": ("forget", "Take the content of entries out of the log for good."),
     "import": ("import_", "Read transcripts of other agents into a store."),
+    "mcp": ("mcp", "Serve your sessions to any agent (MCP)."),
     "memory": ("memory", "Long-term notes across sessions."),
     "models": ("models", "Which models are configured."),
     "pin": ("pin", "Keep an entry verbatim in every fold."),

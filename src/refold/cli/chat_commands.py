@@ -124,6 +124,8 @@ async def recall(t: Talk, query: str) -> None:
 
     hits = await t.chat.engine.recalled(t.chat.session, _needed(query, "what to look for"))
     print_hits(hits, query)
+    if not hits:
+        t.screen.print("nothing found; try other words")
 
 
 async def context(t: Talk, _: str) -> None:

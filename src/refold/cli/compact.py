@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from refold.compaction.preset import Preset
     from refold.compare.replay import Replayed
     from refold.engine import Engine
+    from refold.registry.installed import InPlace, Written
     from refold.session import Session, View
 
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), help="Write the session (log and folds) here."
 )
+@click.option("--in-place", is_flag=True, help="Fold a session of Claude Code or Codex where it lies.")
 @json_option
 def command(
     file: str,
@@ -49,37 +51,66 @@ def command(
     model: str | None,
     focus: str | None,
     output: str | None,
+    in_place: bool,
     as_json: bool,
 ) -> None:
     """Fold a transcript until its view fits.
 
     A session of refold is folded in place (`refold undo` takes it back). Transcripts of other programs are
     only read; -o saves the outcome as a session of refold. Nothing is ever lost: the log stays whole.
+
+    With --in-place, Claude Code or Codex goes on from the fold when the session is resumed: the file is
+    backed up, what was in it stays, and a session in use is left alone.
     """
     from refold import loop
     from refold.engine import Engine
     from refold.hooks import Hooks
     from refold.registry.sessions import save
 
-    session = open_session(file)
+    place = _in_place(file, passes) if in_place else None
+    session = place.session if place else open_session(file)
     engine = Engine(preset, model=named_model(model or preset.summary_model), hooks=Hooks.installed())
     done = loop.run(_perform(engine, session, passes, focus, show=not as_json))
     if output:
         save(done.session, output)
+    written = place.write() if place else None
     view = engine.view(done.session)
     limit = preset.budget
-    why = _why_not(engine, done, view, limit)
+    fits, why = done.verdict(engine, view, limit)
     if as_json:
-        emit(as_dict(done, view, limit, passes or 1, why))
+        emit({**as_dict(done, view, limit, passes or 1, fits, why), "in_place": _placed(written)})
         return
     tell_problems(session)
-    _print(done, view, limit, output, why)
+    _print(done, view, limit, output, fits, why)
+    if written is not None:
+        console().print(
+            f"{written.file} is folded; as it was: {written.backup}\nresume it: {written.command}"
+        )
+    elif place is not None:
+        console().print(f"{file} is left as it was")
+
+
+def _in_place(file: str, passes: int | None) -> InPlace:
+    from refold.registry.installed import InPlace
+
+    if passes is not None:
+        raise click.UsageError("--passes feeds the transcript anew: it cannot be combined with --in-place")
+    return InPlace(file)
+
+
+def _placed(written: Written | None) -> dict[str, Any] | None:
+    if written is None:
+        return None
+    paths = {"file": str(written.file), "backup": str(written.backup)}
+    return {**paths, "added": written.added, "id": written.id, "command": written.command}
 
 
 async def _perform(
     engine: Engine, session: Session, passes: int | None, focus: str | None, *, show: bool
 ) -> Replayed:
-    from refold.compare.replay import Replayed, one_pass, replay
+    from msgspec.structs import replace
+
+    from refold.compare.replay import one_pass, replay
     from refold.engine.upkeep import upkeep
     from refold.entries import Fold
 
@@ -87,8 +118,8 @@ async def _perform(
         with _waiting(show and engine.model is not None):
             known = len(session.annotations(Fold))
             await upkeep(engine, session, hooks=engine.hooks)
-            _, failures = await one_pass(engine, session, instructions=focus)
-        return Replayed(session, tuple(session.annotations(Fold)[known:]), tuple(failures))
+            passed = await one_pass(engine, session, instructions=focus)
+        return replace(passed, folds=tuple(session.annotations(Fold)[known:]))
     if not show:
         return await replay(engine, session, passes=passes, instructions=focus)
     from rich.progress import Progress
@@ -109,20 +140,14 @@ def _waiting(show: bool) -> AbstractContextManager[object]:
     return console().status("summarising …") if show else nullcontext()
 
 
-def _why_not(engine: Engine, done: Replayed, view: View, limit: int) -> str | None:
-    """Why the outcome does not fit; None: it does. A design may object to a view that is small enough."""
-    if view.tokens > limit:
-        return done.why_not(view, limit)
-    objection = engine.objection(done.session)
-    return objection.text if objection is not None else None
-
-
-def as_dict(done: Replayed, view: View, limit: int, passes: int, why: str | None) -> dict[str, Any]:
+def as_dict(
+    done: Replayed, view: View, limit: int, passes: int, fits: bool, why: str | None
+) -> dict[str, Any]:
     from refold.compaction.details import Check, LayeredDetails
 
     return {
         "view": view_dict(view),
-        "fits": why is None,
+        "fits": fits,
         "why": why,
         "budget": limit,
         "folds": [
@@ -146,7 +171,7 @@ def as_dict(done: Replayed, view: View, limit: int, passes: int, why: str | None
     }
 
 
-def _print(done: Replayed, view: View, limit: int, output: str | None, why: str | None) -> None:
+def _print(done: Replayed, view: View, limit: int, output: str | None, fits: bool, why: str | None) -> None:
     from refold.compaction.details import LayeredDetails
 
     out = console()
@@ -162,8 +187,8 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, why: str 
         out.print(styled(("failed", "yellow"), f" at rung {failed.rung}: {failed.text}"))
     for notice in filter(None, (LayeredDetails.of(fold).notice for fold in done.folds)):
         out.print(notice, style="yellow")
-    fits = ("fits", "green") if why is None else ("does not fit", "red")
-    out.print(styled(f"view: {len(view)} messages, {view.tokens:,} tokens of {limit:,}: ", fits))
+    verdict = ("fits", "green") if fits else ("does not fit", "red")
+    out.print(styled(f"view: {len(view)} messages, {view.tokens:,} tokens of {limit:,}: ", verdict))
     if why is not None:
         out.print(why)
     if output:

@@ -28,22 +28,44 @@ def _targets() -> tuple[str, ...]:
 @click.command("export")
 @file_argument
 @click.option("--to", "target", required=True, type=Names(_targets), help="Which format.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Where to write it; else printed.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False),
+    help="Where to write it; else it is printed (claude-code, codex: put where that program resumes it).",
+)
 @click.option("--view", is_flag=True, help="What the model sees now, with folds, instead of everything said.")
 @click.option("--redact", is_flag=True, help="Take secrets out; Markdown never has any.")
+@click.option(
+    "--cwd",
+    type=click.Path(file_okay=False, exists=True),
+    help="Where Claude Code or Codex will resume it; else the folder of the session.",
+)
 @json_option
-def command(file: str, target: str, output: str | None, view: bool, redact: bool, as_json: bool) -> None:
-    """Write a session in another format. What that format cannot hold is listed."""
+def command(
+    file: str, target: str, output: str | None, view: bool, redact: bool, cwd: str | None, as_json: bool
+) -> None:
+    """Write a session in another format. What that format cannot hold is listed.
+
+    For Claude Code and Codex it is a new session that these programs resume: all that was said, their own
+    record of a compaction, and what the model sees now.
+    """
+    from refold.registry.installed import install
     from refold.transcripts.export import export
+    from refold.transcripts.resumable import Resumable
 
     if output and Path(output).exists() and Path(file).exists() and Path(output).samefile(file):
         raise click.UsageError(f"{output} is the source itself: choose another file")
     session = open_session(file)
-    exported = export(session, target, view=view, redact=redact)
+    exported = export(session, target, view=view, redact=redact, cwd=cwd)
     if output:
         write_private(Path(output), exported.data)
+    elif isinstance(exported, Resumable):
+        output = str(install(exported))
     if as_json:
-        said = {} if output else {"data": exported.data.decode("utf-8", "replace")}
+        said: dict[str, object] = {} if output else {"data": exported.data.decode("utf-8", "replace")}
+        if isinstance(exported, Resumable):
+            said |= {"id": exported.id, "place": str(exported.place), "command": exported.command}
         emit({"to": target, "output": output, "bytes": len(exported.data), "lost": exported.lost, **said})
         return
     if not output:
@@ -51,6 +73,8 @@ def command(file: str, target: str, output: str | None, view: bool, redact: bool
     tell_problems(session)
     for sentence in exported.lost:
         say(f"refold: {sentence}", err=True)
+    if isinstance(exported, Resumable):
+        say(f"written to {output}\nresume it: {exported.command}")
 
 
 def _shown(target: str, data: bytes) -> bytes:

@@ -84,18 +84,21 @@ def command(
         tool=tool,
         file=path,
         limit=limit or (MOST if whole else LIMIT),
-        # Numbers count along the path; another branch has turns of the same number.
-        within={entry.id for entry in session.path} if numbers else None,
     )
     hits = within_budget([_whole(hit, index) for hit in hits] if full else hits, budget)
     unknown = [key for key in named if index.by_key(key) is None]
+    missing = [number for number, docs in index.of_turns(numbers).items() if not docs]
     if as_json:
-        emit({"hits": hits, "unknown": unknown})
+        emit({"hits": hits, "unknown": unknown, "unknown_turns": missing})
     else:
         tell_problems(session)
         print_hits(hits, query)
+        if not hits and not missing and not unknown:
+            say("refold: nothing found; try other words", err=True)
     for key in unknown:
         say(f"refold: no entry has the key {key}", err=True)
+    if missing:
+        say(f"refold: {index.no_turns(missing)}", err=True)
     if not hits:
         raise SystemExit(1)
 
@@ -104,8 +107,6 @@ def print_hits(hits: list[Hit], query: str) -> None:
     from rich.text import Text
 
     out = console()
-    if not hits:
-        say("refold: nothing found; try other words", err=True)
     for hit in hits:
         head = Text()
         head.append(f"turn {hit.turn}", style="bold")

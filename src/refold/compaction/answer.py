@@ -65,7 +65,7 @@ def _between(text: str, start: str, end: str) -> str | None:
 FAILURES = 3
 REST = 300.0
 """Seconds of rest before the model is tried again."""
-NOT_ITS_FAULT = ("stale", "cancelled", "aborted")
+NOT_ITS_FAULT = ("stale", "cancelled", "aborted", "nothing_shrinks")
 """Codes of attempts that came to nothing whatever the model answered."""
 
 

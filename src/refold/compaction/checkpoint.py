@@ -59,7 +59,7 @@ def checkpoint(sources: Sequence[Source], budget: int, counter: TokenCounter, pr
     words = [text for source in sources if (text := typed(source.message))]
     if not sections["Goal"]:
         _add(sections, "Goal", [one_line(text, 400) for text in words[:1]])
-    wishes = (text[slice(*span)] for text in words for span in demands(text))
+    wishes = (text[slice(*span)] for text in words for spans in demands(text) for span in spans)
     _add(sections, "Constraints and preferences", [f"- {one_line(wish, 300)}" for wish in wishes])
     if state.error:
         _add(sections, "Blocked", [f"- {state.error.what}: {one_line(state.error.error, 200)}"])

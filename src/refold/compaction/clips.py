@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
 
 import msgspec
 
@@ -13,8 +13,10 @@ from refold.session import Session
 from refold.session.toolnames import Kind
 from refold.shrink.clip import Body, body_of, clipped
 
+_NONE: Mapping[int, int] = {}
 
-class Form(NamedTuple):
+
+class Form(msgspec.Struct, frozen=True, gc=False):
     """What an item becomes, and its size."""
 
     message: Message
@@ -28,8 +30,8 @@ class Clips:
         self.session = session
         self._known: dict[tuple[str, int, str], Form] = {}
         self._bodies: dict[tuple[str, str], Body | None] = {}
-        self._sizes: dict[tuple[str, int, str], int] = {}
-        """Of forms that were looked at, whether or not they are kept."""
+        self._sizes: dict[tuple[str, str], dict[int, int]] = {}
+        """Of forms that were looked at, whether or not they are kept: by entry and counter, then by level."""
 
     @classmethod
     def of(cls, session: Session) -> Clips:
@@ -47,16 +49,16 @@ class Clips:
             else:
                 small = _without_thinking(message)
             known = self._known[key] = Form(small, counter.message(small))
-            self._sizes[key] = known.size
+            self._sizes.setdefault((id, counter.name), {})[level] = known.size
         return known
 
     def counted(self, counter: TokenCounter) -> dict[int, int]:
         """Sizes of the forms that are kept, by the identity of their messages."""
         return {id(form.message): form.size for key, form in self._known.items() if key[2] == counter.name}
 
-    def size(self, id: str, level: int, counter: TokenCounter) -> int | None:
-        """The size of a form, where it was made before."""
-        return self._sizes.get((id, level, counter.name))
+    def sizes(self, id: str, counter: TokenCounter) -> Mapping[int, int]:
+        """The sizes, by level, of the forms of an entry that were made before."""
+        return self._sizes.get((id, counter.name), _NONE)
 
     def _body(self, id: str, message: Message, counter: TokenCounter, kind: Kind) -> Body | None:
         key = (id, counter.name)

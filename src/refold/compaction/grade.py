@@ -16,7 +16,7 @@ so that it does not push everything before it out of sight.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple, Protocol, TypeAlias
@@ -33,7 +33,7 @@ item
 comes back into its place and leaves the record."""
 _STALE = 0.1
 """What a result that a later call of the same kind has superseded may have of the usual."""
-_PIECE, _MADE = 64, 8
+_PIECE, _MADE = 256, 8
 """Items that are looked at, and clips that are made, between two breaths."""
 
 
@@ -90,74 +90,97 @@ class Grades(NamedTuple):
     """For each item from `first` on the level it is clipped to; 0: as it is in the view now."""
 
 
+class Estimate(NamedTuple):
+    scale: int
+    """Index of a scale."""
+    first: int
+    """Index of the oldest item that is no line there."""
+
+
 Size: TypeAlias = Callable[[int, int, int], int]
 """Tokens of an item: its index, its size in the view now, the level it is clipped to (0: not at all)."""
 
-Known: TypeAlias = Callable[[int, int, int], int | None]
-"""The same, where it is known without making anything."""
+Known: TypeAlias = Callable[[int, int], int | None]
+"""Tokens of an item clipped to a level, where that is known without making anything."""
 
-Take: TypeAlias = Callable[[int, int, int], bool]
-"""Is handed an item (index, size now, level) and says whether it wants more."""
+Before: TypeAlias = Callable[[int, float], Steps[int]]
+"""Tokens of what stands for the items before an index at a scale."""
+
+Block: TypeAlias = list[tuple[int, int, int]]
+"""Some items, newest first: index, size now, level."""
 
 
-def about(_: int, now: int, cap: int) -> int:
-    """By estimate, an item clipped to a level has that many tokens."""
-    return min(cap, now) if cap else now
+def estimate(pieces: Pieces, goal: int, record: Before, curve: Curve, last: int) -> Steps[Estimate]:
+    """The largest scale that fits `goal` where an item clipped to a level has that many tokens."""
+    low, high, first = 0, len(GRID) - 1, pieces.total
+    while low < high:
+        middle = (low + high + 1) // 2
+        room, walk = goal, _Walk(pieces, GRID[middle], curve, last)
+        for block in walk.blocks():
+            room -= sum([cap if 0 < cap < now else now for _, now, cap in block])
+            if room < 0:
+                break
+            yield
+        if room >= 0 and room >= (yield from record(walk.first, GRID[middle])):
+            low, first = middle, walk.first
+        else:
+            high = middle - 1
+    return Estimate(low, first)
 
 
 def grade(
     pieces: Pieces,
     goal: int,
-    record: Callable[[int, float], int],
+    record: Before,
     known: Known,
     size: Size,
     curve: Curve,
     last: int,
+    low: int,
 ) -> Steps[Grades]:
-    """The largest view that fits `goal`. `record(first, scale)`: tokens of what stands for the items before
-    `first`. Items from `last` on (the newest step) always stay. Costs what fits: a scale is left as soon as
-    it is seen to be too large, and what has to be made to know its size is made last, the largest first."""
+    """The largest view that fits `goal`; `low` is the scale to begin with (`estimate`). Items from `last` on
+    (the newest step) always stay. Costs what fits: a scale is left as soon as it is seen to be too large, and
+    what has to be made to know its size is made last, the largest first."""
 
-    def left(index: int, known: Known) -> Steps[int]:
-        room, unknown = goal, list[tuple[int, int, int]]()
-
-        def take(index: int, now: int, cap: int) -> bool:
-            nonlocal room
-            tokens = known(index, now, cap)
-            if tokens is None:
-                unknown.append((cap, index, now))
-            else:
-                room -= tokens
-            return room >= 0
-
-        first, _ = yield from _walk(pieces, GRID[index], curve, last, take)
-        room -= record(first, GRID[index]) if room >= 0 else 0
+    def left(index: int) -> Steps[int]:
+        """What a scale leaves of the goal, exactly; less than nothing where it does not fit."""
+        room, walk, unknown = goal, _Walk(pieces, GRID[index], curve, last), list[tuple[int, int, int]]()
+        for block in walk.blocks():
+            for index_, now, cap in block:
+                tokens = known(index_, cap) if cap else now
+                if tokens is None:
+                    unknown.append((cap, index_, now))
+                else:
+                    room -= tokens
+            if room < 0:
+                return room
+            yield
+        room -= yield from record(walk.first, GRID[index])
         unknown.sort(reverse=True)
-        for number, (cap, index, now) in enumerate(unknown, 1):
+        for number, (cap, index_, now) in enumerate(unknown, 1):
             if room < 0:
                 break
-            room -= size(index, now, cap)
+            room -= size(index_, now, cap)
             if number % _MADE == 0:
                 yield
         return room
 
-    low, high = 0, len(GRID) - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if (yield from left(middle, about)) >= 0 else (low, middle - 1)
-    while (room := (yield from left(low, known))) < 0 and low > 0:
+    while (room := (yield from left(low))) < 0 and low > 0:
         low -= 1
     ahead = low
     while ahead < min(low + _AHEAD, len(GRID) - 1):
         ahead += 1
-        if (more := (yield from left(ahead, known))) >= 0:
+        if (more := (yield from left(ahead))) >= 0:
             low, room = ahead, more
-    caps: list[int] = []
-    first, place = yield from _walk(pieces, GRID[low], curve, last, lambda _, __, cap: not caps.append(cap))
+    walk = _Walk(pieces, GRID[low], curve, last)
+    caps = [cap for block in walk.blocks() for _, _, cap in block]
     if low < len(GRID) - 1:
-        taker = _Adding(pieces, caps, room, size)
-        yield from _walk(pieces, GRID[low + 1], curve, last, taker.take)
-    return Grades(GRID[low], first, place, tuple(reversed(caps)))
+        adding, more = _Adding(pieces, caps, room, size), _Walk(pieces, GRID[low + 1], curve, last)
+        for block in more.blocks():
+            if not all(adding.take(*item) for item in block):
+                break
+            yield
+    return Grades(GRID[low], walk.first, walk.place, tuple(reversed(caps)))
 
 
 @dataclass
@@ -190,68 +213,79 @@ class _Adding:
         return next((level for level in levels if self.size(index, now, level) <= room), low)
 
 
-def _walk(pieces: Pieces, scale: float, curve: Curve, last: int, take: Take) -> Steps[tuple[int, int]]:
-    """Hands every item that is no line at a scale to `take`, newest first, until that has enough; the index
-    of the oldest one, and of the oldest one in its place."""
-    said, said_decay, result, result_decay, bend, weight, most_sealed = curve
-    depth = scale * bend * max(result * scale / LEVELS[0], 1.0) ** (1 / result_decay)
-    most, start = weight * scale, bend * scale
-    caps = {
-        (kind, stale): _Caps(scale, share, decay, start, stale)
-        for kind, share, decay in ((True, said, said_decay), (False, result, result_decay))
-        for stale in (False, True)
-    }
-    newest, age, number, index, place, thought = pieces.newest, 0.0, 0, pieces.total, 0, 0
-    while index > 0 and (age <= depth or index > last):
-        if number == len(newest):
-            pieces.read()
-        whole, now, kind, cap, stale, sealed = newest[number]
-        index, number = index - 1, number + 1
-        if sealed and not place:
-            thought += sealed
-            if thought > most_sealed * scale and index < last:
-                place = index + 1
-        if place:
-            sealed = 0
-        if cap is None or sealed:
-            cap = 0 if sealed else caps[kind, stale].of(now, age)
-        if not take(index, now + sealed, cap):
-            break
-        age += min(whole, most)
-        if number % _PIECE == 0:
-            yield
-    return index, max(place, index)
+class _Walk:
+    """The items that are no lines at a scale, newest first. At the end `first` is the index of the oldest of
+    them, `place` that of the oldest one in its place."""
+
+    def __init__(self, pieces: Pieces, scale: float, curve: Curve, last: int) -> None:
+        self.pieces, self.scale, self.curve, self.last = pieces, scale, curve, last
+        self.first = self.place = pieces.total
+
+    def blocks(self) -> Iterator[Block]:
+        """(In most words: every item passes here a dozen times a fold.)"""
+        pieces, scale, last, newest = self.pieces, self.scale, self.last, self.pieces.newest
+        said, said_decay, result, result_decay, bend, weight, most_sealed = self.curve
+        depth = scale * bend * max(result * scale / LEVELS[0], 1.0) ** (1 / result_decay)
+        most, start, most_sealed = weight * scale, bend * scale, most_sealed * scale
+        caps = [
+            [_Caps(scale, share, decay, start, stale) for stale in (False, True)]
+            for share, decay in ((result, result_decay), (said, said_decay))
+        ]
+        age, number, index, place, thought, block = 0.0, 0, pieces.total, 0, 0, Block()
+        while index > 0 and (age <= depth or index > last):
+            if number == len(newest):
+                pieces.read()
+            whole, now, kind, cap, stale, sealed = newest[number]
+            index, number = index - 1, number + 1
+            if sealed:
+                if not place:
+                    thought += sealed
+                    if thought > most_sealed and index < last:
+                        place = index + 1
+                if place:
+                    sealed = 0
+            if sealed:
+                cap = 0
+            elif cap is None:
+                allowed = caps[kind][stale]
+                if age > allowed.bound:
+                    allowed.lower(age)
+                cap = allowed.cap
+                if now <= cap + WORTH or (now < allowed.next and now <= allowed.at(age)):
+                    cap = 0
+            block.append((index, now + sealed, cap))
+            age += whole if whole < most else most
+            if number % _PIECE == 0:
+                yield block
+                block = []
+        self.first, self.place = index, max(place, index)
+        yield block
 
 
 class _Caps:
-    """The levels of one kind of items at one scale, asked for with growing age."""
+    """The levels of one kind of items at one scale, asked for with growing age. An item of at most `cap` and
+    `WORTH` tokens is not worth clipping; one of less than `next` may be allowed as it is."""
 
-    __slots__ = ("_bound", "_cap", "_decay", "_next", "_scale", "_share", "_stale", "_start")
+    __slots__ = ("_decay", "_most", "_start", "bound", "cap", "next")
 
     def __init__(self, scale: float, share: float, decay: float, start: float, stale: bool) -> None:
-        self._scale, self._share, self._decay, self._start = scale, share, decay, start
-        self._stale = _STALE if stale else 1.0
-        self._cap, self._next, self._bound = 0, 0.0, -1.0
+        self._most, self._decay, self._start = (scale, share, _STALE if stale else 1.0), decay, start
+        self.cap, self.next, self.bound = 0, 0.0, -1.0
 
-    def of(self, now: int, age: float) -> int:
-        """The level an item of `now` tokens is clipped to; 0 where that is not worth it."""
-        if age > self._bound:
-            self._lower(age)
-        if now <= self._cap + WORTH or (now < self._next and now <= self._allowed(age)):
-            return 0
-        return self._cap
+    def at(self, age: float) -> float:
+        """Tokens an item may have at an age."""
+        scale, share, stale = self._most
+        return scale * (share * max(age / self._start, 1.0) ** -self._decay) * stale
 
-    def _allowed(self, age: float) -> float:
-        return self._scale * (self._share * max(age / self._start, 1.0) ** -self._decay) * self._stale
-
-    def _lower(self, age: float) -> None:
+    def lower(self, age: float) -> None:
         """The level at an age, and up to which age it is that for sure: a power for each item and scale would
         be a third of what a fold costs."""
-        place = bisect_right(LEVELS, self._allowed(age))
-        self._cap = LEVELS[max(place - 1, 0)]
-        self._next = LEVELS[place] if place < len(LEVELS) else inf
+        place = bisect_right(LEVELS, self.at(age))
+        self.cap = LEVELS[max(place - 1, 0)]
+        self.next = LEVELS[place] if place < len(LEVELS) else inf
         if place <= 1:
-            self._bound = inf
+            self.bound = inf
         else:
-            most = self._scale * self._share * self._stale / self._cap
-            self._bound = self._start * most ** (1 / self._decay) * (1 - 1e-9)
+            scale, share, stale = self._most
+            most = scale * share * stale / self.cap
+            self.bound = self._start * most ** (1 / self._decay) * (1 - 1e-9)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from refold import entries as e
 from refold.compaction.clips import Clips, Form
-from refold.compaction.grade import Curve, Piece, grade
+from refold.compaction.grade import Curve, Piece, estimate, grade
 from refold.compaction.situation import Situation
 from refold.messages import Assistant, Call, Message, Result, Thinking, User, arguments_json, user
 from refold.preserve.words import typed
@@ -20,12 +20,15 @@ from refold.session.invariants import PAIRS, WIRE, inside_put, legal
 from refold.session.invariants.batches import around
 from refold.session.invariants.thinking import signed
 from refold.session.sent import surcharge
-from refold.shrink.clip import FRAME, LEVELS, level
+from refold.shrink.clip import FRAME, LEVELS
 
 UNANSWERED = 0.5
 """Share of the limit up to which results that nobody has answered yet stay whole; more is clipped to that."""
 PIECE = 32
 """Items that are read at once."""
+FAR = 0.75
+"""Where by estimate more than this share of the items leaves its place, all of them never stay: clips would
+have to have half of the tokens that they are made for."""
 TYPED = 0.25
 """Share of the goal up to which one message that the user typed stays whole; more is clipped to that."""
 
@@ -61,18 +64,31 @@ class Layout:
 
 
 def lay_out(
-    s: Situation, goal: int, limit: int, curve: Curve, record: Callable[[int, float], int]
-) -> Steps[Layout]:
+    s: Situation,
+    goal: int,
+    limit: int,
+    curve: Curve,
+    record: Callable[[int, float], Steps[int]],
+    *,
+    in_place: bool = False,
+) -> Steps[Layout | None]:
     """The items of the view within `goal` tokens, together with the record that stands for those before
-    them: `record(position, scale)` says how large that is for the path before a position."""
+    them: `record(position, scale)` says how large that is for the path before a position. `in_place`: only
+    where nothing has to leave its place; None where that is far off."""
     first, wanted, step = s.projection.first, s.wanted_cut, newest_step(s)
 
-    def before(index: int, scale: float) -> int:
+    def before(index: int, scale: float) -> Steps[int]:
         at = first + index
-        return record(s.projection.position_of(at), scale) if at > first else 0
+        return (yield from record(s.projection.position_of(at), scale)) if at > first else 0
 
-    def laid(reader: _Reader, cut: int | None, last: int) -> Steps[Layout]:
-        grades = yield from grade(reader, goal, before, reader.known_at, reader.size_at, curve, last - first)
+    def laid(reader: _Reader, cut: int | None, last: int) -> Steps[Layout | None]:
+        last -= first
+        start = yield from estimate(reader, goal, before, curve, last)
+        if in_place and start.first > FAR * reader.total:
+            return None
+        grades = yield from grade(
+            reader, goal, before, reader.known_at, reader.size_at, curve, last, start.scale
+        )
         caps = {first + grades.first + n: cap for n, cap in enumerate(grades.caps)}
         cut = legal_cut(s, first + grades.place, goal // 10, reader.open_from) if cut is None else cut
         steps = range(first + grades.first, cut)
@@ -95,9 +111,11 @@ def lay_out(
     if wanted is not None:
         return (yield from laid(_Reader(s, goal, limit), wanted, min(step, wanted)))
     leaves = may_leave(s)
-    if not (leaves and least_step(s) + before(step - first, 0.0) > goal):
+    if not (leaves and least_step(s) + (yield from before(step - first, 0.0)) > goal):
         layout = yield from laid(_Reader.of(s, goal, limit), None, step)
-        if not (leaves and layout.tokens + before(layout.first - first, 0.0) > limit):
+        if layout is None:
+            return None
+        if not (leaves and layout.tokens + (yield from before(layout.first - first, 0.0)) > limit):
             return layout
     # The newest step alone is too large, or the rules of the wire left no cut that fits: all is quoted.
     return (yield from laid(_Reader(s, goal, limit, loose=True), len(s.items), len(s.items)))
@@ -191,6 +209,8 @@ class _Reader:
         self.first, self.last_reply = s.projection.first, _last_reply(s)
         self.total = len(self.items) - self.first
         self.newest: list[Piece] = []
+        self._sizes: list[dict[int, int]] = []
+        """Of the same pieces at the levels that were looked at."""
         turns = s.session.turns
         self.open_from = s.projection.item_at(turns[-1]) if turns else 0
         """The turn that is going on: its signed thinking may not be touched."""
@@ -215,23 +235,19 @@ class _Reader:
         last = len(self.items) - len(self.newest)
         self.newest += [self._piece(i) for i in range(last - 1, max(last - 1 - PIECE, self.first - 1), -1)]
 
-    def known_at(self, index: int, now: int, level: int) -> int | None:
+    def known_at(self, index: int, level: int) -> int | None:
         """The size of an item at a level, where no form has to be made to know it. The index is counted from
         the first item that may be folded."""
-        if not level:
-            return now
-        at = self.first + index
-        size = self.clips.size(self.items[at].entries[0], level, self.s.counter)
-        if size is None:
-            return None
-        size += self.s.sizes.extra.item(at)
-        return size if size < self.s.sizes.item(at) and self._one_entry(at, self.items[at]) else now
+        return self._sizes[self.total - 1 - index].get(level)
 
     def size_at(self, index: int, now: int, level: int) -> int:
-        size = self.known_at(index, now, level)
+        if not level:
+            return now
+        sizes = self._sizes[self.total - 1 - index]
+        size = sizes.get(level)
         if size is None:
             form = self.form(self.first + index, level)
-            size = now if form is None else form.size
+            size = sizes[level] = now if form is None else form.size
         return size
 
     def form(self, index: int, level: int) -> Form | None:
@@ -245,7 +261,7 @@ class _Reader:
         call = self._call(original.call_id) if isinstance(original, Result) else None
         form = self.clips.form(item.entries[0], original, level, self.s.counter, call)
         if extra := self.s.sizes.extra.item(index):
-            form = form._replace(size=form.size + extra)
+            form = Form(form.message, form.size + extra)
         return form if form.size < self.s.sizes.item(index) else None
 
     def fixed(self, index: int) -> bool:
@@ -280,24 +296,31 @@ class _Reader:
 
     def _piece(self, index: int) -> Piece:
         s, item = self.s, self.items[index]
-        message, now, stale = item.message, s.sizes.item(index), self._superseded(item.message)
+        message, shown, stale = item.message, s.sizes.item(index), self._superseded(item.message)
+        now = shown
+        sizes: dict[int, int] = {}
+        self._sizes.append(sizes)
         if not self._one_entry(index, item):
             return Piece(now, now, cap=0)
-        original, extra, sealed = self._original(item), s.sizes.extra.item(index), 0
-        whole = s.session.cached_count(item.entries[0], original, s.counter) + extra
-        if (bare := self.form(index, 0)) is not None:
-            now = bare.size
-        elif index >= self.open_from and any(signed(part) for part in message.parts):
-            bare = self.clips.form(item.entries[0], original, 0, s.counter, None)
-            sealed = max(now - extra - bare.size, 1)
+        original, extra, sealed, whole = self._original(item), s.sizes.extra.item(index), 0, shown
+        if item.fold is not None:
+            whole = s.session.cached_count(item.entries[0], original, s.counter) + extra
+        if isinstance(message, Assistant) and any(type(part) is Thinking for part in message.content):
+            if (bare := self.form(index, 0)) is not None:
+                now = bare.size
+            elif index >= self.open_from and any(signed(part) for part in message.content):
+                bare = self.clips.form(item.entries[0], original, 0, s.counter, None)
+                sealed = max(now - extra - bare.size, 1)
+        for tokens, size in self.clips.sizes(item.entries[0], s.counter).items():
+            sizes[tokens] = size + extra if size + extra < shown else now - sealed
         waits = isinstance(message, Result) and index > self.last_reply
-        said = waits or isinstance(message, Assistant) or self._is_typed(item)
+        said = waits or isinstance(message, Assistant) or (type(original) is User and self._is_typed(item))
         cap = None if self.loose else self._cap(index, item, now, waits=waits)
         return Piece(whole, now - sealed, said, cap, stale, 0 if self.loose else sealed)
 
     def _cap(self, index: int, item: Item, now: int, *, waits: bool) -> int | None:
-        """Where not age decides: what stays whole, or is clipped to a part of the view. (A part of the view,
-        not all or nothing: what a larger goal shows more of must not cost another item its form.)"""
+        """Where not age decides: what stays whole, or is clipped to a part of the view. (To the token, not
+        to a level: what a larger goal shows more of must not cost another item its form.)"""
         if self._fixed(index, item):
             return 0
         if waits:
@@ -306,11 +329,13 @@ class _Reader:
             room = TYPED * self.goal
         else:
             return None
-        return 0 if now <= room else max(level(room), LEVELS[0])
+        return 0 if now <= room else max(int(room), LEVELS[0])
 
     def _one_entry(self, index: int, item: Item) -> bool:
         items = self.items
-        return len(item.entries) == 1 and not inside_put(items, index) and not inside_put(items, index + 1)
+        if item.fold is None or len(item.entries) != 1:
+            return len(item.entries) == 1
+        return not inside_put(items, index) and not inside_put(items, index + 1)
 
     def _fixed(self, index: int, item: Item) -> bool:
         message = item.message
@@ -328,7 +353,10 @@ class _Reader:
 
     def _drops_thinking(self, index: int, item: Item) -> bool:
         """Of a closed turn a provider reads no thinking any more."""
-        return index < self.open_from and any(isinstance(part, Thinking) for part in item.message.parts)
+        message = item.message
+        if index >= self.open_from or type(message) is not Assistant:
+            return False
+        return any(type(part) is Thinking for part in message.content)
 
     def _original(self, item: Item) -> Message:
         """What the entry says, whatever an earlier fold made of it."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -59,6 +59,15 @@ class Ask:
     """Turns the text of an answer into the summary; raises `BadAnswer`."""
 
 
+class Errand(NamedTuple):
+    """Work of an application's own that a fold waits for: a rule that asks a sub-agent. What comes of it lies
+    where `finish` finds it."""
+
+    run: Callable[[], Awaitable[None]]
+    failed: Callable[[BaseException], None]
+    """Told instead where it raised or took too long, or where nobody may wait."""
+
+
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
     """What a proposal became once its answers were in."""
 
@@ -80,6 +89,8 @@ class Proposal:
     finish: Callable[[Sequence[str]], Finished | Steps[Finished]]
     """Answers (one per ask) → edits, in pieces where that takes long. Pure."""
     asks: tuple[Ask, ...] = ()
+    errands: tuple[Errand, ...] = ()
+    """Awaited before `finish`, side by side."""
     stretch: tuple[str, str] | None = None
     """First and last entry of what is taken out, for messages and progress bars."""
     fold: tuple[str, ...] | Callable[[], tuple[str, ...]] = ()

@@ -54,6 +54,7 @@ def climb(preset: Preset, s: Situation, stage: Stage, due: Due) -> Steps[Plan | 
     s = replace(s, due=due)
     choice = yield from _first(s, stage.rungs)
     if isinstance(choice, Reason):
+        s.memo.clear()  # it names the situation again
         return choice
     proposal, remaining = choice
     return Plan(
@@ -79,8 +80,9 @@ def replanning(plan: Plan, s: Situation) -> Steps[Plan | Reason]:
 
 
 def _first(s: Situation, rungs: Sequence[Rung]) -> Steps[tuple[Proposal, Sequence[Rung]] | Reason]:
-    """The first proposal that may be followed, and the rungs after it."""
-    reason = Reason("nothing_to_fold", "no rung has anything to fold")
+    """The first proposal that may be followed, and the rungs after it; or what the first rung, which is the
+    design's own way, says to that."""
+    reason = None
     for number, rung in enumerate(rungs):
         offer = yield from proposing(rung, s)
         if isinstance(offer, Proposal):
@@ -88,8 +90,8 @@ def _first(s: Situation, rungs: Sequence[Rung]) -> Steps[tuple[Proposal, Sequenc
             if refusal is None:
                 return offer, rungs[number + 1 :]
             offer = refusal
-        reason = offer
-    return reason
+        reason = offer if reason is None else reason
+    return Reason("nothing_to_fold", "no rung has anything to fold") if reason is None else reason
 
 
 def refused(s: Situation, proposal: Proposal) -> Reason | None:

@@ -1,14 +1,17 @@
 """What folds need to know of a session's path, read once per entry (DESIGN 10).
 
-Own words, action lines and the state of the work are computed when an entry is first seen and kept beside the
-session (`session.followers`); a fold costs what is new. Nothing here is part of the log: after reopening, the
-path is read again, in pieces.
+Own words and the state of the work are computed when an entry is first seen and kept beside the session
+(`session.followers`); a fold costs what is new. Action lines are made where a view has room for them: the
+newest of those that leave it. Nothing here is part of the log: after reopening, the path is read again, in
+pieces.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from typing import overload
 
 from refold import entries as e
 from refold.compaction.transcript import message_of
@@ -23,6 +26,8 @@ KEY = 5
 """Tokens of an entry's number beside its words or lines, and the line end."""
 READ, COUNTED = 8, 64
 """Entries that are read, and texts that are counted, between two breaths."""
+LINES = 4_096
+"""Entries whose lines are kept; they are made again where they are wanted again."""
 
 
 class Reading:
@@ -41,12 +46,16 @@ class Reading:
         self.epoch, self.length = self.session.epoch, 0
         self.sayings: list[Saying] = []
         """What the user typed, oldest first."""
-        self.lines: list[EntryLines] = []
-        """Lines that stand for the entries that have any, oldest first."""
         self.state = WorkState(self.session.info.cwd or "")
-        self._calls: dict[str, Call] = {}
-        self._turn = 0
-        self._sizes: dict[str, tuple[list[int], list[int]]] = {}
+        self._asked = array("l")
+        """For each position, where the call stands that its result answers; −1: nowhere."""
+        self._calls: dict[str, int] = {}
+        """Where calls stand that wait for their results."""
+        self._home, self._housed = self.state.home, 0
+        """Where relative paths start: at first, and up to which position."""
+        self._lines: dict[int, EntryLines] = {}
+        self._sizes: dict[str, tuple[list[int], dict[int, int]]] = {}
+        """By counter: running totals over sayings, and sizes of lines by position."""
 
     def follow(self) -> Steps[None]:
         """Read what is new on the path."""
@@ -60,51 +69,103 @@ class Reading:
 
     def typed_before(self, position: int) -> Sequence[Saying]:
         """What the user typed before a position of the path."""
-        return self.sayings[: bisect_left(self.sayings, position, key=lambda saying: saying.position)]
+        return self.sayings[: self._typed(position)]
+
+    def _typed(self, position: int) -> int:
+        return bisect_left(self.sayings, position, key=lambda saying: saying.position)
 
     def lines_before(self, position: int) -> Sequence[EntryLines]:
-        return self.lines[: bisect_left(self.lines, position, key=lambda entry: entry.number)]
+        """The lines of the entries before a position, each made when it is looked at."""
+        return _Lines(self, min(position, self.length))
 
     def typed_size(self, position: int, counter: TokenCounter) -> int:
         """Tokens of what the user typed before a position, each with its number."""
-        return self._sized(counter)[0][len(self.typed_before(position))]
+        return complete(self.counting(counter))[self._typed(position)]
 
-    def lines_size(self, position: int, counter: TokenCounter) -> int:
-        """Tokens of all lines before a position, at most."""
-        return self._sized(counter)[1][len(self.lines_before(position))]
+    def lines_size(self, position: int, counter: TokenCounter, most: int) -> Steps[int]:
+        """Tokens of all lines before a position, or `most` where that is less. Looks no further than that."""
+        sizes, total = self._sized(counter)[1], 0
+        for number, at in enumerate(range(min(position, self.length) - 1, -1, -1), 1):
+            if total >= most:
+                return most
+            size = sizes.get(at)
+            if size is None:
+                lines = self.lines_at(at).lines
+                size = sizes[at] = sum(counter.text(line.text) + 2 for line in lines) + KEY if lines else 0
+                if number % COUNTED == 0:
+                    yield
+            total += size
+        return min(total, most)
 
-    def counting(self, counter: TokenCounter) -> Steps[tuple[list[int], list[int]]]:
-        """Running totals over sayings and lines. Costs what is new."""
-        typed_sums, line_sums = self._sizes.setdefault(counter.name, ([0], [0]))
-        for number, saying in enumerate(self.sayings[len(typed_sums) - 1 :], 1):
-            typed_sums.append(typed_sums[-1] + counter.text(saying.text) + KEY)
+    def counting(self, counter: TokenCounter) -> Steps[list[int]]:
+        """Running totals over sayings. Costs what is new."""
+        sums = self._sized(counter)[0]
+        for number, saying in enumerate(self.sayings[len(sums) - 1 :], 1):
+            sums.append(sums[-1] + counter.text(saying.text) + KEY)
             if number % COUNTED == 0:
                 yield
-        for number, entry in enumerate(self.lines[len(line_sums) - 1 :], 1):
-            size = sum(counter.text(line.text) + 2 for line in entry.lines)
-            line_sums.append(line_sums[-1] + size + KEY)
-            if number % COUNTED == 0:
-                yield
-        return typed_sums, line_sums
+        return sums
 
-    def _sized(self, counter: TokenCounter) -> tuple[list[int], list[int]]:
-        return complete(self.counting(counter))
+    def lines_at(self, position: int) -> EntryLines:
+        """The lines of the entry at a position; none where there is nothing to tell."""
+        known = self._lines.get(position)
+        if known is None:
+            if len(self._lines) >= LINES:
+                self._forget()
+            turn = bisect_right(self.session.turns, position)
+            message, home = message_of(self.session.path[position]), self.state.home
+            home = home if position > self._housed else self._home
+            lines = lines_of(message, lambda call: self._call(position, call), cwd=home) if message else ()
+            known = self._lines[position] = EntryLines(position, turn, lines)
+        return known
+
+    def _forget(self) -> None:
+        """The older half."""
+        for position in sorted(self._lines)[: LINES // 2]:
+            del self._lines[position]
+            for _, sizes in self._sizes.values():
+                sizes.pop(position, None)
+
+    def _call(self, position: int, id: str) -> Call | None:
+        """The call that the result at a position answers."""
+        at = self._asked[position]
+        message = message_of(self.session.path[at]) if at >= 0 else None
+        calls = message.calls if message else ()
+        return next((call for call in reversed(calls) if call.id == id), None)
+
+    def _sized(self, counter: TokenCounter) -> tuple[list[int], dict[int, int]]:
+        return self._sizes.setdefault(counter.name, ([0], {}))
 
     def _take(self, position: int, entry: e.Entry) -> None:
-        turns = self.session.turns
-        if self._turn < len(turns) and turns[self._turn] == position:
-            self._turn += 1
         message = message_of(entry)
+        self._asked.append(self._calls.pop(message.call_id, -1) if isinstance(message, Result) else -1)
         if message is None:
             return
-        self._calls.update((call.id, call) for call in message.calls)
-        if lines := lines_of(message, self._calls.get, cwd=self.state.home):
-            self.lines.append(EntryLines(position, self._turn, lines))
+        self._calls.update((call.id, position) for call in message.calls)
+        if not self.state.home:
+            self._housed = position
         self.state.take(message, position, entry.id)
-        if isinstance(message, Result):
-            self._calls.pop(message.call_id, None)
         if isinstance(entry, e.MessageEntry) and (text := typed(message)):
             self.sayings.append(Saying(position, entry.id, text, demands(text)))
+
+
+class _Lines(Sequence[EntryLines]):
+    """The lines of the first entries of a reading."""
+
+    def __init__(self, reading: Reading, length: int) -> None:
+        self._reading, self._length = reading, length
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> EntryLines: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[EntryLines]: ...
+    def __getitem__(self, index: int | slice) -> EntryLines | Sequence[EntryLines]:
+        if isinstance(index, slice):
+            return [self._reading.lines_at(at) for at in range(*index.indices(self._length))]
+        return self._reading.lines_at(range(self._length)[index])
 
 
 def read(session: Session) -> Steps[Reading]:

@@ -18,7 +18,7 @@ from refold.errors import DoesNotFit
 from refold.messages import Message, Text, User
 from refold.preserve import pins, words
 from refold.preserve.lines import render
-from refold.preserve.state_text import rendering
+from refold.preserve.state_text import Catalogue, catalogue, rendering
 from refold.protocols import Steps
 from refold.session import Session
 from refold.session.edits import said_by
@@ -62,16 +62,28 @@ class Composer:
     def measure(self, most: int) -> Steps[None]:
         """Find out how much of its room the state of the work needs: mostly far less. (Measured at `most`,
         not at the room: that grows with the goal, and what it lets in must not cost an item its form.)"""
-        state = yield from rendering(self.reading.state, most, self.s.counter)
-        self.room = replace(self.room, state=min(self.s.counter.text(state), self.room.state))
+        memo, key = self.s.memo, (Composer, most)
+        if key not in memo:
+            files = yield from self._catalogue()
+            state = yield from rendering(self.reading.state, most, self.s.counter, files=files)
+            memo[key] = self.s.counter.text(state)
+        self.room = replace(self.room, state=min(memo[key], self.room.state))
 
-    def size(self, position: int, scale: float, written: int | None = None) -> int:
+    def _catalogue(self) -> Steps[Catalogue]:
+        """The files of the state as this situation finds it."""
+        memo = self.s.memo
+        if Catalogue not in memo:
+            memo[Catalogue] = yield from catalogue(self.reading.state)
+        return memo[Catalogue]
+
+    def size(self, position: int, scale: float, written: int | None = None) -> Steps[int]:
         """An upper bound, without composing anything. `written`: tokens of a summary instead of lines."""
-        own = min(self.reading.typed_size(position, self.s.counter), self.room.words)
+        counter = self.s.counter
+        own = min(self.reading.typed_size(position, counter), self.room.words)
         total = FRAME + self._pins_size + self.room.state + own
         if written is not None:
             return total + written
-        return total + min(self.reading.lines_size(position, self.s.counter), int(self.room.lines * scale))
+        return total + (yield from self.reading.lines_size(position, counter, int(self.room.lines * scale)))
 
     def with_lines(self, layout: Layout, room: int) -> Steps[Record]:
         """The record in `room` tokens: what own words, state and quotations leave is for lines."""
@@ -121,7 +133,8 @@ class Composer:
             sayings, self.room.words, s.counter, lambda entry: f"#{s.session.position(entry)}"
         )
         yield
-        state = yield from rendering(self.reading.state, self.room.state, s.counter, seen)
+        files = yield from self._catalogue()
+        state = yield from rendering(self.reading.state, self.room.state, s.counter, seen, files=files)
         front = f"{WORDS}\n{defuse(own.text)}" if own.text else ""
         return front, (*own.clipped, *own.left_out), state
 

@@ -71,7 +71,19 @@ class Sizes:
     def at_most(self, limit: int) -> int:
         """The exact size of the view, or `limit` where that is less; counts only where a rough count cannot
         tell."""
-        return limit if self.rough > 4 * limit else min(limit, self.tokens)
+        return limit if self.far_beyond(limit) else min(limit, self.tokens)
+
+    def far_beyond(self, limit: int) -> bool:
+        """Is it clear without counting all of it that the view is larger? A rough count alone is no proof:
+        a hundred blanks are one token. The newest items are counted, until they pass the limit."""
+        if self.rough < 4 * limit:
+            return False
+        room = limit - self.overhead
+        for index in range(len(self.projection.items) - 1, -1, -1):
+            if room < 0:
+                break
+            room -= self.item(index)
+        return room < 0
 
     @cached_property
     def too_large(self) -> bool:
@@ -80,8 +92,10 @@ class Sizes:
 
     def passes(self, limit: int, *, as_we_count: bool = False) -> bool:
         """Is the view larger than `limit`, as the provider counts where that is known?"""
-        if not limit / 4 < self.rough < limit * 4:
-            return self.rough > limit  # so far off that counting exactly would change nothing
+        if self.rough <= limit / 4:  # no token has less than a byte
+            return False
+        if self.far_beyond(limit):
+            return True
         return (self.provider if self.calibrated and not as_we_count else self.tokens) > limit
 
     @cached_property

@@ -76,7 +76,7 @@ class FillLevel:
         if due := overflow(s, HALF):
             return due
         tokens = max(s.sizes.anchored(ROUGH), s.sizes.rough)
-        if self.usable / 4 < tokens < self.usable * 4:
+        if tokens > self.usable / 4 and not s.sizes.far_beyond(self.usable):
             tokens = s.sizes.provider
         if tokens > self.usable:
             return Due("full", f"{tokens} tokens, {self.usable} are usable")
@@ -159,7 +159,7 @@ class MessageCount:
     def due(self, s: Situation, /) -> Due | Reason:
         if due := overflow(s):
             return due
-        last = s.items[-1].message if s.items else None
+        last = s.items[-1].message if s.items and s.incoming is None else None
         if last and not (isinstance(last, User) or (isinstance(last, Assistant) and not last.calls)):
             return Reason("in_turn", "checked when the user speaks and when the reply has come")
         count = counted(s.items)

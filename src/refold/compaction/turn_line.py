@@ -32,6 +32,10 @@ _DANGLING = re.compile(
 )
 _UNIT = re.compile(r"\s?(?:%|[^\W\d_]{1,3}\b)")
 """What may follow a figure and belongs to it."""
+_CODE = re.compile(r"```[^`]{0,8000}(?:```|$)")
+_MARKUP = re.compile(r"\s{0,8}(?:\||#{1,6} |[-=*_]{3,}\s*$)")
+"""A row of a table, a heading, a rule."""
+_BULLET = re.compile(r"^\s{0,8}(?:[-*+>]\s+|\d{1,3}[.)]\s+)")
 READ = 8_000
 """Characters of a text that are looked through for secrets, before it is cut: half a secret is none."""
 _ENDS = ".!?。！？ "
@@ -110,10 +114,14 @@ def _outcome(groups: Sequence[abridged.Group]) -> str:
 
 
 def _answer(text: str) -> str:
-    """The first sentence, and the first one with a figure where it has none."""
+    """The first sentence, and the first one with a figure where it has none. Code, tables and headings say
+    little in a line."""
+    text = redact(text[:READ])[0]
+    rows = [row for row in _CODE.sub("\n", text).split("\n") if row.strip() and not _MARKUP.match(row)]
     sentences = [
         sentence
-        for each in _SENTENCE.split(one_line(redact(text[:READ])[0], 600))
+        for row in rows or [text]
+        for each in _SENTENCE.split(one_line(_BULLET.sub("", row), 600))
         if (sentence := each.strip())
     ]
     figures = next((each for each in sentences if re.search(r"\d", each)), "")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from refold import entries as e
-from refold.compaction.plan import Failed, Plan
+from refold.compaction.plan import Failed, Reason
 from refold.engine import Engine
 from refold.engine.planner import Question
 from refold.engine.upkeep import upkeep
@@ -26,21 +26,32 @@ class Replayed(msgspec.Struct, frozen=True):
     folds: tuple[e.Fold, ...]
     """What happened at the passes, in order; the design's upkeep between passes is not among them."""
     failures: tuple[Failed, ...] = ()
+    reason: Reason | None = None
+    """Why the design did no more."""
 
     @property
     def all_folds(self) -> Sequence[e.Fold]:
         """Everything that was folded, the housekeeping of the design included."""
         return self.session.annotations(e.Fold)
 
-    def why_not(self, view: View, limit: int) -> str:
-        """Why the view is larger than what was asked for."""
+    def verdict(self, engine: Engine, view: View, limit: int) -> tuple[bool, str | None]:
+        """Whether the view fits; and why not, or what the design says of a view that does."""
+        objection = engine.objection(self.session)
+        if view.tokens > limit:
+            return False, self._why_not(view, limit, self.reason if objection is None else objection)
+        if objection is None:
+            return True, None
+        return objection.code == "above_threshold", objection.text
+
+    def _why_not(self, view: View, limit: int, reason: Reason | None) -> str:
         if self.failures and not self.folds:
             return f"no fold came about: {self.failures[-1].text}"
+        told = f": {reason.text}" if reason is not None else ""
         if not self.all_folds:
-            return "the design found nothing to fold"
+            return f"the design found nothing to fold{told}"
         size, role = max((view.counter.message(message), message.role) for message in view.messages)
         return (
-            f"the design keeps {view.tokens} tokens where {limit} were asked for; "
+            f"the design keeps {view.tokens} tokens where {limit} were asked for{told}; "
             f"the largest message it keeps has {size} tokens ({role})"
         )
 
@@ -71,37 +82,38 @@ async def replay(
     path = [entry for entry in source.path if said_by(entry) is not None]
     folds: list[e.Fold] = []
     failures: list[Failed] = []
-    done = 0
+    reason, done = None, 0
     for end in checkpoints(path, passes):
         for entry in path[done:end]:
             session.append(msgspec.structs.replace(entry, parent=session.leaf))
             await upkeep(engine, session, question, hooks=engine.hooks)
         done = end
-        made, failed = await one_pass(engine, session, instructions=instructions)
-        folds += made
-        failures += failed
+        passed = await one_pass(engine, session, instructions=instructions)
+        folds += passed.folds
+        failures += passed.failures
+        reason = passed.reason
         progress(end / len(path) if path else 1.0)
-    return Replayed(session, tuple(folds), tuple(failures))
+    return Replayed(session, tuple(folds), tuple(failures), reason)
 
 
-async def one_pass(
-    engine: Engine, session: Session, *, instructions: str | None = None
-) -> tuple[list[e.Fold], list[Failed]]:
-    """One explicit fold, and then whatever the design's own trigger still asks for."""
+async def one_pass(engine: Engine, session: Session, *, instructions: str | None = None) -> Replayed:
+    """One explicit fold, and then whatever the design's own trigger still asks for before the user speaks
+    again."""
     folds: list[e.Fold] = []
     try:
         plan = engine.plan(session, force=True, instructions=instructions)
         for _ in range(MORE):
-            if not isinstance(plan, Plan):
-                break
+            if isinstance(plan, Reason):
+                more = engine.plan(session, force=True, instructions=instructions)
+                return Replayed(session, tuple(folds), reason=more if isinstance(more, Reason) else plan)
             outcome = await engine.apply(session, plan)
             if isinstance(outcome, Failed):
-                return folds, [outcome]
+                return Replayed(session, tuple(folds), (outcome,))
             folds.append(outcome)
-            plan = engine.plan(session, instructions=instructions)
+            plan = engine.plan(session, incoming="", instructions=instructions)
     except DoesNotFit as error:
-        return folds, [Failed("does_not_fit", str(error))]
-    return folds, []
+        return Replayed(session, tuple(folds), (Failed("does_not_fit", str(error)),))
+    return Replayed(session, tuple(folds))
 
 
 def _ends(path: Sequence[e.AnyPathEntry]) -> list[int]:

@@ -74,7 +74,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float | None = None
     requests: int | None = None
     error: str | None = None
-    """Why there are no figures, or why it does not fit."""
+    """Why there are no figures, why it does not fit, or what the design says of a view that does."""
     paid: Paid | None = None
     shape: Shape | None = None
     done: Replayed | None = None
@@ -265,7 +265,7 @@ async def _measured(
         later = t.probes.found(measures.readable(before.messages))
     shape = shape_of(engine, done.session)
     paid = pay(t, limit, shape, _summarising(t, done, model)) if done.all_folds else Paid(t.none)
-    fits = view.tokens <= limit
+    fits, why = done.verdict(engine, view, limit)
     return Cell(
         file=t.file,
         preset=name,
@@ -282,7 +282,7 @@ async def _measured(
         cost=round(paid.usual.dollars, 6),
         seconds=round(seconds, 3),
         requests=_requests(done.session),
-        error=None if fits else done.why_not(view, limit),
+        error=why,
         paid=paid,
         shape=shape,
         done=done,
@@ -348,6 +348,7 @@ def row(cell: Cell) -> dict[str, Any]:
     for share in ("constraints", "artifacts", "identifiers", "future_references"):
         fields[share] = _rounded(fields[share])
     fields |= {form: _rounded(cell.share(form)) for form in FORMS}
+    fields["why"] = fields["error"]
     fields["forms"] = msgspec.to_builtins(cell.forms)
     fields["money"] = None if cell.paid is None else _money(cell.paid)
     return fields

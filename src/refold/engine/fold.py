@@ -12,7 +12,7 @@ from refold.compaction.clips import Clips
 from refold.compaction.details import FoldDetails
 from refold.compaction.ledger import left, reads_left
 from refold.compaction.plan import Failed, Plan, Proposal, Reason, finishing
-from refold.engine.limits import Limits
+from refold.engine.limits import Limits, run_errands
 from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
 from refold.errors import StalePlan
 from refold.loop import breathe
@@ -34,6 +34,13 @@ async def perform(session: Session, plan: Plan, summariser: Summariser, limits: 
     limits have passed nobody is asked any more."""
     if plan.base != session.tip:
         raise StalePlan
+    try:
+        return await _perform(session, plan, summariser, limits)
+    finally:
+        plan.situation.memo.clear()  # it names the situation again: left so, only the collector would free it
+
+
+async def _perform(session: Session, plan: Plan, summariser: Summariser, limits: Limits) -> e.Fold | Failed:
     failed = Failed("nothing", "no rung could fold anything")
     for offer in plan.offers():
         proposal = await worked(plan, offer)
@@ -69,6 +76,7 @@ async def make_fold(
 
     try:
         answers = await ask_all(summariser, proposal.asks, limits, timeout=proposal.timeout)
+        await run_errands(proposal.errands, limits, at_once=s.at_once)
         author = summariser.name if proposal.asks else proposal.author
         made = await worked(plan, lambda: _making(session, plan, proposal, answers, author, before), mark)
     except StalePlan:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from refold.compaction.plan import Errand
 from refold.errors import BadAnswer
 from refold.models.reply import closing
 from refold.protocols import Event, Model, Request
@@ -91,3 +92,30 @@ async def ended(tasks: Sequence[asyncio.Task[Any]]) -> None:
     done, _ = await asyncio.wait(tasks, timeout=GRACE) if tasks else ((), ())
     for task in done:
         _ = task.cancelled() or task.exception()  # seen: nobody needs to hear of a second failure
+
+
+PARALLEL = 4
+"""Errands that are run side by side."""
+
+
+async def run_errands(errands: Sequence[Errand], limits: Limits, *, at_once: bool = False) -> None:
+    """Run them until the clock has run out; where nobody may wait, all of them have failed. A failure is told
+    to its errand and ends nothing else."""
+    gate = asyncio.Semaphore(PARALLEL)
+
+    async def run(errand: Errand) -> None:
+        async with gate:
+            await errand.run()
+
+    left = 0.0 if at_once else max(limits.end - asyncio.get_running_loop().time(), 0.0)
+    tasks = {asyncio.ensure_future(run(errand)): errand for errand in errands} if left else {}
+    for errand in () if tasks else errands:
+        errand.failed(TimeoutError("there is no time to wait for it"))
+    try:
+        done, _ = await asyncio.wait(tasks, timeout=left) if tasks else ((), ())
+        for task, errand in tasks.items():
+            late = TimeoutError("it took too long") if task not in done or task.cancelled() else None
+            if error := late or task.exception():
+                errand.failed(error)
+    finally:
+        await ended(list(tasks))

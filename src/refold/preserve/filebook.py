@@ -55,8 +55,9 @@ class FileBook:
     def __init__(self, notes: dict[str, FileNote] | None = None, count: int = 0) -> None:
         self.notes = notes if notes is not None else {}
         self.count = count
-        self._inside: dict[str, set[str]] = {}
-        self._named: dict[str, set[str]] = {}
+        # Dictionaries without values: unlike sets they keep their order, and no collector looks into them.
+        self._inside: dict[str, dict[str, None]] = {}
+        self._named: dict[str, dict[str, None]] = {}
         """Paths by the last part of them."""
         self._gone = {path for path, note in self.notes.items() if note.fate == "deleted"}
         for path in self.notes:
@@ -205,13 +206,13 @@ class FileBook:
         self.notes[path] = msgspec.structs.replace(note, first=known.first if known else self.count)
 
     def _place(self, path: str) -> None:
-        self._named.setdefault(posixpath.basename(path), set()).add(path)
+        self._named.setdefault(posixpath.basename(path), {})[path] = None
         for _ in range(_DEEPEST):
             folder = posixpath.dirname(path)
-            names = self._inside.setdefault(folder, set())
+            names = self._inside.setdefault(folder, {})
             if path in names or path == folder:
                 return
-            names.add(path)
+            names[path] = None
             path = folder
 
     def _below(self, folder: str) -> Iterator[str]:

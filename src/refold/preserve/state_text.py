@@ -10,7 +10,7 @@ import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from refold.preserve.filebook import FileNote
 from refold.preserve.outcomes import Check, Failure
@@ -51,15 +51,52 @@ class Known(Protocol):
     def notes(self) -> Sequence[FileNote]: ...
 
 
-def rendering(
-    state: Known, budget: int, counter: TokenCounter, before: int | None = None, *, changes: bool = True
-) -> Steps[str]:
-    """The state in at most `budget` tokens; see `WorkState.render`."""
-    seen = float("inf") if before is None else before
+class Catalogue(NamedTuple):
+    """The files of a state, made ready to be told: once for all texts of it."""
+
+    notes: Sequence[FileNote]
+    """The newest first; what only changed its place comes last."""
+    names: dict[str, list[str]]
+    """By what became of them."""
+    told: set[str]
+    """Those that a file tool named."""
+    alike: Counter[str]
+    """How many share their last part."""
+    root: str
+    """The folder, with its slash, that names are given below."""
+
+
+def catalogue(state: Known) -> Steps[Catalogue]:
+    """In pieces: a long conversation has touched thousands of files."""
     newest = sorted(state.notes(), key=attrgetter("number"), reverse=True)
     notes = sorted(newest, key=attrgetter("moved"))
+    gone = {note.name for note in notes if note.fate == "deleted" and note.folder}
     yield
-    sheet = _Sheet(budget, counter, notes, state.home)
+    names: dict[str, list[str]] = {}
+    for note in notes:
+        if not (note.fate == "deleted" and note.within in gone):
+            names.setdefault(note.fate, []).append(note.name + "/" if note.folder else note.name)
+    told = {note.name for note in notes if note.told}
+    yield
+    alike = Counter([note.name.rpartition("/")[2] for note in notes])
+    yield
+    return Catalogue(notes, names, told, alike, _root([note.name for note in notes], state.home))
+
+
+def rendering(
+    state: Known,
+    budget: int,
+    counter: TokenCounter,
+    before: int | None = None,
+    *,
+    changes: bool = True,
+    files: Catalogue | None = None,
+) -> Steps[str]:
+    """The state in at most `budget` tokens; see `WorkState.render`. `files`: its catalogue, where that is
+    there."""
+    seen = float("inf") if before is None else before
+    files = files or (yield from catalogue(state))
+    notes, sheet = files.notes, _Sheet(budget, counter, files)
     yield
     sheet.put_names(((CHANGED, "modified"), (CREATED, "created")), _NAMES)
     yield
@@ -99,18 +136,11 @@ def rendering(
 class _Sheet:
     """Statements under headings, each put there only while it fits."""
 
-    def __init__(self, budget: int, counter: TokenCounter, notes: Sequence[FileNote], home: str) -> None:
+    def __init__(self, budget: int, counter: TokenCounter, files: Catalogue) -> None:
         self.budget, self.left, self.counter = budget, budget, counter
-        self.names: dict[str, list[str]] = {}
-        gone = {note.name for note in notes if note.fate == "deleted" and note.folder}
-        for note in notes:
-            if not (note.fate == "deleted" and note.within in gone):
-                self.names.setdefault(note.fate, []).append(note.name + "/" * note.folder)
-        self.told = {note.name for note in notes if note.told}
+        _, self.names, self.told, self.alike, self.root = files
         self.named: set[str] = set()
         """Files whose names stand there."""
-        self.alike = Counter(posixpath.basename(note.name) for note in notes)
-        self.root = _root([note.name for note in notes], home)
         self.sections: dict[str, list[str]] = {}
         self.order: list[str] = []
         self._places: dict[str, tuple[str, str]] = {}
@@ -163,7 +193,7 @@ class _Sheet:
         def text(count: int) -> str:
             return self.listed(title, names[:count], len(names) - count, by_folder=True)
 
-        count = largest(min(len(names), max(room, 0)), lambda count: self._size(text(count)) <= room)
+        count = largest(min(len(names), max(room, 0)), room, lambda count: self._size(text(count)))
         if count:
             self._put(title, text(count))
             self.named.update(names[:count])
@@ -215,12 +245,18 @@ def _row(folder: str, names: Sequence[str]) -> str:
     return f"- {folder}/: {', '.join(names)}"
 
 
-def largest(limit: int, fits: Callable[[int], bool]) -> int:
-    """The largest n ≤ limit that fits, if fitting is monotone; 0 where none does."""
-    low, high = 0, limit
+def largest(limit: int, room: int, size: Callable[[int], int]) -> int:
+    """The largest n ≤ limit whose size is at most `room`, if sizes grow with n; 0 where there is none. Sizes
+    nearly grow in proportion, so the next n to look at is where that puts it; every third is the middle, so
+    that it never takes long."""
+    low, high, asked = 0, limit, 0
+    guess = room // 6
     while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+        asked += 1
+        n = (low + high + 1) // 2 if asked % 3 == 0 else min(max(guess, low + 1), high)
+        taken = size(n)
+        low, high = (n, high) if taken <= room else (low, n - 1)
+        guess = n * room // max(taken, 1)
     return low
 
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
+
+import msgspec
 
 from refold.entries import AnyPathEntry, MessageEntry
 from refold.messages import Message, Result, Text, User
@@ -33,41 +35,48 @@ _READ = 100_000
 """Characters in which demands are looked for: more than that was pasted, and its two ends are read."""
 
 DEMANDS = {
-    "English": "never always must mustn't shall shouldn't don't doesn't not cannot can't only without avoid"
-    " forbidden required ensure sure instead important",
-    "Deutsch": "nie niemals immer muss müssen darf dürfen nicht kein keine nur ohne unbedingt verboten",
-    "français": "jamais toujours doit doivent faut pas interdit seulement uniquement sans obligatoire",
-    "español": "nunca siempre debe deben prohibido solo solamente sin obligatorio",
-    "português": "nunca sempre deve devem proibido somente apenas sem obrigatório não",
-    "русский": "никогда всегда должен должна должны нельзя запрещено только без обязательно не",
+    "English": "never always must mustn't shall forbidden required ensure avoid without"
+    " | not don't doesn't shouldn't cannot can't only sure instead important",
+    "Deutsch": "nie niemals immer muss müssen verboten unbedingt ohne | darf dürfen nicht kein keine nur",
+    "français": "jamais toujours doit doivent interdit obligatoire sans | faut pas seulement uniquement",
+    "español": "nunca siempre debe deben prohibido obligatorio sin | solo solamente",
+    "português": "nunca sempre deve devem proibido obrigatório sem | somente apenas não",
+    "русский": "никогда всегда должен должна должны нельзя запрещено обязательно без | только не",
 }
-"""Words by which a sentence may forbid or require something. They rank; they decide nothing."""
+"""Words by which a sentence may forbid or require something, first those that do so for good. They rank; they
+decide nothing."""
 DEMANDS_INSIDE = {
-    "中文": "不要 不能 不得 不可 不准 不许 必须 务必 禁止 严禁 切勿 请勿 只能 一定要 千万 别",
-    "日本語": "必ず 禁止 ないで いけません してはいけない 絶対 のみ なければ",
-    "한국어": "절대 반드시 금지 마세요 하지마 해야 항상 오직",
+    "中文": "不得 不准 不许 必须 务必 禁止 严禁 切勿 请勿 一定要 千万 | 不要 不能 不可 只能 别",
+    "日本語": "必ず 禁止 いけません してはいけない 絶対 | ないで のみ なければ",
+    "한국어": "절대 반드시 금지 항상 | 마세요 하지마 해야 오직",
 }
 """The same for languages that are written without spaces around such words."""
 
-_DEMANDS = frozenset(word for words in DEMANDS.values() for word in words.split())
-_INSIDE = re.compile("|".join(word for words in DEMANDS_INSIDE.values() for word in words.split()))
+
+def _listed(lists: dict[str, str], rank: int) -> Iterator[str]:
+    return (word for words in lists.values() for word in words.split("|")[rank].split())
+
+
+_DEMANDS = tuple(frozenset(_listed(DEMANDS, rank)) for rank in (0, 1))
+_INSIDE = tuple(re.compile("|".join(_listed(DEMANDS_INSIDE, rank))) for rank in (0, 1))
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _END = re.compile(
     r"\n+|(?<=[.!?…])[\"'”’)\]]{0,4}[ \t]+|(?<=[。！？；])[”’」』）]{0,4}(?![。！？；”’」』）])"
 )
 
 Span = tuple[int, int]
+Demands = tuple[tuple[Span, ...], ...]
+"""Sentences that forbid or require, first those that do so for good."""
 
 
-class Saying(NamedTuple):
+class Saying(msgspec.Struct, frozen=True, gc=False):
     """What the user typed in one entry."""
 
     position: int
     """Place of the entry on the path."""
     id: str
     text: str
-    demands: tuple[Span, ...] = ()
-    """Sentences that forbid or require."""
+    demands: Demands = ()
 
 
 class Rendered(NamedTuple):
@@ -145,17 +154,26 @@ def typed(message: Message) -> str:
     return "\n".join(own).strip("\r\n").rstrip() if any(not text.isspace() for text in own) else ""
 
 
-def demands(text: str) -> tuple[Span, ...]:
+def demands(text: str) -> Demands:
     """The sentences of a text that may forbid or require something."""
     if len(text) <= _READ:
-        return tuple(span for span in sentences(text) if _demands(text[slice(*span)]))
-    ends = (sentences(text, 0, _READ // 2), sentences(text, len(text) - _READ // 2))
-    return tuple(span for spans in ends for span in spans if _demands(text[slice(*span)]))
+        spans = sentences(text)
+    else:
+        spans = chain(sentences(text, 0, _READ // 2), sentences(text, len(text) - _READ // 2))
+    found: tuple[list[Span], ...] = ([], [])
+    for span in spans:
+        rank = _rank(text[slice(*span)])
+        if rank is not None:
+            found[rank].append(span)
+    return tuple(map(tuple, found)) if any(found) else ()
 
 
-def _demands(sentence: str) -> bool:
+def _rank(sentence: str) -> int | None:
     words = _WORD.findall(sentence.lower().replace("’", "'"))
-    return not _DEMANDS.isdisjoint(words) or (not sentence.isascii() and bool(_INSIDE.search(sentence)))
+    for rank, listed in enumerate(_DEMANDS):
+        if not listed.isdisjoint(words) or (not sentence.isascii() and _INSIDE[rank].search(sentence)):
+            return rank
+    return None
 
 
 def sentences(text: str, start: int = 0, end: int | None = None) -> Iterator[Span]:
@@ -226,6 +244,8 @@ def _fit(sayings: Sequence[Saying], budget: int, counter: TokenCounter, key_of: 
 
 Piece = tuple[int, Span]
 """Index of a saying, and a sentence of it."""
+_RECENT = 2_000
+"""Messages in which what holds for good is looked for, before all others."""
 _CHOSEN = 64
 """Sentences that are chosen between two breaths."""
 
@@ -277,9 +297,9 @@ def _ranked(
     newest = range(len(sayings) - 1, -1, -1)
     queues: list[tuple[int, Iterator[Piece]]] = [
         (3, ((0, span) for span in sentences(sayings[0].text)) if sayings else iter(())),
-        (3, ((index, span) for index in newest for span in sayings[index].demands)),
+        (4, chain(_demanded(sayings, newest[:_RECENT], 0), _demanded(sayings, newest, 1))),
         (3, ((index, span) for index in newest for span in _prose(sayings[index].text))),
-        (2, ((index, span) for index in newest for span in islice(sentences(sayings[index].text), 1))),
+        (1, ((index, span) for index in newest for span in islice(sentences(sayings[index].text), 1))),
     ]
     used = [0.0] * len(queues)
     while queues:
@@ -293,6 +313,10 @@ def _ranked(
         size = counter.text(sayings[index].text[start:end].rstrip(" "))
         used[at] += max(size, 1) / share
         yield piece, size
+
+
+def _demanded(sayings: Sequence[Saying], indices: Iterable[int], rank: int) -> Iterator[Piece]:
+    return ((i, span) for i in indices if sayings[i].demands for span in sayings[i].demands[rank])
 
 
 def _prose(text: str) -> Iterator[Span]:

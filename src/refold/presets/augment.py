@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, Self
 
+import msgspec
 from msgspec.structs import replace
 
 from refold.compaction import parameters, prompts
@@ -26,7 +26,16 @@ CHARS = 3
 """Characters a token has at least, in most text: how a budget in tokens becomes one in characters."""
 
 
-class Augment(Settings, frozen=True, kw_only=True):
+class Named(msgspec.StructMeta):
+    """Makes settings with what `params` says. One that was given by itself wins, whatever its value: which
+    ones were is known only here."""
+
+    def __call__(cls, *args: Any, **given: Any) -> Any:
+        settings = super().__call__(*args, **given)
+        return parameters.resolved(settings, settings.params, given)
+
+
+class Augment(Settings, frozen=True, kw_only=True, metaclass=Named):
     """Exchanges, counted in characters: past a threshold, or ahead of cache expiry, the head becomes one
     versioned node of abridged history and summary."""
 
@@ -72,14 +81,8 @@ class Augment(Settings, frozen=True, kw_only=True):
             return f"bot_type is {self.bot_type}: review bots do not summarise"
         return ""
 
-    @classmethod
-    def parse(cls, given: Mapping[str, Any]) -> Self:
-        """With what `params` says; a setting that was given by itself wins, whatever its value."""
-        own = super().parse(given)
-        return parameters.resolved(own, own.params, given)
-
     def resolved(self) -> Self:
-        """The same for settings made by hand."""
+        """The settings with what `params` says, where that was put into settings that were there."""
         return parameters.resolved(self, self.params)
 
     def fitted(self, budget: int) -> Self:

@@ -5,13 +5,16 @@ A test compares the two. Nothing here is loaded when a program runs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, TypedDict
 
 from refold.compaction.requests import Wanted
 from refold.memory import MemoryParams
 from refold.preserve.abridged import Limits as OutlineLimits
 from refold.presets.pi import Override
+from refold.session import Session
 from refold.session.toolnames import Kind
+from refold.shrink import AnyRule
 from refold.shrink import Limits as ShrinkLimits
 
 
@@ -92,6 +95,7 @@ class RoundsKeywords(Keywords, total=False):
     line_tokens: int
     lines: Literal["model", "rule"]
     workspace_tokens: int
+    workspace: Callable[[Session], str] | None
 
 
 class LayeredKeywords(Keywords, total=False):
@@ -101,7 +105,7 @@ class LayeredKeywords(Keywords, total=False):
     layers: bool
     shrink: bool
     limits: ShrinkLimits | dict[str, Any]
-    rules: dict[Kind, Any]
+    rules: dict[Kind, AnyRule]
     archive_tokens: int
     archive_prompt: str
     summary_model: str

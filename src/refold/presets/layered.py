@@ -9,10 +9,12 @@ from msgspec.structs import replace
 
 from refold.compaction.plan import Stage
 from refold.compaction.preset import Preset, Settings, about
-from refold.compaction.rungs.archive import Archive, KeepRecent, ShrinkRounds, archives_fit
+from refold.compaction.rungs.archive import Archive, KeepRecent, archives_fit
+from refold.compaction.rungs.shrunk import ShrinkRounds
 from refold.compaction.triggers import NewInput, RoundEnded
+from refold.errors import SettingError
 from refold.session.toolnames import Kind
-from refold.shrink import Limits
+from refold.shrink import Limits, Rule
 
 
 class Layered(Settings, frozen=True, kw_only=True):
@@ -33,6 +35,11 @@ class Layered(Settings, frozen=True, kw_only=True):
     ] = ""
     summary_model: Annotated[str, about("who writes archives; empty: the current model", "E10, E15")] = ""
     summary_timeout: Annotated[float, about("seconds an archive may take", "E10", gt=0)] = 120.0
+
+    def check(self) -> None:
+        for kind, rule in self.rules.items():
+            if not isinstance(rule, Rule) and not callable(rule):
+                raise SettingError(f"rules.{kind}", "is neither a function nor an object with data and plain")
 
     def fitted(self, budget: int) -> Self:
         """Archives take at most an eighth each. How many rounds stay is the design's own choice."""

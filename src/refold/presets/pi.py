@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -55,13 +55,14 @@ class Pi(Settings, frozen=True, kw_only=True):
         return replace(self, models={}, **given)
 
     def fitted(self, budget: int) -> Self:
-        """A view of `budget` tokens: a fifth for the summary, half for the tail."""
-        return replace(
-            self,
-            window=budget,
-            reserve_tokens=min(self.reserve_tokens, max(budget // 4, 1)),
-            keep_recent_tokens=min(self.keep_recent_tokens, budget // 2),
-        )
+        """A view of `budget` tokens, whoever is asked: a fifth for the summary, half for the tail."""
+        most = {"window": budget, "reserve_tokens": max(budget // 4, 1), "keep_recent_tokens": budget // 2}
+
+        def fitting(values: dict[str, Any]) -> dict[str, Any]:
+            return {key: min(values[key], most[key]) for key in most if values[key] is not None}
+
+        models = {name: replace(own, **fitting(asdict(own))) for name, own in self.models.items()}
+        return replace(self, **{**fitting(asdict(self)), "window": budget, "models": models})
 
     def build(self) -> Preset:
         trigger = UsageThreshold(self.reserve_tokens) if self.enabled else Never()

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from msgspec.structs import replace
 
-from refold.compaction.plan import Rung, Stage
+from refold.compaction.plan import Stage
 from refold.compaction.preset import Preset, Settings, about
 from refold.compaction.rounds import Fitting, Newest, Zone
 from refold.compaction.rungs.turn_lines import TurnLines, WriteLines
 from refold.compaction.triggers import RoundEnded
-from refold.session import Session
+from refold.errors import SettingError
 
 WHICH_WHEN = """\
 - `recent-only`: 5 to 20 rounds; the last answers matter word for word.
@@ -48,6 +46,13 @@ class Rounds(Settings, frozen=True, kw_only=True):
         Literal["model", "rule"], about("who writes lines: a model where there is one, or code", "D1")
     ] = "model"
     workspace_tokens: Annotated[int, about("room for files and state", "D4", ge=0)] = 150
+    workspace: Annotated[
+        Any, about("a function of the session that gives the text for it (Python only)", "D4")
+    ] = None
+
+    def check(self) -> None:
+        if self.workspace is not None and not callable(self.workspace):
+            raise SettingError("workspace", "is no function of a session that gives a text")
 
     def fitted(self, budget: int) -> Self:
         """A quarter of the budget for lines, half for whole rounds where these are chosen by size. Where they
@@ -71,7 +76,9 @@ class Rounds(Settings, frozen=True, kw_only=True):
                 return Fitting(self.compressed_budget, self.compressed_result_chars)
 
     def build(self) -> Preset:
-        fold = TurnLines(self.zone, self.summaries_budget, self.line_tokens, self.workspace_tokens)
+        fold = TurnLines(
+            self.zone, self.summaries_budget, self.line_tokens, self.workspace_tokens, self.workspace
+        )
         return Preset(
             name="rounds",
             settings=self,
@@ -80,17 +87,3 @@ class Rounds(Settings, frozen=True, kw_only=True):
             notes=WriteLines(self.line_tokens, by_model=self.lines == "model"),
             stages=(Stage(RoundEnded("rounds leave the verbatim part as they end"), (fold,), upkeep=True),),
         )
-
-
-def with_workspace(preset: Preset, render: Callable[[Session], str]) -> Preset:
-    """The preset with an application's own text for the workspace (D4), asked for before every call; cut to
-    `workspace_tokens`."""
-    stages = [
-        dataclasses.replace(stage, rungs=tuple(_rendered(rung, render) for rung in stage.rungs))
-        for stage in preset.stages
-    ]
-    return dataclasses.replace(preset, stages=stages)
-
-
-def _rendered(rung: Rung, render: Callable[[Session], str]) -> Rung:
-    return dataclasses.replace(rung, render=render) if isinstance(rung, TurnLines) else rung

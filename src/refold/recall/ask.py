@@ -125,8 +125,8 @@ def _allowed(index: Index, ask: Ask, within: Container[str] | None) -> Callable[
         wanted = {doc.entry_id for name in ask.keys if (doc := index.by_key(name))}
         tests.append(lambda i: docs[i].entry_id in wanted)
     if ask.turns:
-        turns = frozenset(ask.turns)
-        tests.append(lambda i: docs[i].turn in turns)
+        turns, path = frozenset(ask.turns), index.on_path()
+        tests.append(lambda i: docs[i].turn in turns and docs[i].entry_id in path)
     if ask.since is not None:
         since = ask.since
         tests.append(lambda i: docs[i].time >= since)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -133,8 +133,25 @@ class Index:
         found = self._keys.get(name.lower())
         return self.docs[found] if found is not None else self.doc(name)
 
-    def of_turn(self, number: int) -> list[Doc]:
-        return [self.docs[i] for i in self.turns.get(number, ())]
+    def on_path(self) -> Container[str]:
+        """Entries that turn numbers refer to: those of the path, as another branch has turns of the same
+        number; all of them where there is no path."""
+        return {entry.id for entry in self.numbered} if self.numbered else self.ids
+
+    def of_turns(self, numbers: Iterable[int], within: Container[str] | None = None) -> dict[int, list[Doc]]:
+        """What was said in each of these turns (of the path, or of these entries); nothing where there is no
+        such turn."""
+        path = self.on_path() if within is None else within
+        docs = {number: (self.docs[i] for i in self.turns.get(number, ())) for number in numbers}
+        return {number: [doc for doc in of if doc.entry_id in path] for number, of in docs.items()}
+
+    def no_turns(self, numbers: Sequence[int], within: Container[str] | None = None) -> str:
+        """That there are no such turns, and which there are."""
+        path = self.on_path() if within is None else within
+        last = max((doc.turn for doc in self.docs if doc.entry_id in path), default=0)
+        known = f"turns 1 to {last} exist" if last > 0 else "this conversation has no turns yet"
+        named = ", ".join(str(number)[:40] for number in numbers[:6]) + " …" * (len(numbers) > 6)
+        return f"There is no turn {named}; {known}."
 
     # ── the inside ──────────────────────────────────────────────────────────────────────────────
 

@@ -87,8 +87,7 @@ def result(
     session: Session, call: Call, *, budget: int = BUDGET, counter: TokenCounter | None = None
 ) -> Result:
     """The result of a model's call of the tool, ready to be appended. Turn numbers are those of the path."""
-    within = {entry.id for entry in session.path}
-    text = answer(index_of(session), call.arguments, budget=budget, counter=counter, within=within)
+    text = answer(index_of(session), call.arguments, budget=budget, counter=counter)
     return m.result(call.id, text, name=NAME)
 
 
@@ -104,7 +103,7 @@ def answer(
     every number or key that names nothing. All of it in at most `budget` tokens of the counter (the exact
     one, unless another is given). Never raises for what a model wrote.
 
-    `within` are the entries turn numbers refer to (the active path); keys and queries reach all branches.
+    Turn numbers are those of the path, or of the entries `within`; keys and queries reach all branches.
     """
     numbers = [each for name in TURNS for each in _listed(arguments.get(name))]
     turns, bad_turns = _integers(numbers)
@@ -126,11 +125,9 @@ def answer(
 def _by_turn(
     index: Index, turns: Sequence[int], within: Container[str] | None, remarks: list[str]
 ) -> list[Doc]:
-    found = {n: [d for d in index.of_turn(n) if within is None or d.entry_id in within] for n in turns}
-    numbers = (doc.turn for doc in index.docs if within is None or doc.entry_id in within)
-    last = max(numbers, default=0)
-    known = f"turns 1 to {last} exist" if last > 0 else "this conversation has no turns yet"
-    _remark(remarks, f"There is no turn {{}}; {known}.", [n for n, docs in found.items() if not docs])
+    found = index.of_turns(turns, within)
+    if missing := [number for number, docs in found.items() if not docs]:
+        remarks.append(index.no_turns(missing, within))
     return [doc for docs in found.values() for doc in docs]
 
 

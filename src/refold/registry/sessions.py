@@ -20,7 +20,10 @@ def load(path: str | os.PathLike[str]) -> Session:
 
 def open(spec: str | os.PathLike[str] = "sqlite:", id: str | None = None) -> Session:
     """A stored session, created if it does not exist: `sqlite:agent.db`, `jsonl:FILE`, `memory:`. Appending
-    to it is durable on return."""
+    to it is durable on return.
+
+    Synchronous: some 20 ms for 1,000 messages, a fifth of a second for 10,000. On an event loop, `await
+    asyncio.to_thread(refold.open, spec, id)`: entries are decoded one by one, so others keep their turns."""
     from refold.stores import open_store
 
     store, named = open_store(spec)

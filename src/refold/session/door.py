@@ -35,7 +35,12 @@ def admitted(value: S) -> S:
             _prove(value)
         return value
     cls = type(value)
-    fixed = cast("S", _struct(value, cls, cls.__name__))
+    try:
+        fixed = cast("S", _struct(value, cls, cls.__name__))
+    except UsageError:
+        raise
+    except Exception as error:  # values are asked what they are, and theirs is whatever code it is
+        raise WrongType(f"{cls.__name__} holds a value that cannot be read: {error!r}"[:300]) from error
     if isinstance(fixed, Entry):
         _prove(fixed)
     return fixed
@@ -61,7 +66,7 @@ def _struct(value: Any, cls: type[msgspec.Struct], where: str) -> Any:
     if isinstance(value, Mapping):
         try:
             return msgspec.convert(dict(cast("Mapping[Any, Any]", value)), cls)
-        except (msgspec.ValidationError, TypeError) as error:
+        except (ValueError, TypeError) as error:
             raise WrongType(f"{where} is a dict that is no {cls.__name__}: {error}") from error
     if type(value) is not cls:
         raise _wrong(where, value, f"make it a {cls.__name__}")
@@ -194,7 +199,7 @@ def _one_of(types: tuple[shape.Type, ...], value: Any, where: str) -> Any:
     if structs and isinstance(value, Mapping):
         try:
             return msgspec.convert(dict(cast("Mapping[Any, Any]", value)), _union(tuple(structs)))
-        except (msgspec.ValidationError, TypeError) as error:
+        except (ValueError, TypeError) as error:
             raise WrongType(f"{where} is a dict that is nothing of ours: {error}") from error
     rest = [each for each in types if not isinstance(each, shape.NoneType | shape.StructType)]
     if rest:

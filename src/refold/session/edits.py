@@ -145,12 +145,15 @@ def _partly(a: Stretch, b: Stretch) -> bool:
     return a.first < b.first <= a.last < b.last or b.first < a.first <= b.last < a.last
 
 
-def project(path: Path, shown: Iterable[Stretch]) -> Iterator[tuple[str, Item]]:
-    """The items of a path where these edits show, each with a key that names it for good."""
-    at = 0
+def project(
+    path: Path, shown: Iterable[Stretch], names: Sequence[str] | None = None
+) -> Iterator[tuple[str, Item]]:
+    """The items of a path where these edits show, each with a key that names it for good. `names` are the ids
+    of the path, where somebody has them: a record stands for nearly all of it."""
+    names, at = list(map(_id, path)) if names is None else names, 0
     for stretch in shown:
         yield from plain(path[at : stretch.first])
-        ids = tuple(map(_id, path[stretch.first : stretch.last + 1]))
+        ids = tuple(names[stretch.first : stretch.last + 1])
         for number, message in enumerate(stretch.edit.put):
             yield f"{stretch.fold.id}/{stretch.edit.first}/{number}", Item(message, ids, stretch.fold.id)
         at = stretch.last + 1

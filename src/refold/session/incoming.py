@@ -21,7 +21,7 @@ def messages_of(said: object) -> Sequence[Message]:
     if isinstance(said, str):
         return (user(said),)
     if not isinstance(said, Mapping):
-        hint = "; a reply of an SDK goes to engine.observe" if hasattr(said, "model_dump") else ""
+        hint = "; a reply of an SDK goes to engine.observe" if hasattr(type(said), "model_dump") else ""
         raise WrongType(f"a {type(said).__name__} is no message: {WANTED}{hint}")
     wire = dict(cast("Mapping[str, Any]", said))
     _check(wire)

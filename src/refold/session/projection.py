@@ -7,7 +7,7 @@ or a moved leaf builds it anew from cached counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from refold import entries as e
 from refold.messages import System
@@ -26,6 +26,22 @@ def accept_all(folds: Sequence[e.Fold]) -> Sequence[e.Fold]:
     return folds
 
 
+class _Next(NamedTuple):
+    """The items as they will be once a fold is appended."""
+
+    id: str
+    edits: tuple[e.Edit, ...]
+    epoch: int
+    length: int
+    """Of the path without the fold."""
+    shown: list[Stretch]
+    keyed: list[tuple[str, Item]]
+
+    def fits(self, fold: e.Fold, session: Session) -> bool:
+        same = fold.id == self.id and fold.edits is self.edits and session.epoch == self.epoch
+        return same and len(session.path) == self.length + 1 and session.path[-1] is fold
+
+
 class Projection:
     """The items of a session's path under one rule of which folds count; follows the session."""
 
@@ -39,6 +55,9 @@ class Projection:
         self._folds: Sequence[e.Fold] = ()
         self._shown: list[Stretch] = []
         """The edits of these folds that show."""
+        self._names: list[str] = []
+        """Ids of the path."""
+        self._next: _Next | None = None
         self._sums: dict[str, list[int]] = {}
         self._replies: list[int] = []
         self._framed: list[int] = []
@@ -92,10 +111,12 @@ class Projection:
 
     def after(self, fold: e.Fold) -> list[tuple[str, Item]]:
         """The items, with their keys, as they would be with one more fold."""
-        position = self.session.position
+        position, path = self.session.position, self.session.path
         shown = covered(self._shown, fold, position) if self.folds else None
         shown = outermost([*self.folds, fold], position) if shown is None else shown
-        return list(project(self.session.path, shown))
+        keyed = list(project(path, shown, self._named()))
+        self._next = _Next(fold.id, fold.edits, self._epoch, len(path), shown, keyed)
+        return keyed
 
     # ── places: indexes of items, positions on the path ─────────────────────────────────────────
 
@@ -138,7 +159,8 @@ class Projection:
 
     def count(self, index: int, counter: TokenCounter) -> int:
         """Size of one item; counts no other."""
-        return self.session.cached_count(self.key(index), self._items[index].message, counter)
+        self._follow()
+        return self.session.cached_count(self._keys[index], self._items[index].message, counter)
 
     def sums(self, counter: TokenCounter) -> Sequence[int]:
         """Running totals: `sums[i]` is the size of the first `i` items. Costs only what is new."""
@@ -209,18 +231,30 @@ class Projection:
         self._rebuild(self.accepts(self._active))
 
     def _rebuild(self, folds: Sequence[e.Fold]) -> None:
-        session, before = self.session, self._folds
-        shown = None
-        if self._epoch == session.epoch and before and [*folds[:-1]] == [*before]:
-            shown = covered(self._shown, folds[-1], session.position)
+        session, before, expected = self.session, self._folds, self._next
+        shown, keyed, path, self._next = None, None, session.path, None
+        if self._epoch == session.epoch and folds and [*folds[:-1]] == [*before]:
+            if expected and expected.fits(folds[-1], session):
+                # The path was as long as now when `after` looked, and then the fold itself came.
+                shown, keyed = expected.shown, expected.keyed
+            elif before:
+                shown = covered(self._shown, folds[-1], session.position)
+        elif self._epoch != session.epoch:
+            self._names = []
         self._shown = outermost(folds, session.position) if shown is None else shown
         put = {self._keys[index] for index in self._framed}
         self._items, self._keys, self._sums, self._replies, self._framed = [], [], {}, [], []
         self._folds, self._floor, self._epoch, self._seen = folds, 0, session.epoch, 0
-        if self._shown:
-            self._add(project(session.path, self._shown), len(session.path))
+        if keyed is not None:
+            self._add(keyed, len(path))
+        elif self._shown:
+            self._add(project(path, self._shown, self._named()), len(path))
         # Each fold puts its own forms there: kept for good, their counts would grow with every one of them.
         session.forget_counts(put.difference(self._keys[index] for index in self._framed))
+
+    def _named(self) -> Sequence[str]:
+        self._names += [entry.id for entry in self.session.path[len(self._names) :]]
+        return self._names
 
     def _extend(self, most: int | None = None) -> None:
         """Add the next entries that no edit covers."""

@@ -9,10 +9,14 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from refold import entries as e
-from refold.messages import AnyPart, Call, Message, Opaque, Text, Thinking, in_full
+from refold import format as fmt
+from refold.messages import AnyPart, Call, Message, Opaque, Text, Thinking, compact_json, in_full
 from refold.text.redact import redact
 
 V = TypeVar("V")
+
+DEEP = 100
+"""Levels of a value that are looked at one by one."""
 
 
 def text(said: str) -> str:
@@ -32,7 +36,10 @@ def message(said: Message) -> Message:
 
 def entry(said: e.AnyEntry) -> e.AnyEntry:
     """Everything an entry holds: what was said, foreign metadata, folds with their summaries."""
-    raw = msgspec.to_builtins(said)
+    try:
+        raw = msgspec.to_builtins(said)
+    except RecursionError:
+        raw = fmt.load_hostile(fmt.encode(said))
     clean = values(raw)
     if clean == raw:
         return said
@@ -42,21 +49,24 @@ def entry(said: e.AnyEntry) -> e.AnyEntry:
     return msgspec.convert(clean, type(said))
 
 
-def values(value: V) -> V:
-    """A value of any depth with the secrets taken out of its texts; keys, ids and numbers stay."""
+def values(value: V, depth: int = 0) -> V:
+    """A value with the secrets taken out of its texts; keys, ids and numbers stay. What lies deeper than a
+    stack reaches becomes text."""
     if isinstance(value, str):
         return cast("V", text(value))
+    if isinstance(value, (Mapping, list, tuple)) and depth == DEEP:
+        return cast("V", text(compact_json(value)))
     if isinstance(value, Mapping):
         pairs = cast("Mapping[str, Any]", value).items()
-        return cast("V", {key: _named(key, inner) for key, inner in pairs})
+        return cast("V", {key: _named(key, inner, depth) for key, inner in pairs})
     if isinstance(value, (list, tuple)):
-        return cast("V", [values(inner) for inner in cast("list[Any]", value)])
+        return cast("V", [values(inner, depth + 1) for inner in cast("list[Any]", value)])
     if isinstance(value, msgspec.Struct):
         return msgspec.convert(values(msgspec.to_builtins(value)), type(value))
     return value
 
 
-def _named(key: str, value: Any) -> Any:
+def _named(key: str, value: Any, depth: int) -> Any:
     if key == "signature":  # of thinking: no secret, and worthless when changed
         return value
     if isinstance(value, str):
@@ -64,7 +74,7 @@ def _named(key: str, value: Any) -> Any:
         found = text(f'"{key}": "{value}"')
         if found != f'"{key}": "{value}"' and text(value) == value and found.startswith(f'"{key}": "['):
             return found[len(key) + 5 : -1]
-    return values(value)
+    return values(value, depth + 1)
 
 
 def _part(part: AnyPart) -> AnyPart | None:

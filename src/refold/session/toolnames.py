@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias, cast
 
-from refold.messages import Call
+from refold.messages import Call, compact_json
 
 Kind: TypeAlias = Literal[
     "ls", "glob", "grep", "read", "edit", "write", "create", "delete", "move", "patch", "bash", "editor",
@@ -129,7 +129,7 @@ def command_line(call: Call) -> str:
     if value is None and call.raw is not None:
         return call.raw
     if isinstance(value, list):
-        words = [str(word) for word in cast("list[Any]", value)]
+        words = [word if isinstance(word, str) else compact_json(word) for word in cast("list[Any]", value)]
         if len(words) >= 3 and words[0].rsplit("/", 1)[-1] in SHELLS and words[1].startswith("-"):
             return words[2]
         return " ".join(quoted(word) for word in words)

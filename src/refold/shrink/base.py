@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import msgspec
 
@@ -34,12 +34,18 @@ FLAGS = ("truncated", "applied", "fallback", "dry_run", "cancelled", "timed_out"
 """State that survives in every rule."""
 
 
+@runtime_checkable
 class Rule(Protocol):
-    """One kind of tool. A rule sees either the `data` of an envelope or plain text."""
+    """One kind of tool. A rule sees either the `data` of an envelope or plain text. One of an application's
+    own may have `async` methods."""
 
-    def data(self, call: Call, data: Data, limits: Limits) -> Data: ...
+    def data(self, call: Call, data: Data, limits: Limits) -> Any: ...
 
-    def plain(self, call: Call, text: str, limits: Limits) -> str: ...
+    def plain(self, call: Call, text: str, limits: Limits) -> Any: ...
+
+
+AnyRule: TypeAlias = Rule | Callable[[Call, str, Limits], Any]
+"""A rule, or a function of the call, the text of its result and the limits that gives the text that stays."""
 
 
 def flags(data: Mapping[str, Any]) -> Data:
@@ -87,18 +93,22 @@ def total(data: Mapping[str, Any], names: Sequence[str], listed: int) -> int:
 _FOUND = re.compile(
     r"^\W{0,3}(?:Found|Total|Showing)\b\D{0,20}(\d{1,9})(?: of (\d{1,9}))?\b[^/\\]{0,60}$", re.I
 )
-_REMARK = re.compile(r"^[\[(].{1,200}[\])]$|^(?:No|Results are) .{1,80}$")
+_BLOCKS = re.compile(r"^total \d{1,12}[KMGT]?$")
+"""What `ls -l` says first: disk blocks, no entries."""
+_REMARK = re.compile(r"^[\[(](?=.{0,200}\s).{1,200}[\])]$|^(?:No|Results are) .{1,80}$")
 
 
-def rows_of(text: str) -> tuple[list[str], int]:
-    """The rows that are hits, without a heading or a closing remark, and how many there were in all."""
+def rows_of(text: str) -> tuple[list[str], int, list[str]]:
+    """The rows that are hits, without a heading; how many there were in all; and the closing remark, which
+    says what state they are in (truncated)."""
     rows = [row for row in split(text) if row.strip()]
-    heading = _FOUND.match(rows[0]) if rows else None
-    if heading:
+    blocks = _BLOCKS.match(rows[0]) if rows else None
+    heading = None if blocks or not rows else _FOUND.match(rows[0])
+    if heading or blocks:
         rows = rows[1:]
-    if rows and _REMARK.match(rows[-1]):
-        rows = rows[:-1]
-    return rows, max(len(rows), int(heading[2] or heading[1]) if heading else 0)
+    remark = rows[-1:] if rows and _REMARK.match(rows[-1]) else []
+    rows = rows[: len(rows) - len(remark)]
+    return rows, max(len(rows), int(heading[2] or heading[1]) if heading else 0), remark
 
 
 def top(lines: Sequence[str], count: int, limits: Limits, all: int = 0) -> list[str]:
@@ -134,4 +144,4 @@ def diff_summary(diff: str) -> Data:
     added = sum(row.startswith("+") and not row.startswith("+++") for row in rows)
     removed = sum(row.startswith("-") and not row.startswith("---") for row in rows)
     ranges = [f"{m[1]}-{int(m[1]) + max(int(m[2] or 1), 1) - 1}" for m in _HUNK.finditer(diff)]
-    return {"added": added, "removed": removed, "ranges": ranges[:50]}
+    return {"added": added, "removed": removed, **({"ranges": ranges[:50]} if ranges else {})}

@@ -7,7 +7,6 @@ same entry gives the same bytes cold and warm. What is missing is marked with it
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
@@ -55,12 +54,6 @@ _BETWEEN = 0.25
 """Share of a clip for lines between beginning and end that tell something by themselves,"""
 _TELLING = 60
 """where it has so many tokens."""
-
-
-def level(cap: float) -> int:
-    """The largest level that is not above `cap`; 0 where none is."""
-    found = bisect_right(LEVELS, cap)
-    return LEVELS[found - 1] if found else 0
 
 
 class Body(NamedTuple):
@@ -282,9 +275,10 @@ def _call(call: Call, size: int, tokens: int, counter: TokenCounter, key: str) -
 
 
 def _dropped(value: Any, counter: TokenCounter, key: str) -> Any:
-    """A value with the long texts in it replaced by markers."""
+    """A value with what is long in it replaced by markers: itself, or the items of a list. No deeper: there
+    are lists in lists that no stack can follow."""
     if isinstance(value, list):
-        return [_dropped(inner, counter, key) for inner in cast("list[Any]", value)]
+        return [_marker(inner, counter, key) for inner in cast("list[Any]", value)]
     return _marker(value, counter, key) if isinstance(value, str) else value
 
 

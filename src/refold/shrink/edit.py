@@ -8,23 +8,25 @@ from refold.messages import Call
 from refold.session.toolnames import PATHS, text_argument
 from refold.shrink.base import Data, Limits, diff_summary, first, flags, short, shortened, split, top
 
-_KEPT = ("path", "file", "start_line", "end_line", "range", "ranges", "lines_added", "lines_removed", "edits")
+_KEPT = ("path", "file", "start_line", "end_line", "lines", "lines_added", "lines_removed", "edits")
+"""And whatever is called a range."""
 
 
 def data(call: Call, data: Data, limits: Limits) -> Data:
-    kept = {name: shortened(data[name], limits) for name in _KEPT if name in data}
+    kept = {name: shortened(data[name], limits) for name in data if name in _KEPT or "range" in name.lower()}
     if isinstance(edits := data.get("edits"), list):
         kept["edits"] = len(cast("list[Any]", edits))
     kept |= {"path": first(data, "path", "file") or text_argument(call, PATHS)}
     diff = str(first(data, "diff", "diff_preview", "patch", "fragment", "snippet", "content") or "")
-    return {**kept, **_fragment(diff, limits), **flags(data)}
+    return {**_fragment(diff, limits), **kept, **flags(data)}
 
 
 def _fragment(diff: str, limits: Limits) -> Data:
     rows = split(diff)
     if not rows:
         return {}
-    summary = diff_summary(diff) if "@@" in diff else {}
+    marked = sum(row[:1] in ("+", "-") for row in rows)
+    summary = diff_summary(diff) if "@@" in diff or marked * 2 > len(rows) else {}
     if len(rows) > limits.diff_lines:
         return summary or {"lines": len(rows)}
     return {**summary, "fragment": "\n".join(top(rows, limits.edit_lines, limits))}
@@ -35,6 +37,7 @@ def plain(call: Call, text: str, limits: Limits) -> str:
     path = text_argument(call, PATHS)
     if len(rows) > limits.diff_lines and "@@ -" in text:
         found = diff_summary(text)
-        counts = f"+{found['added']} -{found['removed']} lines, at {', '.join(found['ranges'])}"
+        places = ", ".join(found.get("ranges", ("unknown lines",)))
+        counts = f"+{found['added']} -{found['removed']} lines, at {places}"
         return f"{short(rows[0], limits)}\n{path}: {counts}"
     return "\n".join(top(rows, limits.edit_lines, limits))

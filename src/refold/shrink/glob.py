@@ -18,6 +18,6 @@ def data(call: Call, data: Data, limits: Limits) -> Data:
 
 
 def plain(call: Call, text: str, limits: Limits) -> str:
-    rows, count = rows_of(text)
+    rows, count, remark = rows_of(text)
     head = f"{text_argument(call, PATTERNS)}: {count} hits"
-    return "\n".join([head, *top(rows, limits.glob_hits, limits, count)])
+    return "\n".join([head, *top(rows, limits.glob_hits, limits, count), *remark])

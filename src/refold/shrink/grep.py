@@ -30,10 +30,11 @@ def _file(match: Any) -> str:
 
 
 def plain(call: Call, text: str, limits: Limits) -> str:
-    rows, count = rows_of(text)
+    rows, count, remark = rows_of(text)
     found = [match for match in map(_MATCH.match, rows) if match]
     matches = [row for row in rows if _MATCH.match(row)] or rows
-    count = count if count > len(rows) else len(matches)
-    files = f" in {len({match[1] for match in found})} files" if found else ""
+    more = count > len(rows)  # than are listed: nobody knows in how many files
+    count = count if more else len(matches)
+    files = f" in {'at least ' * more}{len({match[1] for match in found})} files" if found else ""
     head = f"{text_argument(call, PATTERNS)}: {count} matches{files}"
-    return "\n".join([head, *top(matches, limits.grep_matches, limits, count)])
+    return "\n".join([head, *top(matches, limits.grep_matches, limits, count), *remark])

@@ -37,10 +37,10 @@ def data(call: Call, data: Data, limits: Limits) -> Data:
 
 
 def plain(call: Call, text: str, limits: Limits) -> str:
-    rows, count = rows_of(text)
+    rows, count, remark = rows_of(text)
     folders = sum(bool(_FOLDER.search(row)) for row in rows)
     head = f"{text_argument(call, DIRECTORIES) or '.'}: {len(rows) - folders} files, {folders} folders"
-    return "\n".join([head, *top(rows, limits.ls_entries, limits, count)])
+    return "\n".join([head, *top(rows, limits.ls_entries, limits, count), *remark])
 
 
 _FOLDER = re.compile(r"/\s*$|^\s*d[rwx-]{9}|\[DIR\]|\(dir\)")

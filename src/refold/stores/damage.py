@@ -30,8 +30,9 @@ _ROLE = re.compile(
     rb'"message":\{"role":"(user|assistant|tool|system|bash)"(?:,"call_id":' + _STRING + rb")?"
 )
 _FIRST = rb'(?=\{"type":"(?:' + "|".join(_KINDS).encode() + rb')","id":")'
-_OURS = re.compile(rb'\s*\{"type":"[a-z]{1,20}","id":"[^"]{0,200}","(?:time|parent|message)":')
+_OURS = re.compile(rb'[ \t]*\{"type":"[a-z]{1,20}","id":"[^"]{0,200}","(?:time|parent|message)":')
 """How the lines of no other program begin that we know of."""
+_OUR_LINE = re.compile(rb"^\[?(?=" + _OURS.pattern + rb")", re.M)
 _BEGIN = re.compile(rb"(?:(?<=\}).|(?<=[^:\[]),)" + _FIRST, re.S)
 _reader = json.JSONDecoder()
 _CUT_WORD = re.compile(r"[-+.eE0-9]*|t(r(u)?)?|f(a(l(s)?)?)?|n(u(l)?)?|N(a)?|\\(u[0-9a-fA-F]{0,3})?")
@@ -113,12 +114,14 @@ def _has_its_end(line: bytes) -> bool:
 def split_header(head: bytes) -> tuple[bytes, int] | None:
     """(what is left of a destroyed header, where the entries begin), if what follows is surely ours: a line
     of another program must not be taken for one of a session."""
-    line, _, rest = head.partition(b"\n")
+    line = head.partition(b"\n")[0]
     begin = re.search(rb"." + _FIRST, line, re.S)
     if begin is not None and begin.start() and _OURS.match(line, begin.end()):
         return line[: begin.start()], begin.end()
-    first = rest.partition(b"\n")[0].lstrip(b"[")
-    return (line, len(line) + 1) if _OURS.match(first) and b'"timestamp"' not in line else None
+    first = _OUR_LINE.search(head)
+    if first is None or b'"timestamp"' in head[: first.start()]:
+        return None
+    return head[: first.start()].rstrip(b"\n"), first.start()
 
 
 def header_facts(header: bytes) -> dict[str, str]:

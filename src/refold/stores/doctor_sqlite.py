@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any, cast
+from typing import cast
 
 import apsw
 
@@ -16,7 +16,7 @@ from refold.session.holes import mended
 from refold.stores import rows, schema, words
 from refold.stores.doctor import done, losses, rights
 from refold.stores.rows import Tally
-from refold.stores.sqlite import SqliteStore, text_of
+from refold.stores.sqlite import SqliteStore, claimed, sql_of, text_of
 
 
 def examine(store: SqliteStore, repair: bool) -> list[Finding]:
@@ -62,10 +62,13 @@ def _orphans(connection: apsw.Connection, where: str, repair: bool) -> Iterator[
 
 
 def _sessions(store: SqliteStore, connection: apsw.Connection, where: str, repair: bool) -> Iterator[Finding]:
-    for info in [_named(id) for (id,) in schema.select(connection, "SELECT id FROM sessions")]:
-        key, tally = store.tally(connection, info)
+    for key, tally in store.tallies(connection):
         found = [row for _, row in store.rows(connection, key, tally)]
-        here = f"{where}#{info}"
+        here = f"{where}#{tally.id}"
+        if not schema.select(connection, "SELECT 1 FROM sessions WHERE id = ?", sql_of(tally.id)):
+            if repair:
+                store.put_tally(connection, key, tally)
+            yield Finding(here, "its id is damaged; it is called this from now on", done(repair))
         if bad := [row for row in found if row.why]:
             text = f"{len(bad)} rows are no entries ({bad[0].why}); their bytes are kept where they are"
             yield Finding(here, text, "lost")
@@ -85,10 +88,6 @@ def _sessions(store: SqliteStore, connection: apsw.Connection, where: str, repai
 
 def _counted(tally: Tally) -> tuple[object, ...]:
     return tally.entries, tally.bytes, tally.bad, tally.tip
-
-
-def _named(value: Any) -> str:
-    return text_of(value) or ""
 
 
 def _words(connection: apsw.Connection, where: str, repair: bool, broken: bool) -> Iterator[Finding]:
@@ -149,9 +148,10 @@ def _salvage(store: SqliteStore) -> Iterator[Finding]:
 
 def _readable(connection: apsw.Connection) -> Iterator[tuple[str, list[bytes], int]]:
     """(session, lines, how many are missing), row by row: one damaged page must not hide the others."""
-    for id, key, count in schema.select(connection, "SELECT id, key, entries + bad FROM sessions"):
+    names = "SELECT CAST(id AS BLOB), key, entries + bad FROM sessions"
+    for id, key, count in schema.select(connection, names):
         lines: list[bytes] = []
-        for place in range(count):
+        for place in range(claimed(connection, count)):
             at = (key << schema.SHIFT) + place
             try:
                 row = connection.execute("SELECT line FROM entries WHERE row = ?", (at,)).fetchone()
@@ -159,4 +159,4 @@ def _readable(connection: apsw.Connection) -> Iterator[tuple[str, list[bytes], i
                 continue
             if row is not None:
                 lines.append(cast("bytes", row[0]))
-        yield _named(id), lines, count - len(lines)
+        yield text_of(id) or "", lines, count - len(lines)

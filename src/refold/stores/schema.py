@@ -82,6 +82,8 @@ def check(connection: apsw.Connection, path: str, *, newest: bool = False) -> No
 
 def _migrate(connection: apsw.Connection, path: str, found: int) -> None:
     for step in range(found, VERSION):
+        if step not in MIGRATIONS:
+            raise FormatError(f"{path} names a version that never was ({step}): its first page is damaged")
         before = digest(connection)
         MIGRATIONS[step](connection)
         if digest(connection) != before:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +25,11 @@ from refold.stores.connections import Connections
 from refold.stores.disk import told
 from refold.stores.rows import Row, Tally
 
+LEAST_ROW = 8
+"""Bytes of a database that the smallest row takes."""
 _COLUMNS = "id, created, updated, name, cwd, entries, bytes, bad, tip"
+_READ = re.sub(r"\b(id|name|cwd|tip)\b", r"CAST(\1 AS BLOB)", _COLUMNS)
+"""Texts as bytes: one that is damaged is no UTF-8 any more, and must not hide its row."""
 
 
 class SqliteStore:
@@ -83,8 +88,7 @@ class SqliteStore:
     def sessions(self) -> Iterator[SessionInfo]:
         """The sessions, newest first."""
         with self.reading() as connection:
-            found = connection.execute(f"SELECT {_COLUMNS} FROM sessions ORDER BY updated DESC, key DESC")
-            return iter([_tally(row).info for row in found])
+            return iter([tally.info for _, tally in self.tallies(connection)])
 
     def delete(self, session: str) -> None:
         with self.writing() as connection:
@@ -124,7 +128,7 @@ class SqliteStore:
                 key, _ = self.tally(connection, session)
                 span = (_row(key), _row(key + 1) - 1)
             found = connection.execute(
-                f"""SELECT s.id, e.id, -words.rank FROM words
+                f"""SELECT CAST(s.id AS BLOB), CAST(e.id AS BLOB), -words.rank FROM words
                     JOIN entries e ON e.row = words.rowid
                     JOIN sessions s ON s.key = words.rowid >> {schema.SHIFT}
                     WHERE words MATCH ? AND words.rowid BETWEEN ? AND ? ORDER BY words.rank LIMIT ?""",
@@ -168,16 +172,18 @@ class SqliteStore:
     ) -> Iterator[tuple[int, Row]]:
         """(place, row) of a session's rows from a place on. Where a page of the database is damaged, one by
         one: those on other pages can still be read."""
-        at, count = first, tally.entries + tally.bad
+        at, count, whole = first, claimed(connection, tally.entries + tally.bad), True
         try:
             for row, id, version, line in _select(connection, _row(key, first), _row(key + 1)):
-                for place in range(at, row - _row(key)):
-                    yield place, Row(b"", None, "the row is missing")
+                if gap := row - _row(key, at):
+                    yield at, Row(b"", None, f"{gap} rows are missing")
                 at = row - _row(key) + 1
                 yield at - 1, rows.of_line(line, version, text_of(id))
         except apsw.CorruptError:
-            pass
-        for place in range(at, count):
+            whole = False
+        if whole and at < count:
+            yield at, Row(b"", None, f"the last {count - at} rows are missing")
+        for place in range(at, at if whole else count):
             try:
                 found = next(_select(connection, _row(key, place), _row(key, place + 1)), None)
             except apsw.CorruptError:
@@ -226,11 +232,17 @@ class SqliteStore:
                 raise
 
     def tally(self, connection: apsw.Connection, session: str) -> tuple[int, Tally]:
-        found = connection.execute(f"SELECT {_COLUMNS}, key FROM sessions WHERE id = ?", (sql_of(session),))
-        row = found.fetchone()
-        if row is None:
+        found = schema.select(connection, f"SELECT key, {_READ} FROM sessions WHERE id = ?", sql_of(session))
+        if not found:
             raise UnknownName("session", session)
-        return cast("int", row[-1]), _tally(row)
+        return found[0][0], _tally(found[0][1:])
+
+    def tallies(self, connection: apsw.Connection) -> list[tuple[int, Tally]]:
+        """Keys and tallies of all sessions, newest first."""
+        found = schema.select(
+            connection, f"SELECT key, {_READ} FROM sessions ORDER BY updated DESC, key DESC"
+        )
+        return [(row[0], _tally(row[1:])) for row in found]
 
     def _add(self, session: str, new: list[Row], after: str | None) -> None:
         if not new:
@@ -239,7 +251,7 @@ class SqliteStore:
         with self.writing() as connection:
             key, tally = self.tally(connection, session)
             tally.guard(new, after)
-            at = _row(key, tally.entries + tally.bad)
+            at = _next_row(connection, key, tally.entries + tally.bad)
             for row, text in zip(new, texts, strict=True):
                 id = None if row.entry is None else sql_of(row.entry.id)
                 connection.execute(
@@ -297,9 +309,25 @@ def _row(key: int, place: int = 0) -> int:
 
 def _select(connection: apsw.Connection, first: int, end: int) -> Iterator[tuple[int, Any, int, bytes]]:
     found = connection.execute(
-        "SELECT row, id, version, line FROM entries WHERE row >= ? AND row < ? ORDER BY row", (first, end)
+        "SELECT row, CAST(id AS BLOB), version, line FROM entries WHERE row >= ? AND row < ? ORDER BY row",
+        (first, end),
     )
     return cast("Iterator[tuple[int, Any, int, bytes]]", found)
+
+
+def claimed(connection: apsw.Connection, count: int) -> int:
+    """A number of rows as a session's own row claims it, damaged or not: no more than the file has room for."""
+    [(pages,)] = schema.select(connection, "PRAGMA page_count")
+    [(size,)] = schema.select(connection, "PRAGMA page_size")
+    return min(count, cast("int", pages) * cast("int", size) // LEAST_ROW)
+
+
+def _next_row(connection: apsw.Connection, key: int, count: int) -> int:
+    """Behind the last row there is, and behind those that are missing, if the session's row can be believed."""
+    query = "SELECT max(row) FROM entries WHERE row >= ? AND row < ?"
+    last = cast("int | None", connection.execute(query, (_row(key), _row(key + 1))).get)
+    free = _row(key) if last is None else last + 1
+    return free if free == _row(key, count) else max(free, _row(key, claimed(connection, count)))
 
 
 def _place(connection: apsw.Connection, key: int, start: int) -> int:
@@ -322,7 +350,12 @@ def sql_of(text: str | None) -> str | bytes | None:
 
 
 def text_of(value: Any) -> str | None:
-    return value.decode("utf-8", "surrogatepass") if isinstance(value, bytes) else cast("str | None", value)
+    if not isinstance(value, bytes):
+        return cast("str | None", value)
+    try:
+        return value.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:  # damaged
+        return value.decode("utf-8", "backslashreplace")
 
 
 def _values(tally: Tally) -> tuple[Any, ...]:
@@ -340,7 +373,7 @@ def _values(tally: Tally) -> tuple[Any, ...]:
 
 
 def _tally(row: tuple[Any, ...]) -> Tally:
-    id, created, updated, name, cwd, entries, size, bad, tip = row[:9]
+    id, created, updated, name, cwd, entries, size, bad, tip = row
     return Tally(
         id=text_of(id) or "",
         created=created,

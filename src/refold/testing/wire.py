@@ -121,7 +121,7 @@ class WireServer:
 
     def see(self, seen: Seen) -> Http | None:
         """Note the request; the refusal if it is malformed."""
-        problems = _problems(seen.path, seen.body)
+        problems = _problems(seen.path, _settled(seen))
         with self._lock:
             self.requests.append(seen)
             self.problems += problems
@@ -146,6 +146,15 @@ class WireServer:
             except OSError:
                 break
         self.hung_up.set()
+
+
+def _settled(seen: Seen) -> Body:
+    """The body without what a header allows: system messages in the middle of an Anthropic conversation."""
+    if "mid-conversation-system" not in seen.headers.get("anthropic-beta", ""):
+        return seen.body
+    messages: list[Body] = seen.body.get("messages") or []
+    said = [message for message in messages if message.get("role") != "system"]
+    return {**seen.body, "messages": said}
 
 
 def _problems(path: str, body: Body) -> list[str]:
@@ -212,7 +221,7 @@ class _Handler(BaseHTTPRequestHandler):
             line = msgspec.structs.replace(line, cut=True)
         if not seen.body.get("stream"):
             return self._whole(line, seen)
-        self._stream(_STREAMS[seen.path](line, seen.body["model"]))
+        self._stream(_STREAMS[seen.path](line, seen.body["model"], len(self.owner.requests)))
         if broken:
             self._break(broken, seen.path)
         elif line.stalls:
@@ -225,7 +234,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _whole(self, line: Line, seen: Seen) -> None:
         if not streams.ends(line):
             return self._plain(Http.error(400, "this server breaks off only where it streams"))
-        return self._plain(Http(200, _WHOLE[seen.path](line, seen.body["model"])))
+        return self._plain(Http(200, _WHOLE[seen.path](line, seen.body["model"], len(self.owner.requests))))
 
     def _plain(self, answer: Http) -> None:
         page = isinstance(answer.body, str)

@@ -1,6 +1,7 @@
 """A line of a script as the providers would stream it: real-shaped server-sent events.
 
-Each function gives `(event name or None, payload)` pairs; `None` means a bare `data:` line.
+Each function gives `(event name or None, payload)` pairs; `None` means a bare `data:` line. `number` counts
+the replies of a server: clients put together what has the same id.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ def _halves(text: str) -> list[str]:
 # ── chat completions ────────────────────────────────────────────────────────────────────────────
 
 
-def chat(line: Line, model: str) -> Iterator[Piece]:
+def chat(line: Line, model: str, number: int = 1) -> Iterator[Piece]:
     def chunk(delta: dict[str, Any], finish: str | None = None) -> Piece:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         return None, {**base, "choices": [choice], "usage": None}
 
     base: dict[str, Any] = {
-        "id": "chatcmpl-1",
+        "id": f"chatcmpl-{number}",
         "object": "chat.completion.chunk",
         "created": 1_760_000_000,
         "model": model,
@@ -84,20 +85,20 @@ def _chat_usage(usage: Usage) -> dict[str, Any]:
 # ── responses ───────────────────────────────────────────────────────────────────────────────────
 
 
-def responses(line: Line, model: str) -> Iterator[Piece]:
-    number = iter(range(10_000))
+def responses(line: Line, model: str, number: int = 1) -> Iterator[Piece]:
+    order = iter(range(10_000))
 
     def event(kind: str, **more: Any) -> Piece:
-        return kind, {"type": kind, "sequence_number": next(number), **more}
+        return kind, {"type": kind, "sequence_number": next(order), **more}
 
     def response(status: str, **more: Any) -> dict[str, Any]:
-        base = {"id": "resp_1", "object": "response", "created_at": 1_760_000_000, "model": model}
+        base = {"id": f"resp_{number}", "object": "response", "created_at": 1_760_000_000, "model": model}
         return {**base, "status": status, "error": None, "incomplete_details": None, "output": [], **more}
 
     yield event("response.created", response=response("in_progress"))
     items: list[dict[str, Any]] = []
     for index, part in enumerate(line.content):
-        item = _response_item(part, index)
+        item = _response_item(part, f"{number}_{index}")
         yield event("response.output_item.added", output_index=index, item={**item, "status": "in_progress"})
         for kind, piece in _response_deltas(part):
             yield event(kind, output_index=index, content_index=0, item_id=item["id"], delta=piece)
@@ -124,17 +125,17 @@ def _response_end(line: Line, items: list[dict[str, Any]], event: Any, response:
     return event("response.completed", response=response("completed", output=items, usage=counted))
 
 
-def _response_item(part: AnyPart, index: int) -> dict[str, Any]:
+def _response_item(part: AnyPart, id: str) -> dict[str, Any]:
     match part:
         case Text(text):
             content: list[dict[str, Any]] = [{"type": "output_text", "text": text, "annotations": []}]
-            return {"id": f"msg_{index}", "type": "message", "role": "assistant", "content": content}
+            return {"id": f"msg_{id}", "type": "message", "role": "assistant", "content": content}
         case Thinking():
             summary = [{"type": "summary_text", "text": part.text}] if part.text else []
             sealed = {"encrypted_content": part.data}
-            return {"id": part.id or f"rs_{index}", "type": "reasoning", "summary": summary, **sealed}
+            return {"id": part.id or f"rs_{id}", "type": "reasoning", "summary": summary, **sealed}
         case Call():
-            return {"id": f"fc_{index}", "type": "function_call", "call_id": part.id, "name": part.name,
+            return {"id": f"fc_{id}", "type": "function_call", "call_id": part.id, "name": part.name,
                     "arguments": arguments_json(part)}  # fmt: skip
         case _:
             raise ValueError(f"the server cannot say {type(part).__name__}")
@@ -156,7 +157,7 @@ def _response_deltas(part: AnyPart) -> Iterator[tuple[str, str]]:
 # ── messages ────────────────────────────────────────────────────────────────────────────────────
 
 
-def messages(line: Line, model: str) -> Iterator[Piece]:
+def messages(line: Line, model: str, number: int = 1) -> Iterator[Piece]:
     def event(kind: str, **more: Any) -> Piece:
         return kind, {"type": kind, **more}
 
@@ -168,7 +169,7 @@ def messages(line: Line, model: str) -> Iterator[Piece]:
         "output_tokens": 1,
     }
     start: dict[str, Any] = {
-        "id": "msg_1",
+        "id": f"msg_{number}",
         "type": "message",
         "role": "assistant",
         "model": model,

@@ -12,8 +12,8 @@ from refold.models.scripted import Line
 from refold.testing import wire_streams as streams
 
 
-def chat(line: Line, model: str) -> dict[str, Any]:
-    *chunks, (_, last), _ = streams.chat(line, model)
+def chat(line: Line, model: str, number: int = 1) -> dict[str, Any]:
+    *chunks, (_, last), _ = streams.chat(line, model, number)
     end = _payload(chunks[-1])
     text = "".join(part.text for part in line.content if isinstance(part, Text))
     thought = "".join(part.text for part in line.content if isinstance(part, Thinking))
@@ -36,15 +36,15 @@ def _function(call: Call) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function}
 
 
-def responses(line: Line, model: str) -> dict[str, Any]:
-    *_, end = streams.responses(line, model)
+def responses(line: Line, model: str, number: int = 1) -> dict[str, Any]:
+    *_, end = streams.responses(line, model, number)
     response = _payload(end)["response"]
     output = [{**item, "status": "completed"} for item in response["output"]]
     return {**response, "output": output, "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
 
 
-def messages(line: Line, model: str) -> dict[str, Any]:
-    events = [_payload(piece) for piece in streams.messages(line, model)]
+def messages(line: Line, model: str, number: int = 1) -> dict[str, Any]:
+    events = [_payload(piece) for piece in streams.messages(line, model, number)]
     message, end = events[0]["message"], events[-2]
     return {
         **message,

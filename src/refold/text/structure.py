@@ -10,6 +10,7 @@ is sound if its frames are in order and there is nothing left to defuse between 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from refold.text.frames import TAG, defuse, visible
 from refold.text.truncate import one_line
@@ -40,6 +41,7 @@ def _outer(text: str) -> tuple[str, ...]:
     return ("summary",) if alone else (TAG, *TURN)
 
 
+@lru_cache(maxsize=2)  # a fold is judged when it is made, and again at the door of the log
 def forged(text: str) -> str:
     """Why a text is not sound, in a few words; empty where it is."""
     if visible(text) != text:

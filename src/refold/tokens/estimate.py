@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from refold.messages import Bash, Image, Message, Text, Thinking
+from refold.messages import Bash, Call, Image, Message, Text, Thinking
 from refold.tokens import images, parts
 
 
@@ -26,9 +26,12 @@ class Estimate:
 
 
 class Bytes4(Estimate):
-    """UTF-8 bytes / 4, rounded up: within a few per cent for Chinese, where characters / 4 is far too low."""
+    """UTF-8 bytes / 4, rounded up: within a few per cent for Chinese, where characters / 4 is far too low.
+    Never less than a quarter of what a vocabulary counts: no token is less than a byte."""
 
     framing: ClassVar[int] = 4
+    call: ClassVar[int] = 22
+    """What marks a call; a hundred short ones are hardly anything else."""
 
     def __init__(self, name: str = "bytes4") -> None:
         self.name = name
@@ -49,6 +52,7 @@ class Bytes4(Estimate):
                 whole += parts.sealed(part.data)
             else:
                 size += sum(utf8_length(text) for text in parts.part_strings(part))
+                whole += self.call if isinstance(part, Call) else 0
         return (size + 3) // 4 + whole + self.framing
 
     def tools(self, tools: Sequence[Any]) -> int:

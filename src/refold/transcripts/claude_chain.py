@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from refold.transcripts.base import Record, Source
+from refold.transcripts.carried import copies
 from refold.transcripts.foreign import listing, mapping, named, text
 
 
@@ -54,6 +55,16 @@ class Reply:
     results: list[Node] = field(default_factory=list[Node])
     open: set[str] = field(default_factory=set[str])
     """Calls without a result so far."""
+
+
+def originals(nodes: list[Node]) -> list[Node]:
+    """Without the records that only repeat what a fold of ours shows: whatever continues them continues the
+    boundary that carries the fold."""
+    homes = {id: node.id for node in nodes for id in copies(node.raw, node.index) if isinstance(id, str)}
+    kept = [node for node in nodes if node.id not in homes]
+    for node in kept:
+        node.parent = homes.get(node.parent, node.parent) if node.parent else None
+    return kept
 
 
 def arrange(nodes: list[Node], source: Source) -> list[Node]:

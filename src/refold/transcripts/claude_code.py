@@ -14,7 +14,8 @@ from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source, seconds
-from refold.transcripts.claude_chain import Node, Reply, arrange
+from refold.transcripts.carried import carried, unpacked
+from refold.transcripts.claude_chain import Node, Reply, arrange, originals
 from refold.transcripts.claude_parts import is_note, part_of, spoken
 from refold.transcripts.foreign import Builder, listing, mapping, named, text, whole, without
 
@@ -74,7 +75,7 @@ def read(source: Source) -> Loaded:
         id = id or f"e{index}"
         ids[id] = raw
         nodes.append(Node(index, line, id, named(raw.get("parentUuid")), raw))
-    return _Import(source).run(nodes, loose)
+    return _Import(source).run(originals(nodes), loose)
 
 
 class _Import:
@@ -91,6 +92,8 @@ class _Import:
         self.owners: dict[str, Reply] = {}
         """Message id → the newest copy of that reply: the one that carries its usage."""
         self.nodes: dict[str, Node] = {}
+        self.boundaries: set[str | None] = set()
+        """Boundaries that a summary follows; at the others the conversation begins anew without one."""
 
     def run(self, nodes: list[Node], loose: list[tuple[int, int, Record]]) -> Loaded:
         for raw in (*(node.raw for node in nodes), *(raw for _, _, raw in loose)):
@@ -99,6 +102,8 @@ class _Import:
                     self.common.setdefault(key, raw[key])
         ordered = arrange(nodes, self.source)
         self.nodes = {node.id: node for node in ordered}
+        summaries = (node for node in ordered if node.raw.get("isCompactSummary") is True)
+        self.boundaries = {boundary.id for node in summaries if (boundary := self._boundary(node))}
         for node in ordered:
             if node.member and node.reply and node.reply.message_id:
                 self.owners[node.reply.message_id] = node.reply
@@ -113,7 +118,7 @@ class _Import:
         return self.log.loaded(id=named(session), title=title, cwd=named(cwd), leaf=self._leaf(nodes))
 
     def _leaf(self, nodes: list[Node]) -> str | None:
-        spoken = [node for node in nodes if node.kind in ("user", "assistant")] or nodes
+        spoken = [node for node in nodes if node.kind in ("user", "assistant") or _is_ours(node)] or nodes
         main = [node for node in spoken if not node.aside] or spoken
         return self.ends[main[-1].id] if main else None
 
@@ -127,7 +132,10 @@ class _Import:
 
     def _single(self, node: Node) -> None:
         raw, kind = node.raw, node.kind
-        if raw.get("isCompactSummary") is True:
+        if _is_ours(node) and self._own_folds(node):
+            return
+        bare = raw.get("subtype") == "compact_boundary" and node.id not in self.boundaries
+        if raw.get("isCompactSummary") is True or bare:
             self._compaction(node)
         elif raw.get("subtype") == "microcompact_boundary" and self._microcompaction(node):
             pass
@@ -224,14 +232,28 @@ class _Import:
 
     # ── compactions ─────────────────────────────────────────────────────────────────────────────
 
+    def _own_folds(self, node: Node) -> bool:
+        """What refold did here, as it did it; False if it does not fit this file any more."""
+        entries = unpacked(node.raw, node.index, self.log)
+        for entry in entries:
+            self.log.put(entry)
+        if entries:
+            self._done(node, node.id, self.log.tail or node.id)
+        else:
+            self.source.problem(node.line, "the folds of refold do not fit this file: shown without them")
+        return bool(entries)
+
     def _compaction(self, node: Node) -> None:
         content = m.with_origin("summary", (part_of(block) for block in node.blocks))
         boundary = self._boundary(node)
-        metadata = mapping(boundary.get("compactMetadata"))
+        metadata = mapping(boundary.raw.get("compactMetadata")) if boundary else {}
         parent = self._parent(node)
         summary = m.User(content)
         path, kept = self._kept(metadata, parent)
-        edits = _edits(path, kept, (summary,))
+        edits = _edits(path, kept, (summary,) if content else ())
+        if not content and not edits:
+            self._other(node, parent)
+            return
         if not edits or parent is None:
             note = e.Note(id=node.id, parent=parent, time=_time(node.raw), content=content, kind="summary")
             self._done(node, node.id, self.log.put(note))
@@ -251,16 +273,14 @@ class _Import:
         )
         self._done(node, node.id, made)
 
-    def _boundary(self, node: Node) -> Record:
-        """The boundary record above a summary; attachments may lie between."""
+    def _boundary(self, node: Node) -> Node | None:
+        """The boundary record above a summary (or itself); attachments may lie between."""
         at: Node | None = node
         for _ in range(20):
-            at = self.nodes.get(at.parent) if at and at.parent else None
-            if at is None:
+            if at is None or at.raw.get("subtype") == "compact_boundary":
                 break
-            if at.raw.get("subtype") == "compact_boundary":
-                return at.raw
-        return {}
+            at = self.nodes.get(at.parent) if at.parent else None
+        return at if at is not None and at.raw.get("subtype") == "compact_boundary" else None
 
     def _kept(self, metadata: Record, parent: str | None) -> tuple[list[str], set[str]]:
         """The path up to the compaction, and the entries of it that stayed in view."""
@@ -342,8 +362,13 @@ def _edits(path: list[str], kept: set[str], put: tuple[m.Message, ...]) -> tuple
             continue
         first = first or id
         if position + 1 == len(path) or path[position + 1] in kept:
-            edits.append(e.Edit(first, id, put if not edits else (), "summary" if not edits else "hide"))
+            shown = () if edits else put
+            edits.append(e.Edit(first, id, shown, "summary" if shown else "hide"))
     return tuple(edits)
+
+
+def _is_ours(node: Node) -> bool:
+    return bool(carried(node.raw, node.index))
 
 
 def _time(raw: Record) -> float:

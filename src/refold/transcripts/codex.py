@@ -13,6 +13,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source, seconds
+from refold.transcripts.carried import KEY, carried, unpacked
 from refold.transcripts.codex_items import injected, message_of, output_of, part_of, rebuilt, replacement
 from refold.transcripts.foreign import (
     Builder,
@@ -30,6 +31,8 @@ from refold.transcripts.foreign import (
 name = "codex"
 
 _WRAPPED = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
+_KEPT = frozenset({"world_state", "token_usage_record"})
+"""What newer releases remember beside the conversation."""
 _ITEMS = frozenset({
     "message", "reasoning", "function_call", "function_call_output", "custom_tool_call",
     "custom_tool_call_output", "local_shell_call", "local_shell_call_output", "web_search_call",
@@ -99,7 +102,7 @@ class _Import:
         elif kind in _ITEMS:
             self._item(raw, index, line, when)
         else:
-            if raw.get("record_type") != "state":
+            if raw.get("record_type") != "state" and kind not in _KEPT:
                 self.log.unknown[kind or "without a type"] += 1
             self.log.state(kind or text(raw.get("record_type")) or "record", raw, index, time=when)
 
@@ -111,7 +114,7 @@ class _Import:
         elif kind == "turn_context":
             self._turn_context(payload, index, when)
         elif kind == "compacted":
-            self._compacted(payload, index, when)
+            self._compacted(payload, index, line, when)
         elif self.header:
             self.log.state("session_meta", payload, index, time=when)
         else:
@@ -244,18 +247,25 @@ class _Import:
 
     # ── compaction ──────────────────────────────────────────────────────────────────────────────
 
-    def _compacted(self, payload: Record, index: int, when: float) -> None:
+    def _compacted(self, payload: Record, index: int, line: int, when: float) -> None:
         self._flush()
         summary = text(payload.get("message"))
         given = payload.get("replacement_history")
         put = replacement(listing(given), summary) if is_list(given) else rebuilt(self.history, summary)
-        details = without(payload, frozenset({"message", "replacement_history"}))
+        self.history = list(put)
+        self.turns = []
+        ours = unpacked(payload, index, self.log)
+        for entry in ours:
+            self.log.put(entry)
+        if ours:
+            return
+        if carried(payload, index):
+            self.source.problem(line, "the folds of refold do not fit this file: taken for those of Codex")
+        details = without(payload, frozenset({"message", "replacement_history", KEY}))
         made = self.log.fold(tuple(put), index, time=when, summary=summary, details=details)
         if made is None:
             for message in put:
                 self.log.say(message, index, time=when)
-        self.history = list(put)
-        self.turns = []
 
     def finish(self) -> Loaded:
         self._flush()

@@ -52,6 +52,12 @@ def injected(message: m.Message) -> str | None:
     return mark.kind if mark else None
 
 
+def is_context(message: m.Message) -> bool:
+    """What Codex says at the beginning of every session, and says again when one is resumed."""
+    mark = _mark(message.text) if isinstance(message, m.User | m.System) else None
+    return mark is not None and mark.kind in ("environment", "instructions")
+
+
 def _mark(said: str) -> _Mark | None:
     head = said[:60].lstrip()
     found = next((mark for mark in _INJECTED if head.startswith(mark.begins)), None)

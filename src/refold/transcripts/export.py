@@ -10,37 +10,41 @@ folds in place.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+import os
 
-import msgspec
-
-from refold import entries as e
-from refold import messages as m
 from refold.errors import UnknownName
-from refold.session import Item, Projection, Session, dialects, redacted
-from refold.session.dialects import Dialect
-from refold.session.edits import said_by
+from refold.session import Projection, Session, dialects, redacted
+from refold.transcripts.exported import Exported, losses, told
+from refold.transcripts.programs import WRITERS
+
+__all__ = ["Exported", "export", "targets", "told"]
 
 
 def targets() -> tuple[str, ...]:
     """Formats that can be written: the lists of every dialect, and those of programs."""
-    return (*dialects.names(), "pi", "markdown", "jsonl")
+    return (*dialects.names(), *WRITERS, "pi", "markdown", "jsonl")
 
 
-class Exported(msgspec.Struct, frozen=True):
-    data: bytes
-    lost: tuple[str, ...] = ()
-
-
-def export(session: Session, to: str, *, view: bool = False, redact: bool = False) -> Exported:
+def export(
+    session: Session,
+    to: str,
+    *,
+    view: bool = False,
+    redact: bool = False,
+    cwd: str | os.PathLike[str] | None = None,
+) -> Exported:
     """The session in the format `to` (one of `targets()`). With `redact`, secrets are taken out of everything
-    in it (what is only to be read, Markdown, never has any)."""
+    in it (what is only to be read, Markdown, never has any). For Claude Code and Codex it is a `Resumable`;
+    `cwd` is the folder in which it will be resumed, unless it is that of the session."""
     from refold.transcripts import export_lists, markdown, own, pi_write
 
     if redact:
         session = Session(map(redacted.entry, session.entries), id=session.id, info=session.info)
 
+    if to in WRITERS:
+        from refold.transcripts.resumable import resumable
+
+        return resumable(session, to, view=view, cwd=cwd)
     if to == "pi":
         data, lost = pi_write.write(session.entries, session.info)
         return Exported(data, tuple(lost))
@@ -55,75 +59,3 @@ def export(session: Session, to: str, *, view: bool = False, redact: bool = Fals
         dialect = dialects.get(to)
         data = export_lists.write(items, dialect)
     return Exported(data, tuple(losses(session, dialect, items, view=view)))
-
-
-def told(session: Session) -> list[Item]:
-    """Everything that was said on the active path, folds or not."""
-    found = ((entry.id, said_by(entry)) for entry in session.path)
-    return [Item(message, (id,)) for id, message in found if message is not None]
-
-
-def losses(session: Session, dialect: Dialect | None, items: Sequence[Item], *, view: bool) -> list[str]:
-    """What a list of messages (without a dialect: a text to read) cannot hold of this session, one sentence
-    each."""
-    found = Counter(_entry_losses(session, view=view))
-    for item in items:
-        found.update(_text_losses(item.message) if dialect is None else _list_losses(item.message, dialect))
-    return [text.format(n=n) for text, n in found.items()]
-
-
-def _entry_losses(session: Session, *, view: bool) -> Iterable[str]:
-    on_path = {entry.id for entry in session.path}
-    for entry in session.entries:
-        if entry.on_path and entry.id not in on_path:
-            yield "{n} entries of other branches are left out"
-        elif isinstance(entry, e.Fold) and not view:
-            yield "{n} folds are left out; what they replaced is written instead"
-        elif isinstance(entry, e.MessageEntry):
-            if entry.usage is not None:
-                yield "usage of {n} replies is left out"
-        elif isinstance(entry, e.Label | e.Pin | e.Unpin | e.State):
-            yield "{n} labels, pins and states are left out"
-    if session.path:
-        yield "ids and times of entries are left out"
-
-
-def _text_losses(message: m.Message) -> Iterable[str]:
-    if isinstance(message, m.Bash):
-        yield "{n} commands of the user become text"
-    for part in message.parts:
-        if isinstance(part, m.Thinking) and not part.text:
-            yield "{n} thoughts are left out"
-        elif isinstance(part, m.Opaque):
-            yield "{n} parts of unknown kinds may become a description"
-        elif isinstance(part, m.Image):
-            yield "{n} pictures are only named"
-
-
-def _list_losses(message: m.Message, dialect: Dialect) -> Iterable[str]:
-    if isinstance(message, m.Bash):
-        hidden = "{n} commands hidden from the model are left out"
-        yield hidden if message.hidden else "{n} commands of the user become text"
-    failed = isinstance(message, m.Result) and message.is_error
-    if failed and not _holds(dialect, m.result("c", "failed", is_error=True)):
-        yield "{n} results are no longer marked as errors"
-    for part in message.parts:
-        if isinstance(part, m.Thinking) and not _holds(dialect, m.Assistant((part, m.Text("so")))):
-            yield "{n} thoughts are left out"
-        elif isinstance(part, m.Call) and part.raw is not None:
-            yield "{n} calls have arguments that are no object; they are wrapped"
-        elif isinstance(part, m.Text) and part.origin:
-            yield "{n} texts no longer say who wrote them"
-        elif isinstance(part, m.Opaque):
-            yield "{n} parts of unknown kinds may become a description"
-        elif (
-            isinstance(part, m.Image)
-            and isinstance(message, m.Result)
-            and not _holds(dialect, m.Result("c", (part,)))
-        ):
-            yield "{n} pictures of results move"
-
-
-def _holds(dialect: Dialect, probe: m.Message) -> bool:
-    """Is it the same after it was written and read?"""
-    return dialect.parse_list(dialect.render([probe])) == [probe]

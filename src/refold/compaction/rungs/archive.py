@@ -1,13 +1,12 @@
-"""Archives: whole old rounds become one record, which is never folded again. Before that, tool results are
-shortened once their round has ended: reason with everything, remember the essence."""
+"""Archives: whole old rounds become one record, which is never folded again."""
 
 from __future__ import annotations
 
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -16,20 +15,18 @@ from refold.compaction import answer, transcript
 from refold.compaction.details import LayeredDetails
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import fill, focus_line, load
-from refold.compaction.reading import reading
 from refold.compaction.requests import stand_alone
-from refold.compaction.rounds import finished, left_alone, round_at, touches
+from refold.compaction.rounds import finished, round_at
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, message_of_item, sources_of
 from refold.errors import BadAnswer
-from refold.messages import Call, Message, Result, System, system
+from refold.messages import Message, System, system
 from refold.preserve import abridged, state
-from refold.preserve.runs import without_folder
+from refold.preserve.runs import run
 from refold.preserve.tools import actions
 from refold.protocols import Request, TokenCounter
 from refold.session import redacted
-from refold.session.toolnames import Kind, command_line, kind
-from refold.shrink import Limits, Rule, shrink
+from refold.session.toolnames import command_line, kind
 from refold.text.frames import quote
 from refold.text.truncate import one_line
 from refold.tokens.fitting import newest_within
@@ -225,7 +222,7 @@ def by_rule(
         [f"Original goal: {goal}", *_within(rows[False], budget // 8, counter)],
         technical(sources, home),
         _within(rows[True], budget // 4, counter) or ["(none)"],
-        [digest],
+        [_HEADING.sub("###", digest)],  # the sections are the document's
         _within(paths, budget // 8, counter) or ["(no file was changed)"],
     )
     return "\n\n".join(
@@ -237,6 +234,7 @@ _DENIED = re.compile(
     r"\b(?:not yet|fail(?:s|ed|ing|ures?)?|cannot|can't|could not|couldn't|unable|still)\b|未|失败", re.I
 )
 """Words of an answer that withhold the tick. What gives it are calls that ended well."""
+_HEADING = re.compile(r"^##(?=[ ])", re.M)
 _VARIABLE = re.compile(r"(?:^|[;&|]\s{0,8})(?:export\s{1,8})?([A-Z][A-Z0-9_]{1,60})=", re.M)
 
 
@@ -258,9 +256,8 @@ def technical(sources: Sequence[Source], home: str) -> list[str]:
 
 
 def _program(line: str) -> str:
-    """The program that a command line begins with."""
-    words = (word for word in without_folder(line)[:400].split() if "=" not in word)
-    return one_line(posixpath.basename(next(words, "")), 40)
+    """The program that a command line is there for, behind folders and variables."""
+    return one_line(posixpath.basename(next(iter(run(line).key.split()), "")), 40)
 
 
 def _most(counts: Sequence[tuple[str, int]]) -> str:
@@ -295,69 +292,3 @@ def archives_fit(s: Situation, *, threshold: float, keep_rounds: int) -> Reason 
         f"{s.sizes.tokens} tokens are left, {threshold:.0%} of {s.window} are {threshold * s.window:.0f}: "
         f"archives take {archives} ({named}), the {keep_rounds} newest rounds and the one in progress stay",
     )
-
-
-# ── results of finished rounds (E3) ─────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True)
-class ShrinkRounds:
-    """One edit for every result of a finished round that its rule makes shorter."""
-
-    limits: Limits = Limits()
-    rules: Mapping[Kind, Rule] = field(default_factory=dict[Kind, Rule])
-    """In the place of the rules of some kinds of tools."""
-    name: str = "shrink"
-
-    def propose(self, s: Situation, /) -> Proposal | Reason:
-        rounds = finished(s)
-        end = round_at(s, rounds - 1).last + 1 if rounds else 0
-        indexes = _results(s, _seen(s), end)
-        if not indexes:
-            return Reason("no_results", "no tool result of a finished round is left to shorten")
-        shorter = {index: small for index in indexes if (small := self._shorter(s, index)) is not None}
-        if not shorter:
-            return Reason("nothing_shrinks", "no rule makes a result of the finished rounds shorter")
-        ids = {index: s.items[index].entries[0] for index in shorter}
-        edits = tuple(e.Edit(ids[index], ids[index], (small,), "shrink") for index, small in shorter.items())
-        files = reading(s.session).state.files()
-        details = LayeredDetails(shrunk_through=s.session.path[end - 1].id).stored()
-        saved = sum(s.sizes.item(index) - s.counter.message(small) for index, small in shorter.items())
-        return Proposal(
-            rung=self.name,
-            finish=lambda _: Finished(edits=edits, files=files, details=details),
-            stretch=(edits[0].first, edits[-1].last),
-            masked=tuple(ids.values()),
-            first_kept=edits[0].first,
-            files=files,
-            tokens_after=s.sizes.tokens - saved,
-        )
-
-    def _shorter(self, s: Situation, index: int) -> Result | None:
-        """A result as its rule keeps it; None where that is no shorter."""
-        result = s.items[index].message
-        assert isinstance(result, Result)
-        calls = (call for item in s.items[:index][::-1] for call in item.message.calls)
-        call = next((call for call in calls if call.id == result.call_id), None)
-        small = shrink(call or Call(result.call_id, result.name or ""), result, self.limits, self.rules)
-        return small if small and s.counter.message(small) < s.sizes.item(index) else None
-
-
-def _results(s: Situation, first: int, end: int) -> list[int]:
-    """Indexes of the tool results in a stretch of the path that may be shortened."""
-    items, alone, places = s.items, left_alone(s), s.projection
-    whole = (
-        index
-        for index in range(places.item_at(first), places.item_at(end))
-        if isinstance(items[index].message, Result) and items[index].fold is None
-    )
-    return [x for x in whole if not touches(places.position_of(x), places.position_of(x), alone)]
-
-
-def _seen(s: Situation) -> int:
-    """Path position up to which results were looked at before."""
-    for fold in reversed(s.projection.folds):
-        position = s.session.position(LayeredDetails.of(fold).shrunk_through)
-        if position is not None:
-            return position + 1
-    return s.projection.floor

@@ -21,7 +21,7 @@ from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source as Told
 from refold.compaction.transcript import sources
 from refold.digest import Source, digest
-from refold.protocols import Steps
+from refold.protocols import Steps, complete
 from refold.session import redacted
 
 TAIL = 0.025
@@ -61,7 +61,8 @@ class Dialogue:
         else:
             cut = s.wanted_cut or legal_cut(s, _newest(s, int(goal * TAIL)), goal // 10)
         tokens, forms = s.sizes.items(cut, len(s.items)), dict[int, Form]()
-        least = goal - (composer.size(s.projection.position_of(cut), 0.0) if cut > s.projection.first else 0)
+        record = composer.size(s.projection.position_of(cut), 0.0)
+        least = goal - (complete(record) if cut > s.projection.first else 0)
         if tokens > least:
             forms = clip_kept(s, cut, least)
             tokens = sum(forms[i].size if i in forms else s.sizes.item(i) for i in range(cut, len(s.items)))
@@ -74,7 +75,7 @@ class Dialogue:
         s, room = view.s, view.goal - view.layout.tokens
         told = [_source(x) for x in sources(s.session, s.projection.floor, view.position)]
         kept = [_source(x) for x in sources(s.session, view.position, len(s.session.path))]
-        left = room - view.composer.size(view.position, 0.0)
+        left = room - complete(view.composer.size(view.position, 0.0))
         made = digest(told, budget=max(left, 0), counter=s.counter, kept=kept)
         while True:
             yield from made.composing()

@@ -5,7 +5,7 @@ or stands as lines. They differ only in how that stretch is written."""
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from refold import entries as e
@@ -17,7 +17,7 @@ from refold.compaction.reading import read
 from refold.compaction.record import FRAME, Composer, Record, Room, check_floor, floor
 from refold.compaction.requests import Wanted
 from refold.compaction.situation import Situation
-from refold.compaction.transcript import sources
+from refold.compaction.transcript import message_of
 from refold.preserve import words
 from refold.protocols import Steps, complete
 from refold.session.sent import Surcharges
@@ -117,8 +117,8 @@ class Graded:
             rung=name,
             finish=finish,
             stretch=(floor_id, floor_id if self.in_place else last),
-            fold=() if self.in_place else lambda: tuple(x.id for x in sources(s.session, first, whole)),
-            turn_prefix=() if turn is None else tuple(x.id for x in sources(s.session, turn, self.position)),
+            fold=() if self.in_place else lambda: _told(path[first:whole]),
+            turn_prefix=() if turn is None else _told(path[turn : self.position]),
             clipped=self.layout.clipped(s.items),
             first_kept=path[self.position].id if self.position < len(path) else None,
             split=turn is not None,
@@ -129,39 +129,67 @@ class Graded:
         )
 
 
-def graded(s: Situation, shape: Shape, *, written: int | None = None, factor: float = 1.0) -> Graded | Reason:
+def graded(
+    s: Situation,
+    shape: Shape,
+    *,
+    written: int | None = None,
+    factor: float = 1.0,
+    in_place: bool = False,
+) -> Graded | Reason:
     """The view graded to the goal. `written`: tokens of a summary that replaces the lines; `factor`: how much
-    of the usual room messages get before they are clipped."""
-    return complete(grading(s, shape, written=written, factor=factor))
+    of the usual room messages get before they are clipped; `in_place`: only where nothing has to leave."""
+    return complete(grading(s, shape, written=written, factor=factor, in_place=in_place))
 
 
 def grading(
-    s: Situation, shape: Shape, *, written: int | None = None, factor: float = 1.0
+    s: Situation,
+    shape: Shape,
+    *,
+    written: int | None = None,
+    factor: float = 1.0,
+    in_place: bool = False,
 ) -> Steps[Graded | Reason]:
     """`graded` in pieces. A situation is graded once, whichever of its rungs asks."""
     key = (grading, shape, written, factor)
-    if key not in s.memo:
-        s.memo[key] = yield from _grade(s, shape, written, factor)
-    return s.memo[key]
+    known = s.memo.get(key)
+    if known is None or (known is NOT_ENOUGH and not in_place):
+        known = s.memo[key] = yield from _grade(s, shape, written, factor, in_place)
+    return NOT_ENOUGH if in_place and isinstance(known, Graded) and not known.in_place else known
 
 
-def _grade(s: Situation, shape: Shape, written: int | None, factor: float) -> Steps[Graded | Reason]:
+def _grade(
+    s: Situation, shape: Shape, written: int | None, factor: float, in_place: bool
+) -> Steps[Graded | Reason]:
     yield from Surcharges.following(s.projection, s.counter)
     check_floor(s, shape.budget)
     shape = shape.within(s)
     composer = Composer(s, (yield from read(s.session)), shape.room(s))
     goal = shape.goal - s.sizes.overhead - s.sizes.system_messages
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
-        return Reason("everything_fits", "the view fits as it is; there is nothing to fold")
+        return EVERYTHING_FITS
     yield from composer.measure(shape.state)
     yield
     yield from composer.reading.counting(s.counter)
     curve = shape.curve._replace(said=shape.curve.said * factor, result=shape.curve.result * factor)
     limit = shape.budget - s.sizes.overhead - s.sizes.system_messages
-    layout = yield from lay_out(s, goal, limit, curve, lambda at, scale: composer.size(at, scale, written))
+    layout = yield from lay_out(
+        s, goal, limit, curve, lambda at, scale: composer.size(at, scale, written), in_place=in_place
+    )
+    if layout is None:
+        return NOT_ENOUGH
     if layout.first <= s.projection.first and not layout.forms:
-        return Reason("everything_fits", "the view fits as it is; there is nothing to fold")
+        return EVERYTHING_FITS
     return Graded(s, shape, goal, layout, composer)
+
+
+EVERYTHING_FITS = Reason("everything_fits", "the view fits as it is; there is nothing to fold")
+NOT_ENOUGH = Reason("not_enough", "clipping messages in their place would not free enough")
+
+
+def _told(entries: Iterable[e.Entry]) -> tuple[str, ...]:
+    """Those of the entries that say something."""
+    return tuple(entry.id for entry in entries if message_of(entry) is not None)
 
 
 def _split_turn(s: Situation, position: int) -> int | None:
@@ -182,16 +210,14 @@ class Clip:
 
     def ahead(self, s: Situation, /) -> Steps[object]:
         if s.uses_tools:
-            yield from grading(s, self.shape)
+            yield from grading(s, self.shape, in_place=True)
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
         if not s.uses_tools:
             return Reason("dialogue", "a conversation without tools has no results to clip")
-        view = graded(s, self.shape)
+        view = graded(s, self.shape, in_place=True)
         if isinstance(view, Reason):
             return view
-        if not view.in_place:
-            return Reason("not_enough", "clipping messages in their place would not free enough")
         return view.proposal(self.name, lambda _: view.finished(None))
 
 

@@ -3,6 +3,7 @@ leave the verbatim part become their lines; the lines are a prefix that only gro
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -130,7 +131,8 @@ class TurnLines:
         first = self.zone.first(s, rounds)
         trims = tuple(self.zone.trims(s, first, rounds))
         if not leaving and not trims and not self._is_outdated(s, shown):
-            return Reason("nothing_leaves", f"{rounds - first} finished round(s) stay verbatim, no other is")
+            stay = f"{rounds - first} finished round(s) stay verbatim, no other is"
+            return Reason("nothing_leaves", stay if rounds else "no round is finished yet")
         lines = sorted((*(line for line, _ in shown), *(line for _, line in leaving)), key=lambda x: x.start)
         merged = LineBook.of(s.session).merged(lines, self.summaries_budget, s.counter)
         puts = {(line.first, line.last): put for line, put in shown}
@@ -172,9 +174,16 @@ class TurnLines:
         return edits
 
     def _workspace(self, s: Situation) -> Message:
-        text = self.render(s.session) if self.render else workspace_text(s, self.workspace_tokens)
-        fitting = fit(text, self.workspace_tokens, s.counter, head)
+        fitting = fit(self._rendered(s), self.workspace_tokens, s.counter, head)
         return user(f"{WORKSPACE}\n{quote(fitting) or '(no files yet)'}")
+
+    def _rendered(self, s: Situation) -> str:
+        if self.render:
+            try:
+                return str(self.render(s.session))
+            except Exception:  # whatever an application's own code does wrong
+                logging.getLogger(__name__).exception("the workspace could not be rendered, ours stands in")
+        return workspace_text(s, self.workspace_tokens)
 
     def _proposal(
         self,

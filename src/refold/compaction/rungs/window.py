@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -12,6 +13,8 @@ from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import prompt
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, message_of_item
+from refold.digest.places import ROLES
+from refold.digest.sections import TITLES
 from refold.messages import System, system, user
 from refold.protocols import Request
 from refold.session import Item
@@ -41,6 +44,28 @@ STYLE_ZH = replace(
     cut="[… 省略 {cut} 个字符]",
     total_cut="[… 记录在 {limit} 个字符处截断]",
 )
+_ZH_TITLES = dict(
+    zip(TITLES.values(), ["目标", "约束", "置顶", "决定", "轨迹", "历史", "事实", "标识"], strict=True)
+)
+_ZH_SPEAKERS = dict(zip(ROLES.values(), ["用户", "助手", "工具", "用户执行", "系统"], strict=True))
+_DIGEST_LABEL = re.compile(
+    rf"^## (?P<title>{'|'.join(_ZH_TITLES)})$"
+    rf"|^(?P<day>\d{{1,2}} [A-Z][a-z]{{2,8}} \d{{4}} )?(?P<speaker>{'|'.join(_ZH_SPEAKERS)}): ",
+    re.M,
+)
+
+
+def digest_zh(text: str) -> str:
+    """A digest as a Chinese reply is asked for. Its content is in the conversation's own language anyway."""
+
+    def label(match: re.Match[str]) -> str:
+        if title := match["title"]:
+            return f"## {_ZH_TITLES[title]}"
+        return f"{match['day'] or ''}{_ZH_SPEAKERS[match['speaker']]}："
+
+    return f"对话摘要：\n{_DIGEST_LABEL.sub(label, text)}"
+
+
 KEEP = 10
 """At least this many messages stay as they are."""
 
@@ -52,6 +77,8 @@ class Wording(NamedTuple):
     heading: str = "[Conversation summary: early context]"
     previous: str = "Summary of what came before:"
     style: transcript.Style = STYLE
+    digest: Callable[[str], str] = str
+    """How a summary without a model is put."""
 
     @classmethod
     def of(cls, language: str) -> Wording:
@@ -61,7 +88,11 @@ class Wording(NamedTuple):
 WORDINGS = {
     "auto": Wording("Write in the language of the conversation."),
     "zh": Wording(
-        "用中文书写，以「对话摘要：」开头。", "[对话摘要 - 早期上下文]", "此前内容的摘要：", STYLE_ZH
+        "用中文书写，以「对话摘要：」开头。",
+        "[对话摘要 - 早期上下文]",
+        "此前内容的摘要：",
+        STYLE_ZH,
+        digest_zh,
     ),
 }
 
@@ -118,7 +149,8 @@ class WindowSummary:
 
         def finish(answers: Sequence[str]) -> Finished:
             text = head(answers[0], self.max_chars)
-            edit = e.Edit(first, last, (system(f"{wording.heading}\n{head(quote(text), self.max_chars)}"),))
+            shown = quote(text if s.has_model else wording.digest(text))
+            edit = e.Edit(first, last, (system(f"{wording.heading}\n{head(shown, self.max_chars)}"),))
             return Finished(edits=(edit,), summary=text)
 
         earlier = previous.summary if previous else None

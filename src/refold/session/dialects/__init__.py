@@ -7,7 +7,8 @@ validators for tests go by the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Protocol, cast
@@ -87,16 +88,18 @@ def parse(obj: Any) -> list[Message]:
 
 def parse_list(objs: Iterable[Any] | Mapping[str, Any]) -> list[Message]:
     """The messages of a list (or of a request), whatever dialect it is in. Ours stay as they are."""
-    if isinstance(objs, Mapping):
-        request = dict(cast("Mapping[str, Any]", objs))
-        dialect = _sure(request)
-        if dialect is not None:
-            return dialect.parse_list(request)
-        objs = next((as_list(request[d.field]) for d in DIALECTS.values() if d.field in request), [request])
-    found: list[Message] = []
-    for dialect, run in _runs([obj if isinstance(obj, MESSAGES) else as_dict(obj) for obj in objs]):
-        found += run if dialect is None else dialect.parse_list(run)
-    return found
+    with _reading("message"):
+        if isinstance(objs, Mapping):
+            request = dict(cast("Mapping[str, Any]", objs))
+            dialect = _sure(request)
+            if dialect is not None:
+                return dialect.parse_list(request)
+            fields = (as_list(request[d.field]) for d in DIALECTS.values() if d.field in request)
+            objs = next(fields, [request])
+        found: list[Message] = []
+        for dialect, run in _runs([obj if isinstance(obj, MESSAGES) else as_dict(obj) for obj in objs]):
+            found += run if dialect is None else dialect.parse_list(run)
+        return found
 
 
 def parse_reply(raw: Any) -> Reply:
@@ -104,13 +107,21 @@ def parse_reply(raw: Any) -> Reply:
     from an assistant message alone (ours or any dialect's)."""
     if isinstance(raw, Assistant):
         return raw, None, None
-    obj = as_dict(raw)
-    try:
+    with _reading("reply"):
+        obj = as_dict(raw)
         return of(obj).parse_reply(obj)
-    except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
-        if isinstance(error, RefoldError):
-            raise
-        raise WrongType(f"this reply cannot be read ({error!r}): append what it says as a message") from error
+
+
+@contextmanager
+def _reading(what: str) -> Generator[None]:
+    """Foreign objects are asked for what they hold, and theirs is whatever code it is."""
+    try:
+        yield
+    except RefoldError:
+        raise
+    except Exception as error:
+        why = f"{error!r}"[:200]
+        raise WrongType(f"this {what} cannot be read ({why}): append what it says as a message") from error
 
 
 def _sure(raw: Wire) -> Dialect | None:

@@ -20,6 +20,7 @@ from refold.session.dialects.common import (
     describe_part,
     fields,
     fresh,
+    kind_of,
     model_of,
     opaque,
     parse_arguments,
@@ -286,7 +287,7 @@ def _said_block(part: m.AnyPart) -> Wire | None:
     if isinstance(part, m.Image):
         return _image_block(part)
     if isinstance(part, m.Opaque):
-        passes = part.raw.get("type") in _PASSED["user"]
+        passes = kind_of(part.raw) in _PASSED["user"]
         return fresh(part.raw) if passes else _text(describe_part(part))
     return None
 
@@ -302,7 +303,7 @@ def _reply_block(part: m.AnyPart) -> Wire | None:
         }
     if isinstance(part, m.Thinking):
         return _thinking_block(part)
-    if isinstance(part, m.Opaque) and part.raw.get("type") in _PASSED["assistant"]:
+    if isinstance(part, m.Opaque) and kind_of(part.raw) in _PASSED["assistant"]:
         return fresh(part.raw)
     return _text(describe_part(part))
 

@@ -149,19 +149,29 @@ def clean(text: str) -> str:
     return text
 
 
-def fresh(value: Any) -> Any:
-    """A copy that the caller may change, fit for JSON."""
+DEEP = 100
+"""Levels of a value that travel as they are: SDKs and servers give up somewhere beyond."""
+LONG = 13_000
+"""Bits of an integer that Python's own JSON writes (4,300 digits)."""
+
+
+def fresh(value: Any, depth: int = 0) -> Any:
+    """A copy that the caller may change, fit for anybody's JSON: what is too deep for that becomes text."""
     if isinstance(value, str):
         return value if value.isascii() else clean(value)
+    if isinstance(value, (dict, list, tuple)) and depth == DEEP:
+        return clean(m.compact_json(value))
     if isinstance(value, dict):
         copy: Wire = {}
         for k, v in cast(Wire, value).items():  # nearly all arguments are plain texts
-            copy[clean(str(k))] = v if type(v) is str and v.isascii() else fresh(v)
+            copy[clean(str(k))] = v if type(v) is str and v.isascii() else fresh(v, depth + 1)
         return copy
     if isinstance(value, (list, tuple)):
-        return [fresh(v) for v in cast(Iterable[Any], value)]
+        return [fresh(v, depth + 1) for v in cast(Iterable[Any], value)]
     if isinstance(value, float) and not isfinite(value):
         return None
+    if isinstance(value, int) and value.bit_length() > LONG:
+        return m.compact_json(value)
     return value
 
 
@@ -184,7 +194,13 @@ def describe(raw: Wire) -> str:
         return clean(text)
     name = raw.get("filename") or raw.get("title") or raw.get("name")
     suffix = f" {name}" if isinstance(name, str) else ""
-    return clean(f"[{raw.get('type') or 'content'}{suffix}: not shown here]")
+    return clean(f"[{kind_of(raw) or 'content'}{suffix}: not shown here]")
+
+
+def kind_of(raw: Wire) -> str:
+    """The type that an opaque part names; empty where that is no word."""
+    kind = raw.get("type")
+    return kind if isinstance(kind, str) else ""
 
 
 def describe_part(part: m.AnyPart) -> str:

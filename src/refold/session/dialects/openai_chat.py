@@ -21,6 +21,7 @@ from refold.session.dialects.common import (
     fields,
     fresh,
     image_url,
+    kind_of,
     model_of,
     opaque,
     openai_usage,
@@ -216,7 +217,7 @@ def _wire_part(part: m.AnyPart) -> Wire | None:
         url = image_url(part)
         return _text(describe_part(part)) if url is None else {"type": "image_url", "image_url": {"url": url}}
     if isinstance(part, m.Opaque):
-        needs = _PASSED.get(str(part.raw.get("type")))
+        needs = _PASSED.get(kind_of(part.raw))
         passes = needs is not None and isinstance(part.raw.get(needs), dict)
         return fresh(part.raw) if passes else _text(describe_part(part))
     return None

@@ -22,6 +22,7 @@ from refold.session.dialects.common import (
     fields,
     fresh,
     image_url,
+    kind_of,
     model_of,
     opaque,
     openai_usage,
@@ -211,7 +212,7 @@ def _wire_part(part: m.AnyPart) -> Wire | None:
             return _text(describe_part(part))
         return {"type": "input_image", "image_url": url, "detail": "auto"}
     if isinstance(part, m.Opaque):
-        return fresh(part.raw) if part.raw.get("type") in _PASSED_PARTS else _text(describe_part(part))
+        return fresh(part.raw) if kind_of(part.raw) in _PASSED_PARTS else _text(describe_part(part))
     return None
 
 
@@ -244,7 +245,7 @@ def _reply_item(part: m.AnyPart) -> Wire | None:
     if isinstance(part, m.Text):
         return _message("assistant", clean(part.text)) if part.text and not part.text.isspace() else None
     if isinstance(part, m.Opaque):
-        passes = _PASSED_ITEMS.fullmatch(str(part.raw.get("type"))) and part.raw.get("id")
+        passes = _PASSED_ITEMS.fullmatch(kind_of(part.raw)) and part.raw.get("id")
         return fresh(part.raw) if passes else _message("assistant", describe_part(part))
     return _message("assistant", describe_part(part))
 

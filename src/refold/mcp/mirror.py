@@ -1,0 +1,144 @@
+"""Sessions that other programs keep as files, mirrored into a database of ours so that they can be searched.
+
+The mirror is a cache: a file that changed is read anew, one that is gone leaves it, and deleting the database
+only costs the time of reading everything again. The files themselves are never written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from refold.errors import RefoldError, UnknownName
+from refold.protocols import SessionInfo, Store
+from refold.registry.installed import home
+from refold.stores import data_folder, open_store
+from refold.stores.disk import Disk, make_folder, place
+from refold.transcripts import read_all
+from refold.transcripts.importing import find
+
+LARGEST = 256 * 1024 * 1024
+EVERY = 20.0
+"""Seconds after which the files are looked at again."""
+BATCH = 2_000
+
+
+class Known(msgspec.Struct):
+    """A file as it was read."""
+
+    size: int
+    time: int
+    ids: list[str]
+
+
+def folders() -> dict[str, Path]:
+    """Program → where it keeps its sessions on this machine."""
+    pi = os.environ.get("PI_CODING_AGENT_DIR")
+    return {
+        "claude-code": home("claude-code") / "projects",
+        "codex": home("codex") / "sessions",
+        "pi": (Path(pi) if pi else Path.home() / ".pi" / "agent") / "sessions",
+    }
+
+
+class Mirror:
+    """The sessions of one program. `refresh` reads what is new; it is called by one thread at a time."""
+
+    def __init__(
+        self, program: str, folder: Path, database: Path, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.program, self.folder = program, folder
+        make_folder(Disk(), database.parent)
+        self.store: Store = open_store(f"sqlite:{database}").store
+        self._notes = database.with_suffix(".files.json")
+        self._known = self._remembered()
+        self._clock, self._last = clock, float("-inf")
+        self._lock = threading.Lock()
+        self.ready = threading.Event()
+        """Everything was read once."""
+
+    def refresh(self, *, now: bool = False) -> None:
+        """Read what changed, unless that was done a moment ago or another thread is at it."""
+        if not now and self._clock() - self._last < EVERY:
+            return
+        if not self._lock.acquire(blocking=now):
+            return
+        try:
+            self._read(path for path, _ in find([self.folder]))
+            self._last = self._clock()
+            self.ready.set()
+        finally:
+            self._lock.release()
+
+    def _read(self, paths: Iterable[Path]) -> None:
+        found: dict[str, os.stat_result] = {}
+        for path in paths:
+            try:
+                found[str(path)] = path.stat()
+            except OSError:
+                continue  # gone since it was listed
+        for name in [name for name in self._known if name not in found]:
+            self._drop(self._known.pop(name).ids)
+        changed = 0
+        for name, state in found.items():
+            known = self._known.get(name)
+            if known and (known.size, known.time) == (state.st_size, state.st_mtime_ns):
+                continue
+            self._drop(known.ids if known else [])
+            ids = self._take(Path(name)) if state.st_size <= LARGEST else []
+            self._known[name] = Known(state.st_size, state.st_mtime_ns, ids)
+            changed += 1
+        if changed:
+            place(Disk(), self._notes, msgspec.json.encode(self._known), replace=True)
+
+    def _take(self, path: Path) -> list[str]:
+        ids: list[str] = []
+        try:
+            for _, loaded in read_all(path):
+                info = loaded.info or SessionInfo(id=path.stem)
+                if not any(entry.on_path for entry in loaded.entries):
+                    continue
+                id = self._free(info.id, path)
+                self.store.create(msgspec.structs.replace(info, id=id))
+                ids.append(id)
+                tip: str | None = None
+                for start in range(0, len(loaded.entries), BATCH):
+                    batch = loaded.entries[start : start + BATCH]
+                    self.store.append(id, batch, after=tip)
+                    tip = next((entry.id for entry in reversed(batch) if entry.moves), tip)
+        except RefoldError:
+            pass  # no transcript, or a damaged one: what was read of it stays
+        return ids
+
+    def _free(self, id: str, path: Path) -> str:
+        """Several files may hold copies of one session."""
+        taken = {one for known in self._known.values() for one in known.ids}
+        mark = hashlib.blake2b(str(path).encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+        return f"{id}~{mark}" if id in taken else id
+
+    def _drop(self, ids: Iterable[str]) -> None:
+        for id in ids:
+            try:
+                self.store.delete(id)
+            except UnknownName:
+                continue
+
+    def _remembered(self) -> dict[str, Known]:
+        try:
+            return msgspec.json.decode(self._notes.read_bytes(), type=dict[str, Known])
+        except (OSError, msgspec.DecodeError):
+            for info in list(self.store.sessions()):  # nobody knows which files these came from
+                self.store.delete(info.id)
+            return {}
+
+
+def mirrors(folder: Path | None = None) -> list[Mirror]:
+    """One for each program that has sessions on this machine."""
+    base = folder or data_folder() / "found"
+    return [Mirror(name, path, base / f"{name}.db") for name, path in folders().items() if path.is_dir()]

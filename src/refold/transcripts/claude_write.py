@@ -1,0 +1,202 @@
+"""Sessions of Claude Code, written: records with parents, a boundary where something is folded.
+
+What stands before a `compact_boundary` is kept for whoever reads the file; Claude Code sends what follows it.
+The message after the boundary is marked as the summary; the rest are copies under new ids, with no usage:
+from the old one it would conclude that the window is as full as before. Checked with release 2.1.197.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+from uuid import uuid4
+
+from refold import entries as e
+from refold import messages as m
+from refold.session import Item
+from refold.session.dialects import anthropic
+from refold.text.frames import element
+from refold.transcripts.base import Record, seconds
+from refold.transcripts.carried import KEY, packed
+from refold.transcripts.foreign import named, text
+from refold.transcripts.programs import Clock, Page, Ticket, entry_of
+
+dialect = "anthropic"
+keeps = ("usage", "times")
+home_variable, home_folder = "CLAUDE_CONFIG_DIR", ".claude"
+VERSION = "2.1.197"
+LONGEST = 200
+_BADS = re.compile(r"[^a-zA-Z0-9]")
+_STOPS = {"tool_use": "tool_use", "length": "max_tokens", "refusal": "refusal"}
+_CARRIED = ("toolUseResult", "origin", "requestId")
+"""What Claude Code noted beside a message and can be said of its copy, too."""
+
+
+def new_id() -> str:
+    return str(uuid4())
+
+
+def adapted(message: m.Message) -> m.Message:
+    """A record is the user's or the model's: what else was said is shown framed."""
+    if not isinstance(message, m.System):
+        return message
+    return m.user([m.text(element("system_message", message.text), "program")])
+
+
+def place(ticket: Ticket) -> PurePosixPath:
+    return PurePosixPath("projects", project(ticket.cwd), f"{ticket.id}.jsonl")
+
+
+def command(id: str) -> str:
+    return f"claude --resume {id}"
+
+
+def project(cwd: str) -> str:
+    """The name that Claude Code gives to the folder of a project."""
+    plain = _BADS.sub("-", cwd.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    return plain if len(plain) <= LONGEST else f"{plain[:LONGEST]}-{_hash(cwd)}"
+
+
+def _hash(text: str) -> str:
+    number = 0
+    for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
+        number = (number * 31 + unit) & 0xFFFFFFFF
+    number = abs(number - (1 << 32) if number >> 31 else number)
+    digits = ""
+    while number or not digits:
+        number, digit = divmod(number, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
+    return digits
+
+
+def whole(page: Page, ticket: Ticket) -> list[Record]:
+    chain = _Chain(page, ticket, start=min((x.time for x in page.session.path if x.time), default=ticket.now))
+    if not page.said:
+        return list(chain.records(page.view))
+    records = list(chain.records(page.said))
+    chain.clock.at = max(chain.clock.at, ticket.now)
+    return [*records, *chain.compaction()]
+
+
+def boundary(page: Page, records: Sequence[Record], ticket: Ticket) -> list[Record]:
+    known = {named(record.get("uuid")) for record in records}
+    newest = max((seconds(record.get("timestamp")) for record in records), default=0.0)
+    chain = _Chain(page, ticket, start=max(newest, ticket.now))
+    ids = (entry.id.partition(":")[0] for entry in reversed(page.session.path))
+    chain.parent = next((id for id in ids if id in known), None)
+    last = next((record for record in reversed(records) if "gitBranch" in record), Record())
+    chain.common |= {key: last[key] for key in ("version", "gitBranch", "slug", "entrypoint") if key in last}
+    head, *copies = chain.compaction()
+    carried = packed(page.entries, len(records), [copy["uuid"] for copy in copies])
+    return [{**head, KEY: carried}, *copies]
+
+
+def ticket_of(records: Sequence[Record], now: float) -> Ticket:
+    spoken = [record for record in records if named(record.get("sessionId")) and "cwd" in record]
+    last = spoken[-1] if spoken else {}
+    return Ticket(id=text(last.get("sessionId")), cwd=text(last.get("cwd")), now=now, new_id=new_id)
+
+
+class _Chain:
+    """Records, each of which continues the one before."""
+
+    def __init__(self, page: Page, ticket: Ticket, start: float) -> None:
+        self.page = page
+        self.ticket = ticket
+        self.clock = Clock(start)
+        self.parent: str | None = None
+        self.copies = False
+        self.common: Record = {
+            "isSidechain": False,
+            "userType": "external",
+            "cwd": ticket.cwd,
+            "sessionId": ticket.id,
+            "version": VERSION,
+            "gitBranch": "",
+        }
+
+    def compaction(self) -> Iterator[Record]:
+        """The boundary and what the model sees behind it."""
+        folds = [entry for entry in self.page.session.path if isinstance(entry, e.Fold)]
+        metadata = {"trigger": "manual", "preTokens": folds[-1].tokens_before if folds else 0}
+        before, self.parent = self.parent, None
+        yield self._record(
+            "system",
+            logicalParentUuid=before,
+            subtype="compact_boundary",
+            content="Conversation compacted",
+            isMeta=False,
+            level="info",
+            compactMetadata=metadata,
+        )
+        self.copies = True
+        yield from self.records(self.page.view)
+
+    def records(self, items: Sequence[Item]) -> Iterator[Record]:
+        first = True
+        for item in items:
+            for message in anthropic.render([item])["messages"]:
+                role, blocks = message["role"], message["content"]
+                if role == "assistant":
+                    yield from self._reply(item, blocks)
+                else:
+                    summary = first and item.fold is not None
+                    yield self._said(item, blocks, summary)
+                first = False
+
+    def _said(self, item: Item, blocks: list[Record], summary: bool) -> Record:
+        entry = entry_of(self.page, item)
+        texts = [part for part in item.message.parts if isinstance(part, m.Text)]
+        extra: Record = {key: entry.meta[key] for key in _CARRIED if entry and key in entry.meta}
+        if summary:
+            extra |= {"isCompactSummary": True, "isVisibleInTranscriptOnly": True}
+        elif isinstance(item.message, m.User) and texts and all(part.origin for part in texts):
+            extra["isMeta"] = True  # nobody typed it
+        content: Any = blocks
+        if len(blocks) == 1 and blocks[0]["type"] == "text":
+            content = blocks[0]["text"]
+        return self._record("user", entry, message={"role": "user", "content": content}, **extra)
+
+    def _reply(self, item: Item, blocks: list[Record]) -> Iterator[Record]:
+        """A record for each block, all of one message."""
+        entry = entry_of(self.page, item)
+        message = item.message
+        stop = message.stop if isinstance(message, m.Assistant) else None
+        calls = any(block["type"] == "tool_use" for block in blocks)
+        whole: Record = {
+            "id": f"msg_{self.ticket.new_id().replace('-', '')}",
+            "type": "message",
+            "role": "assistant",
+            "model": (entry.model or "").rpartition(":")[2] if entry and entry.model else "unknown",
+            "stop_reason": "tool_use" if calls else _STOPS.get(stop or "", "end_turn"),
+            "stop_sequence": None,
+            "usage": _usage(None if self.copies or entry is None else entry.usage),
+        }
+        for block in blocks:
+            yield self._record("assistant", entry, message={**whole, "content": [block]})
+
+    def _record(self, kind: str, entry: e.MessageEntry | None = None, **fields: Any) -> Record:
+        id, parent = self.ticket.new_id(), self.parent
+        self.parent = id
+        when = entry.time if entry is not None and not self.copies else 0.0
+        stamp = self.clock.stamp(when)
+        return {
+            "parentUuid": parent,
+            **self.common,
+            "type": kind,
+            **fields,
+            "uuid": id,
+            "timestamp": stamp,
+        }
+
+
+def _usage(usage: m.Usage | None) -> Record:
+    used = usage or m.Usage()
+    return {
+        "input_tokens": used.input,
+        "cache_creation_input_tokens": used.cache_write,
+        "cache_read_input_tokens": used.cache_read,
+        "output_tokens": used.output,
+    }

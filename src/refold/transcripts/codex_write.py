@@ -1,0 +1,166 @@
+"""Sessions of Codex, written: a rollout of response items, a `compacted` item where something is folded.
+
+Codex takes the `replacement_history` of the last `compacted` item for the conversation so far; what stands
+before it is kept for whoever reads the file. Checked with release 0.166.0.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+from uuid import UUID
+
+from refold import entries as e
+from refold import messages as m
+from refold.session import Item
+from refold.session.dialects import openai_responses
+from refold.session.dialects.common import clean, short_id, wire_name
+from refold.transcripts.base import Record, seconds
+from refold.transcripts.carried import KEY, packed
+from refold.transcripts.codex_items import is_context
+from refold.transcripts.foreign import mapping, text
+from refold.transcripts.programs import Clock, Page, Ticket, local
+
+dialect = "responses"
+keeps = ("times",)
+home_variable, home_folder = "CODEX_HOME", ".codex"
+VERSION = "0.166.0"
+
+
+def new_id() -> str:
+    """A UUID of version 7: Codex sorts by it."""
+    moment = int(time.time() * 1000) << 80
+    return str(UUID(int=moment | 7 << 76 | secrets.randbits(12) << 64 | 2 << 62 | secrets.randbits(62)))
+
+
+def adapted(message: m.Message) -> m.Message | None:
+    return None if is_context(message) else message
+
+
+def place(ticket: Ticket) -> PurePosixPath:
+    moment = local(ticket.now)
+    name = f"rollout-{moment:%Y-%m-%dT%H-%M-%S}-{ticket.id}.jsonl"
+    return PurePosixPath("sessions", f"{moment:%Y}", f"{moment:%m}", f"{moment:%d}", name)
+
+
+def command(id: str) -> str:
+    return f"codex resume {id}"
+
+
+def whole(page: Page, ticket: Ticket) -> list[Record]:
+    created = min((entry.time for entry in page.session.path if entry.time), default=ticket.now)
+    rollout = _Rollout(Clock(created))
+    head = [rollout.line("session_meta", _meta(page, ticket, rollout.clock.stamp()))]
+    if not page.said:
+        return [*head, *rollout.conversation(page, page.view)]
+    said = list(rollout.conversation(page, page.said))
+    rollout.clock.at = max(rollout.clock.at, ticket.now)
+    return [*head, *said, rollout.compacted(page)]
+
+
+def boundary(page: Page, records: Sequence[Record], ticket: Ticket) -> list[Record]:
+    newest = max((seconds(record.get("timestamp")) for record in records), default=0.0)
+    number = records[-1].get("ordinal") if records else None
+    rollout = _Rollout(Clock(max(newest, ticket.now)), number + 1 if isinstance(number, int) else None)
+    line = rollout.compacted(page)
+    # The header does not count.
+    line["payload"][KEY] = packed(page.entries, len(records) - 1)
+    return [line]
+
+
+def ticket_of(records: Sequence[Record], now: float) -> Ticket:
+    meta = mapping(records[0].get("payload")) if records else {}
+    return Ticket(id=text(meta.get("id")), cwd=text(meta.get("cwd")), now=now, new_id=new_id)
+
+
+def _meta(page: Page, ticket: Ticket, stamp: str) -> Record:
+    known = [info.meta for info in page.session.annotations(e.Info) if info.meta.get("format") == "codex"]
+    provider = text(known[-1].get("model_provider")) if known else ""
+    return {
+        "id": ticket.id,
+        "timestamp": stamp,
+        "cwd": ticket.cwd,
+        "originator": "codex_cli_rs",  # Codex lists what programs it does not know apart
+        "cli_version": VERSION,
+        "source": "cli",
+        "model_provider": provider or "openai",
+    }
+
+
+class _Rollout:
+    """Lines, each later than the one before; numbered where the file numbers them."""
+
+    def __init__(self, clock: Clock, number: int | None = None) -> None:
+        self.clock = clock
+        self.number = number
+
+    def line(self, kind: str, payload: Record, time: float = 0.0) -> Record:
+        numbered = {} if self.number is None else {"ordinal": self.number}
+        self.number = None if self.number is None else self.number + 1
+        return {"timestamp": self.clock.stamp(time), **numbered, "type": kind, "payload": payload}
+
+    def conversation(self, page: Page, items: Sequence[Item]) -> Iterator[Record]:
+        """The items, and the events from which Codex draws the conversation on the screen."""
+        custom = _custom(items)
+        for item in items:
+            when = _time(page, item)
+            for wire in _rendered(item.message, custom):
+                yield self.line("response_item", wire, when)
+            if (event := _event(item.message)) is not None:
+                yield self.line("event_msg", event, when)
+
+    def compacted(self, page: Page) -> Record:
+        summary = next((item.message.text for item in page.view if item.fold is not None), "")
+        custom = _custom(page.view)
+        history = [wire for item in page.view for wire in _rendered(item.message, custom)]
+        return self.line("compacted", {"message": clean(summary), "replacement_history": history})
+
+
+def _time(page: Page, item: Item) -> float:
+    return page.session[item.entries[0]].time if item.entries and item.entries[0] in page.session else 0.0
+
+
+def _event(message: m.Message) -> Record | None:
+    said = clean(message.text).strip()
+    if isinstance(message, m.User) and said:
+        return {"type": "user_message", "message": said, "images": [], "text_elements": []}
+    if isinstance(message, m.Assistant) and (spoken := _spoken(message)):
+        return {"type": "agent_message", "message": spoken}
+    return None
+
+
+def _spoken(message: m.Assistant) -> str:
+    texts = (part.text for part in message.content if isinstance(part, m.Text))
+    return clean("\n\n".join(text for text in texts if text.strip()))
+
+
+def _custom(items: Sequence[Item]) -> frozenset[str]:
+    """Calls whose argument is a text: for them and their results Codex has items of other kinds."""
+    return frozenset(call.id for item in items for call in item.message.calls if call.raw is not None)
+
+
+def _rendered(message: m.Message, custom: frozenset[str]) -> Iterator[Record]:
+    """The items of one message as Codex keeps them."""
+    calls = {short_id(call.id, 64): call for call in message.calls if call.id in custom}
+    for wire in openai_responses.render([message]):
+        call = calls.get(wire["call_id"]) if wire.get("type") == "function_call" else None
+        if call is not None and call.raw is not None:
+            named = {"call_id": wire["call_id"], "name": wire_name(call.name)}
+            yield {"type": "custom_tool_call", **named, "input": clean(call.raw)}
+        elif wire["type"] == "function_call_output" and isinstance(message, m.Result):
+            kind = "custom_tool_call_output" if message.call_id in custom else wire["type"]
+            yield {**wire, "type": kind}
+        elif wire["type"] == "message":
+            role = "developer" if wire["role"] == "system" else wire["role"]
+            yield {**wire, "role": role, "content": _content(role, wire["content"])}
+        else:
+            yield wire
+
+
+def _content(role: str, content: Any) -> list[Record]:
+    if not isinstance(content, str):
+        return content
+    return [{"type": "output_text" if role == "assistant" else "input_text", "text": content}]

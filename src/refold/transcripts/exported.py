@@ -1,0 +1,98 @@
+"""What an export is: the bytes of a file, and sentences about what its format cannot hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from refold import entries as e
+from refold import messages as m
+from refold.session import Item, Session
+from refold.session.dialects import Dialect
+from refold.session.edits import said_by
+
+
+class Exported(msgspec.Struct, frozen=True):
+    data: bytes
+    lost: tuple[str, ...] = ()
+
+
+def told(session: Session) -> list[Item]:
+    """Everything that was said on the active path, folds or not."""
+    found = ((entry.id, said_by(entry)) for entry in session.path)
+    return [Item(message, (id,)) for id, message in found if message is not None]
+
+
+def losses(
+    session: Session,
+    dialect: Dialect | None,
+    items: Sequence[Item],
+    *,
+    view: bool,
+    keeps: Sequence[str] = (),
+) -> list[str]:
+    """What a list of messages (without a dialect: a text to read) cannot hold of this session, one sentence
+    each. `keeps`: of `usage` and `times`, what the format holds besides."""
+    found = Counter(_entry_losses(session, view=view, keeps=keeps))
+    for item in items:
+        found.update(_text_losses(item.message) if dialect is None else _list_losses(item.message, dialect))
+    return [text.format(n=n) for text, n in found.items()]
+
+
+def _entry_losses(session: Session, *, view: bool, keeps: Sequence[str]) -> Iterable[str]:
+    on_path = {entry.id for entry in session.path}
+    for entry in session.entries:
+        if entry.on_path and entry.id not in on_path:
+            yield "{n} entries of other branches are left out"
+        elif isinstance(entry, e.Fold) and not view:
+            yield "{n} folds are left out; what they replaced is written instead"
+        elif isinstance(entry, e.MessageEntry):
+            if entry.usage is not None and "usage" not in keeps:
+                yield "usage of {n} replies is left out"
+        elif isinstance(entry, e.Label | e.Pin | e.Unpin | e.State):
+            yield "{n} labels, pins and states are left out"
+    if session.path and "times" not in keeps:
+        yield "ids and times of entries are left out"
+
+
+def _text_losses(message: m.Message) -> Iterable[str]:
+    if isinstance(message, m.Bash):
+        yield "{n} commands of the user become text"
+    for part in message.parts:
+        if isinstance(part, m.Thinking) and not part.text:
+            yield "{n} thoughts are left out"
+        elif isinstance(part, m.Opaque):
+            yield "{n} parts of unknown kinds may become a description"
+        elif isinstance(part, m.Image):
+            yield "{n} pictures are only named"
+
+
+def _list_losses(message: m.Message, dialect: Dialect) -> Iterable[str]:
+    if isinstance(message, m.Bash):
+        hidden = "{n} commands hidden from the model are left out"
+        yield hidden if message.hidden else "{n} commands of the user become text"
+    failed = isinstance(message, m.Result) and message.is_error
+    if failed and not _holds(dialect, m.result("c", "failed", is_error=True)):
+        yield "{n} results are no longer marked as errors"
+    for part in message.parts:
+        if isinstance(part, m.Thinking) and not _holds(dialect, m.Assistant((part, m.Text("so")))):
+            yield "{n} thoughts are left out"
+        elif isinstance(part, m.Call) and part.raw is not None:
+            yield "{n} calls have arguments that are no object; they are wrapped"
+        elif isinstance(part, m.Text) and part.origin:
+            yield "{n} texts no longer say who wrote them"
+        elif isinstance(part, m.Opaque):
+            yield "{n} parts of unknown kinds may become a description"
+        elif (
+            isinstance(part, m.Image)
+            and isinstance(message, m.Result)
+            and not _holds(dialect, m.Result("c", (part,)))
+        ):
+            yield "{n} pictures of results move"
+
+
+def _holds(dialect: Dialect, probe: m.Message) -> bool:
+    """Is it the same after it was written and read?"""
+    return dialect.parse_list(dialect.render([probe])) == [probe]

@@ -1,0 +1,142 @@
+"""What Claude Code and Codex have in common as places that a session can go to.
+
+All that was said on the active path comes first; then the program's own record of a compaction; then what the
+model sees now. A program that resumes the file goes on from there. One module for each writes the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from importlib import import_module
+from itertools import dropwhile
+from pathlib import PurePosixPath
+from typing import Protocol, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from refold import entries as e
+from refold import messages as m
+from refold.session import Item, Projection, Session, dialects
+from refold.session.dialects.common import fresh
+from refold.session.invariants import repair_by
+from refold.transcripts.base import Record
+from refold.transcripts.exported import told
+from refold.transcripts.pi_parts import iso
+
+WRITERS = {"claude-code": "claude_write", "codex": "codex_write"}
+"""Program → the module that writes its sessions."""
+
+
+class Ticket(msgspec.Struct, frozen=True, kw_only=True):
+    """What one session of a program is called and where it runs."""
+
+    id: str
+    cwd: str
+    now: float
+    new_id: Callable[[], str]
+    """A fresh id, different each time."""
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes into a file: all that was said, then the view. Without folds the view is all there is."""
+
+    session: Session
+    said: Sequence[Item] = ()
+    view: Sequence[Item] = ()
+    entries: Sequence[e.AnyEntry] = ()
+    """What was added to a session that is in a file already."""
+
+
+class Writer(Protocol):
+    """One module for each program has these members."""
+
+    dialect: str
+    """What the program speaks with its model."""
+    keeps: tuple[str, ...]
+    """What a record holds beside the message: `usage`, `times`."""
+    home_variable: str
+    home_folder: str
+
+    def new_id(self) -> str: ...
+    def adapted(self, message: m.Message) -> m.Message | None:
+        """The message as this program can hold it; None: it says that itself when it resumes."""
+        ...
+
+    def place(self, ticket: Ticket) -> PurePosixPath:
+        """The file of a session, below the program's own folder."""
+        ...
+
+    def command(self, id: str) -> str: ...
+    def whole(self, page: Page, ticket: Ticket) -> list[Record]:
+        """A new file."""
+        ...
+
+    def boundary(self, page: Page, records: Sequence[Record], ticket: Ticket) -> list[Record]:
+        """What is appended to a session that exists."""
+        ...
+
+    def ticket_of(self, records: Sequence[Record], now: float) -> Ticket:
+        """The session that a file holds."""
+        ...
+
+
+def writer(program: str) -> Writer:
+    return cast("Writer", import_module(f"refold.transcripts.{WRITERS[program]}"))
+
+
+def page_of(session: Session, chosen: Writer, *, history: bool = True) -> Page:
+    """Both parts of a file, repaired as the program's provider wants them."""
+    projection = Projection(session)
+    split = history and bool(projection.folds)
+    return Page(
+        session=session,
+        said=sendable(told(session), chosen) if split else (),
+        view=sendable(projection.items, chosen),
+    )
+
+
+def sendable(items: Sequence[Item], chosen: Writer) -> list[Item]:
+    """Without the system prompt at the beginning, and what else the program brings itself."""
+    told = dropwhile(lambda item: isinstance(item.message, m.System), items)
+    spoken = ((item, _spoken(item.message)) for item in told if not _is_hidden(item.message))
+    adapted = ((item, chosen.adapted(message)) for item, message in spoken)
+    held = [replace(item, message=message) for item, message in adapted if message is not None]
+    return repair_by(dialects.get(chosen.dialect).rules, held)
+
+
+def _is_hidden(message: m.Message) -> bool:
+    return isinstance(message, m.Bash) and message.hidden
+
+
+def _spoken(message: m.Message) -> m.Message:
+    """A command that the user ran is told as text."""
+    return m.user([m.text(message.text, "tool")]) if isinstance(message, m.Bash) else message
+
+
+def entry_of(page: Page, item: Item) -> e.MessageEntry | None:
+    """The entry that an item shows as it was said."""
+    if item.fold is not None or not item.entries or item.entries[0] not in page.session:
+        return None
+    entry = page.session[item.entries[0]]
+    return entry if isinstance(entry, e.MessageEntry) else None
+
+
+def lines(records: Sequence[Record]) -> bytes:
+    return b"".join(msgspec.json.encode(fresh(record)) + b"\n" for record in records)
+
+
+class Clock:
+    """Times of records: those of the entries where they have one, and never backwards."""
+
+    def __init__(self, start: float) -> None:
+        self.at = start
+
+    def stamp(self, time: float = 0.0) -> str:
+        self.at = max(time, self.at + 0.001)
+        return iso(self.at)
+
+
+def local(time: float) -> datetime:
+    return datetime.fromtimestamp(time, UTC).astimezone()

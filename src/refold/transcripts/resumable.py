@@ -1,0 +1,74 @@
+"""Sessions that Claude Code and Codex resume.
+
+    exported = resumable(session, "claude-code", cwd="/home/me/project")
+    exported.place                      # projects/-home-me-project/ID.jsonl, below the program's own folder
+    exported.command                    # cd /home/me/project && claude --resume ID
+
+Whatever the program would not take is refused here, before anything is written.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+from refold import messages as m
+from refold.errors import UsageError
+from refold.session import Session, dialects
+from refold.session.edits import said_by
+from refold.transcripts.exported import Exported, losses
+from refold.transcripts.programs import Page, Ticket, lines, page_of, writer
+from refold.transcripts.soundness import refuse_unsound
+
+
+class Resumable(Exported, frozen=True, kw_only=True):
+    program: str
+    id: str
+    place: PurePosixPath
+    command: str
+    """What a user types to go on, in the folder of the session."""
+
+
+def resumable(
+    session: Session,
+    program: str,
+    *,
+    cwd: str | os.PathLike[str] | None = None,
+    view: bool = False,
+    clock: Callable[[], float] = time.time,
+    new_id: Callable[[], str] | None = None,
+) -> Resumable:
+    """The session as a new one of `program`, to be resumed in the folder `cwd` (its own, unless given).
+    `view=True` leaves out what stands before the boundary."""
+    chosen = writer(program)
+    make_id = new_id or chosen.new_id
+    folder = os.path.realpath(cwd or session.info.cwd or Path.cwd())
+    ticket = Ticket(id=make_id(), cwd=folder, now=clock(), new_id=make_id)
+    page = page_of(session, chosen, history=not view)
+    dialect = dialects.get(chosen.dialect)
+    if not dialect.parse_list(dialect.render(page.view)):
+        raise UsageError("there is nothing in this session that could be resumed: it has no messages")
+    records = chosen.whole(page, ticket)
+    data = lines(records)
+    refuse_unsound(data, program, page, ticket)
+    dialect = dialects.get(chosen.dialect)
+    told = (
+        *losses(session, dialect, page.said or page.view, view=True, keeps=chosen.keeps),
+        *_left_out(page),
+    )
+    return Resumable(
+        program=program,
+        data=data,
+        id=ticket.id,
+        place=chosen.place(ticket),
+        command=f"cd {shlex.quote(folder)} && {chosen.command(ticket.id)}",
+        lost=tuple(dict.fromkeys(told)),
+    )
+
+
+def _left_out(page: Page) -> list[str]:
+    prompted = any(isinstance(said_by(entry), m.System) for entry in page.session.path)
+    return ["the system prompt is left out: the program has its own"] if prompted else []
