@@ -17,6 +17,7 @@ import pytest
 
 from refold.tools import bash, sandbox
 from refold.tools.sandbox import Bubblewrap, Ground, Landlock, Sandbox
+from refold.tools.workspace import Workspace
 from tests.tools.place import Bench
 
 BOXES: dict[str, Sandbox] = {"bubblewrap": Bubblewrap(), "landlock": Landlock()}
@@ -212,7 +213,8 @@ def test_a_command_cannot_plant_what_git_runs_later(bench: Bench, monkeypatch: p
     subprocess.run(["git", "init", "-q", bench.root], check=True)
     before = (bench.root / ".git/config").read_bytes()
     bench.data(
-        "Bash", command="echo evil > .git/hooks/pre-commit; git config core.fsmonitor evil; mv .git/hooks x"
+        "Bash",
+        command="echo evil > .git/hooks/pre-commit; git config core.fsmonitor evil; mv .git/hooks x; mv .git old",
     )
     assert (bench.root / ".git/config").read_bytes() == before
     assert not (bench.root / ".git/hooks/pre-commit").exists()
@@ -221,6 +223,45 @@ def test_a_command_cannot_plant_what_git_runs_later(bench: Bench, monkeypatch: p
         command="echo a > a && git add a && git -c user.name=x -c user.email=x@x commit -qm a && git log --oneline | wc -l",
     )
     assert found["stdout"] == "1\n", "git itself goes on working"
+
+
+@pytest.mark.parametrize("where", [".", "part/of/it", "linked"])
+def test_git_works_in_a_part_of_a_repository_and_in_a_linked_tree(confined: Bench, where: str) -> None:
+    top = confined.root
+    subprocess.run(["git", "init", "-q", top], check=True)
+    for name, value in {"user.name": "x", "user.email": "x@x"}.items():
+        subprocess.run(["git", "config", name, value], cwd=top, check=True)
+    confined.write("part/of/it/a.txt", "a\n")
+    confined.write("b.txt", "b\n")
+    subprocess.run("git add . && git commit -qm first", cwd=top, shell=True, check=True)
+    root = top / where
+    if where == "linked":
+        root = top.parent / "linked"
+        subprocess.run(["git", "worktree", "add", "-q", root], cwd=top, check=True)
+    confined.place.workspace = Workspace(root)
+    found = confined.data(
+        "Bash",
+        command="git status --short; echo new > n.txt; git add . && git commit -qm n; git log --oneline | wc -l; echo x > ../x",
+    )
+    assert found["stdout"] == "2\n", found
+    assert not (root.parent / "x").exists()
+
+
+def test_a_workspace_cannot_name_a_repository_that_is_not_its_own(bench: Bench) -> None:
+    for name, text in {"HEAD": "", "commondir": "..", "gitdir": "/elsewhere/.git", "config": ""}.items():
+        (bench.outside / name).write_text(text)
+    for target in (bench.outside, "../outside", "/", "/etc", ""):
+        bench.write(".git", f"gitdir: {target}\n")
+        assert sandbox.repository(bench.root) is None
+    (bench.root / ".git").unlink()
+    (bench.root / ".git").symlink_to(bench.outside)
+    assert sandbox.repository(bench.root) is None
+
+
+def test_a_linked_environment_is_seen_and_no_other_link(bench: Bench) -> None:
+    (bench.root / "venv").symlink_to(bench.outside)
+    (bench.root / ".venv").symlink_to(sys.prefix)
+    assert sandbox.environments(bench.root) == [str(Path(sys.prefix).resolve())]
 
 
 PROBE = """

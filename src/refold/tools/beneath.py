@@ -11,6 +11,7 @@ import ctypes
 import errno
 import os
 import stat
+import sys
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -101,6 +102,8 @@ def _open(name: str, flags: int, folder: int) -> int:
 
 
 def _opener() -> Opener:
+    if sys.platform != "linux":
+        return by_walking
     try:
         here = os.open("/", PATH_ONLY | os.O_DIRECTORY)
         try:

@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -102,6 +102,8 @@ def _has_landlock() -> bool:
 
 def supervised(words: Sequence[str], rules: Mapping[str, object] | None = None) -> list[str]:
     """A command after which nothing of it is left running, confined by Landlock where there are rules."""
+    if platform.system() != "Linux":
+        return list(words)
     return [sys.executable, "-I", "-S", supervisor.__file__, json.dumps(rules), *words]
 
 
@@ -134,8 +136,14 @@ class Bubblewrap:
                 options += ["--tmpfs", str(path)]
             elif path.exists():
                 options += ["--ro-bind", "/dev/null", str(path)]
-        options += ["--bind", folder(ground, "tmp"), "/tmp", "--bind", str(ground.root), str(ground.root)]
-        for path in guarded(ground.root):
+        options += ["--bind", folder(ground, "tmp"), "/tmp"]
+        versions = repository(ground.root)
+        for path in (*environments(ground.root), *(versions.looked_at if versions else ())):
+            options += ["--ro-bind", path, path]
+        # The folder of git is mounted by itself, so that it cannot be moved away and made anew.
+        for path in (str(ground.root), *(versions.changed if versions else ())):
+            options += ["--bind", path, path]
+        for path in versions.guarded if versions else ():
             options += ["--ro-bind", path, path]
         for path in hidden(ground.root):
             options += ["--tmpfs", path] if Path(path).is_dir() else ["--ro-bind", "/dev/null", path]
@@ -148,11 +156,18 @@ class Landlock:
     name = "landlock"
 
     def command(self, words: Sequence[str], ground: Ground) -> list[str]:
-        system = [path for path in readable() if path != "/etc"]
+        system = [*(path for path in readable() if path != "/etc"), *environments(ground.root)]
         settings = [str(path) for path in sorted(Path("/etc").iterdir()) if path.name not in _SECRETS]
+        versions = repository(ground.root) or Versions([], [], [])
         rules = {
-            "read": [*system, *settings, *_KERNEL, "/proc/self"],
-            "write": [str(ground.root), str(ground.scratch), *_DEVICES],
+            "read": [
+                *system,
+                *settings,
+                *versions.looked_at,
+                *_KERNEL,
+                "/proc/self",
+            ],
+            "write": [str(ground.root), str(ground.scratch), *versions.changed, *_DEVICES],
             "network": ground.network,
         }
         own = {"TMPDIR": folder(ground, "tmp"), "XDG_CACHE_HOME": folder(ground, "home")}
@@ -186,9 +201,52 @@ def _outermost(paths: Iterable[Path]) -> Iterable[str]:
             yield str(path)
 
 
-def guarded(root: Path) -> list[str]:
-    """What in a workspace names programs that git runs later, outside of any sandbox."""
-    return [str(path) for name in ("config", "hooks") if (path := root / ".git" / name).exists()]
+class Versions(NamedTuple):
+    """What git needs of the repository that a workspace is in."""
+
+    looked_at: list[str]
+    """The rest of the working tree, where the workspace is a part of it."""
+    changed: list[str]
+    guarded: list[str]
+    """What names programs that git runs later, outside of any sandbox."""
+
+
+def repository(root: Path) -> Versions | None:
+    """By looking at files: git itself would be asked by whatever the workspace says."""
+    top = next((folder for folder in (root, *root.parents) if os.path.lexists(folder / ".git")), None)
+    if top is None or (top != root and Path.home().resolve().is_relative_to(top)):
+        return None  # a repository of the home directory holds more than a project
+    place = _common(top / ".git")
+    if place is None:
+        return None
+    guarded = [
+        str(path) for name in ("config", "config.worktree", "hooks") if (path := place / name).exists()
+    ]
+    return Versions([] if top == root else [str(top)], [str(place)], guarded)
+
+
+def _common(git: Path) -> Path | None:
+    """Where the repository of a working tree is. A file there is believed only where what it names knows of
+    it, too: the workspace may hold any file."""
+    if git.is_symlink() or not git.is_file():
+        return git if _is_folder(git) else None
+    try:
+        own = Path(git.read_text()[:4096].removeprefix("gitdir:").strip())
+        common = (own / (own / "commondir").read_text().strip()).resolve()
+        known = Path((own / "gitdir").read_text().strip()) == git and own.parent == common / "worktrees"
+    except (OSError, UnicodeDecodeError, ValueError):
+        return None
+    return common if known else None
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def environments(root: Path) -> list[str]:
+    """Virtual environments that a workspace only links to."""
+    links = [root / name for name in (".venv", "venv") if (root / name).is_symlink()]
+    return [str(link.resolve()) for link in links if (link / "pyvenv.cfg").is_file()]
 
 
 def hidden(root: Path) -> list[str]:

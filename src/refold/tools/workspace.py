@@ -7,6 +7,7 @@ import os
 import posixpath
 import secrets
 import stat
+import weakref
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,12 +58,14 @@ class Workspace:
         self._given = os.path.abspath(root)  # noqa: PTH100 (as it was spelled, links kept)
         self.root = Path(root).resolve(strict=True)
         self.descriptor = os.open(self.root, _FOLDER | os.O_CLOEXEC)
+        self._close = weakref.finalize(self, os.close, self.descriptor)
         self._apart = _devices("/proc", "/sys")
         self.seen: dict[str, Version] = {}
         """Files that were read or written, by name, as they were then. In memory only (E13)."""
 
     def close(self) -> None:
-        os.close(self.descriptor)
+        """Happens by itself when nobody has it any more; once is enough."""
+        self._close()
 
     # ── names ───────────────────────────────────────────────────────────────────────────────────
 
