@@ -6,6 +6,7 @@ calls `refold.cli.main`, as `refold` does.
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import re
@@ -23,6 +24,8 @@ ROWS, COLUMNS = 50, 120
 PATIENCE = 30.0
 """Seconds after which a test gives up; a busy machine is slow."""
 _CODES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[=>78]|\r")
+
+_TORN = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*|\][^\x07\x1b]*)?")
 
 
 class Nursery:
@@ -59,14 +62,12 @@ class Terminal:
     """One run. `seen` is everything that came, without what only moves a cursor."""
 
     def __init__(self, nursery: Nursery, pid: int, master: int) -> None:
-        self.pid, self.raw = pid, ""
+        self.pid, self.raw, self.seen = pid, "", ""
+        self._part = ""
         self._nursery, self._master = nursery, master
         self._read = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._status: int | None = None
-
-    @property
-    def seen(self) -> str:
-        return _CODES.sub("", self.raw)
 
     def until(self, *texts: str) -> str:
         """Wait until these have come, in this order, since the last time; gives what came."""
@@ -124,7 +125,13 @@ class Terminal:
             return False
         if b"\x1b[6n" in data:  # where is the cursor? The status line is shown to those who can tell
             os.write(self._master, b"\x1b[1;1R")
-        self.raw += data.decode("utf-8", "replace")
+        text = self._decoder.decode(data)
+        self.raw += text
+        whole, escape, part = (self._part + text).rpartition("\x1b")
+        self._part = escape + part  # a code may be torn
+        self.seen += _CODES.sub("", whole)
+        if not _TORN.fullmatch(self._part):
+            self.seen, self._part = self.seen + _CODES.sub("", self._part), ""
         return bool(data)
 
 
