@@ -161,8 +161,9 @@ def test_without_a_sandbox_nothing_runs_unless_the_user_allowed_it(
     assert (code, "no sandbox" in message) == ("no_sandbox", True)
     assert not (bench.root / "ran").exists()
     bench.place.unconfined = True
-    bench.data("Bash", command="touch ran")
+    bench.data("Bash", command="git init -q . && git config user.name me && touch ran")
     assert (bench.root / "ran").exists()
+    assert "me" in (bench.root / ".git/config").read_text(), "nothing is taken back that the user allowed"
 
 
 @pytest.fixture
@@ -208,21 +209,24 @@ def test_keys_stay_hidden_where_the_home_directory_is_the_workspace(
     assert bench.data("Bash", command="cat .ssh/id_rsa .netrc; ls -A")["stdout"] == ".netrc\n.ssh\n"
 
 
-def test_a_command_cannot_plant_what_git_runs_later(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    confine(bench, "bubblewrap", monkeypatch)
-    subprocess.run(["git", "init", "-q", bench.root], check=True)
-    before = (bench.root / ".git/config").read_bytes()
-    bench.data(
-        "Bash",
-        command="echo evil > .git/hooks/pre-commit; git config core.fsmonitor evil; mv .git/hooks x; mv .git old",
-    )
-    assert (bench.root / ".git/config").read_bytes() == before
-    assert not (bench.root / ".git/hooks/pre-commit").exists()
-    found = bench.data(
-        "Bash",
-        command="echo a > a && git add a && git -c user.name=x -c user.email=x@x commit -qm a && git log --oneline | wc -l",
-    )
-    assert found["stdout"] == "1\n", "git itself goes on working"
+def test_a_command_cannot_plant_what_git_runs_later(confined: Bench) -> None:
+    git = confined.root / ".git"
+    subprocess.run(["git", "init", "-q", confined.root], check=True)
+    (git / "hooks/mine").write_text("kept")
+    before = (git / "config").read_bytes(), sorted(path.name for path in (git / "hooks").iterdir())
+    for planting in (
+        "echo evil > .git/hooks/pre-commit; git config core.fsmonitor evil",
+        "rm -rf .git/hooks; mkdir .git/hooks; echo evil > .git/hooks/pre-commit",
+        "mv .git/hooks x; ln -s ../x .git/hooks; rm .git/config; ln -s ../x .git/config",
+        "mv .git old; git init -q .; git config core.fsmonitor evil",
+    ):
+        confined.data("Bash", command=f"( {planting} ) 2>/dev/null")
+        assert (
+            (git / "config").read_bytes(),
+            sorted(path.name for path in (git / "hooks").iterdir()),
+        ) == before
+    commit = "echo a > a && git add a && git -c user.name=x -c user.email=x@x commit -qm a && git log --oneline | wc -l"
+    assert confined.data("Bash", command=commit)["stdout"] == "1\n", "git itself goes on working"
 
 
 @pytest.mark.parametrize("where", [".", "part/of/it", "linked"])

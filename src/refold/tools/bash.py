@@ -9,7 +9,7 @@ import signal
 import tempfile
 import time
 import weakref
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,7 +51,8 @@ async def bash(arguments: Arguments, place: Place) -> Envelope:
     shell = ["bash", "--noprofile", "--norc", "-c", arguments.command]
     words = box.command(shell, ground) if box and not place.unconfined else sandbox.supervised(shell)
     limit = min(max(arguments.timeout, 0.1), LONGEST)
-    with place.workspace.own_changes():
+    kept = nullcontext() if place.unconfined else sandbox.unplanted(ground.root)
+    with place.workspace.own_changes(), kept:
         return await _run(words, ground, limit)
 
 

@@ -15,10 +15,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -160,13 +161,7 @@ class Landlock:
         settings = [str(path) for path in sorted(Path("/etc").iterdir()) if path.name not in _SECRETS]
         versions = repository(ground.root) or Versions([], [], [])
         rules = {
-            "read": [
-                *system,
-                *settings,
-                *versions.looked_at,
-                *_KERNEL,
-                "/proc/self",
-            ],
+            "read": [*system, *settings, *versions.looked_at, *_KERNEL, "/proc/self"],
             "write": [str(ground.root), str(ground.scratch), *versions.changed, *_DEVICES],
             "network": ground.network,
         }
@@ -223,6 +218,41 @@ def repository(root: Path) -> Versions | None:
         str(path) for name in ("config", "config.worktree", "hooks") if (path := place / name).exists()
     ]
     return Versions([] if top == root else [str(top)], [str(place)], guarded)
+
+
+@contextmanager
+def unplanted(root: Path) -> Generator[None]:
+    """Landlock cannot forbid a part of what it allows: what git runs later is put back afterwards."""
+    versions = repository(root)
+    paths = [Path(path) for path in (versions.guarded if versions else ())]
+    before = {path: _content(path) for path in paths}
+    try:
+        yield
+    finally:
+        for path, content in before.items():
+            if _content(path) != content:
+                _put_back(path, content)
+
+
+_Content: TypeAlias = dict[str, tuple[bytes, int]]
+
+
+def _content(path: Path) -> _Content:
+    """A file, or the files of a folder, with their modes."""
+    found = sorted(path.iterdir()) if _is_folder(path) else [path]
+    regular = [file for file in found if file.is_file() and not file.is_symlink()]
+    return {str(file): (file.read_bytes(), file.stat().st_mode) for file in regular}
+
+
+def _put_back(path: Path, content: _Content) -> None:
+    if _is_folder(path):
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+    for name, (data, mode) in content.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_bytes(data)
+        Path(name).chmod(mode & 0o7777)
 
 
 def _common(git: Path) -> Path | None:
