@@ -37,7 +37,7 @@ def confine(bench: Bench, name: str, monkeypatch: pytest.MonkeyPatch) -> Bench:
         pytest.skip(
             f"{name} does not work on this machine (bubblewrap: Debian package; Landlock: Linux 6.12)"
         )
-    monkeypatch.setattr(sandbox, "find", lambda: BOXES[name])
+    monkeypatch.setattr(sandbox, "find", lambda _=None: BOXES[name])
     return bench
 
 
@@ -156,7 +156,7 @@ def test_a_command_ends_when_the_agent_is_killed(shell: Bench, tmp_path: Path) -
 def test_without_a_sandbox_nothing_runs_unless_the_user_allowed_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox, "find", lambda: None)
+    monkeypatch.setattr(sandbox, "find", lambda _: None)
     code, message = bench.error("Bash", command="touch ran")
     assert (code, "no sandbox" in message) == ("no_sandbox", True)
     assert not (bench.root / "ran").exists()
@@ -343,6 +343,10 @@ def test_a_sandbox_is_believed_only_when_it_holds(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Bubblewrap, "command", open_door)
     assert not sandbox.works("bubblewrap")
     sandbox.works.cache_clear()
+
+
+def test_a_workspace_with_nothing_outside_of_it_has_no_sandbox() -> None:
+    assert sandbox.find(Path("/")) is None
 
 
 def test_shrunk_it_keeps_command_status_and_edges(bench: Bench) -> None:

@@ -69,8 +69,11 @@ class Sandbox(Protocol):
         ...
 
 
-def find() -> Sandbox | None:
-    """The best there is on this machine, tried out once; None: a command would not be confined."""
+def find(root: Path | None = None) -> Sandbox | None:
+    """The best there is on this machine, tried out once; None: a command would not be confined, or nothing is
+    outside of the workspace."""
+    if root == Path("/"):
+        return None
     return next((box for box in (Bubblewrap(), Landlock()) if works(box.name)), None)
 
 
