@@ -1,4 +1,4 @@
-"""The seams, on one page: what a model, a store and a token counter have to be able to do. (A tool: `tools/base.py`.)"""
+"""The seams, on one page: what a model, a store and a token counter have to do; a tool: `tools/base.py`."""
 
 from __future__ import annotations
 
