@@ -229,7 +229,62 @@ def test_decisions_are_remembered_with_the_session(tmp_path: Path) -> None:
     assert load(Session()) == ()
 
 
-@pytest.mark.parametrize("value", ["all", 3, [{"tool": 1}], {"tool": "Bash"}, [["Bash"]], None])
+def test_what_somebody_else_wrote_into_a_session_allows_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = decided("ask", "Bash", command="rm -rf build")
+    assert isinstance(asked, Ask)
+    mine = Session()
+    remember(mine, asked)
+    assert load(mine)
+    other = Session()
+    other.append(other.make(e.State, name=STATE, value=mine.state(STATE)))
+    assert load(other) == (), "allowed in another session"
+    wider = {**mine.state(STATE), "grants": [{"tool": "Bash"}]}
+    mine.append(mine.make(e.State, name=STATE, value=wider))
+    assert load(mine) == (), "changed"
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    mine = Session()
+    remember(mine, asked)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "elsewhere"))
+    assert load(mine) == (), "sealed on another machine"
+    assert (tmp_path / "refold" / "permissions.key").stat().st_mode & 0o077 == 0
+
+
+def test_any_command_can_be_remembered(tmp_path: Path) -> None:
+    session = open_session(f"jsonl:{tmp_path / 's.jsonl'}")
+    for command in ("echo \ud800", "echo \x00", "é'", "x" * 50_000):
+        asked = decided("ask", "Bash", load(session), command=command)
+        assert isinstance(asked, Ask)
+        remember(session, asked)
+        again = open_session(f"jsonl:{tmp_path / 's.jsonl'}")
+        assert decided("ask", "Bash", load(again), command=command) == Allow()
+
+
+def test_where_no_secret_can_be_kept_decisions_last_as_long_as_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
+    session = Session()
+    asked = decided("ask", "Bash")
+    assert isinstance(asked, Ask)
+    remember(session, asked)
+    assert load(session) == asked.grants
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "all",
+        3,
+        [{"tool": 1}],
+        {"tool": "Bash"},
+        [["Bash"]],
+        {"grants": [{"tool": "Bash"}], "seal": "é"},
+        None,
+    ],
+)
 def test_what_cannot_be_read_allows_nothing(value: Any) -> None:
     session = Session()
     session.append(session.make(e.State, name=STATE, value=value))

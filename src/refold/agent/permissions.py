@@ -12,16 +12,23 @@ does not cover `git status; rm -rf x`, nor what a substitution or a redirection 
 
 from __future__ import annotations
 
+import hmac
+import os
 import posixpath
 import re
+import secrets
 from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from refold import entries as e
+from refold.messages import compact_json
 from refold.session import Session
 from refold.session.toolnames import SHELLS
+from refold.stores import data_folder
 from refold.text.truncate import middle
 from refold.tools.base import Tool
 
@@ -110,17 +117,48 @@ def _question(tool: Tool, arguments: Mapping[str, Any], unconfined: bool) -> str
 
 
 def load(session: Session) -> tuple[Grant, ...]:
-    """What was allowed in this session. What cannot be read allows nothing."""
+    """What this user allowed in this session. What cannot be read, or was sealed by somebody else (a session
+    file can come from anywhere), allows nothing."""
     try:
-        return msgspec.convert(session.state(STATE) or [], tuple[Grant, ...])
+        stored = msgspec.convert(session.state(STATE), _Stored)
     except msgspec.ValidationError:
         return ()
+    return stored.grants if stored.seal == _seal(session, stored.grants) else ()
 
 
 def remember(session: Session, asked: Ask) -> None:
     """The user said "always"."""
-    grants = dict.fromkeys((*load(session), *asked.grants))
-    session.append(session.make(e.State, name=STATE, value=[msgspec.to_builtins(grant) for grant in grants]))
+    grants = tuple(dict.fromkeys((*load(session), *asked.grants)))
+    value = msgspec.to_builtins(_Stored(grants, _seal(session, grants)))
+    session.append(session.make(e.State, name=STATE, value=value))
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    grants: tuple[Grant, ...]
+    seal: str
+
+
+def _seal(session: Session, grants: tuple[Grant, ...]) -> str:
+    text = compact_json([session.id, msgspec.to_builtins(grants)]).encode("utf-8", "surrogatepass")
+    return hmac.new(_key(data_folder() / "permissions.key"), text, "sha256").hexdigest()
+
+
+@cache
+def _key(path: Path) -> bytes:
+    """A secret of this user on this machine; where none can be kept, one of this process."""
+    new = secrets.token_bytes(32)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(new)
+    except FileExistsError:
+        pass
+    except OSError:
+        return new
+    try:
+        return path.read_bytes() or new
+    except OSError:
+        return new
 
 
 # ── what a call wants ───────────────────────────────────────────────────────────────────────────
