@@ -51,6 +51,8 @@ class Terminal:
         self._later: list[TurnEvent] = []
         """What happened beside the prompt and is told after it."""
         self._watch: Watch | None = None
+        self._shown = asyncio.Event()
+        """The prompt is there."""
         self.draft = ""
         """What the next prompt begins with: words handed back for editing (B16)."""
         self.leaving = False
@@ -73,6 +75,7 @@ class Terminal:
             self._load()
             self._tell_state()
         say(f"refold chat in {Path.cwd()}; /help lists commands, Ctrl-D leaves")
+        self._prompt.app.after_render += self._is_shown
         loading = asyncio.ensure_future(self._loaded())
         try:
             await self._talk(loading)
@@ -92,6 +95,8 @@ class Terminal:
                 return
             except KeyboardInterrupt:
                 continue
+            finally:
+                self._shown.set()
             await loading
             self._tell_later()
             if text.startswith("/"):
@@ -133,7 +138,8 @@ class Terminal:
     # ── beginning ───────────────────────────────────────────────────────────────────────────────
 
     async def _loaded(self) -> None:
-        """Load what is not there yet, beside the prompt; one that cannot be loaded ends it."""
+        """Load what is not there yet, beside the prompt; what cannot be loaded ends it."""
+        await self._shown.wait()
         try:
             if not self._resumes:
                 await asyncio.to_thread(self._load)
@@ -144,6 +150,9 @@ class Terminal:
                 self._prompt.app.exit(exception=EOFError)
             raise
         self._prompt.app.invalidate()
+
+    def _is_shown(self, _: object) -> None:
+        self._shown.set()
 
     def _load(self) -> None:
         from refold.cli.chat_screen import Printer
