@@ -111,7 +111,7 @@ def test_what_the_user_allowed_always_is_not_asked_again_in_this_conversation(tm
     assert asked == ["w0"]
     assert (tmp_path / "x.txt").read_text() == "2"
     again = Chat(
-        Session(chat.session.entries),
+        Session(chat.session.entries, id=chat.session.id),
         tmp_path,
         chat.settings,
         model=Scripted(say(m.call("w9", "Write", path="x.txt", content="9")), "Done."),
