@@ -91,7 +91,7 @@ def repository(tmp_path: Path) -> Project:
 def test_every_point_comes_back(project: Project) -> None:
     points: list[tuple[str, dict[str, Any]]] = []
     chance = random.Random(5)
-    for step in range(8):
+    for step in range(5):
         for _ in range(4):
             name = chance.choice(["a.txt", "b/c.txt", "b/d/e.bin", "f g.txt", "é.txt", "-n", "x*y", "h/i\nj"])
             path = project.root / name

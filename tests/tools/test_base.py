@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refold import tools
@@ -95,6 +95,7 @@ VALUES = st.recursive(
 FIELDS = sorted({field for fields in ARGUMENTS.values() for field in fields.split()})
 
 
+@settings(max_examples=40)
 @given(
     name=NAMES | st.text(max_size=5), arguments=st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=4)
 )

@@ -47,8 +47,13 @@ def confined(request: pytest.FixtureRequest, bench: Bench, monkeypatch: pytest.M
 
 
 def alive(marker: str) -> list[str]:
-    found = subprocess.run(["ps", "axo", "pid=,args="], capture_output=True, text=True, check=True).stdout
-    return [row for row in found.splitlines() if marker in row]
+    found: list[str] = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:
+            continue  # gone
+    return [row for row in found if marker in row]
 
 
 def gone(marker: str) -> bool:
