@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refold import tools
+from refold import Session, tools
+from refold import messages as m
 from refold.messages import Call
 from refold.session.toolnames import kind
 from refold.shrink import shrink
@@ -79,6 +81,18 @@ def test_arguments_that_are_no_object_are_quoted_back(bench: Bench) -> None:
     assert envelope.error is not None
     assert '{"path": "a' in envelope.error.message
     assert envelope.result(call).is_error
+
+
+def test_names_that_are_no_text_can_be_listed_and_read(bench: Bench) -> None:
+    name = os.fsdecode(b"caf\xe9.txt")
+    bench.write(name, "x\n")
+    envelope = bench.call("LS")
+    session = Session()
+    session.append(m.Assistant((Call("c1", "LS"),)))
+    session.append(envelope.result(Call("c1", "LS")))
+    assert json.loads(envelope.to_text())["data"]["entries"] == [name]
+    assert bench.data("Read", path=name)["content"] == "1\tx"
+    assert bench.data("Grep", pattern="x")["total_matches"] == 1
 
 
 def test_a_number_as_text_is_a_number_and_a_null_is_left_out(bench: Bench) -> None:

@@ -95,7 +95,7 @@ def test_E13_what_a_command_changes_is_no_change_from_outside(shell: Bench) -> N
     assert shell.call("Read", path="a.txt").text == ""
 
 
-@pytest.mark.parametrize("command", ["", "  \n", "echo \0"])
+@pytest.mark.parametrize("command", ["", "  \n", "echo \0", "echo \ud800"])
 def test_no_command_is_said(bench: Bench, command: str) -> None:
     assert bench.error("Bash", command=command)[0] == "invalid_arguments"
 

@@ -117,7 +117,7 @@ def test_Grep_gives_file_line_and_text_and_counts_all(bench: Bench) -> None:
     assert "No match in 2 files" in bench.call("Grep", pattern="absent").text
 
 
-@pytest.mark.parametrize("wanted", ["(", "*", "[[:alpha:]]", "(?P<a", "a{2,1}"])
+@pytest.mark.parametrize("wanted", ["(", "*", "[[:alpha:]]", "(?P<a", "a{2,1}", "a\0", "\ud800"])
 def test_a_pattern_that_is_none_gets_a_sentence(bench: Bench, wanted: str) -> None:
     assert bench.error("Grep", pattern=wanted)[0] == "invalid_arguments"
 

@@ -134,6 +134,13 @@ class BuiltIn(Generic[A]):
         return cast("Envelope", await asyncio.to_thread(self._act, checked, place))
 
 
+def as_word(text: str) -> str:
+    """A text that is handed to a program. Some are none: a NUL ends it, half a character is no bytes."""
+    if "\0" in text or any("\ud800" <= char <= "\udbff" or "\udc00" <= char <= "\udc7f" for char in text):
+        raise Refused("invalid_arguments", f"{text[:60]!r} cannot be given to a program.")
+    return text
+
+
 async def call_tool(tools: Mapping[str, Tool], call: Call, place: Place) -> Envelope:
     """The answer to a model's call, whatever it wrote. Only cancelling gets out of here."""
     tool = tools.get(call.name)

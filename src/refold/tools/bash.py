@@ -17,7 +17,7 @@ import msgspec
 
 from refold.text.frames import without_escapes
 from refold.tools import sandbox
-from refold.tools.base import BuiltIn, Envelope, Place, success
+from refold.tools.base import BuiltIn, Envelope, Place, as_word, success
 from refold.tools.sandbox import Ground
 from refold.tools.workspace import Refused
 
@@ -37,8 +37,8 @@ class Arguments(msgspec.Struct, frozen=True):
 
 
 async def bash(arguments: Arguments, place: Place) -> Envelope:
-    if not arguments.command.strip() or "\0" in arguments.command:
-        raise Refused("invalid_arguments", "Bash: the command is empty, or no text.")
+    if not as_word(arguments.command).strip():
+        raise Refused("invalid_arguments", "Bash: the command is empty.")
     box = await asyncio.to_thread(sandbox.find, place.workspace.root)
     if box is None and not place.unconfined:
         raise Refused(

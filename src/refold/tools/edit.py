@@ -73,11 +73,11 @@ def content(workspace: Workspace, path: str) -> str:
     """The text of a file as it was read; bytes that are no UTF-8 survive as they are."""
     with workspace.open(path) as file:
         status = os.fstat(file.fileno())
+        if workspace.changed(path, Version.of(status)):
+            raise Refused("changed", f"`{path}` changed since it was read: read it again, then edit.")
         if status.st_size > LARGEST:
             raise Refused("too_large", f"`{path}` has {status.st_size} bytes: change it with a program.")
         data = file.read(LARGEST + 1)
-    if workspace.changed(path, Version.of(status)):
-        raise Refused("changed", f"`{path}` changed since it was read: read it again, then edit.")
     if encoding_of(data[:8192]) != "utf-8":
         raise Refused("binary", f"`{path}` is no UTF-8 text: change it with a program through Bash.")
     return data.decode("utf-8", "surrogateescape")

@@ -23,7 +23,7 @@ import msgspec
 
 from refold.text.truncate import middle
 from refold.tools import searcher
-from refold.tools.base import BuiltIn, Envelope, Place, success
+from refold.tools.base import BuiltIn, Envelope, Place, as_word, success
 from refold.tools.listing import files, pattern
 from refold.tools.workspace import Refused, Workspace
 
@@ -62,7 +62,7 @@ class Match(NamedTuple):
 
 
 def grep(arguments: Arguments, place: Place) -> Envelope:
-    check(arguments.pattern)
+    check(as_word(arguments.pattern))
     names = files(place.workspace, arguments.path)
     if arguments.glob:
         wanted = pattern(arguments.glob)

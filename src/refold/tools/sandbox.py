@@ -132,7 +132,7 @@ class Bubblewrap:
     def command(self, words: Sequence[str], ground: Ground) -> list[str]:
         options = ["--unshare-all", "--die-with-parent", "--proc", "/proc", "--dev", "/dev"]
         options += ["--share-net"] if ground.network else []
-        options += ["--bind", folder(ground, "home"), str(Path.home())]
+        options += ["--bind", folder(ground, "home"), str(_home())]
         for path in readable():
             options += ["--ro-bind-try", path, path]
         for name in sorted(_SECRETS):
@@ -179,9 +179,16 @@ def folder(ground: Ground, name: str) -> str:
     return str(path)
 
 
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # a user whom this machine does not know
+        return Path("/nonexistent")
+
+
 def readable() -> list[str]:
     """Programs, libraries and settings: the system's, those of the running Python, the tools of a home."""
-    home = Path.home()
+    home = _home()
     found = [*_SYSTEM, sys.prefix, sys.base_prefix, os.environ.get("VIRTUAL_ENV", "")]
     found += [str(home / name) for name in _HOME]
     found += [path for path in os.environ.get("PATH", "").split(os.pathsep) if path.startswith("/")]
@@ -212,7 +219,7 @@ class Versions(NamedTuple):
 def repository(root: Path) -> Versions | None:
     """By looking at files: git itself would be asked by whatever the workspace says."""
     top = next((folder for folder in (root, *root.parents) if os.path.lexists(folder / ".git")), None)
-    if top is None or (top != root and Path.home().resolve().is_relative_to(top)):
+    if top is None or (top != root and _home().resolve().is_relative_to(top)):
         return None  # a repository of the home directory holds more than a project
     place = _common(top / ".git")
     if place is None:
@@ -284,7 +291,7 @@ def environments(root: Path) -> list[str]:
 
 def hidden(root: Path) -> list[str]:
     """Keys of the user inside of a workspace that contains the home directory."""
-    home = Path.home().resolve()
+    home = _home().resolve()
     if not home.is_relative_to(root):
         return []
     return [str(path) for name in _PRIVATE if (path := home / name).exists()]
