@@ -401,6 +401,18 @@ def test_a_list_that_is_too_long_means_that_nothing_is_removed(
     assert project.snapshots.restore(id) == ((), (), ("new.txt",))
 
 
+def test_what_a_killed_git_left_locked_disturbs_nobody(project: Project) -> None:
+    id = project.take()
+    own = next(project.store.iterdir())
+    for lock in (own / "index.lock", own / "restoring.lock"):
+        lock.write_bytes(b"")
+    if (project.top / ".git").exists():
+        (project.top / ".git/refs/refold/s1.lock").write_bytes(b"")
+    project.write("a.txt")
+    assert project.take() != id
+    assert project.snapshots.restore(id).removed == ("a.txt",)
+
+
 def test_only_snapshots_are_restored(repository: Project) -> None:
     p = repository
     p.write("a.txt", "one\n")

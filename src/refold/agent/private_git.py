@@ -74,8 +74,9 @@ class PrivateGit:
     def names(self, *options: str) -> list[str]:
         """Paths of `ls-files`, relative to the workspace, without those of the snapshots' own folder."""
         ours = self._folder.parent
+        own = f"{ours.relative_to(self.root)}/" if ours.is_relative_to(self.root) else "\0"
         found = self("ls-files", "-z", *options).split("\0")
-        return [name for name in found if name and not (self.root / name).is_relative_to(ours)]
+        return [name for name in found if name and not f"{name}/".startswith(own)]
 
     def of_user(self, *words: str) -> str:
         """Run a command in the user's repository; in ours where there is none."""
@@ -83,6 +84,12 @@ class PrivateGit:
             return self(*words)
         options = ("-c", "core.logAllRefUpdates=false", f"--git-dir={self.repository.common}")
         return run((*GIT, *options, *words), self.root, {}).decode("utf-8", "surrogateescape")
+
+    def keep(self, ref: str, id: str) -> None:
+        """Let one of our refs name a commit, so that it is not collected."""
+        if self.repository is not None:
+            (self.repository.common / f"{ref}.lock").unlink(missing_ok=True)  # of a git that was killed
+        self.of_user("update-ref", "--no-deref", ref, id)
 
     def tracked_though_ignored(self) -> list[str]:
         """Files of the user's index that a rule would ignore."""
@@ -99,6 +106,9 @@ class PrivateGit:
             self._prepare()
         with open(self._folder / "refold.lock", "w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
+            for stale in self._folder.glob("*.lock"):  # of a git that was killed: nobody else is here
+                if stale.name != "refold.lock":
+                    stale.unlink(missing_ok=True)
             yield
 
     def _prepare(self) -> None:

@@ -109,7 +109,7 @@ class Snapshots:
         message = "\n\n".join((_SUBJECT, f"request {request}", "\n".join(map(_quoted, state.unrecorded))))
         words = ("commit-tree", state.tree, *(("-p", parent) if parent else ()))
         id = self._git(*words, stdin=message).strip()
-        self._git.of_user("update-ref", "--no-deref", ref, id)
+        self._git.keep(ref, id)
         self._last[ref] = (state, id)
         return id
 
