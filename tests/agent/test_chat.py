@@ -13,6 +13,7 @@ from prompt_toolkit.document import Document
 from refold import messages as m
 from refold import presets
 from refold.agent.chat import Chat, Settings
+from refold.agent.events import Said
 from refold.agent.figures import bills, dollars, filling
 from refold.agent.opening import fresh
 from refold.cli.chat_terminal import ChatCompleter
@@ -180,6 +181,24 @@ def test_A22_independent_sub_agents_run_together_each_in_a_session_of_its_own(tm
     assert [f"I was asked: Do part {n}." in text for n, text in enumerate(results)] == [True] * 4
     noted = [entry.value["session"] for entry in chat.session.annotations(State) if entry.name == "task"]
     assert noted == [child.id for child in chat.children]
+
+
+def test_a_sub_agent_of_a_model_without_tools_works_by_text_too(tmp_path: Path) -> None:
+    """And the user hears which tools it uses."""
+    (tmp_path / "a.py").write_text("x = 1")
+    chat, model = made(
+        tmp_path,
+        'Thought: ask\nAction: Task[{"description": "look", "prompt": "Look at a.py."}]',
+        'Thought: look\nAction: Read[{"path": "a.py"}]',
+        "Action: Finish[It is 1.]",
+        "Action: Finish[They say it is 1.]",
+        text_protocol=True,
+    )
+    told: list[Any] = []
+    chat.tell = told.append
+    assert asyncio.run(chat.say("Go.")).text == "They say it is 1."
+    assert [request.tools for request in model.requests] == [()] * 4
+    assert any(isinstance(event, Said) and "look: Read a.py" in event.text for event in told)
 
 
 def test_a_sub_agent_has_no_sub_agents_and_fails_alone(tmp_path: Path) -> None:

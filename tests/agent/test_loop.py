@@ -11,7 +11,7 @@ import pytest
 from refold import Engine, Session, presets
 from refold import messages as m
 from refold.agent import events
-from refold.agent.loop import UNKNOWN, Agent, open_calls
+from refold.agent.loop import NOT_RUN, UNKNOWN, Agent, open_calls
 from refold.entries import Fold, MessageEntry, State
 from refold.errors import ModelUnavailable, Overflow, Transient
 from refold.messages import Assistant, Call, Result, User
@@ -103,10 +103,20 @@ def test_A22_every_request_has_an_id_of_its_own_and_a_snapshot_before_it() -> No
     assert [event.attempt for event in asked] == [1, 1, 2]
 
 
-def test_C9_the_loop_is_bounded_and_ends_with_an_answer_without_tools() -> None:
+def test_C9_the_loop_is_bounded_and_ends_with_an_answer() -> None:
     bench = Bench(*(say(call(f"c{n}")) for n in range(3)), "Enough.", most=3)
     assert asyncio.run(bench.agent.turn("Go.")).text == "Enough."
-    assert [len(request.tools) for request in bench.model.requests] == [1, 1, 1, 0]
+    assert len({repr(request.tools) for request in bench.model.requests}) == 1, "the prefix stays"
+    assert "Call no tool" in bench.model.requests[3].messages[-1].text
+    bench.check()
+
+
+def test_C9_what_is_called_after_the_last_request_is_not_run() -> None:
+    bench = Bench(*(say("Still busy.", call(f"c{n}")) for n in range(4)), most=3)
+    assert asyncio.run(bench.agent.turn("Go.")).text == "Still busy."
+    assert bench.ran == ["c0", "c1", "c2"]
+    assert NOT_RUN in bench.results()["c3"][0]
+    bench.check()
 
 
 def test_C9_the_presets_own_bound_counts() -> None:
@@ -173,7 +183,7 @@ def test_what_ran_together_and_is_done_is_kept_when_the_others_are_interrupted()
         await asyncio.sleep(3600 if call.id == "a" else 0)
 
     bench.wait = wait
-    asyncio.run(interrupted(bench, lambda: sum(isinstance(event, events.Ran) for event in bench.told) == 2))
+    asyncio.run(interrupted(bench, lambda: len(bench.agent._finished) == 2))
     assert bench.results() == {"a": [unknown], "b": ["did b"], "c": ["did c"]}
     bench.check()
 

@@ -235,6 +235,26 @@ def test_killed_at_many_points_and_resumed(project: Project, delay: float) -> No
     killed(project, lambda _: time.sleep(delay))
 
 
+def test_a_fold_that_takes_too_long_can_be_stopped(project: Project) -> None:
+    words = "It is a rather long answer about many things. " * 60
+    script = "\n---\n".join(f"Answer {n}. {words}" for n in range(3))
+    stalls = "\n---\n@for summary\nHalf\n@stall\n---\n@always\nGoing on."
+    design = ["--preset", "pi", "--set", "keep_recent_tokens=700", "--summariser", "same"]
+    run = project.chat(script + stalls, *design)
+    run.until("› ")
+    for n in range(3):
+        run.say(f"Question {n}", f"Answer {n}")
+    run.type("/compact")
+    run.until("folding the conversation", "Ctrl-C stops")
+    run.interrupt()
+    run.until("stopped; nothing was changed", "› ")
+    run.say("And?", "Going on.")
+    run.leave()
+    session = project.session()
+    assert not any(isinstance(entry, Fold) for entry in session.path)
+    check(session)
+
+
 def test_restore_brings_files_and_conversation_back(project: Project) -> None:
     run = project.chat(EDIT, "--permission", "all")
     run.until("› ")

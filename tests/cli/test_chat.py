@@ -153,6 +153,13 @@ def test_errors_are_one_sentence_and_an_exit_code(folder: Path) -> None:
     assert "refold: not today" in text.stderr
 
 
+def test_json_is_for_scripts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("refold.cli.chat._piped", lambda _: None)  # as with a terminal
+    done = chat("--json")
+    assert done.exit_code == 2
+    assert "give a prompt with -p" in done.output
+
+
 # ── going on ────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -121,19 +121,16 @@ class Chat:
         """Everybody who was asked, and may have connections."""
         self.place = Place(Workspace(root), recall=self._recall, task=self._task if main else None)
         self.tools = tools.table(without=frozenset() if main else frozenset({TASK}))
+        self.model: Model | None
         self.engine: Engine
-        self.agent: Agent | None = None
+        self.agent: Agent | None
         self.use(model)
 
     def use(self, model: Model | None) -> None:
         """Go on with this model, in its window."""
-        self.engine = self._engine(model)
+        self.model, self.engine = model, self._engine(model)
         self._models += [each for each in (model, self.engine.model) if each is not None]
         self.agent = None if model is None else self._agent(model)
-
-    @property
-    def model(self) -> Model | None:
-        return None if self.agent is None else self.agent.model
 
     # ── talking ─────────────────────────────────────────────────────────────────────────────────
 
@@ -240,6 +237,7 @@ class Chat:
             self.settings,
             model=self.model,
             ask=self.ask,
+            tell=lambda event: self._hear(description, event),
             config=self.config,
             main=False,
         )
@@ -251,6 +249,11 @@ class Chat:
             raise Refused("failed", f"The sub-agent could not finish: {error}") from error
         finally:
             child.place.workspace.close()
+
+    def _hear(self, description: str, event: events.TurnEvent) -> None:
+        """Of a sub-agent the user hears which tools it uses."""
+        if isinstance(event, events.Running):
+            self.tell(events.Said(f"{description}: {event.call.name} {m.argument_text(event.call)}"))
 
     def _child(self, description: str) -> Session:
         """A session beside this one, which remembers it."""

@@ -25,11 +25,14 @@ from refold.engine.limits import ended
 from refold.messages import Assistant, Call, Result
 from refold.protocols import Model, ToolSpec
 from refold.session import Session
-from refold.tools.base import failure
+from refold.tools.base import Envelope, failure
 
 ITERATIONS = 100
 """How often a model is asked in one turn, where the preset says nothing."""
 UNKNOWN = "Interrupted, outcome unknown: it may have happened in full, in part or not at all. Look first."
+
+LAST = "This turn has used all of its {most} requests. Call no tool: say what is done and what is open."
+NOT_RUN = "Not run: the turn has used all of its requests."
 
 RunTool = Callable[[Call], Awaitable[Result]]
 
@@ -55,16 +58,9 @@ class Agent:
         self.run_tool, self.together, self.system, self.snapshot = run_tool, together, system, snapshot
         self.most = most or engine.preset.max_tool_iterations or ITERATIONS
         self.model = model
+        self._overheard = Overheard(model, self._begin, lambda event: self.tell(events.Heard(event)))
         self._finished: dict[str, Result] = {}
         """Results of calls that ran but are not in the log yet."""
-
-    @property
-    def model(self) -> Model:
-        return self._overheard.model
-
-    @model.setter
-    def model(self, model: Model) -> None:
-        self._overheard = Overheard(model, self._begin, lambda event: self.tell(events.Heard(event)))
 
     async def turn(self, said: m.Said) -> Assistant:
         """The model's answer to what the user says. Cancelling stops at any moment; however it ends, the
@@ -72,25 +68,31 @@ class Agent:
         self.settle()
         self.session.append(m.user(said))
         try:
-            return await run_turn(self.session, self._run_calls, most=self.most, call=self._ask)
+            reply = await run_turn(self.session, self._run_calls, most=self.most, call=self._ask)
+            self.settle(failure("limit", NOT_RUN))
+            return reply
         finally:
             if partial := self._overheard.partial():
                 self.session.append(partial, model=self.model.name)
             self.settle()
 
-    def settle(self) -> int:
+    def settle(self, why: Envelope = failure("interrupted", UNKNOWN)) -> int:
         """Give every call that waits for its result one; returns how many had none. Whoever opens a session
         calls this first."""
         waiting = open_calls(self.session)
         for call in waiting:
-            unknown = failure("interrupted", UNKNOWN).result(call)
-            self.session.append(self._finished.get(call.id, unknown))
+            self.session.append(self._finished.get(call.id, why.result(call)))
         self._finished = {}
         return len(waiting)
 
-    async def _ask(self, with_tools: bool) -> Assistant:
-        tools = self.tools if with_tools else ()
-        reply = await self.engine.call(self.session, self._overheard, system=self.system(), tools=tools)
+    async def _ask(self, goes_on: bool) -> Assistant:
+        """The last request of a turn that does not end still offers the tools, or a provider's cache would
+        not know its prefix, and some refuse calls of tools they are not told. A note asks for an answer."""
+        if not goes_on:
+            text = m.text(LAST.format(most=self.most), "program")
+            self.session.append(self.session.make(e.Note, content=(text,), kind="limit"))
+        system, tools = self.system(), self.tools
+        reply = await self.engine.call(self.session, self._overheard, system=system, tools=tools)
         self._overheard.whole()
         self.tell(events.Answered(reply))
         return reply
@@ -113,15 +115,16 @@ class Agent:
             for batch in [list(group)] if together else [[call] for call in group]:
                 tasks = [asyncio.ensure_future(self._run(call)) for call in batch]
                 try:
-                    for task in tasks:
-                        yield await task
+                    for call, task in zip(batch, tasks, strict=True):
+                        result = await task
+                        self.tell(events.Ran(call, result))
+                        yield result
                 finally:
                     await ended(tasks)
 
     async def _run(self, call: Call) -> Result:
         self.tell(events.Running(call))
-        result = self._finished[call.id] = await self.run_tool(call)
-        self.tell(events.Ran(call, result))
+        self._finished[call.id] = result = await self.run_tool(call)
         return result
 
 

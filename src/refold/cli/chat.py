@@ -103,6 +103,8 @@ def command(
     if words is None:
         from refold.cli.chat_terminal import Terminal
 
+        if as_json or output_format == "json":
+            raise click.UsageError("JSON is for scripts: give a prompt with -p, or pipe one in")
         if model is None and config.model is None:
             say(NO_MODEL)
             say(OFFER)

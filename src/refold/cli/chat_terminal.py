@@ -51,6 +51,7 @@ class Terminal:
         self._later: list[TurnEvent] = []
         """What happened beside the prompt and is told after it."""
         self._watch: Watch | None = None
+        self._asking = False
         self._shown = asyncio.Event()
         """The prompt is there."""
         self.draft = ""
@@ -117,7 +118,7 @@ class Terminal:
             self._watch = await engine.watch(self.chat.session).__aenter__()
 
     def _tell(self, event: TurnEvent) -> None:
-        if self._prompt.app.is_running:
+        if self._prompt.app.is_running or self._asking:
             self._later.append(event)
         else:
             self.printer(event)
@@ -209,23 +210,31 @@ class Terminal:
         self._status.append(("", f" {shares}{money} "))
 
     async def _ask(self, call: Call, question: Ask) -> Answer:
-        """Whether a call may be made: yes, yes from now on, no."""
+        """Whether a call may be made: yes, yes from now on, no. What happens meanwhile is told afterwards."""
         from refold.cli.chat_screen import call_line
         from refold.cli.common import styled
 
         self.printer.wait(None)
         self.screen.print(styled(("? ", "bold yellow"), question.question))
         self.screen.print(call_line(call, 2_000), style="dim", soft_wrap=True)
-        asked: PromptSession[str] = PromptSession()
-        while True:
-            try:
-                given = (
-                    (await asked.prompt_async("y(es), a(lways in this conversation), n(o): ")).strip().lower()
-                )
-            except (KeyboardInterrupt, EOFError):
-                raise asyncio.CancelledError from None
-            if given[:1] in ("y", "a", "n"):
-                return {"y": "yes", "a": "always", "n": "no"}[given[0]]  # pyright: ignore[reportReturnType]
+        self.screen.print(f"always: {question.offer}", style="dim", soft_wrap=True)
+        self._asking = True
+        try:
+            return await _answer()
+        except (KeyboardInterrupt, EOFError):
+            raise asyncio.CancelledError from None
+        finally:
+            self._asking = False
+            self._tell_later()
+
+
+async def _answer() -> Answer:
+    answers: dict[str, Answer] = {"y": "once", "a": "always", "n": "no"}
+    asked: PromptSession[str] = PromptSession()
+    while True:
+        given = await asked.prompt_async("y(es), a(lways in this conversation), n(o): ")
+        if (first := given.strip().lower()[:1]) in answers:
+            return answers[first]
 
 
 def _history() -> Path:
