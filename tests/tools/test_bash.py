@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ import pytest
 from refold.tools import bash, sandbox
 from refold.tools.sandbox import Bubblewrap, Ground, Landlock, Sandbox
 from refold.tools.workspace import Workspace
+from tests.offline import Offline
 from tests.tools.place import Bench
 
 BOXES: dict[str, Sandbox] = {"bubblewrap": Bubblewrap(), "landlock": Landlock()}
@@ -191,7 +194,9 @@ def test_nothing_outside_is_written_or_read(confined: Bench, keys: Path) -> None
         "cat ~/.ssh/id_rsa", "cat ~/.aws/credentials", "cat ~/.config/gh/hosts.yml", "cat ~/other/notes.txt",
         "echo $SOME_API_KEY", "grep -z API_KEY /proc/self/environ", "cat /etc/shadow /etc/ssh/*",
         "touch /usr/x /etc/x /x", f"python3 -c \"open('{outside}/new', 'w')\"", f"mount --bind {outside} .",
-        f"chroot {outside}", "mknod disk b 8 0 && head -c 1 disk",
+        f"chroot {outside}", "mknod disk b 8 0 && echo SECRET",
+        "mknod memory c 1 1 && echo SECRET", "grep -q 'CapEff:.*[1-9a-f]' /proc/self/status && echo SECRET",
+        "bash -c 'grep -q CapPrm:.*[1-9a-f] /proc/self/status' && echo SECRET",
     ]  # fmt: skip
     found = confined.data(
         "Bash", command="\n".join(f"echo '{i}:'; ( {each} ) 2>/dev/null" for i, each in enumerate(attempts))
@@ -284,39 +289,53 @@ for family, kind in ((socket.AF_INET, socket.SOCK_STREAM), (socket.AF_INET, sock
         print("reached")
     except OSError:
         print("refused")
-try:
-    s = socket.socket(socket.AF_UNIX)
-    s.connect("\\0{name}")
-    print("reached")
-except OSError:
-    print("refused")
+for name in ("\\0{name}", "{path}"):
+    try:
+        s = socket.socket(socket.AF_UNIX)
+        s.connect(name)
+        print("reached")
+    except OSError:
+        print("refused")
 """
 
 
 @pytest.fixture
-def servers() -> Iterator[tuple[int, str]]:
-    """Somebody who listens on this machine: by TCP, UDP and a local socket without a file."""
-    name = f"refold-test-{os.getpid()}"
-    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as local:
-        local.bind(f"\0{name}")
-        local.listen()
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+def servers(tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """Somebody who listens on this machine: by TCP, UDP, and local sockets with and without a file."""
+    name, path = f"refold-test-{os.getpid()}", Path(tempfile.mkdtemp()) / "socket"
+    with (
+        socket.create_server(("127.0.0.1", 0)) as tcp,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
+    ):
+        with socket.socket(socket.AF_UNIX) as abstract, socket.socket(socket.AF_UNIX) as named:
+            for local, address in ((abstract, f"\0{name}"), (named, str(path))):
+                local.bind(address)
+                local.listen()
             udp.bind(tcp.getsockname())
             udp.setblocking(False)
-            yield tcp.getsockname()[1], name
+            yield {"port": tcp.getsockname()[1], "name": name, "path": path}
             with pytest.raises(BlockingIOError):
                 udp.recv(10)
+    shutil.rmtree(path.parent)
 
 
 def test_no_network_and_no_service_of_this_machine_is_reached(
-    confined: Bench, servers: tuple[int, str]
+    confined: Bench, servers: dict[str, Any]
 ) -> None:
-    port, name = servers
-    confined.write("probe.py", PROBE.format(port=port, name=name))
+    confined.write("probe.py", PROBE.format(**servers))
     found = confined.data("Bash", command=f"{sys.executable} -S probe.py")
-    # A datagram may leave for a network that has nobody in it.
-    answers = found["stdout"].split()
-    assert (answers[0], answers[2]) == ("refused", "refused"), found
+    tcp, _, *local = found["stdout"].split()  # a datagram may leave for a network that has nobody in it
+    assert [tcp, *local] == ["refused"] * 3, found
+
+
+def test_where_the_network_is_allowed_services_of_this_machine_are_still_not_reached(
+    confined: Bench, servers: dict[str, Any], offline: Offline
+) -> None:
+    confined.place.network = True
+    confined.write("probe.py", PROBE.format(**servers).replace("SOCK_DGRAM", "SOCK_STREAM"))
+    found = confined.data("Bash", command=f"{sys.executable} -S probe.py")
+    assert found["stdout"].split()[:2] == ["reached"] * 2, found
+    assert found["stdout"].split()[3] == "refused", found
 
 
 def test_other_processes_are_neither_ended_nor_read(confined: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

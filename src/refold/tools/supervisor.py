@@ -22,9 +22,11 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 NEEDED = 6
 """The version of Landlock that also keeps signals inside (Linux 6.12)."""
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
+_PR_CAPBSET_DROP = 24
 _PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 22, 36, 38
 _READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read files, read folders
 _ALL = (1 << 16) - 1
+_WRITE = _ALL & ~(1 << 6 | 1 << 11)  # without making devices
 _ON_FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15  # what can be allowed for a single file
 _TCP, _SCOPES = 0b11, 0b11
 ARCHITECTURES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
@@ -67,16 +69,16 @@ def _checked(result: int) -> int:
 def confine(rules: Any) -> None:
     """From here on this process and its children read `read`, change `write`, and nothing else."""
     _checked(LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    _no_capabilities()
     attributes = _Ruleset(_ALL, 0 if rules["network"] else _TCP, _SCOPES)
     size = ctypes.c_size_t(ctypes.sizeof(attributes))
     ruleset = _checked(LIBC.syscall(_CREATE, ctypes.byref(attributes), size, 0))
-    for paths, access in ((rules["read"], _READ), (rules["write"], _ALL)):
+    for paths, access in ((rules["read"], _READ), (rules["write"], _WRITE)):
         for path in paths:
             _allow(ruleset, path, access)
     _checked(LIBC.syscall(_RESTRICT, ruleset, 0))
     os.close(ruleset)
-    if not rules["network"]:
-        _no_sockets()
+    _no_sockets(rules["network"])
 
 
 def _allow(ruleset: int, path: str, access: int) -> None:
@@ -91,8 +93,17 @@ def _allow(ruleset: int, path: str, access: int) -> None:
     os.close(parent)
 
 
-def _no_sockets() -> None:
-    """Landlock knows TCP only: sockets of all families but the local ones are refused."""
+def _no_capabilities() -> None:
+    """Root without its powers, also after running another program; nothing for anybody else."""
+    for capability in range(64):
+        LIBC.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    _checked(LIBC.capset(header, (ctypes.c_uint32 * 6)()))
+
+
+def _no_sockets(network: bool) -> None:
+    """Landlock knows TCP only. Refused are sockets of all families but the kernel's own, and local ones even
+    where the network is allowed: behind a path somebody may listen who does what he is told (docker)."""
     architecture, socket = ARCHITECTURES[platform.machine()]
     load, equal, reach, give = 0x20, 0x15, 0x35, 0x06
     allowed, refused = 0x7FFF0000, 0x00050000
@@ -101,7 +112,7 @@ def _no_sockets() -> None:
         (load, 0, 0, 0), (reach, 6, 0, 0x40000000),  # the other numbering of x86_64
         (equal, 5, 0, 425),  # io_uring makes sockets, too
         (equal, 0, 5, socket),
-        (load, 0, 0, 16), (equal, 3, 0, 1), (equal, 2, 0, 16),
+        (load, 0, 0, 16), (equal, 1, 0, 1), (equal, 2, 2 if network else 0, 16),
         (give, 0, 0, refused | errno.EACCES), (give, 0, 0, refused | errno.ENOSYS), (give, 0, 0, allowed),
     )  # fmt: skip
     filter = (_Instruction * len(rows))(*(_Instruction(*row) for row in rows))
