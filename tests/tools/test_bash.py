@@ -306,16 +306,17 @@ def servers(tmp_path: Path) -> Iterator[dict[str, Any]]:
     with (
         socket.create_server(("127.0.0.1", 0)) as tcp,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
+        socket.socket(socket.AF_UNIX) as abstract,
+        socket.socket(socket.AF_UNIX) as named,
     ):
-        with socket.socket(socket.AF_UNIX) as abstract, socket.socket(socket.AF_UNIX) as named:
-            for local, address in ((abstract, f"\0{name}"), (named, str(path))):
-                local.bind(address)
-                local.listen()
-            udp.bind(tcp.getsockname())
-            udp.setblocking(False)
-            yield {"port": tcp.getsockname()[1], "name": name, "path": path}
-            with pytest.raises(BlockingIOError):
-                udp.recv(10)
+        for local, address in ((abstract, f"\0{name}"), (named, str(path))):
+            local.bind(address)
+            local.listen()
+        udp.bind(tcp.getsockname())
+        udp.setblocking(False)
+        yield {"port": tcp.getsockname()[1], "name": name, "path": path}
+        with pytest.raises(BlockingIOError):
+            udp.recv(10)
     shutil.rmtree(path.parent)
 
 
