@@ -130,16 +130,8 @@ class Bubblewrap:
     name = "bubblewrap"
 
     def command(self, words: Sequence[str], ground: Ground) -> list[str]:
-        options = [
-            "--unshare-all",
-            "--cap-drop",
-            "ALL",
-            "--die-with-parent",
-            "--proc",
-            "/proc",
-            "--dev",
-            "/dev",
-        ]
+        options = ["--unshare-all", "--cap-drop", "ALL", "--die-with-parent"]
+        options += ["--proc", "/proc", "--dev", "/dev"]
         options += ["--share-net"] if ground.network else []
         options += ["--bind", folder(ground, "home"), str(_home())]
         for path in readable():
