@@ -325,7 +325,7 @@ def test_verbosities_in_a_terminal(project: Project) -> None:
 
 def test_nothing_from_tools_or_models_reaches_the_terminal_raw(project: Project) -> None:
     (project.root / "evil.txt").write_text("\x1b]52;c;ZXZpbA==\x07\x1b[2J\u202eevil\n")
-    evil = '[link](http://x/\x1b]0;pwned\x07) \x1b[31mred\n@call Read {"path": "evil.txt"}\n---\nDone \x1b]0;pwned\x07.'
+    evil = '[a link](http://example.org) [link](http://x/\x1b]0;pwned\x07) \x1b[31mred\n@call Read {"path": "evil.txt"}\n---\nDone \x1b]0;pwned\x07.'
     run = project.chat(evil)
     run.until("› ")
     run.say("Read", "Done")

@@ -63,6 +63,7 @@ def test_E14_small_errors_of_form_are_forgiven(text: str) -> None:
         ("Thought: done\nAction: Finish[All is well.]", "All is well."),
         ("Action: Finish[See [1] and [2]]", "See [1] and [2]"),
         ("Action: Finish[two\nlines]", "two\nlines"),
+        ('Action: Finish[All done.]\n[tool] {"made": "up"}', "All done."),
         ("Action: finish[no end", "no end"),
         ('Action: Finish["quoted"]', "quoted"),
         ('Action: Finish[{"answer": "inside"}]', "inside"),

@@ -160,6 +160,16 @@ def test_json_is_for_scripts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "give a prompt with -p" in done.output
 
 
+def test_every_command_and_option_is_documented() -> None:
+    from refold.cli.chat import command
+    from refold.cli.chat_commands import COMMANDS
+
+    page = (Path(__file__).parents[2] / "docs" / "chat.md").read_text()
+    assert [name for name in COMMANDS if f"`/{name}" not in page] == []
+    options = [name for param in command.params for name in param.opts if name.startswith("--")]
+    assert [name for name in options if f"{name}" not in page] == []
+
+
 # ── going on ────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -250,6 +260,12 @@ def test_E14_a_model_without_tools_works_by_text(folder: Path) -> None:
     assert [(call["name"], call["failed"]) for call in told["calls"]] == [
         ("Read", False), ("Edit", False), ("unreadable_action", True),
     ]  # fmt: skip
+    last = [
+        x.message.text
+        for x in session_of(told).path
+        if isinstance(x, MessageEntry) and x.message.role == "tool"
+    ][-1]
+    assert "Action: Tool[" in last, "how to write it"
 
 
 @pytest.mark.parametrize("preset", NAMES)
