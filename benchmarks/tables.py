@@ -294,7 +294,10 @@ def requests(found: dict[str, Any]) -> str:
             f"{history:,}",
             f"{window:,}",
             str(next(iter(cells.values()))["bound"]),
-            *(f"{cells[one]['requests']} → {cells[one]['end']}" for one in behaviours),
+            *(
+                f"{cells[one]['requests']} → {cells[one]['end']}" if one in cells else ""
+                for one in behaviours
+            ),
         ]
         for (preset, history, window), cells in grouped.items()
     ]

@@ -51,6 +51,15 @@ def resolved(settings: S, text: str, named: Container[str] | None = None) -> S:
     return kind(**{**read(text, kind), **given})
 
 
+class Named(msgspec.StructMeta):
+    """Makes settings with what `params` says. One that was given by itself wins, whatever its value: which
+    ones were is known only here."""
+
+    def __call__(cls, *args: Any, **given: Any) -> Any:
+        settings = super().__call__(*args, **given)
+        return resolved(settings, settings.params, given)
+
+
 def _from_flags(flags: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Without a minimum version in the flags the feature is off."""
     inner = flags.get("history_summary_params", "")

@@ -14,7 +14,7 @@ import msgspec
 
 from refold.messages import Result
 from refold.session.toolnames import Kind
-from refold.session.toolstatus import folder, framing, printed, status
+from refold.session.toolstatus import folder, framing, printed, status, stopped
 from refold.text.frames import without_escapes
 from refold.text.truncate import one_line
 
@@ -141,10 +141,11 @@ _BROKEN = re.compile(
 
 
 def error_line(text: str) -> str:
-    """The line that says what went wrong: the last of a traceback, the first that names an error, or else the
-    last that was printed."""
+    """The line that says what went wrong: that somebody stopped it, the last of a traceback, the first that
+    names an error, or else the last that was printed."""
     rows = _rows(text)
-    said = _raised(rows) or _named(rows) or (rows[-1] if rows else "")
+    last = rows[-1] if rows else ""
+    said = last if stopped(last.strip()) else _raised(rows) or _named(rows) or last
     return one_line(said.strip().removeprefix("<tool_use_error>").removesuffix("</tool_use_error>"), 300)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
-import msgspec
 from msgspec.structs import replace
 
 from refold.compaction import parameters, prompts
@@ -26,16 +25,7 @@ CHARS = 3
 """Characters a token has at least, in most text: how a budget in tokens becomes one in characters."""
 
 
-class Named(msgspec.StructMeta):
-    """Makes settings with what `params` says. One that was given by itself wins, whatever its value: which
-    ones were is known only here."""
-
-    def __call__(cls, *args: Any, **given: Any) -> Any:
-        settings = super().__call__(*args, **given)
-        return parameters.resolved(settings, settings.params, given)
-
-
-class Augment(Settings, frozen=True, kw_only=True, metaclass=Named):
+class Augment(Settings, frozen=True, kw_only=True, metaclass=parameters.Named):
     """Exchanges, counted in characters: past a threshold, or ahead of cache expiry, the head becomes one
     versioned node of abridged history and summary."""
 

@@ -23,6 +23,14 @@ _FRAME = re.compile(
 _LARGEST = 4_000_000
 _LISTS = ("matches", "paths", "entries")
 _TEXTS = ("content", "diff", "stdout", "recap", "answer", "text")
+_BEFORE = re.compile(r"Command: [^\0]{0,2000}?\nDirectory: [^\n]{0,400}\n(?:Output: )?")
+"""What stands before an output: the call said it."""
+_REMINDER = ("<system-reminder>", "</system-reminder>")
+_PADDING = re.compile(r"(?<! ) {40,}+(?=\n)")
+"""Lines that a terminal filled up. (Less than that may be code that somebody has to match.)"""
+_STOPPED = re.compile(
+    r"Command (?:aborted|timed out)|EXECUTION TIMED OUT|\[Operation Cancelled\]|\[Request interrupted by user"
+)
 _ROWS = 8
 """Lines at the end of an output among which such reports stand."""
 
@@ -44,11 +52,22 @@ def framing(row: str) -> bool:
     return any(pattern.match(row) for pattern in (_STATUS, _FOLDER, _FRAME))
 
 
+def stopped(row: str) -> bool:
+    """Whether a line says that a run was not let come to its end."""
+    return _STOPPED.match(row) is not None
+
+
 def bare(text: str) -> str:
-    """An output without what its tool put around it: an envelope, or lines behind it. A status other than 0
-    stays, once."""
+    """An output without what its tool put around it: an envelope, or lines. A status other than 0 stays,
+    once."""
     if (inside := printed(text)) is not None:
         return inside
+    text = _PADDING.sub("", text) if " " * 40 in text else text
+    if head := _BEFORE.match(text):
+        text = text[head.end() :] or text
+    opens, closes = _REMINDER
+    while text.rstrip().endswith(closes) and (at := text.rfind(opens)) > 0:
+        text = text[:at].rstrip()
     rows = text.rstrip().rsplit("\n", _ROWS)
     end = len(rows)
     while end > 1 and (not rows[end - 1].strip() or framing(rows[end - 1].strip())):
