@@ -69,10 +69,10 @@ class Piece(NamedTuple):
     """Tokens that stay at every scale, the user's words among others': age decides about the rest."""
 
     def bare(self) -> Row:
-        return self.whole, self.now, self.said, self.cap, self.stale, self.sealed
+        return self.whole, self.now, self.said, self.cap, self.stale, self.sealed, self.typed
 
 
-Row: TypeAlias = tuple[int, int, bool, int | None, bool, int]
+Row: TypeAlias = tuple[int, int, bool, int | None, bool, int, int]
 """A piece as a bare tuple: the collector looks at thousands of them once, and never again."""
 
 

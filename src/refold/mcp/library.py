@@ -64,7 +64,7 @@ class Library:
     def refresh(self) -> None:
         """Look for new sessions of other programs, in the background: nobody waits for it."""
         for shelf in self.shelves.values():
-            if shelf.mirror is not None:
+            if shelf.mirror is not None and shelf.mirror.stale:
                 threading.Thread(target=shelf.mirror.refresh, daemon=True).start()
 
     @property
