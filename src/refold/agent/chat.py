@@ -180,7 +180,7 @@ class Chat:
         tool = self.tools.get(call.name)
         if tool is None or call.raw is not None:
             return (await call_tool(self.tools, call, self.place)).result(call)
-        confined = tool.effect != "run" or await asyncio.to_thread(sandbox.find) is not None
+        confined = tool.effect != "run" or await asyncio.to_thread(sandbox.find, self.root) is not None
         verdict = await self._verdict(call, confined)
         if isinstance(verdict, Refuse):
             return failure("refused", verdict.reason).result(call)

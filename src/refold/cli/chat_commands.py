@@ -226,6 +226,9 @@ async def restore(t: Talk, which: str) -> None:
     await asyncio.to_thread(chat.snapshots.take, chat.session.id, "before-restore")
     done = await asyncio.to_thread(chat.snapshots.restore, chosen.value["snapshot"])
     t.screen.print(f"{len(done.changed)} file(s) as they were, {len(done.removed)} removed")
+    if done.kept:
+        left = first_line(f"left as they are, because not recorded: {', '.join(done.kept)}", 500)
+        t.screen.print(left, style="yellow")
     if chosen.target is not None:
         await tree(t, chosen.target)
 
