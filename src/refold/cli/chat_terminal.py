@@ -83,7 +83,7 @@ class Terminal:
         finally:
             await loading
             if self._watch:
-                await self._watch.close()
+                await self._watch.__aexit__()
             await self.chat.close()
         if self.chat.session.entries:
             self.screen.print(f"go on with: refold chat --resume {self.chat.session.id}", style="dim")
@@ -114,7 +114,7 @@ class Terminal:
         engine = self.chat.engine
         if self._watch is None or self._watch.planner is not engine:
             if self._watch:
-                await self._watch.close()
+                await self._watch.__aexit__()
             self._watch = await engine.watch(self.chat.session).__aenter__()
 
     def _tell(self, event: TurnEvent) -> None:
