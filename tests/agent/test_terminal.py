@@ -263,6 +263,9 @@ def test_restore_brings_files_and_conversation_back(project: Project) -> None:
     run.say("/restore", "1", "user: Fix @a.py")
     run.type("/restore 1")
     run.until("as they were", "your words are in the prompt", "› Fix @a.py please")
+    time.sleep(0.3)
+    run.type("", end="\x0c")  # Ctrl-L draws all of it again
+    assert "system-reminder" not in run.until("› Fix @a.py please", "free ")
     assert "return 1" in (project.root / "a.py").read_text()
     run.type("", end="\x03")  # Ctrl-C empties the prompt
     run.until("› ")
