@@ -211,6 +211,7 @@ def killed(project: Project, when: Callable[[Terminal], object]) -> None:
     run.type("Go")
     when(run)
     run.kill()
+    time.sleep(0.25)  # a command that was about to write ends, or dies with its parent, a moment later
     log = project.root / "log"
     before = log.read_text() if log.exists() else ""
     if not project.sessions():
