@@ -251,3 +251,13 @@ def test_R8_R19_what_a_program_wrote_around_typed_words_is_clipped_and_they_are_
                 "program",
                 None,
             ]
+
+
+def test_R19_a_dialogue_uses_its_budget() -> None:
+    session = Session()
+    for number in range(400):
+        said = f"On day {number} I met {number * 7919 % 1009} people in the town of Place{number}, and they liked it."
+        session.append(m.assistant(said) if number % 2 else m.user("Go on."))
+    for budget in (1_000, 2_000, 4_000):
+        engine, twin = folded(session, budget)
+        assert 0.96 * budget < engine.view(twin).tokens <= budget

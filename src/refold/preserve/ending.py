@@ -14,7 +14,7 @@ import msgspec
 
 from refold.messages import Result
 from refold.session.toolnames import Kind
-from refold.session.toolstatus import folder, framing, status, stopped
+from refold.session.toolstatus import folder, framing, printed, status, stopped
 from refold.text.frames import without_escapes
 from refold.text.truncate import one_line
 
@@ -86,7 +86,7 @@ def _envelope(value: Mapping[str, Any], text: str) -> tuple[str, int | None, boo
     failed = value.get("status") == "error" or error not in (None, False, "", {}, [])
     if isinstance(error, dict):
         error = cast("dict[str, Any]", error).get("message")
-    bodies = (error, value.get("output"), value.get("stderr"), value.get("text"))
+    bodies = (error, value.get("output"), value.get("stderr"), printed(text), value.get("text"))
     return next((b for b in bodies if isinstance(b, str) and b), text), code, failed
 
 
