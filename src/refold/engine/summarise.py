@@ -162,9 +162,11 @@ class ByModel:
     async def _in_chunks(self, plan: _Chunks) -> Answer:
         ask, sources, answers = plan.ask, plan.sources(), list[Answer]()
         while not plan.fit_at_once(sources):
-            chunks = list(plan.chunks(sources))
-            if self.meter and plan.requests(len(chunks)) > self.meter.left:
-                raise BadAnswer("too_large", "reading all of it would take too many requests")
+            chunks = list[tuple[Source, ...]]()
+            for chunk in plan.chunks(sources):
+                chunks.append(chunk)
+                if self.meter and plan.requests(len(chunks)) > self.meter.left:
+                    raise BadAnswer("too_large", "reading all of it would take too many requests")
             level = await side_by_side([self._part(plan, chunk) for chunk in chunks])
             answers += level
             sources = tuple(

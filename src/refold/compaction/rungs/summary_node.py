@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import msgspec
 
@@ -144,10 +145,13 @@ class SummaryNode:
         system, tools = s.system, parse_tools(s.tools)
         focus = f"\n\nPay special attention to: {s.instructions}" if s.instructions else ""
 
+        @cache  # a request is rendered for every piece that is measured
+        def calls() -> dict[str, Call]:
+            return {call.id: call for item in s.items for call in item.message.calls}
+
         def render(sources: Sequence[Source], previous: str | None) -> Request:
             earlier = PREVIOUS.format(text=redacted.text(previous)) if previous else ""
-            calls = {call.id: call for item in s.items for call in item.message.calls}
-            sent = bounded(grouped(paired(sources, calls)), self.segment)
+            sent = bounded(grouped(paired(sources, calls())), self.segment)
             chat = Request(
                 messages=tuple(redacted.message(x.message) for x in sent), system=system, tools=tools
             )
