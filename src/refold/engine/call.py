@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from refold import entries as e
-from refold.compaction.overflow import HALF, LEARNED, NOTE, Refusal, Sign, in_error
+from refold.compaction.overflow import HALF, LEARNED, LEAST, NOTE, Refusal, Sign, in_error
 from refold.engine.planner import Planner
 from refold.errors import LeafMoved, ModelError, Overflow, OverflowAgain, UsageError, WrongType
 from refold.messages import Assistant, Call, Message, Result, result
@@ -129,7 +129,7 @@ def record_refusal(planner: Planner, session: Session, error: BaseException | st
     noted = Refusal(sign is not None, declared, named=sign is not None and sign.window is not None)
     failed = Assistant((), stop="error", error=str(error) or type(error).__name__)
     session.append(failed, model=model, meta={NOTE: msgspec.to_builtins(noted)})
-    if window is not None:
+    if window is not None and window >= LEAST:
         session.append(session.make(e.LearnedWindow, target=session.leaf, model=model or "", tokens=window))
     return sign is not None
 

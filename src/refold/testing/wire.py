@@ -57,9 +57,10 @@ class Http(msgspec.Struct, frozen=True):
 
 class Broken(msgspec.Struct, frozen=True):
     """A stream that begins well. After what was said: the connection is `reset`, a `malformed` piece of JSON
-    or a `misshapen` object comes, an `error` event comes, or nothing comes any more (`stall`)."""
+    or a `misshapen` object comes, an `error` event comes, or nothing comes any more (`stall`). `unended`: the
+    reply is whole, and the stream stays open all the same."""
 
-    how: Literal["reset", "malformed", "misshapen", "error", "stall"]
+    how: Literal["reset", "malformed", "misshapen", "error", "stall", "unended"]
     said: Line = Line()
     kind: str = "overloaded_error"
     text: str = "Overloaded"
@@ -217,7 +218,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._plain(answer)
         broken = answer if isinstance(answer, Broken) else None
         line = broken.said if broken else _line(cast("str | Assistant | Line", answer))
-        if broken:
+        if broken and broken.how != "unended":
             line = msgspec.structs.replace(line, cut=True)
         if not seen.body.get("stream"):
             return self._whole(line, seen)
@@ -277,7 +278,7 @@ class _Handler(BaseHTTPRequestHandler):
                 error = {"type": broken.kind, "message": broken.text}
                 body = {"type": "error", "error": error}
                 self._event("error" if anthropic else None, json.dumps(body))
-            case "stall":
+            case "stall" | "unended":
                 self.owner.wait(self.connection)
                 self.close_connection = True
 
