@@ -11,7 +11,7 @@ CLIENTS := .clients/.ready
 help:
 	@echo "make run     compact a bundled session and write a report"
 	@echo "make test    run all tests"
-	@echo "make test-examples  the examples, with LangGraph, pydantic-ai and OpenAI Agents installed"
+	@echo "make test-examples  the examples and integrations, with LangGraph, pydantic-ai and OpenAI Agents installed"
 	@echo "make test-clients  sessions go into the real Claude Code and Codex and come back (needs npm)"
 	@echo "make check   ruff, pyright (strict), import-linter, docs"
 	@echo "make bench   measure, and rewrite the tables of the README"
@@ -65,7 +65,7 @@ $(EXAMPLES): pyproject.toml
 	@touch $(EXAMPLES)
 
 test-examples: $(EXAMPLES)
-	.examples-venv/bin/python -m pytest tests/examples -rs
+	.examples-venv/bin/python -m pytest tests/examples tests/integrations -rs
 
 # Their install scripts only copy a program from one folder to another: not needed, and not run.
 $(CLIENTS): Makefile

@@ -131,7 +131,7 @@ def test_a_circle_is_seen_where_there_is_one() -> None:
 def test_the_public_names_are_pinned() -> None:
     assert sorted(refold.__all__) == [
         "Engine", "Failed", "Fold", "Hooks", "Plan", "Reason", "Session", "View", "__version__", "errors", "load",
-        "messages", "model", "open", "presets", "run",
+        "messages", "model", "open", "presets", "run", "wrap",
     ]  # fmt: skip
     for name in refold.__all__:
         assert getattr(refold, name) is not None

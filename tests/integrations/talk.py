@@ -1,0 +1,166 @@
+"""Programs that talk through each integration, as their users would write them: in tests, and as processes of
+their own that can be killed (`python -m tests.integrations.talk WAY URL STORE SESSION FIRST LAST`)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+import refold
+from refold.integrations import history, recalled
+from refold.integrations.anthropic import RECALL as RECALL_ANTHROPIC
+from refold.integrations.openai import RECALL, RECALL_RESPONSES
+from tests.integrations.kit import SYSTEM, WINDOW, page, question
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"number": {"type": "integer"}, "side": {"type": "string"}},
+    "required": ["number", "side"],
+    "additionalProperties": False,
+}
+LOOK = {"name": "look", "description": "A page of the plan."}
+
+
+class Chat:
+    """OpenAI's chat completions. The synchronous client; the caller's list only grows."""
+
+    def __init__(self, url: str, store: str, session: str) -> None:
+        from openai import OpenAI
+
+        client = OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0)
+        self.client = refold.wrap(client, window=WINDOW, store=store, session=session)
+        self.messages: list[Any] = [{"role": "developer", "content": SYSTEM}, *history(self.client)]
+        tool = {"type": "function", "function": {**LOOK, "parameters": SCHEMA, "strict": True}}
+        self.options: Any = {"model": "gpt-5.4", "tools": [tool, RECALL]}
+
+    async def turn(self, text: str, stream: bool) -> str:
+        return await asyncio.to_thread(self._turn, text, stream)
+
+    def _turn(self, text: str, stream: bool) -> str:
+        self.messages.append({"role": "user", "content": text})
+        while True:
+            message = self._ask(stream).choices[0].message
+            self.messages.append(message)
+            for call in message.tool_calls or ():
+                done = {"role": "tool", "tool_call_id": call.id}
+                self.messages.append(
+                    recalled(self.client, call) or {**done, "content": looked(call.function.arguments)}
+                )
+            if not message.tool_calls:
+                return message.content
+
+    def _ask(self, stream: bool) -> Any:
+        if not stream:
+            return self.client.chat.completions.create(messages=self.messages, **self.options)
+        return whole(self.client.chat.completions.create(messages=self.messages, stream=True, **self.options))
+
+    async def close(self) -> None:
+        self.client.close()
+
+
+class Responses:
+    """OpenAI's responses, asynchronous. Every turn begins with the history as refold shows it."""
+
+    def __init__(self, url: str, store: str, session: str) -> None:
+        from openai import AsyncOpenAI
+
+        client = AsyncOpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0)
+        self.client = refold.wrap(client, window=WINDOW, store=store, session=session)
+        self.input: list[Any] = []
+        tool = {"type": "function", **LOOK, "parameters": SCHEMA, "strict": True}
+        self.options: Any = {"model": "gpt-5.4", "tools": [tool, RECALL_RESPONSES], "instructions": SYSTEM}
+
+    async def turn(self, text: str, stream: bool) -> str:
+        self.input = [*history(self.client, "responses"), {"role": "user", "content": text}]
+        while True:
+            reply = await self._ask(stream)
+            self.input += [item.model_dump(exclude_none=True, exclude={"status"}) for item in reply.output]
+            calls = [item for item in reply.output if item.type == "function_call"]
+            for call in calls:
+                done = {"type": "function_call_output", "call_id": call.call_id}
+                self.input.append(recalled(self.client, call) or {**done, "output": looked(call.arguments)})
+            if not calls:
+                return reply.output_text
+
+    async def _ask(self, stream: bool) -> Any:
+        if not stream:
+            return await self.client.responses.create(input=self.input, **self.options)
+        async for event in await self.client.responses.create(input=self.input, stream=True, **self.options):
+            if event.type == "response.completed":
+                return event.response
+        raise AssertionError("the stream broke off")
+
+    async def close(self) -> None:
+        await self.client.close()
+
+
+class Messages:
+    """Anthropic's messages, asynchronous. Every turn begins with the history as refold shows it."""
+
+    def __init__(self, url: str, store: str, session: str) -> None:
+        from anthropic import AsyncAnthropic
+
+        client = AsyncAnthropic(base_url=url, api_key="any", max_retries=0)
+        self.client = refold.wrap(client, window=WINDOW, store=store, session=session)
+        self.messages: list[Any] = []
+        tool = {**LOOK, "input_schema": SCHEMA}
+        cached = {"type": "text", "text": SYSTEM, "cache_control": {"type": "ephemeral"}}
+        self.options: Any = {
+            "model": "claude-sonnet-5-5",
+            "max_tokens": 500,
+            "tools": [tool, RECALL_ANTHROPIC],
+            "system": [cached],
+        }
+
+    async def turn(self, text: str, stream: bool) -> str:
+        self.messages = [*history(self.client), {"role": "user", "content": text}]
+        while True:
+            reply = await self._ask(stream)
+            self.messages.append({"role": "assistant", "content": reply.content})
+            calls = [block for block in reply.content if block.type == "tool_use"]
+            if not calls:
+                return reply.content[-1].text
+            results = [recalled(self.client, call) or self._result(call) for call in calls]
+            self.messages.append({"role": "user", "content": results})
+
+    def _result(self, call: Any) -> dict[str, Any]:
+        return {"type": "tool_result", "tool_use_id": call.id, "content": page(**call.input)}
+
+    async def _ask(self, stream: bool) -> Any:
+        if not stream:
+            return await self.client.messages.create(messages=self.messages, **self.options)
+        async with self.client.messages.stream(messages=self.messages, **self.options) as events:
+            return await events.get_final_message()
+
+    async def close(self) -> None:
+        await self.client.close()
+
+
+WAYS: dict[str, Any] = {"chat": Chat, "responses": Responses, "messages": Messages}
+
+
+def looked(arguments: str) -> str:
+    return page(**json.loads(arguments))
+
+
+def whole(chunks: Any) -> Any:
+    """The completion that the chunks of a stream make up, as the SDK puts it together."""
+    from openai.lib.streaming.chat import ChatCompletionStreamState
+
+    state = ChatCompletionStreamState()
+    for chunk in chunks:
+        state.handle_chunk(chunk)
+    return state.get_final_completion()
+
+
+async def main(way: str, url: str, store: str, session: str, first: int, last: int) -> None:
+    talk = WAYS[way](url, store, session)
+    for number in range(first, last):
+        print(await talk.turn(question(number), stream=number % 2 == 1), flush=True)
+    await talk.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:5], *map(int, sys.argv[5:])))  # type: ignore[arg-type]
