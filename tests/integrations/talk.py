@@ -138,7 +138,85 @@ class Messages:
         await self.client.close()
 
 
-WAYS: dict[str, Any] = {"chat": Chat, "responses": Responses, "messages": Messages}
+class LangChain:
+    """LangChain's agent, synchronous, with a checkpointer that keeps its state in a file."""
+
+    def __init__(self, url: str, store: str, session: str) -> None:
+        import sqlite3
+
+        from langgraph.checkpoint.sqlite import SqliteSaver
+
+        saved = sqlite3.connect(f"{store.partition(':')[2]}.{session}.checkpoints", check_same_thread=False)
+        self.saver: Any = SqliteSaver(saved)
+        self.agent = langchain_agent(url, store, self.saver)
+        self.config: Any = {"configurable": {"thread_id": session}}
+
+    async def turn(self, text: str, stream: bool) -> str:
+        return await asyncio.to_thread(self._turn, {"messages": [{"role": "user", "content": text}]}, stream)
+
+    def _turn(self, new: Any, stream: bool) -> str:
+        if not stream:
+            return self.agent.invoke(new, self.config)["messages"][-1].content
+        chunks = self.agent.stream(new, self.config, stream_mode="messages")
+        return spoken(chunks)
+
+    async def close(self) -> None:
+        self.saver.conn.close()
+
+
+class LangChainAsync:
+    """The same agent, asynchronous."""
+
+    def __init__(self, url: str, store: str, session: str) -> None:
+        from langgraph.checkpoint.memory import InMemorySaver
+
+        self.agent = langchain_agent(url, store, InMemorySaver())
+        self.config: Any = {"configurable": {"thread_id": session}}
+
+    async def turn(self, text: str, stream: bool) -> str:
+        new: Any = {"messages": [{"role": "user", "content": text}]}
+        if not stream:
+            return (await self.agent.ainvoke(new, self.config))["messages"][-1].content
+        chunks = self.agent.astream(new, self.config, stream_mode="messages")
+        return spoken([chunk async for chunk in chunks])
+
+    async def close(self) -> None:
+        pass
+
+
+def langchain_agent(url: str, store: str, saver: Any) -> Any:
+    from langchain.agents import create_agent
+    from langchain_core.tools import tool
+    from langchain_openai import ChatOpenAI
+
+    from refold.integrations.langchain import RefoldMiddleware
+
+    @tool
+    def look(number: int, side: str) -> str:
+        """A page of the plan."""
+        return page(number, side)
+
+    model = ChatOpenAI(model="gpt-5.4", base_url=f"{url}/v1", api_key="any", max_retries=0)  # type: ignore[arg-type]
+    folding = RefoldMiddleware(window=WINDOW, store=store)
+    return create_agent(model, tools=[look], system_prompt=SYSTEM, middleware=[folding], checkpointer=saver)
+
+
+def spoken(chunks: Any) -> str:
+    """What the model said last in a stream of messages."""
+    texts: dict[str, str] = {}
+    for chunk, about in chunks:
+        if about["langgraph_node"] == "model":
+            texts[chunk.id] = texts.pop(chunk.id, "") + str(chunk.content)
+    return list(texts.values())[-1]
+
+
+WAYS: dict[str, Any] = {
+    "chat": Chat,
+    "responses": Responses,
+    "messages": Messages,
+    "langchain": LangChain,
+    "langchain-async": LangChainAsync,
+}
 
 
 def looked(arguments: str) -> str:

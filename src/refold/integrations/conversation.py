@@ -33,8 +33,9 @@ from refold.recall import tool as recall_tool
 from refold.registry import model as model_named
 from refold.registry.sessions import open as open_session
 from refold.session import Session, View
-from refold.session.dialects import parse_list, parse_reply
+from refold.session.dialects import get, parse_list, parse_reply
 from refold.session.dialects.common import as_list
+from refold.session.invariants import repair_by
 from refold.session.merge import pieces
 
 ATTEMPTS = 5
@@ -178,6 +179,12 @@ def as_said(shown: Sequence[T], given: Sequence[T], parsed: Callable[[T], Sequen
 
 def _says(messages: Sequence[Any]) -> list[Any]:
     return [piece.content for piece in pieces(messages)]
+
+
+def rendered(view: View, dialect: str) -> list[Any]:
+    """The messages of a view in a dialect that is a list, without the system prompt."""
+    chosen = get(dialect)
+    return chosen.render(repair_by(chosen.rules, view.items))
 
 
 def prompts(messages: Sequence[Any]) -> int:

@@ -14,14 +14,13 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from refold.integrations.clients import Asked, Body, Endpoint, wrapped
-from refold.integrations.conversation import Conversation, as_said, prompts
+from refold.integrations.conversation import Conversation, as_said, prompts, rendered
 from refold.loop import run
 from refold.models.openai_streams import ChatStream, ResponsesStream
 from refold.recall import tool as recall_tool
 from refold.session import View
 from refold.session.dialects import get, parse_list
 from refold.session.dialects.common import as_dict, as_list
-from refold.session.invariants import repair_by
 
 RECALL = recall_tool.for_openai()
 """The recall tool, for the `tools` of a chat completion."""
@@ -79,11 +78,11 @@ def _response_body(body: Body, asked: Asked, view: View) -> Body:
 
 def _shown(name: str, asked: Asked, view: View) -> list[Any]:
     """The view as a list; system prompts in front as they were written, unless the preset changed them."""
-    dialect, front = get(name), prompts(asked.messages)
-    ours = view.system != asked.system
-    shown = dialect.render(repair_by(dialect.rules, view.items), system=view.system if ours else None)
-    kept = as_said(shown, asked.messages[front:], lambda message: parse_list([message]))
-    return kept if ours else [*asked.messages[:front], *kept]
+    front = prompts(asked.messages)
+    kept = as_said(rendered(view, name), asked.messages[front:], lambda message: parse_list([message]))
+    if view.system == asked.system:
+        return [*asked.messages[:front], *kept]
+    return [*get(name).render((), system=view.system), *kept]
 
 
 ENDPOINTS = {
