@@ -210,7 +210,46 @@ def spoken(chunks: Any) -> str:
     return list(texts.values())[-1]
 
 
+class Agents:
+    """The OpenAI Agents SDK."""
+
+    def __init__(self, url: str, store: str, session: str) -> None:
+        from agents import Agent, OpenAIResponsesModel, function_tool
+        from openai import AsyncOpenAI
+
+        from refold.integrations.openai_agents import RefoldSession
+
+        @function_tool
+        def look(number: int, side: str) -> str:
+            """A page of the plan."""
+            return page(number, side)
+
+        self.client = AsyncOpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0)
+        self.session = RefoldSession(session, window=WINDOW, store=store)
+        self.agent: Any = Agent(
+            name="Assistant",
+            instructions=SYSTEM,
+            model=OpenAIResponsesModel("gpt-5.4", self.client),
+            tools=[look, self.session.recall()],
+        )
+
+    async def turn(self, text: str, stream: bool) -> str:
+        from agents import Runner
+
+        about: Any = {"session": self.session, "run_config": self.session.run_config(tracing_disabled=True)}
+        if not stream:
+            return (await Runner.run(self.agent, text, **about)).final_output
+        result = Runner.run_streamed(self.agent, text, **about)
+        async for _ in result.stream_events():
+            pass
+        return result.final_output
+
+    async def close(self) -> None:
+        await self.client.close()
+
+
 WAYS: dict[str, Any] = {
+    "agents": Agents,
     "chat": Chat,
     "responses": Responses,
     "messages": Messages,

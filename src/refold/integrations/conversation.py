@@ -14,7 +14,7 @@ import asyncio
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -83,17 +83,37 @@ class Conversation:
         model: str | None = None,
     ) -> Turn:
         """The view for a call that was made with this list, in any dialect or in our own messages."""
+
+        async def once() -> Turn:
+            self.session.merge(messages, exactly=True)
+            view = await self.engine.prepare(self.session, system=system, tools=tools, model=model)
+            return Turn(view, Place.here(self.session))
+
+        return await self._alone(once)
+
+    async def view(self) -> View:
+        """What the model should see now, folded if that is due."""
+        return await self._alone(lambda: self.engine.prepare(self.session))
+
+    async def merge(self, messages: Sequence[Any], *, exactly: bool = False) -> None:
+        """Take a list over without asking a model."""
+
+        async def once() -> None:
+            self.session.merge(messages, exactly=exactly)
+
+        await self._alone(once)
+
+    async def _alone(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Work on the session with what other processes wrote to it, while no other call of ours does."""
         async with self._lock:
             for attempt in range(ATTEMPTS):
                 try:
                     self.session.refresh()
-                    self.session.merge(messages, exactly=True)
-                    view = await self.engine.prepare(self.session, system=system, tools=tools, model=model)
-                    return Turn(view, Place.here(self.session))
+                    return await work()
                 except (Conflict, StalePlan):
                     if attempt == ATTEMPTS - 1:
                         raise
-            raise AssertionError("unreachable")
+        raise AssertionError("unreachable")
 
     async def answered(self, turn: Turn, raw: Any) -> None:
         """Append the reply to a call. Where that fails the caller still has it, and hands it over with the
