@@ -248,7 +248,48 @@ class Agents:
         await self.client.close()
 
 
+class PydanticAI:
+    """pydantic-ai, with the capability. The history of the program only grows."""
+
+    def __init__(self, url: str, store: str, session: str) -> None:
+        from openai import AsyncOpenAI
+        from pydantic_ai import Agent
+        from pydantic_ai.models.openai import OpenAIChatModel
+        from pydantic_ai.providers.openai import OpenAIProvider
+
+        from refold.integrations.pydantic_ai import Refolding
+
+        def look(number: int, side: str) -> str:
+            """A page of the plan."""
+            return page(number, side)
+
+        self.client = AsyncOpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0)
+        self.id = session
+        self.refolding = Refolding(window=WINDOW, store=store)
+        self.agent: Any = Agent(
+            OpenAIChatModel("gpt-5.4", provider=OpenAIProvider(openai_client=self.client)),
+            instructions=SYSTEM,
+            tools=[look],
+            capabilities=[self.refolding],
+        )
+        self.history: Any = None
+
+    async def turn(self, text: str, stream: bool) -> str:
+        if self.history is None:
+            self.history = await self.refolding.history(self.id)
+        about = {"message_history": self.history, "conversation_id": self.id}
+        # Its `run_stream` ends with the first text, before the tools: events are how a whole run is streamed.
+        handler = {"event_stream_handler": consumed} if stream else {}
+        result = await self.agent.run(text, **about, **handler)
+        self.history = result.all_messages()
+        return result.output
+
+    async def close(self) -> None:
+        await self.client.close()
+
+
 WAYS: dict[str, Any] = {
+    "pydantic-ai": PydanticAI,
     "agents": Agents,
     "chat": Chat,
     "responses": Responses,
@@ -256,6 +297,11 @@ WAYS: dict[str, Any] = {
     "langchain": LangChain,
     "langchain-async": LangChainAsync,
 }
+
+
+async def consumed(_: Any, events: Any) -> None:
+    async for _ in events:
+        pass
 
 
 def looked(arguments: str) -> str:
