@@ -65,6 +65,7 @@ $(EXAMPLES): pyproject.toml
 	@touch $(EXAMPLES)
 
 test-examples: $(EXAMPLES)
+	.examples-venv/bin/basedpyright -p tests/integrations/pyright.json
 	.examples-venv/bin/python -m pytest tests/examples tests/integrations -rs
 
 # Their install scripts only copy a program from one folder to another: not needed, and not run.

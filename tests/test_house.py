@@ -158,6 +158,17 @@ def test_the_command_line_starts_without_the_engine() -> None:
     assert not (HEAVY - {"click"}) & modules
 
 
+def test_naming_wrap_loads_no_framework_and_no_engine() -> None:
+    modules = loaded_by("import refold; refold.wrap")
+    assert not HEAVY & modules
+    assert "refold.engine" not in modules
+
+
+def test_the_adapters_of_the_clients_import_neither() -> None:
+    modules = loaded_by("import refold.integrations.openai, refold.integrations.anthropic")
+    assert not {"openai", "anthropic", "langchain", "agents", "pydantic_ai"} & modules
+
+
 def test_an_engine_loads_no_provider_and_no_terminal() -> None:
     modules = loaded_by("from refold import Engine, Session; Engine('pi').view(Session())")
     assert not {"rich", "click", "openai", "anthropic", "apsw"} & modules
