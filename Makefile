@@ -6,12 +6,13 @@ EXAMPLES := .examples-venv/.ready
 CLIENTS := .clients/.ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup run test check bench bench-continuation mutation torture test-examples test-clients test-local test-live format clean
+.PHONY: help setup run test check bench bench-continuation mutation torture test-examples test-sandbox test-clients test-local test-live format clean
 
 help:
 	@echo "make run     compact a bundled session and write a report"
 	@echo "make test    run all tests"
 	@echo "make test-examples  the examples and integrations, with LangGraph, pydantic-ai and OpenAI Agents installed"
+	@echo "make test-sandbox  the tools of the coding agent, with bubblewrap and ripgrep installed"
 	@echo "make test-clients  sessions go into the real Claude Code and Codex and come back (needs npm)"
 	@echo "make check   ruff, pyright (strict), import-linter, docs"
 	@echo "make bench   measure, and rewrite the tables of the README"
@@ -67,6 +68,11 @@ $(EXAMPLES): pyproject.toml
 test-examples: $(EXAMPLES)
 	.examples-venv/bin/basedpyright -p tests/integrations/pyright.json
 	.examples-venv/bin/python -m pytest tests/examples tests/integrations -rs
+
+# What confines commands is a Debian package; without it these tests say so and skip.
+test-sandbox: $(READY)
+	apt-get install -y bubblewrap ripgrep
+	$(BIN)/python -m pytest tests/tools -rs
 
 # Their install scripts only copy a program from one folder to another: not needed, and not run.
 $(CLIENTS): Makefile

@@ -31,6 +31,7 @@ MEASURES: dict[str, str] = {
     "rounds": "D8: sizes beside the published ones",
     "stores": "opening and appending",
     "engine": "M5: what the engine costs",
+    "agent": "the coding agent: until the prompt is there, and in every turn",
     "house": "files, floors, and what one step goes through, before and after the rebuild",
     "long_run": "M5: a session of 10,000 and of 50,000 messages, turn by turn, beside other libraries",
     "peers": "M5 and pair safety of other libraries",

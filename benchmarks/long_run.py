@@ -21,7 +21,7 @@ import gc
 import json
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -77,7 +77,7 @@ class Ticker:
             self.own.append(max(self.stretches[-1] - sum(self.pauses[pauses:]), 0.0))
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
+    def watching(self) -> Generator[None, None, None]:
         began = 0.0
 
         def collected(phase: str, _: dict[str, int]) -> None:
@@ -102,12 +102,13 @@ class Ticker:
 
 async def turn_by_turn(size: int, name: str = "refold") -> dict[str, Any]:
     """A session that grows by one message after the other, and is prepared whenever a model would be called."""
-    said = list(parse_list(agent_transcript(size)))
+    said = list(parse_list(agent_transcript(size)))[::-1]
     session, engine = Session(), Engine(presets.get(name, window=WINDOW))
     spent, total, ticker = list[float](), 0.0, Ticker()
     gc.collect()
     with ticker.watching():
-        for message in said:
+        while said:  # (an agent has no second list of what was said, which the collector would look through)
+            message = said.pop()
             session.append(message)
             if message.role in ("user", "tool"):
                 began = clock()

@@ -294,7 +294,10 @@ def requests(found: dict[str, Any]) -> str:
             f"{history:,}",
             f"{window:,}",
             str(next(iter(cells.values()))["bound"]),
-            *(f"{cells[one]['requests']} → {cells[one]['end']}" for one in behaviours),
+            *(
+                f"{cells[one]['requests']} → {cells[one]['end']}" if one in cells else ""
+                for one in behaviours
+            ),
         ]
         for (preset, history, window), cells in grouped.items()
     ]
@@ -354,6 +357,19 @@ def house(found: dict[str, Any]) -> str:
             for kind in ("functions", "files")
         ]
     return markdown(["", "before", "after"], rows)
+
+
+def agent(found: dict[str, Any]) -> str:
+    """What the coding agent costs, in milliseconds."""
+    rows = [[name, f"{row['best']:.0f}", f"{row['median']:.0f}"] for name, row in found["start"].items()]
+    for length, row in found["turns"].items():
+        for name, text in (
+            ("whole", "all of it"),
+            ("engine", "the engine's `prepare`"),
+            ("by hand", "by hand"),
+        ):
+            rows.append([f"a turn after {int(length):,} turns: {text}", "", f"{row[name]:.1f}"])
+    return markdown(["ms", "best", "median"], rows)
 
 
 def mutation(found: dict[str, Any]) -> str:
@@ -424,6 +440,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "stores": (("stores",), stores),
     "rounds": (("rounds",), rounds),
     "house": (("house",), house),
+    "agent": (("agent",), agent),
     "mutation": (("mutation",), mutation),
     "machine": ((), machine),
 }

@@ -265,7 +265,7 @@ def test_races_lose_and_double_nothing(seed: int, tmp_path: Path) -> None:
 def test_races_do_fold(tmp_path: Path) -> None:
     """The runs above would hold for nothing if nobody ever folded."""
     folds = 0
-    for seed in range(6):
+    for seed in range(12):
         folder = tmp_path / str(seed)
         folder.mkdir()
         folds += race(seed, folder)

@@ -104,6 +104,7 @@ MAKERS: dict[str, tuple[Maker, ...]] = {
     "authorization": (some(ALNUM, 40), some(ALNUM + "-._~+/", 60, "", "=")),
     "authorization-header": (some(ALNUM, 30, "", "=="),),
     "docker-auth": (some(ALNUM, 30, "", "=="),),
+    "npmrc": (some(ALNUM, 30),),
     "shared-access-signature": (some(ALNUM, 43, "", "%3D"),),
     "pgpass": (some(ALNUM, 12, "aB3"),),
     "command-line": (some(ALNUM, 12, "aB3"),),
@@ -117,8 +118,9 @@ AROUND: dict[str, tuple[str, ...]] = {
     "slack-webhook": tuple(f"https://hooks.slack.com/{p}/{{}}" for p in ("services", "workflows", "triggers")),
     "discord-webhook": ("https://discord.com/api/webhooks/{}",),
     "authorization": ("Authorization: Bearer {}", "bearer {}", "BEARER {}"),
-    "authorization-header": ("Authorization: Basic {}", 'authorization="basic {}"', "authorization: token {}"),
+    "authorization-header": ("Authorization: Basic {}", 'authorization="basic {}"', "authorization: token {}", "AUTHORIZATION: BASIC {}"),
     "docker-auth": ('{{"auth": "{}"}}',),
+    "npmrc": ("//registry.example.org/:_authToken={}", '//registry.example.org/:_password="{}"'),
     "shared-access-signature": ("https://a.blob.core.windows.net/c?sv=1&sig={}",),
     "pgpass": ("db:5432:app:svc:{}",),
     "command-line": (
@@ -141,7 +143,7 @@ PLACES = (
 )  # fmt: skip
 
 
-BARE = ("assignment", "pgpass", "command-line", "cookie", "docker-auth")
+BARE = ("assignment", "pgpass", "command-line", "cookie", "docker-auth", "npmrc")
 """Values without quotes end at a space, a quotation mark, a comma or the end of the line."""
 
 
@@ -395,3 +397,16 @@ def test_the_whole_corpus() -> None:
 )  # fmt: skip
 def test_names_and_places_are_no_secrets(text: str) -> None:
     assert redact(text) == (text, [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "//registry.example.org/:_authToken=aB3xY9qL7wZk2mP5",
+        '//registry.example.org/:_password="YUIzeFk5cUw3d1prMm1QNQ=="',
+        "[http]\n\textraheader = AUTHORIZATION: bearer aB3xY9qL7wZk2mP5",
+    ],
+)
+def test_settings_of_npm_and_git(text: str) -> None:
+    said, found = redact(text)
+    assert found and not any(secret in said for secret in ("aB3xY9qL7wZk2mP5", "YUIzeFk5"))

@@ -206,6 +206,13 @@ def text(text: str, origin: Origin | None = None) -> Text:
     return Text(text, origin)
 
 
+def is_typed(message: Message, part: AnyPart) -> bool:
+    """Did the user type this part of a message? In the user's role whatever says nothing else; in a result
+    only what is declared so: the words with which a user refused a call."""
+    own = (None, "typed") if isinstance(message, User) else ("typed",) if isinstance(message, Result) else ()
+    return isinstance(part, Text) and part.origin in own
+
+
 def attached(text: str) -> Text:
     """A file, a selection or a page the user gives along, beside what the user says."""
     return Text(text, "attached")

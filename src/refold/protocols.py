@@ -1,4 +1,4 @@
-"""The seams, on one page: what a model, a store, a tool and a token counter have to be able to do."""
+"""The seams, on one page: what a model, a store and a token counter have to do; a tool: `tools/base.py`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 import msgspec
 
 from refold.entries import AnyEntry
-from refold.messages import AnyPart, Call, Message, Stop, Usage
+from refold.messages import AnyPart, Message, Stop, Usage
 
 # ── work in pieces ──────────────────────────────────────────────────────────────────────────────
 
@@ -275,16 +275,3 @@ class TokenCounter(Protocol):
     def tools(self, tools: Sequence[Any]) -> int:
         """Tool definitions in any dialect's shape."""
         ...
-
-
-# ── tools ───────────────────────────────────────────────────────────────────────────────────────
-
-
-@runtime_checkable
-class Tool(Protocol):
-    """Something the model may call."""
-
-    @property
-    def spec(self) -> ToolSpec: ...
-
-    async def run(self, call: Call) -> Message: ...

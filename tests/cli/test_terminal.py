@@ -54,7 +54,11 @@ def hostile(folder: Path) -> Path:
 
 def calls(file: Path, folder: Path) -> dict[str, list[list[str]]]:
     """Every command, in each of its looks."""
-    f, db = str(file), f"sqlite:{folder / 'x.db'}"
+    f, db, script = str(file), f"sqlite:{folder / 'x.db'}", folder / "script"
+    said = EVIL.replace("\ud83d", "")
+    script.write_text(
+        f'{said}\n@call Read {{"path": "evil.jsonl"}}\n@call {EVIL[-4:]} {{}}\n---\n{said}', newline=""
+    )
     session = refold.load(f)
     first = session.path[0].id
     return {
@@ -80,6 +84,8 @@ def calls(file: Path, folder: Path) -> dict[str, list[list[str]]]:
         "memory": [["memory", "--file", str(folder / "m.md"), "add", "note evil \x1b[2J\u202e[/bold]"],
                    ["memory", "--file", str(folder / "m.md"), "list"]],
         "models": [["models"]],
+        "chat": [["chat", "-p", f"x{EVIL}", "--model", f"scripted:{script}", "--store", db, *look]
+                 for look in ([], ["--compact"], ["--quiet"], ["--resume", f"no{EVIL}"])],
         "presets": [["presets"], ["presets", "refold"]],
     }  # fmt: skip
 
@@ -98,9 +104,10 @@ STYLE = re.compile("\x1b\\[[0-9;]*m|\x1b\\[\\?25[lh]|\r?\x1b\\[[12]?[AK]")
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_nothing_reaches_the_terminal_raw(name: str, folder: Path) -> None:
+def test_nothing_reaches_the_terminal_raw(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = folder / name
     place.mkdir()
+    monkeypatch.chdir(place)
     file = hostile(place)
     for arguments in calls(file, place)[name]:
         copy = place / "copy" / "evil.jsonl"

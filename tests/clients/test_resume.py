@@ -13,6 +13,7 @@ from refold import messages as m
 from refold.models.scripted import Line
 from refold.session import Projection
 from refold.testing.wire import WireServer
+from refold.transcripts.export import export
 from refold.transcripts.programs import page_of, writer
 from tests.clients.kit import PATTERNS, Client, conversation, in_order
 
@@ -113,6 +114,25 @@ def test_a_session_is_folded_in_place_twice_and_its_history_stays(client: Client
     assert [entry.id for entry in session.path][: len(first)] == first
     assert [fold.preset for fold in Projection(session).folds] == ["refold", "refold"]
     assert sizes[1] < sizes[0]
+
+
+def test_a_session_from_elsewhere_is_resumed_with_whatever_model_is_set_up(
+    client: Client, tmp_path: Path
+) -> None:
+    session = refold.Session(id="elsewhere")
+    session.append(m.system("You are another agent."))
+    session.append(m.user("Fix the login."))
+    session.append(m.assistant("Looking.", m.call("c1", "read_file", path="a.py")), model="local:other")
+    session.append(m.result("c1", "print(1)"))
+    session.append(m.assistant("Done."))
+    source = tmp_path / "elsewhere.jsonl"
+    source.write_bytes(export(session, "jsonl").data)
+    exported = client.answer("export", source, "--to", client.program, "--cwd", client.project)
+    assert "the system prompt is left out: the program has its own" in exported["lost"]
+    with WireServer("Yes.") as server:
+        client.say(server, "Go on.", resume=exported["id"])
+        assert client.told(server) == [*view(client, source), ("user", "Goon.")]
+        assert server.problems == []
 
 
 def test_a_session_in_use_is_left_alone(client: Client) -> None:

@@ -59,7 +59,7 @@ def library(tmp_path: Path) -> Library:
     for about in ("renderer", "parser"):
         install(export(talk(about), "claude-code", cwd="/tmp/project"), tmp_path / "claude")  # pyright: ignore
     mirror = Mirror("claude-code", tmp_path / "claude" / "projects", tmp_path / "found" / "claude-code.db")
-    mirror.refresh(now=True)
+    mirror.refresh()
     shelves = [Shelf("refold", own), Shelf("claude-code", mirror.store, mirror)]
     return Library(shelves, MemoryFile(tmp_path / "memory.md"))
 
@@ -278,32 +278,51 @@ def test_a_mirror_follows_its_files(tmp_path: Path) -> None:
     folder = tmp_path / "claude"
     file = install(export(talk("parser"), "claude-code", cwd="/tmp"), folder)  # pyright: ignore
     mirror = Mirror("claude-code", folder / "projects", tmp_path / "m" / "x.db")
-    mirror.refresh(now=True)
+    mirror.refresh()
     [info] = mirror.store.sessions()
     assert info.id == file.stem
     longer = talk("parser")
     longer.append(m.user("And then?"))
     file.write_bytes(export(longer, "claude-code", cwd="/tmp").data)
     (file.parent / "notes.jsonl").write_text("no transcript\n")
-    mirror.refresh(now=True)
+    mirror.refresh()
     [info] = mirror.store.sessions()
     assert "And then?" in str(mirror.store.load(info.id).entries)
     again = Mirror("claude-code", folder / "projects", tmp_path / "m" / "x.db")  # another process, later
-    again.refresh(now=True)
+    again.refresh()
     assert [one.id for one in again.store.sessions()] == [info.id]
     file.unlink()
-    again.refresh(now=True)
+    again.refresh()
     assert list(again.store.sessions()) == []
+
+
+def test_servers_that_share_a_mirror_do_not_disturb_each_other(tmp_path: Path) -> None:
+    folder, database = tmp_path / "claude", tmp_path / "m" / "x.db"
+    for number in range(12):
+        install(export(talk(f"part{number}"), "claude-code", cwd="/tmp"), folder)  # pyright: ignore
+    both = [Mirror("claude-code", folder / "projects", database) for _ in range(2)]
+    threads = [threading.Thread(target=mirror.refresh) for mirror in both * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert any(mirror.ready.is_set() for mirror in both)
+    for mirror in both:
+        mirror.refresh()
+        assert len(list(mirror.store.sessions())) == 12
+        assert all(mirror.store.load(info.id).entries for info in mirror.store.sessions())
 
 
 def test_a_mirror_that_forgot_its_files_reads_them_again(tmp_path: Path) -> None:
     folder = tmp_path / "claude"
     install(export(talk("parser"), "claude-code", cwd="/tmp"), folder)  # pyright: ignore
     database = tmp_path / "m" / "x.db"
-    Mirror("claude-code", folder / "projects", database).refresh(now=True)
+    Mirror("claude-code", folder / "projects", database).refresh()
+    database.with_suffix(".files.json").write_text("{}")  # broken off before it was noted
+    Mirror("claude-code", folder / "projects", database).refresh()
     database.with_suffix(".files.json").write_text("{")
     again = Mirror("claude-code", folder / "projects", database)
-    again.refresh(now=True)
+    again.refresh()
     assert len(list(again.store.sessions())) == 1
 
 

@@ -62,6 +62,8 @@ def ended(name: str, arguments: dict[str, Any], result: str, failed: bool = Fals
         ("```python\nx = 1\n```\nThis is how the value is set from now on, everywhere.", "This is how the value is set from now on, everywhere."),
         ("**All three** checks are green and the branch can be merged now.", "All three checks are green and the branch can be merged now."),
         ("好的。我先看一下登录测试为什么失败，然后再修改代码并重新运行全部测试，最后提交结果给你看。", "我先看一下登录测试为什么失败，然后再修改代码并重新运行全部测试，最后提交结果给你看。"),
+        ("Great, the file tells how the program behaves:1. The seed is a hash of the flag.", "Great, the file tells how the program behaves:"),
+        ("<options>\n<option>Help me fix the failing test</option>\n<option>Stop</option>\n</options>", "Help me fix the failing test Stop"),
         ("Done.", "Done."),
         ("\n \n", ""),
     ],
@@ -124,6 +126,7 @@ def test_R11_paths_are_given_from_where_the_session_works() -> None:
         ("python a.py", "Exit code 1\nTraceback (most recent call last):\n  x\nKeyError: 'a'", True, "exit 1: KeyError: 'a'"),
         ("python a.py", "Traceback (most recent call last):\n  x\nKeyError: 'a'", False, "KeyError: 'a'"),
         ("python a.py", "42", False, ""),
+        ("npm test", "Error in the bootloader, please report\n\n\nCommand aborted", True, "Command aborted"),
         ("ls -l", "total 0", False, ""),
         ("grep -n x a.py", "\n[Command finished with exit code 1]", False, "nothing found"),
         ("cat a.py", "cat: a.py: No such file or directory\n\nCommand exited with code 1", True, "exit 1: cat: a.py: No such file or directory"),
@@ -142,6 +145,12 @@ def test_R11_the_outcome_of_a_tool_only_where_it_failed() -> None:
         == "String to replace not found in file."
     )
     assert ended("Read", {"file_path": "a.py"}, "Error handling\n" * 200) == ""
+
+
+def test_R11_an_error_names_files_from_where_the_session_works() -> None:
+    call, error = m.call("c", "edit", path="/w/src/a.py"), "Could not find the exact text in /w/src/a.py."
+    (line,) = lines_of(m.result("c", error, is_error=True), {"c": call}.get, cwd="/w")
+    assert line.text == "Could not find the exact text in src/a.py."
 
 
 def test_R11_the_users_own_commands_are_named_as_such() -> None:

@@ -807,3 +807,14 @@ def test_R21_a_change_names_its_file_shortly_where_the_file_is_listed() -> None:
     said = done(*edits).render(800, COUNTER)
     assert "- one.py #0\n" in said
     assert "- app/very/deep/page.py #2\n" in said
+
+
+def test_R10_a_change_is_told_by_lines_that_say_something() -> None:
+    rule = "\t// " + "=" * 60
+    change = {
+        "path": "a.ts",
+        "oldText": "}",
+        "newText": f"}}\n\n{rule}\n\t// Sessions\n{rule}\n\tbranch() {{\n\t}}",
+    }
+    told = done(("edit", change, "ok")).render()
+    assert told.endswith("    + // Sessions\n    + branch() {")

@@ -303,3 +303,10 @@ def test_R8_what_is_set_in_like_a_log_comes_after_the_words_around_it() -> None:
     assert "keep the old code around" in shown
     assert "please look into the loader before anything else" in shown
     assert "at step0" in render(sayings, 300, tokens.get("o200k"), str).text
+
+
+def test_R8_the_first_request_is_not_the_first_scrap() -> None:
+    request = "read the theme in full, then port the last selector over to it"
+    others = [f"number {n} is about something else that takes its room" for n in range(60)]
+    said = [Saying(n, f"e{n}", text) for n, text in enumerate(["/mode", request, *others])]
+    assert request in render(said, 120, tokens.get("o200k"), str).text

@@ -410,6 +410,42 @@ def test_R10_the_state_names_every_modified_file() -> None:
     assert len(fold.files.modified) == 30
 
 
+def many_reads() -> Session:
+    """Old reads, a test run whose verdict is in the middle of its output, new reads."""
+    session = Session([])
+    session.append(m.user("Make the tests pass."))
+    steps = [
+        *(("Read", {"path": f"old{n}.py"}, f"x = {n}\n" * 400) for n in range(60)),
+        ("Bash", {"command": "pytest -q"}, "starts\n" * 300 + "6 failed, 18 passed in 0.42s\n" + "ends\n" * 12),
+        *(("Read", {"path": f"part{n}.py"}, f"value = {n}\n" * 60) for n in range(4)),
+    ]  # fmt: skip
+    for number, (name, arguments, result) in enumerate(steps):
+        session.append(m.assistant("", m.call(f"c{number}", name, arguments)))
+        session.append(m.result(f"c{number}", result, name=name))
+    return session
+
+
+def test_R10_a_verdict_is_told_where_the_clip_of_its_result_has_lost_it() -> None:
+    engine, session = refold(budget=1_200), many_reads()
+    forced(engine, session)
+    record, *rest = engine.view(session).messages
+    assert any(call.name == "Bash" for message in rest for call in message.calls)
+    assert "6 failed" not in "".join(message.text for message in rest)
+    assert "pytest -q: FAILED (6 failed, 18 passed)" in record.text
+
+
+def test_R21_a_file_that_was_read_is_named_once_in_the_record_and_not_where_the_read_is_seen() -> None:
+    engine, session = refold(budget=1_200), many_reads()
+    forced(engine, session)
+    record, *rest = engine.view(session).messages
+    state, lines = record.text.split("## What was done")
+    seen = {call.arguments.get("path", "") for message in rest for call in message.calls}
+    listed = {name for n in range(60) if f"- {(name := f'old{n}.py')}" in state}
+    assert listed
+    assert not any(f"Read {name} " in lines for name in listed)
+    assert not any(name in record.text for name in seen if name)
+
+
 def test_R11_what_left_its_place_stands_as_lines_with_numbers_that_recall_takes() -> None:
     session, engine = work(40), refold(budget=6_000)
     fold = forced(engine, session)
@@ -538,6 +574,18 @@ def test_R21_nothing_is_said_twice() -> None:
         assert text.count(rule) == 1
     lines = [row for row in text.split("## What was done")[1].split("</")[0].splitlines() if row.strip()]
     assert len(lines) == len(set(lines))
+
+
+def test_R21_a_summary_with_headings_of_its_own_gets_no_empty_one_above() -> None:
+    for written, shown in (
+        ("## Intent\nFix the login.", "\n## Intent\n"),
+        ("Fix the login.", "\n## Summary\nFix"),
+    ):
+        engine, session = refold(Scripted(then=say(written)), budget=1_500), work()
+        assert forced(engine, session).rung == "summary"
+        record = engine.view(session).messages[0].text
+        assert shown in record
+        assert ("## Summary" in record) == ("## Summary" in shown)
 
 
 def test_R21_words_that_the_user_typed_again_stand_once() -> None:

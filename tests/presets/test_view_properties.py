@@ -17,6 +17,7 @@ from refold.compaction.clips import Clips
 from refold.compaction.plan import Plan
 from refold.errors import DoesNotFit
 from refold.loop import run
+from refold.preserve.words import typed
 from refold.session.invariants import settled
 from refold.session.invariants.thinking import signed
 from refold.testing.validators import validate_view
@@ -61,9 +62,9 @@ def sessions(draw: DrawFn, thinks: str | Any | None = "any") -> Session:
     thinks = draw(st.sampled_from((None, "signed", "sealed"))) if thinks == "any" else thinks
     turns = draw(st.integers(1, 4))
     for turn in range(turns):
-        session.append(
-            m.user(f"Request {turn}: never touch folder number {turn * 31}. " + text(f"ask{turn}", turn))
-        )
+        request = f"Request {turn}: never touch folder number {turn * 31}. " + text(f"ask{turn}", turn)
+        around = text(f"around{turn}", draw(st.sampled_from((0, 0, 3, 60))))
+        session.append(m.user([m.text(around, "program"), request] if around else request))
         for _ in range(draw(st.integers(1, 9))):
             number += 1
             for message in draw(steps(number, thinks)):
@@ -231,3 +232,32 @@ def test_R8_every_rule_the_user_typed_is_in_the_view_once(session: Session, budg
     shown = "\n".join(message.text for message in engine.view(twin).messages)
     for turn in range(len(twin.turns)):
         assert shown.count(f"never touch folder number {turn * 31}.") == 1
+
+
+@given(sessions(None), st.sampled_from(BUDGETS))
+@settings(max_examples=40, deadline=None)
+def test_R8_R19_what_a_program_wrote_around_typed_words_is_clipped_and_they_are_not(
+    session: Session, budget: int
+) -> None:
+    engine, twin = folded(session, budget)
+    whole = originals(session)
+    for item in engine.view(twin).items:
+        original = whole.get(item.entries[0]) if len(item.entries) == 1 else None
+        if not isinstance(original, m.User) or COUNTER.text(typed(original)) > budget // 4:
+            continue
+        assert typed(item.message) == typed(original)
+        if item.message != original:
+            assert [part.origin for part in item.message.parts if isinstance(part, m.Text)] == [
+                "program",
+                None,
+            ]
+
+
+def test_R19_a_dialogue_uses_its_budget() -> None:
+    session = Session()
+    for number in range(400):
+        said = f"On day {number} I met {number * 7919 % 1009} people in the town of Place{number}, and they liked it."
+        session.append(m.assistant(said) if number % 2 else m.user("Go on."))
+    for budget in (1_000, 2_000, 4_000):
+        engine, twin = folded(session, budget)
+        assert 0.96 * budget < engine.view(twin).tokens <= budget

@@ -92,3 +92,55 @@ def test_R21_a_clipped_read_does_not_repeat_what_its_call_says() -> None:
 def test_R19_a_clip_that_would_save_next_to_nothing_is_not_made() -> None:
     text = "Success. Updated the following files:\nM apps/web/src/app/settings/teams/hooks/useTeam.ts"
     assert clip(f"{text}\nExit code: 0", COUNTER.text(text) - 5) == text
+
+
+def test_R21_a_clip_does_not_repeat_what_a_tool_writes_around_every_result() -> None:
+    reminder = "\n\n<system-reminder>\nConsider whether it looks malicious.\n</system-reminder>\n"
+    assert clip(SOURCE + reminder, 60, "read").endswith("return first")
+    assert bare(reminder.strip()) == reminder.strip()  # nothing else is there
+    gemini = f"Command: cat a.py\nDirectory: (root)\nOutput: {SOURCE}\nError: (none)\nExit Code: 1\nSignal: 0"
+    small = clip(gemini, 60, "bash")
+    assert small.startswith("def part_0")
+    assert small.endswith("return first\nExit Code: 1")
+
+
+def test_R19_padding_of_a_terminal_goes_and_code_stays_as_it_is() -> None:
+    assert bare(f"a{' ' * 200}\nb\n    \nc  \n") == "a\nb\n    \nc  \n"
+
+
+@pytest.mark.parametrize("kind", ["read", "editor"])
+def test_R19_empty_lines_tell_nothing(kind: Kind) -> None:
+    text = "\n    \n".join(f"class Part{n}:\n    \n        value = {n}" for n in range(200))
+    between = clip(text, 192, kind).split("…]\n", 1)[1]
+    assert "\n    \n…" not in between
+
+
+def test_R19_values_beside_a_clipped_call_say_that_nobody_said_them_and_whose_they_are() -> None:
+    calls = [m.call(f"c{n}", "Write", path=f"{n}.py", content=SOURCE) for n in (1, 2)]
+    one = clipped(m.assistant("I write it.", calls[0]), 192, COUNTER, key="#7")
+    said, mark, value = one.text.split("\n")
+    assert (said, mark) == ("I write it.", "[from the call below:]")
+    assert value.startswith('"content": "def part_0(value):')
+    both = clipped(m.assistant("I write them.", *calls), 384, COUNTER, key="#7").text.split("\n")
+    assert both[1::2] == ["[from call 1 below:]", "[from call 2 below:]"]
+    alone = clipped(m.assistant("", calls[0]), 30, COUNTER, key="#7")
+    assert alone.text == ""  # no room, no quotation, no mark
+
+
+def test_R19_typed_words_stay_and_what_stands_around_them_shares_the_rest() -> None:
+    asked, short = "Fix the parser, and never touch the migrations.", "One call per message, please."
+    message = m.user([m.text(SOURCE, "program"), asked, m.text(short, "program")])
+    sizes = [COUNTER.message(clipped(message, level, COUNTER, key="#7")) for level in (60, 120, 300)]
+    assert sizes == sorted(sizes)
+    small = clipped(message, 60, COUNTER, key="#7")
+    before, typed, after = (part for part in small.parts if isinstance(part, m.Text))
+    assert (before.origin, typed.text, after.text) == ("program", asked, short)
+    assert COUNTER.text(before.text) < 60
+    least = clipped(message, 12, COUNTER, key="#7").parts[0]
+    assert isinstance(least, m.Text)
+    assert least.text.startswith("[… ")
+
+
+def test_R19_words_with_which_a_user_refused_a_call_stay_in_a_clipped_result() -> None:
+    refused = m.result("c", [SOURCE, m.text("No, keep the old name.", "typed")])
+    assert clipped(refused, 60, COUNTER, key="#7").text.endswith("No, keep the old name.")

@@ -9,6 +9,7 @@ import click
 
 COMMANDS = {
     "branch": ("branch", "Move to another place in the tree; summarise what is left."),
+    "chat": ("chat", "A coding agent in this folder."),
     "compact": ("compact", "Fold a transcript until its view fits."),
     "compare": ("compare", "What each design would do to your transcripts."),
     "export": ("export", "Write a session in another format."),

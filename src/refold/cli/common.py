@@ -137,7 +137,7 @@ def preset_options(function: F) -> F:
         budget: int | None,
         **more: Any,
     ) -> Any:
-        given = dict(_pair(text) for text in settings)
+        given = dict(pair(text) for text in settings)
         given |= {"window": window} if window is not None else {}
         given |= {"params": params.read()} if params is not None else {}
         return function(preset=_preset(preset, given, budget), **more)
@@ -175,7 +175,7 @@ def named_model(name: str | None) -> Model | None:
     return model(name) if name else None
 
 
-def _pair(text: str) -> tuple[str, Any]:
+def pair(text: str) -> tuple[str, Any]:
     key, separator, value = text.partition("=")
     if not separator or not key:
         raise click.UsageError(f"--set takes KEY=VALUE, not {text!r}")

@@ -49,7 +49,7 @@ def command(file: str, preset: Preset, focus: str | None, as_json: bool) -> None
         emit(as_dict(engine, session, plan, due))
         return
     tell_problems(session)
-    _print(engine, session, plan, due)
+    print_plan(engine, session, plan, due)
 
 
 def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Reason) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def _fits(engine: Engine, tokens: int) -> dict[str, Any]:
     return {"fits": fits, "why": None if fits else f"it keeps up to {tokens} tokens, {limit} are allowed"}
 
 
-def _print(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Reason) -> None:
+def print_plan(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Reason) -> None:
     from refold.compaction.plan import Plan
 
     out = console()

@@ -92,7 +92,7 @@ def command(
         emit({"hits": hits, "unknown": unknown, "unknown_turns": missing})
     else:
         tell_problems(session)
-        _print(hits, query)
+        print_hits(hits, query)
         if not hits and not missing and not unknown:
             say("refold: nothing found; try other words", err=True)
     for key in unknown:
@@ -103,7 +103,7 @@ def command(
         raise SystemExit(1)
 
 
-def _print(hits: list[Hit], query: str) -> None:
+def print_hits(hits: list[Hit], query: str) -> None:
     from rich.text import Text
 
     out = console()

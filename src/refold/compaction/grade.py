@@ -33,7 +33,7 @@ item
 comes back into its place and leaves the record."""
 _STALE = 0.1
 """What a result that a later call of the same kind has superseded may have of the usual."""
-_PIECE, _MADE = 256, 8
+_PIECE, _MADE = 128, 8
 """Items that are looked at, and clips that are made, between two breaths."""
 
 
@@ -65,13 +65,22 @@ class Piece(NamedTuple):
     """A later result of the same call says it anew."""
     sealed: int = 0
     """Tokens of thinking that may not be taken off: the item stays as it is, or is quoted without it."""
+    typed: int = 0
+    """Tokens that stay at every scale, the user's words among others': age decides about the rest."""
+
+    def bare(self) -> Row:
+        return self.whole, self.now, self.said, self.cap, self.stale, self.sealed, self.typed
+
+
+Row: TypeAlias = tuple[int, int, bool, int | None, bool, int, int]
+"""A piece as a bare tuple: the collector looks at thousands of them once, and never again."""
 
 
 class Pieces(Protocol):
     """The pieces of a view, read from its end: what no scale reaches is never counted."""
 
     total: int
-    newest: list[Piece]
+    newest: list[Row]
     """Those that were read, the newest first."""
 
     def read(self) -> None:
@@ -235,7 +244,7 @@ class _Walk:
         while index > 0 and (age <= depth or index > last):
             if number == len(newest):
                 pieces.read()
-            whole, now, kind, cap, stale, sealed = newest[number]
+            whole, now, kind, cap, stale, sealed, typed = newest[number]
             index, number = index - 1, number + 1
             if sealed:
                 if not place:
@@ -250,9 +259,11 @@ class _Walk:
                 allowed = caps[kind][stale]
                 if age > allowed.bound:
                     allowed.lower(age)
-                cap = allowed.cap
-                if now <= cap + WORTH or (now < allowed.next and now <= allowed.at(age)):
+                cap, rest = allowed.cap, now - typed
+                if rest <= cap + WORTH or (rest < allowed.next and rest <= allowed.at(age)):
                     cap = 0
+                elif typed:
+                    cap += typed
             block.append((index, now + sealed, cap))
             age += whole if whole < most else most
             if number % _PIECE == 0:

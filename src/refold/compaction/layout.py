@@ -9,9 +9,20 @@ from typing import NamedTuple
 
 from refold import entries as e
 from refold.compaction.clips import Clips, Form
-from refold.compaction.grade import Curve, Piece, estimate, grade
+from refold.compaction.grade import Curve, Piece, Row, estimate, grade
 from refold.compaction.situation import Situation
-from refold.messages import Assistant, Call, Message, Result, Thinking, User, arguments_json, user
+from refold.messages import (
+    Assistant,
+    Call,
+    Message,
+    Result,
+    Text,
+    Thinking,
+    User,
+    arguments_json,
+    is_typed,
+    user,
+)
 from refold.preserve.words import typed
 from refold.protocols import Steps
 from refold.session import Item
@@ -208,7 +219,7 @@ class _Reader:
         """Nothing has to stay in its place."""
         self.first, self.last_reply = s.projection.first, _last_reply(s)
         self.total = len(self.items) - self.first
-        self.newest: list[Piece] = []
+        self.newest: list[Row] = []
         self._sizes: list[dict[int, int]] = []
         """Of the same pieces at the levels that were looked at."""
         turns = s.session.turns
@@ -233,7 +244,8 @@ class _Reader:
     def read(self) -> None:
         """Some more pieces."""
         last = len(self.items) - len(self.newest)
-        self.newest += [self._piece(i) for i in range(last - 1, max(last - 1 - PIECE, self.first - 1), -1)]
+        more = range(last - 1, max(last - 1 - PIECE, self.first - 1), -1)
+        self.newest += [self._piece(index).bare() for index in more]
 
     def known_at(self, index: int, level: int) -> int | None:
         """The size of an item at a level, where no form has to be made to know it. The index is counted from
@@ -314,22 +326,34 @@ class _Reader:
         for tokens, size in self.clips.sizes(item.entries[0], s.counter).items():
             sizes[tokens] = size + extra if size + extra < shown else now - sealed
         waits = isinstance(message, Result) and index > self.last_reply
-        said = waits or isinstance(message, Assistant) or (type(original) is User and self._is_typed(item))
-        cap = None if self.loose else self._cap(index, item, now, waits=waits)
-        return Piece(whole, now - sealed, said, cap, stale, 0 if self.loose else sealed)
+        own = self._typed_among_others(item)
+        said = waits or isinstance(message, Assistant) or (not own and self._is_typed(item))
+        cap = None if self.loose else self._cap(index, item, now, own, waits=waits)
+        return Piece(whole, now - sealed, said, cap, stale, 0 if self.loose else sealed, own)
 
-    def _cap(self, index: int, item: Item, now: int, *, waits: bool) -> int | None:
+    def _cap(self, index: int, item: Item, now: int, own: int, *, waits: bool) -> int | None:
         """Where not age decides: what stays whole, or is clipped to a part of the view. (To the token, not
         to a level: what a larger goal shows more of must not cost another item its form.)"""
         if self._fixed(index, item):
             return 0
         if waits:
             room = UNANSWERED * self.limit * now / max(self.unanswered, 1)
-        elif isinstance(item.message, User) and self._is_typed(item):
+        elif own or self._is_typed(item):
             room = TYPED * self.goal
+            if 0 < own <= room:
+                return None
         else:
             return None
         return 0 if now <= room else max(int(room), LEVELS[0])
+
+    def _typed_among_others(self, item: Item) -> int:
+        """Tokens that the user typed into a message in which a program or a file says something too."""
+        entry = self.s.session[item.entries[0]]
+        if self.loose or not isinstance(entry, e.MessageEntry) or not (words := typed(entry.message)):
+            return 0
+        message = entry.message
+        others = (part for part in message.parts if isinstance(part, Text) and not is_typed(message, part))
+        return self.s.counter.text(words) if any(part.text.strip() for part in others) else 0
 
     def _one_entry(self, index: int, item: Item) -> bool:
         items = self.items

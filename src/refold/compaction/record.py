@@ -7,7 +7,7 @@ record, not a request, and defused, whoever wrote it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from refold import entries as e
@@ -15,10 +15,10 @@ from refold.compaction.layout import Layout, Quote, least_step, may_leave
 from refold.compaction.reading import Reading
 from refold.compaction.situation import Situation
 from refold.errors import DoesNotFit
-from refold.messages import Message, Text, User
+from refold.messages import Message, Text, User, compact_json
 from refold.preserve import pins, words
 from refold.preserve.lines import render
-from refold.preserve.state_text import Catalogue, catalogue, rendering
+from refold.preserve.state_text import READ, Catalogue, catalogue, rendering
 from refold.protocols import Steps
 from refold.session import Session
 from refold.session.edits import said_by
@@ -87,25 +87,44 @@ class Composer:
 
     def with_lines(self, layout: Layout, room: int) -> Steps[Record]:
         """The record in `room` tokens: what own words, state and quotations leave is for lines."""
-        counter, position = self.s.counter, layout.position
-        front, left_out, state = yield from self._front(layout)
-        left = room - self._pins_size - FRAME - counter.text(front) - counter.text(state)
-        quoted, first = yield from self._quoted(layout.quotes, left)
-        left -= counter.text(quoted)
-        told = position if first is None else self.s.projection.position_of(first)
-        yield
-        lines = render(self.reading.lines_before(told), max(left, 0), counter).text
-        yield
+        quotes = yield from self._quotes(layout.quotes)
+        front, left_out = yield from self._front(layout)
+        shown = _Shown(self.s, layout, quotes)
+        room -= self._pins_size + FRAME + self.s.counter.text(front)
+        state, lines, quoted = yield from self._told(layout, shown, room)
+        if shown.named_from < shown.first and READ in state:  # files that have a line now are named there
+            state, lines, quoted = yield from self._told(layout, shown, room)
         sections = (("State of the work", state), ("What was done", lines), ("Newest steps, quoted", quoted))
         return self._record(front, left_out, sections, "")
 
-    def _quoted(self, quotes: Sequence[Quote], room: int) -> Steps[tuple[str, int | None]]:
-        """As many of the newest steps that may not stay in their place as fit, and the first of them."""
-        s, texts, first = self.s, list[str](), None
+    def _told(self, layout: Layout, shown: _Shown, room: int) -> Steps[tuple[str, str, str]]:
+        """State, lines and quotations; `shown` learns which entries have a line."""
+        counter = self.s.counter
+        state = yield from self._state(shown)
+        room -= counter.text(state)
+        quoted, first = yield from self._quoted(shown.quotes, room)
+        told = layout.position if first is None else self.s.projection.position_of(first)
+        yield
+        entries = self.reading.lines_before(told)
+        lines = render(entries, max(room - counter.text(quoted), 0), counter)
+        if lines.text:
+            shown.named_from = min(entries[lines.first].number, shown.first)
+        yield
+        return state, lines.text, quoted
+
+    def _quotes(self, quotes: Sequence[Quote]) -> Steps[dict[int, str]]:
+        """What is quoted of each item that may not stay in its place, newest first."""
+        s, texts = self.s, dict[int, str]()
         for index, level in reversed(quotes):
-            item = s.items[index]
-            text = quotation(item.message, f"#{s.session.position(item.entries[0])}", level, s.counter)
-            room -= s.counter.text(text) + 1
+            texts[index] = _quotation(s, index, level)
+            yield
+        return texts
+
+    def _quoted(self, quotes: Mapping[int, str], room: int) -> Steps[tuple[str, int | None]]:
+        """As many of the newest as fit, and the first of them."""
+        texts, first = list[str](), None
+        for index, text in quotes.items():
+            room -= self.s.counter.text(text) + 1
             if room < 0:
                 break
             if text:
@@ -117,35 +136,89 @@ class Composer:
     def with_summary(self, layout: Layout, text: str, room: int) -> Steps[Record]:
         """The same with a written summary, or a digest, instead of lines."""
         counter = self.s.counter
-        front, left_out, state = yield from self._front(layout)
+        quotes = yield from self._quotes(layout.quotes)
+        front, left_out = yield from self._front(layout)
+        state = yield from self._state(_Shown(self.s, layout, quotes))
         used = self._pins_size + FRAME + sum(map(counter.text, (front, state, text)))
-        quoted, _ = yield from self._quoted(layout.quotes, room - used)
+        quoted, _ = yield from self._quoted(quotes, room - used)
         sections = (("State of the work", state), ("Summary", text), ("Newest steps, quoted", quoted))
         return self._record(front, left_out, sections, text)
 
-    def _front(self, layout: Layout) -> Steps[tuple[str, tuple[str, ...], str]]:
-        """The user's words, whose words are not all there, and the state of the work: what happened in steps
-        that are quoted need not be said again."""
-        s, position = self.s, layout.position
-        seen = s.projection.position_of(layout.quotes[0].item) if layout.quotes else position
-        sayings = words.once(self.reading.sayings, position)
+    def _front(self, layout: Layout) -> Steps[tuple[str, tuple[str, ...]]]:
+        """The user's words, and whose words are not all there."""
+        s = self.s
+        sayings = words.once(self.reading.sayings, layout.position)
         own = yield from words.rendering(
             sayings, self.room.words, s.counter, lambda entry: f"#{s.session.position(entry)}"
         )
         yield
+        return f"{WORDS}\n{defuse(own.text)}" if own.text else "", (*own.clipped, *own.left_out)
+
+    def _state(self, shown: _Shown) -> Steps[str]:
+        """The state of the work: what the view shows elsewhere need not be said again."""
         files = yield from self._catalogue()
-        state = yield from rendering(self.reading.state, self.room.state, s.counter, seen, files=files)
-        front = f"{WORDS}\n{defuse(own.text)}" if own.text else ""
-        return front, (*own.clipped, *own.left_out), state
+        return (
+            yield from rendering(
+                self.reading.state, self.room.state, self.s.counter, shown.shows, files=files
+            )
+        )
 
     def _record(
         self, front: str, left_out: tuple[str, ...], sections: Sequence[tuple[str, str]], summary: str
     ) -> Record:
-        body = "\n\n".join(f"## {title}\n{text}" for title, text in sections if text)
+        # What a model wrote has headings of its own: one above them would say that nothing is below it.
+        rows = (text if text.startswith("## ") else f"## {title}\n{text}" for title, text in sections if text)
+        body = "\n\n".join(rows)
         parts = (HEAD, front, self._pins, frame("summary", redact(body)[0], note=NOTE) if body else "")
         back = RECALL if self.s.can_recall else KEPT
         text = "\n\n".join(part for part in (*parts, back) if part)
         return Record(User((Text(text, "summary"),)), summary, left_out)
+
+
+class _Shown:
+    """What a view shows beside the state: an entry that is there may be clipped, and its verdict gone; one
+    that has a line is named there."""
+
+    def __init__(self, s: Situation, layout: Layout, quotes: Mapping[int, str]) -> None:
+        self.s, self.layout, self.quotes = s, layout, quotes
+        first = layout.quotes[0].item if layout.quotes else layout.first
+        self.first = self.named_from = s.projection.position_of(first)
+        self._texts: dict[int, str | None] = {}
+
+    def shows(self, number: int, text: str) -> bool:
+        """Whether the entry of a number is there as a whole, or what is there of it has the text in it. No
+        text: whether it is named."""
+        if number < self.first:
+            return not text and number >= self.named_from
+        if not text:
+            return True
+        index = self.s.projection.item_at(number)
+        if index not in self._texts:
+            self._texts[index] = self._clipped(index)
+        left = self._texts[index]
+        return left is None or _spaced(text) in left
+
+    def _clipped(self, index: int) -> str | None:
+        """What is left of an item; None where that is all of it."""
+        s, form = self.s, self.layout.forms.get(index)
+        if index < self.layout.first:
+            text = self.quotes.get(index, "")
+            return None if text == _quotation(s, index, 0) else _spaced(text)
+        item = s.items[index]
+        message = form.message if form else item.message
+        if message == said_by(s.session[item.entries[0]]):
+            return None
+        return _spaced("\n".join([message.text, *(compact_json(call.arguments) for call in message.calls)]))
+
+
+def _quotation(s: Situation, index: int, level: int) -> str:
+    item = s.items[index]
+    return quotation(item.message, f"#{s.session.position(item.entries[0])}", level, s.counter)
+
+
+def _spaced(text: str) -> str:
+    """A text however its lines and quotes are written."""
+    return " ".join(text.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').split())
 
 
 def pinned(session: Session) -> list[tuple[str, Message]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from inspect import isawaitable
 from typing import Any, cast
@@ -28,6 +29,9 @@ Sleep = Callable[[float], Awaitable[None]]
 
 Resolver = Callable[[str], Model]
 """Makes a model of its name."""
+
+RunCalls = Callable[[Sequence[Call]], AsyncGenerator[Result]]
+"""Runs the calls of one reply; what comes of each is given as soon as it may be written down."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +144,7 @@ def _tokens(planner: Planner, session: Session) -> int:
 
 async def run_turn(
     session: Session,
-    run_tool: Callable[[Call], Any],
+    run_calls: RunCalls,
     *,
     most: int,
     call: Callable[[bool], Awaitable[Assistant]],
@@ -156,14 +160,24 @@ async def run_turn(
         if not reply.calls:
             return reply
         place = Place.here(session)
-        for each in reply.calls:
-            output = run_tool(each)
-            output = await output if isawaitable(output) else output
-            answered = isinstance(output, Result)
-            place = place.append(output if answered else result(each.id, str(output), name=each.name))
+        async with aclosing(run_calls(reply.calls)) as results:
+            async for each in results:
+                place = place.append(each)
         if not place.is_here:
             raise LeafMoved
     return await call(False)
+
+
+def one_by_one(run_tool: Callable[[Call], Any]) -> RunCalls:
+    """Runs the calls of a reply in their order. `run_tool` gives a text or a `Result`, at once or awaited."""
+
+    async def run(calls: Sequence[Call]) -> AsyncGenerator[Result]:
+        for each in calls:
+            output = run_tool(each)
+            output = await output if isawaitable(output) else output
+            yield output if isinstance(output, Result) else result(each.id, str(output), name=each.name)
+
+    return run
 
 
 @dataclass(frozen=True)

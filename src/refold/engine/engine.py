@@ -204,7 +204,7 @@ class Engine(Planner):
         chosen = self._chat_model(model)
         return await calls.run_turn(
             session,
-            run_tool,
+            calls.one_by_one(run_tool),
             most=self.preset.max_tool_iterations or TOOL_ITERATIONS if most is None else most,
             call=lambda with_tools: self.call(
                 session,

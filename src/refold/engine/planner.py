@@ -3,6 +3,7 @@ appends nothing."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -228,6 +229,7 @@ class Planner:
         """Take in what is new; others get their turn meanwhile. Whether they left the session as it was."""
         tip = session.tip
         if not question.at_once:
+            await asyncio.sleep(0)  # appending a fold was a piece of its own
             await breathe(lambda: caught_up(self._situation(session, question)), lambda: len(session.entries))
         return session.tip == tip
 

@@ -12,17 +12,25 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from refold.entries import key
 from refold.errors import UnknownName, UsageError
 from refold.mcp.mirror import Mirror
+from refold.messages import searchable
 from refold.protocols import SessionInfo, Store
-from refold.recall import Found
+from refold.recall import Found, Hit
+from refold.recall.snippet import snippet
 from refold.registry.search import search
 from refold.registry.sessions import stored
 from refold.session import Session
+from refold.session.edits import said_by
 from refold.stores.memory_file import MemoryFile
+from refold.stores.quoted import Quoted, quoted
+from refold.text.words import plain, terms
 
 OPEN = 8
 """Sessions that are kept open."""
+FILE = 20
+"""How many entries are looked through for each that shall name a file."""
 
 
 class Shelf(msgspec.Struct, frozen=True):
@@ -56,7 +64,7 @@ class Library:
     def refresh(self) -> None:
         """Look for new sessions of other programs, in the background: nobody waits for it."""
         for shelf in self.shelves.values():
-            if shelf.mirror is not None:
+            if shelf.mirror is not None and shelf.mirror.stale:
                 threading.Thread(target=shelf.mirror.refresh, daemon=True).start()
 
     @property
@@ -101,7 +109,7 @@ class Library:
         found = [
             (one.name, hit)
             for one in self._chosen(shelf)
-            for hit in search(one.store, query or file or "", limit=limit, file=file).found
+            for hit in _found(one.store, query or file or "", limit, file)
         ]
         found.sort(key=lambda pair: -pair[1].hit.score)
         yield from found[:limit]
@@ -112,3 +120,33 @@ class Library:
         if shelf not in self.shelves:
             raise UnknownName("shelf", shelf[:80], tuple(self.shelves))
         return [self.shelves[shelf]]
+
+
+def _found(store: Store, query: str, limit: int, file: str | None) -> list[Found]:
+    """What one store knows of it. A database hands out the entries themselves; others are read."""
+    asked = _asked(store, query, limit * (FILE if file else 1))
+    if asked is None:
+        return list(search(store, query, limit=limit, file=file).found)
+    words, hits = terms(query), list[Found]()
+    for session, entry, score in asked:
+        message = said_by(entry)
+        text = searchable(message) if message is not None else ""
+        if message is None or (file and file.lower() not in text.lower()):
+            continue
+        hit = Hit(entry.id, key(entry.id), 0, score, snippet(text, words), message.role, entry.time)
+        hits.append(Found(session, hit))
+        if len(hits) == limit:
+            break
+    return hits
+
+
+def _asked(store: Store, query: str, limit: int) -> list[Quoted] | None:
+    """Entries with all of the words, then those with some. A name or a path (`src/a.py`) has parts that stand
+    everywhere: where all of them are found together, nothing else is meant."""
+    words = plain(query) or query.split()
+    found = quoted(store, words, limit=limit, every=True)
+    if found is None or len(found) >= limit or (found and len(query.split()) == 1):
+        return found
+    seen = {(each.session, each.entry.id) for each in found}
+    more = quoted(store, words, limit=limit) or []
+    return [*found, *(each for each in more if (each.session, each.entry.id) not in seen)]

@@ -10,7 +10,8 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -19,7 +20,7 @@ from refold.errors import RefoldError, UnknownName
 from refold.protocols import SessionInfo, Store
 from refold.registry.installed import home
 from refold.stores import data_folder, open_store
-from refold.stores.disk import Disk, make_folder, place
+from refold.stores.disk import Disk, locked, make_folder, place
 from refold.transcripts import read_all
 from refold.transcripts.importing import find
 
@@ -27,6 +28,8 @@ LARGEST = 256 * 1024 * 1024
 EVERY = 20.0
 """Seconds after which the files are looked at again."""
 BATCH = 2_000
+SAVED = 50
+"""Files after which it is noted what was read."""
 
 
 class Known(msgspec.Struct):
@@ -48,7 +51,7 @@ def folders() -> dict[str, Path]:
 
 
 class Mirror:
-    """The sessions of one program. `refresh` reads what is new; it is called by one thread at a time."""
+    """The sessions of one program. Several servers may share a mirror: one of them at a time reads."""
 
     def __init__(
         self, program: str, folder: Path, database: Path, *, clock: Callable[[], float] = time.monotonic
@@ -57,24 +60,40 @@ class Mirror:
         make_folder(Disk(), database.parent)
         self.store: Store = open_store(f"sqlite:{database}").store
         self._notes = database.with_suffix(".files.json")
-        self._known = self._remembered()
+        self._known: dict[str, Known] = {}
         self._clock, self._last = clock, float("-inf")
         self._lock = threading.Lock()
         self.ready = threading.Event()
         """Everything was read once."""
 
-    def refresh(self, *, now: bool = False) -> None:
-        """Read what changed, unless that was done a moment ago or another thread is at it."""
-        if not now and self._clock() - self._last < EVERY:
-            return
-        if not self._lock.acquire(blocking=now):
+    @property
+    def stale(self) -> bool:
+        """Is it time to look at the files again?"""
+        return self._clock() - self._last >= EVERY
+
+    def refresh(self) -> None:
+        """Read what changed, unless another thread or another process is at it."""
+        if not self._lock.acquire(blocking=False):
             return
         try:
-            self._read(path for path, _ in find([self.folder]))
+            with self._alone():
+                self._known = self._remembered()
+                self._read(path for path, _ in find([self.folder]))
             self._last = self._clock()
             self.ready.set()
+        except (RefoldError, OSError):
+            self._last = self._clock()  # another server reads, or the disk is full: what is there is served
         finally:
             self._lock.release()
+
+    @contextmanager
+    def _alone(self) -> Generator[None]:
+        fd = os.open(self._notes.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            with locked(fd, self._notes, shared=False, timeout=0.0):
+                yield
+        finally:
+            os.close(fd)
 
     def _read(self, paths: Iterable[Path]) -> None:
         found: dict[str, os.stat_result] = {}
@@ -94,8 +113,12 @@ class Mirror:
             ids = self._take(Path(name)) if state.st_size <= LARGEST else []
             self._known[name] = Known(state.st_size, state.st_mtime_ns, ids)
             changed += 1
-        if changed:
-            place(Disk(), self._notes, msgspec.json.encode(self._known), replace=True)
+            if changed % SAVED == 0:
+                self._remember()
+        self._remember()
+
+    def _remember(self) -> None:
+        place(Disk(), self._notes, msgspec.json.encode(self._known), replace=True)
 
     def _take(self, path: Path) -> list[str]:
         ids: list[str] = []
@@ -105,6 +128,7 @@ class Mirror:
                 if not any(entry.on_path for entry in loaded.entries):
                     continue
                 id = self._free(info.id, path)
+                self._drop([id])  # of a reading that was broken off
                 self.store.create(msgspec.structs.replace(info, id=id))
                 ids.append(id)
                 tip: str | None = None

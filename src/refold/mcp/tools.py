@@ -1,8 +1,8 @@
 """The tools: what a client may ask, and the text it gets.
 
-Every text is our own sentences, then records. What comes from a session (words, names, paths) stands inside of
-a record, defused and without secrets; all of it together fits the budget. Whatever a client sends, the answer
-is a text: `Refused` says what is wrong with the question.
+Every text is our own sentences, then records. What comes from a session (words, names, paths) stands inside
+of a record, defused and without secrets; all of it together fits the budget. Whatever a client sends, the
+answer is a text: `Refused` says what is wrong with the question.
 """
 
 from __future__ import annotations
@@ -183,7 +183,13 @@ def _unread(library: Library) -> list[str]:
 def _record(session: str, hit: Hit) -> str:
     when = datetime.fromtimestamp(hit.time, UTC).strftime("%Y-%m-%d") if 0 < hit.time < 4e9 else ""
     return frame(
-        "recall", quote(hit.text), source=hit.role, session=session, turn=hit.turn, key=hit.key, date=when
+        "recall",
+        hit.text,  # a snippet has no secrets
+        source=hit.role,
+        session=session,
+        turn=hit.turn or None,
+        key=hit.key,
+        date=when,
     )
 
 
@@ -232,8 +238,8 @@ def _context(library: Library, given: Arguments) -> str:
         *(f"pinned: key {e.key(id)}" for id in session.pins[:20]),
     ]
     remark = (
-        f"The model sees {len(sizes)} messages, {total} tokens ({counter.name}); {folded} of them were put by "
-        f"folds; the log has {len(session)} entries."
+        f"The model sees {len(sizes)} messages, {total} tokens ({counter.name}); {folded} of them were put "
+        f"by folds; the log has {len(session)} entries."
     )
     return _told([remark], [frame("context", quote("\n".join(lines)), session=name)], budget)
 

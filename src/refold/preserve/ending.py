@@ -14,7 +14,7 @@ import msgspec
 
 from refold.messages import Result
 from refold.session.toolnames import Kind
-from refold.session.toolstatus import folder, framing, status
+from refold.session.toolstatus import folder, framing, printed, status, stopped
 from refold.text.frames import without_escapes
 from refold.text.truncate import one_line
 
@@ -86,7 +86,7 @@ def _envelope(value: Mapping[str, Any], text: str) -> tuple[str, int | None, boo
     failed = value.get("status") == "error" or error not in (None, False, "", {}, [])
     if isinstance(error, dict):
         error = cast("dict[str, Any]", error).get("message")
-    bodies = (error, value.get("output"), value.get("stderr"), value.get("text"))
+    bodies = (error, value.get("output"), value.get("stderr"), printed(text), value.get("text"))
     return next((b for b in bodies if isinstance(b, str) and b), text), code, failed
 
 
@@ -141,10 +141,11 @@ _BROKEN = re.compile(
 
 
 def error_line(text: str) -> str:
-    """The line that says what went wrong: the last of a traceback, the first that names an error, or else the
-    last that was printed."""
+    """The line that says what went wrong: that somebody stopped it, the last of a traceback, the first that
+    names an error, or else the last that was printed."""
     rows = _rows(text)
-    said = _raised(rows) or _named(rows) or (rows[-1] if rows else "")
+    last = rows[-1] if rows else ""
+    said = last if stopped(last.strip()) else _raised(rows) or _named(rows) or last
     return one_line(said.strip().removeprefix("<tool_use_error>").removesuffix("</tool_use_error>"), 300)
 
 

@@ -66,7 +66,7 @@ def _same(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
 
 def _marked(mark: str, rows: Sequence[str], most: int) -> list[str]:
     """The first rows that say something, with their indentation to one another."""
-    kept = [row for row in rows if row.strip()]
+    kept = [row for row in rows if _says(row)] or [row for row in rows if row.strip()]
     margin = min((len(row) - len(row.lstrip()) for row in kept[:most]), default=0)
     shown = [mark + row[margin : margin + _WIDTH].rstrip() for row in kept[: max(most, 0)]]
     if len(kept) > len(shown) and shown:

@@ -58,7 +58,7 @@ def lines_of(
         return (*((Line(words),) if words else ()), *acts)
     if isinstance(message, Result):
         call = call_of(message.call_id)
-        text = _outcome(message, call, names) if call else ""
+        text = _outcome(message, call, names, cwd) if call else ""
         return (Line(text, message.call_id, outcome=True),) if text else ()
     if isinstance(message, Bash):
         ran = run(message.command)
@@ -74,9 +74,11 @@ def _act(call: Call, names: Names | None, cwd: str) -> str:
     return f"{one_line(call.name, 60)} {argument}" if argument else one_line(call.name, 60)
 
 
-def _outcome(result: Result, call: Call, names: Names | None) -> str:
+def _outcome(result: Result, call: Call, names: Names | None, cwd: str) -> str:
     what = kind(call.name, names)
     ended = ending(result, what)
+    if cwd:
+        ended = msgspec.structs.replace(ended, error=ended.error.replace(f"{cwd}/", ""))
     if what == "bash":
         return _ran(run(command_line(call)), ended)
     return _status(ended, UNKNOWN) if ended.ok is False else ""

@@ -286,9 +286,13 @@ class WorkState:
         changes: bool = True,
     ) -> str:
         """As text within `budget` tokens (o200k unless another counter is given). What entries from number
-        `before` on say stands in the view itself: of those only the names of files are given. `changes`: with
-        what was last changed in the newest files."""
-        return complete(rendering(self, budget, counter or tokens.get(), before, changes=changes))
+        `before` on say stands in the view itself: of those only the names of changed files are given.
+        `changes`: with what was last changed in the newest files."""
+
+        def shows(number: int, _: str) -> bool:
+            return before is not None and number >= before
+
+        return complete(rendering(self, budget, counter or tokens.get(), shows, changes=changes))
 
 
 def of(messages: Iterable[Message], names: Names | None = None) -> WorkState:

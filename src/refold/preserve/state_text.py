@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
+from itertools import islice
 from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from refold.preserve.filebook import FileNote
 from refold.preserve.outcomes import Check, Failure
@@ -23,12 +24,21 @@ FAILED, READ = "Tried to change, without success", "Files read"
 CHANGES, CHECKS = "Newest changes", "Builds and tests, last result"
 ERROR, TODOS, PLAN = "Last error, not answered since", "Open todos", "Plan"
 _ORDER = (CHANGED, CREATED, DELETED, FAILED, CHANGES, CHECKS, ERROR, TODOS, PLAN, READ)
+_UNCHANGED = ("read", "failed")
 _NAMES, _DELETED, _READ = 0.7, 0.15, 0.25
 """Parts of the budget that names of files may take."""
 _HUNKS = 24
 """Newest changed files whose change may be shown."""
 _PLAN = 800
 _ELSEWHERE = ("/tmp/", "/private/tmp/", "/var/folders/")
+
+
+Shows: TypeAlias = Callable[[int, str], bool]
+"""Whether the view shows the entry of a number elsewhere, and in it a text; without a text: names it."""
+
+
+def shows_nothing(_: int, __: str) -> bool:
+    return False
 
 
 class Known(Protocol):
@@ -87,45 +97,50 @@ def rendering(
     state: Known,
     budget: int,
     counter: TokenCounter,
-    before: int | None = None,
+    shows: Shows = shows_nothing,
     *,
     changes: bool = True,
     files: Catalogue | None = None,
 ) -> Steps[str]:
-    """The state in at most `budget` tokens; see `WorkState.render`. `files`: its catalogue, where that is
-    there."""
-    seen = float("inf") if before is None else before
+    """The state in at most `budget` tokens, without what the view shows elsewhere; see `WorkState.render`.
+    `files`: its catalogue, where that is there."""
     files = files or (yield from catalogue(state))
-    notes, sheet = files.notes, _Sheet(budget, counter, files)
+    notes = files.notes
+    shown = {note.name for note in notes if note.fate in _UNCHANGED and shows(note.number, "")}
+    sheet = _Sheet(budget, counter, files, shown)
     yield
     sheet.put_names(((CHANGED, "modified"), (CREATED, "created")), _NAMES)
     yield
     sheet.put_names(((DELETED, "deleted"),), _DELETED)
-    checks = [check for check in reversed(state.checks) if check.number < seen][:10]
+    checks = [x for x in reversed(state.checks) if not shows(x.number, x.verdict.line or x.error)][:10]
     usual = next(iter(Counter(check.folder for check in checks).most_common(1)), ("", 0))[0]
-    newest_change = max((note.number for note in notes if note.fate not in ("read", "failed")), default=-1)
+    newest_change = max((note.number for note in notes if note.fate not in _UNCHANGED), default=-1)
     told = [
         _check(
-            check, "" if check.folder == usual else check.folder.removeprefix(f"{state.home}/"), newest_change
+            check,
+            "" if check.folder == usual else check.folder.removeprefix(f"{state.home}/"),
+            newest_change,
+            shows,
         )
         for check in checks
     ]
     opened = [(check.number, CHECKS, row) for check, row in zip(checks[:2], told, strict=False)]
-    if state.error and state.error.number < seen:
+    if state.error and not shows(state.error.number, state.error.error):
         opened.append((state.error.number, ERROR, _failure(state.error)))
     for _, title, row in sorted(opened, key=lambda one: -one[0]):
         sheet.put(title, row)
-    for row in _todos(state.todos) if state.todos_at < seen else ():
+    told_todos = all(shows(state.todos_at, todo.text) for todo in state.todos if todo.open)
+    for row in () if told_todos else _todos(state.todos):
         sheet.put(TODOS, row)
-    changed = [n for n in notes if n.change and n.fate in ("modified", "created") and n.number < seen]
-    changed = changed[:_HUNKS] if changes else []
+    told_here = (n for n in notes if n.change and n.fate in ("modified", "created") and not _shown(n, shows))
+    changed = list(islice(told_here, _HUNKS if changes else 0))
     for note, rows in zip(changed[:3], (8, 4, 4), strict=False):
         sheet.put_change(note, rows)
     for row in told[2:]:
         sheet.put(CHECKS, row.split("\n")[0])
     for note in changed[3:]:
         sheet.put_change(note, 3)
-    if state.plan and state.todos_at < state.plan_at < seen:
+    if state.plan and state.todos_at < state.plan_at and not shows(state.plan_at, state.plan):
         sheet.put(PLAN, head(state.plan, _PLAN))
     yield
     sheet.put_names(((FAILED, "failed"),), _READ)
@@ -136,9 +151,13 @@ def rendering(
 class _Sheet:
     """Statements under headings, each put there only while it fits."""
 
-    def __init__(self, budget: int, counter: TokenCounter, files: Catalogue) -> None:
+    def __init__(self, budget: int, counter: TokenCounter, files: Catalogue, shown: Set[str]) -> None:
         self.budget, self.left, self.counter = budget, budget, counter
-        _, self.names, self.told, self.alike, self.root = files
+        _, names, self.told, self.alike, self.root = files
+        self.names = {
+            fate: [name for name in names[fate] if name not in shown] if fate in _UNCHANGED else names[fate]
+            for fate in names
+        }
         self.named: set[str] = set()
         """Files whose names stand there."""
         self.sections: dict[str, list[str]] = {}
@@ -297,13 +316,20 @@ def _failure(failure: Failure) -> str:
     return f"{failure.what}: {status}{one_line(failure.error, 240) or 'failed'} #{failure.number}"
 
 
-def _check(check: Check, folder: str, newest_change: int) -> str:
+def _shown(note: FileNote, shows: Shows) -> bool:
+    """Does the view show a line of the newest change?"""
+    rows = [row[2:].removesuffix(" …") for row in note.change.split("\n") if row.startswith(("+ ", "- "))]
+    return any(shows(note.number, row) for row in rows or [note.change])
+
+
+def _check(check: Check, folder: str, newest_change: int, shows: Shows) -> str:
     """`pytest -q: FAILED (2 failed, 11 passed) #183`, and the first few that failed."""
     place = f" (in {folder})" if folder else ""
     decided = check.verdict.passed is not None or check.exit is not None
     since = ", files changed since" if decided and -1 < check.number < newest_change else ""
     row = f"{check.command}{place}: {verdict_text(check)} #{check.number}{since}"
-    return "\n".join([row, *_indented([one_line(name, 120) for name in check.verdict.failing[:3]])])
+    failing = (one_line(name, 120) for name in check.verdict.failing[:3] if not shows(check.number, name))
+    return "\n".join([row, *_indented([*failing])])
 
 
 def verdict_text(check: Check) -> str:

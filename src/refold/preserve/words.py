@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from refold.entries import AnyPathEntry, MessageEntry
-from refold.messages import Message, Result, Text, User
+from refold.messages import Message, Text, is_typed
 from refold.protocols import Steps, TokenCounter, complete
 from refold.text.truncate import boundary
 
@@ -142,15 +142,8 @@ def room(goal: int, share: float = SHARE) -> int:
 
 
 def typed(message: Message) -> str:
-    """What the user typed in a message, verbatim. In a result that is only what is declared so: the words
-    with which a user refused a call."""
-    parts = [part for part in message.parts if isinstance(part, Text)]
-    if isinstance(message, User):
-        own = [part.text for part in parts if part.origin in (None, "typed")]
-    elif isinstance(message, Result):
-        own = [part.text for part in parts if part.origin == "typed"]
-    else:
-        return ""
+    """What the user typed in a message, verbatim."""
+    own = [part.text for part in message.parts if isinstance(part, Text) and is_typed(message, part)]
     return "\n".join(own).strip("\r\n").rstrip() if any(not text.isspace() for text in own) else ""
 
 
@@ -295,8 +288,10 @@ def _ranked(
     """All sentences, first the first request, demands and the newest, each in its share; a little of every
     other message too."""
     newest = range(len(sayings) - 1, -1, -1)
+    # The first request is what was said up to the first words of some length: `/mode` is none.
+    request = range(next((i + 1 for i, x in enumerate(sayings) if len(x.text) >= _REPEATED), len(sayings)))
     queues: list[tuple[int, Iterator[Piece]]] = [
-        (3, ((0, span) for span in sentences(sayings[0].text)) if sayings else iter(())),
+        (3, ((index, span) for index in request for span in sentences(sayings[index].text))),
         (4, chain(_demanded(sayings, newest[:_RECENT], 0), _demanded(sayings, newest, 1))),
         (3, ((index, span) for index in newest for span in _prose(sayings[index].text))),
         (1, ((index, span) for index in newest for span in islice(sentences(sayings[index].text), 1))),

@@ -40,6 +40,16 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return f"Provider(base_url={self.base_url!r}, key={'yes' if self.api_key else 'no'})"
 
 
+class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The coding agent. Options of its command win."""
+
+    rules: tuple[str, ...] = ()
+    """Files of rules at the root of a project, beside `CODE_LAW.md`: such as `AGENTS.md`."""
+    permission: Literal["ask", "edits", "read-only", "all"] = "ask"
+    max_iterations: int | None = None
+    text_protocol: bool | None = None
+
+
 class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The file. `model` is the default model, `summariser` the one that writes summaries."""
 
@@ -50,6 +60,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     models: dict[str, dict[str, Any]] = {}
     presets: dict[str, dict[str, Any]] = {}
     """Settings of presets, by the preset's name."""
+    chat: ChatSettings = ChatSettings()
 
     def preset_settings(
         self, name: str, known: Iterable[str], environment: Mapping[str, str] | None = None

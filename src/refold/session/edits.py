@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
+import msgspec
+
 from refold import entries as e
 from refold.messages import Message, Result, Text, User, with_origin
 from refold.session.items import Item
@@ -69,7 +71,7 @@ def _marked(path: Iterable[e.Entry]) -> tuple[dict[str, e.Fold], dict[str, None]
     return folds, gone
 
 
-class Stretch(NamedTuple):
+class Stretch(msgspec.Struct, frozen=True, gc=False):
     """An edit in positions of the path, both inside; `age` is the index of its fold."""
 
     first: int
@@ -79,14 +81,14 @@ class Stretch(NamedTuple):
     edit: e.Edit
 
 
-def stretches(folds: Iterable[e.Fold], position: Position) -> list[Stretch]:
-    """The edits of folds that lie on the path."""
+def stretches(folds: Iterable[e.Fold], position: Position, age: int = 0) -> list[Stretch]:
+    """The edits of folds that lie on the path; `age` is that of the first."""
     placed: list[Stretch] = []
-    for age, fold in enumerate(folds):
+    for number, fold in enumerate(folds, age):
         for edit in fold.edits:
             first, last = position(edit.first), position(edit.last)
             if first is not None and last is not None and first <= last:
-                placed.append(Stretch(first, last, age, fold, edit))
+                placed.append(Stretch(first, last, number, fold, edit))
     return placed
 
 
@@ -101,9 +103,33 @@ def covered(shown: Sequence[Stretch], fold: e.Fold, position: Position) -> list[
     """The edits that show with one more fold on top of those that are `shown`: what these hide is not read
     again. None where edits overlap without nesting, which may bring hidden ones back."""
     age = 1 + max((stretch.age for stretch in shown), default=-1)
-    news = [stretch._replace(age=age) for stretch in stretches((fold,), position)]
+    news = stretches((fold,), position, age)
     placed = sorted([*shown, *news], key=_place)
     return None if _some_overlap(placed) else _uncovered(placed)
+
+
+def extended(
+    shown: Sequence[Stretch], folds: Sequence[e.Fold], fold: e.Fold, position: Position
+) -> list[Stretch]:
+    """The edits that show with one more fold, where those of `folds` are `shown`."""
+    found = covered(shown, fold, position) if folds else None
+    return outermost([*folds, fold], position) if found is None else found
+
+
+class Ahead(NamedTuple):
+    """The items of a path as they will be once a fold is appended to it."""
+
+    fold: e.Fold
+    path: Path
+    length: int
+    """Of the path without the fold."""
+    shown: list[Stretch]
+    keyed: list[tuple[str, Item]]
+
+    def came(self, fold: e.Fold, path: Path) -> bool:
+        """Was just this fold appended to just this path?"""
+        same = fold.id == self.fold.id and fold.edits is self.fold.edits and path is self.path
+        return same and len(path) == self.length + 1 and path[-1] is fold
 
 
 def _place(stretch: Stretch) -> tuple[int, int, int]:
@@ -145,15 +171,12 @@ def _partly(a: Stretch, b: Stretch) -> bool:
     return a.first < b.first <= a.last < b.last or b.first < a.first <= b.last < a.last
 
 
-def project(
-    path: Path, shown: Iterable[Stretch], names: Sequence[str] | None = None
-) -> Iterator[tuple[str, Item]]:
-    """The items of a path where these edits show, each with a key that names it for good. `names` are the ids
-    of the path, where somebody has them: a record stands for nearly all of it."""
-    names, at = list(map(_id, path)) if names is None else names, 0
+def project(path: Path, shown: Iterable[Stretch]) -> Iterator[tuple[str, Item]]:
+    """The items of a path where these edits show, each with a key that names it for good."""
+    at = 0
     for stretch in shown:
         yield from plain(path[at : stretch.first])
-        ids = tuple(names[stretch.first : stretch.last + 1])
+        ids = tuple(map(_id, path[stretch.first : stretch.last + 1]))
         for number, message in enumerate(stretch.edit.put):
             yield f"{stretch.fold.id}/{stretch.edit.first}/{number}", Item(message, ids, stretch.fold.id)
         at = stretch.last + 1

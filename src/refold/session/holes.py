@@ -38,12 +38,10 @@ def parent_of(entry: e.Entry) -> str | None:
 
 def _is_tree(log: list[e.AnyEntry], known: Mapping[str, e.AnyEntry]) -> bool:
     """Nothing is there twice, parents and targets stand before whoever names them."""
-    ids: set[str] = set(known)
     places: set[str | None] = {None, *(id for id, entry in known.items() if entry.on_path)}
+    others: set[str] = {id for id, entry in known.items() if not entry.on_path}
     for entry in log:
-        size = len(ids)
-        ids.add(entry.id)
-        if len(ids) == size:
+        if entry.id in places or entry.id in others:
             return False
         if entry.on_path:
             if parent_of(entry) not in places or isinstance(entry, e.Hole):
@@ -51,6 +49,8 @@ def _is_tree(log: list[e.AnyEntry], known: Mapping[str, e.AnyEntry]) -> bool:
             places.add(entry.id)
         elif isinstance(entry, e.Leaf) and entry.target not in places:
             return False
+        else:
+            others.add(entry.id)
     return True
 
 

@@ -7,12 +7,12 @@ or a moved leaf builds it anew from cached counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from refold import entries as e
 from refold.messages import System
 from refold.protocols import Steps, TokenCounter, complete
-from refold.session.edits import Stretch, active_folds, covered, outermost, plain, project
+from refold.session.edits import Ahead, Stretch, active_folds, extended, outermost, plain, project
 from refold.session.items import Item
 from refold.session.tree import Session
 
@@ -24,22 +24,6 @@ ADDED, COUNTED = 500, 16
 
 def accept_all(folds: Sequence[e.Fold]) -> Sequence[e.Fold]:
     return folds
-
-
-class _Next(NamedTuple):
-    """The items as they will be once a fold is appended."""
-
-    id: str
-    edits: tuple[e.Edit, ...]
-    epoch: int
-    length: int
-    """Of the path without the fold."""
-    shown: list[Stretch]
-    keyed: list[tuple[str, Item]]
-
-    def fits(self, fold: e.Fold, session: Session) -> bool:
-        same = fold.id == self.id and fold.edits is self.edits and session.epoch == self.epoch
-        return same and len(session.path) == self.length + 1 and session.path[-1] is fold
 
 
 class Projection:
@@ -55,9 +39,7 @@ class Projection:
         self._folds: Sequence[e.Fold] = ()
         self._shown: list[Stretch] = []
         """The edits of these folds that show."""
-        self._names: list[str] = []
-        """Ids of the path."""
-        self._next: _Next | None = None
+        self._ahead: Ahead | None = None  # what `after` found last: mostly that fold comes next
         self._sums: dict[str, list[int]] = {}
         self._replies: list[int] = []
         self._framed: list[int] = []
@@ -111,12 +93,10 @@ class Projection:
 
     def after(self, fold: e.Fold) -> list[tuple[str, Item]]:
         """The items, with their keys, as they would be with one more fold."""
-        position, path = self.session.position, self.session.path
-        shown = covered(self._shown, fold, position) if self.folds else None
-        shown = outermost([*self.folds, fold], position) if shown is None else shown
-        keyed = list(project(path, shown, self._named()))
-        self._next = _Next(fold.id, fold.edits, self._epoch, len(path), shown, keyed)
-        return keyed
+        path = self.session.path
+        shown = extended(self._shown, self.folds, fold, self.session.position)
+        self._ahead = Ahead(fold, path, len(path), shown, list(project(path, shown)))
+        return self._ahead.keyed
 
     # ── places: indexes of items, positions on the path ─────────────────────────────────────────
 
@@ -159,8 +139,7 @@ class Projection:
 
     def count(self, index: int, counter: TokenCounter) -> int:
         """Size of one item; counts no other."""
-        self._follow()
-        return self.session.cached_count(self._keys[index], self._items[index].message, counter)
+        return self.session.cached_count(self.key(index), self._items[index].message, counter)
 
     def sums(self, counter: TokenCounter) -> Sequence[int]:
         """Running totals: `sums[i]` is the size of the first `i` items. Costs only what is new."""
@@ -217,44 +196,32 @@ class Projection:
     def _begin(self) -> None:
         """Take in what changes earlier items: a moved leaf, folds, their undoing."""
         path = self.session.path
-        if self._epoch != self.session.epoch:
-            self._active = active_folds(path)
-            self._rebuild(self.accepts(self._active))
-            return
         marks = [x for x in path[self._seen :] if isinstance(x, (e.Fold, e.Undo, e.Redo))]
-        if not marks:
-            return
-        if all(isinstance(mark, e.Fold) for mark in marks):
-            self._active = [*self._active, *(mark for mark in marks if isinstance(mark, e.Fold))]
-        else:
+        folds = [mark for mark in marks if isinstance(mark, e.Fold)]
+        if self._epoch != self.session.epoch or len(folds) < len(marks):
             self._active = active_folds(path)
+        elif not folds:
+            return
+        else:
+            self._active = [*self._active, *folds]
         self._rebuild(self.accepts(self._active))
 
     def _rebuild(self, folds: Sequence[e.Fold]) -> None:
-        session, before, expected = self.session, self._folds, self._next
-        shown, keyed, path, self._next = None, None, session.path, None
-        if self._epoch == session.epoch and folds and [*folds[:-1]] == [*before]:
-            if expected and expected.fits(folds[-1], session):
-                # The path was as long as now when `after` looked, and then the fold itself came.
-                shown, keyed = expected.shown, expected.keyed
-            elif before:
-                shown = covered(self._shown, folds[-1], session.position)
-        elif self._epoch != session.epoch:
-            self._names = []
-        self._shown = outermost(folds, session.position) if shown is None else shown
+        session, path, before, ahead = self.session, self.session.path, self._folds, self._ahead
+        keyed, self._ahead = None, None
+        if self._epoch != session.epoch or not folds or [*folds[:-1]] != [*before]:
+            self._shown = outermost(folds, session.position)
+        elif ahead and ahead.came(folds[-1], path):
+            self._shown, keyed = ahead.shown, ahead.keyed
+        else:
+            self._shown = extended(self._shown, before, folds[-1], session.position)
         put = {self._keys[index] for index in self._framed}
         self._items, self._keys, self._sums, self._replies, self._framed = [], [], {}, [], []
         self._folds, self._floor, self._epoch, self._seen = folds, 0, session.epoch, 0
-        if keyed is not None:
-            self._add(keyed, len(path))
-        elif self._shown:
-            self._add(project(path, self._shown, self._named()), len(path))
+        if self._shown:
+            self._add(keyed or project(path, self._shown), len(path))
         # Each fold puts its own forms there: kept for good, their counts would grow with every one of them.
         session.forget_counts(put.difference(self._keys[index] for index in self._framed))
-
-    def _named(self) -> Sequence[str]:
-        self._names += [entry.id for entry in self.session.path[len(self._names) :]]
-        return self._names
 
     def _extend(self, most: int | None = None) -> None:
         """Add the next entries that no edit covers."""

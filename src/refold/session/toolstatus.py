@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Any, cast
+
+import msgspec
 
 _STATUS = re.compile(
     r"(?:exit code:?|command exited with code|process exited with code) (-?\d{1,9})\.?$"
@@ -16,6 +19,17 @@ _FOLDER = re.compile(
 _FRAME = re.compile(
     r"EXECUTION RESULT of|\[Python interpreter: |\(Open file: |bash-\$$|\(no output\)$|Wall time: |Output:$"
     r"|Error: \(none\)|Signal: |Background PIDs: |Process Group PGID: |Command: |Directory: "
+)
+_LARGEST = 4_000_000
+_LISTS = ("matches", "paths", "entries")
+_TEXTS = ("content", "diff", "stdout", "recap", "answer", "text")
+_BEFORE = re.compile(r"Command: [^\0]{0,2000}?\nDirectory: [^\n]{0,400}\n(?:Output: )?")
+"""What stands before an output: the call said it."""
+_REMINDER = ("<system-reminder>", "</system-reminder>")
+_PADDING = re.compile(r"(?<! ) {40,}+(?=\n)")
+"""Lines that a terminal filled up. (Less than that may be code that somebody has to match.)"""
+_STOPPED = re.compile(
+    r"Command (?:aborted|timed out)|EXECUTION TIMED OUT|\[Operation Cancelled\]|\[Request interrupted by user"
 )
 _ROWS = 8
 """Lines at the end of an output among which such reports stand."""
@@ -38,8 +52,22 @@ def framing(row: str) -> bool:
     return any(pattern.match(row) for pattern in (_STATUS, _FOLDER, _FRAME))
 
 
+def stopped(row: str) -> bool:
+    """Whether a line says that a run was not let come to its end."""
+    return _STOPPED.match(row) is not None
+
+
 def bare(text: str) -> str:
-    """An output without the lines that its tool put behind it. A status other than 0 stays, once."""
+    """An output without what its tool put around it: an envelope, or lines. A status other than 0 stays,
+    once."""
+    if (inside := printed(text)) is not None:
+        return inside
+    text = _PADDING.sub("", text) if " " * 40 in text else text
+    if head := _BEFORE.match(text):
+        text = text[head.end() :] or text
+    opens, closes = _REMINDER
+    while text.rstrip().endswith(closes) and (at := text.rfind(opens)) > 0:
+        text = text[:at].rstrip()
     rows = text.rstrip().rsplit("\n", _ROWS)
     end = len(rows)
     while end > 1 and (not rows[end - 1].strip() or framing(rows[end - 1].strip())):
@@ -48,3 +76,31 @@ def bare(text: str) -> str:
         return text
     failed = [row for row in rows[end:] if status(row.strip())]
     return "\n".join([*rows[:end], *failed[-1:]]) or text
+
+
+def printed(text: str) -> str | None:
+    """What a tool would have printed that answers with `{status, data, text, error …}` (E4): its lines as
+    lines, without the escapes of JSON. None: it is no such envelope, or has another shape."""
+    if not text.startswith('{"status":') or len(text) > _LARGEST:
+        return None
+    try:
+        envelope: Any = msgspec.json.decode(text.encode("utf-8", "replace"))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    data, error = envelope.get("data", {}), envelope.get("error", {})
+    if not isinstance(data, dict) or not isinstance(error, dict):
+        return None
+    message = cast("dict[str, Any]", error).get("message")
+    rows = [message, *_rows(cast("dict[str, Any]", data)), envelope.get("text")]
+    said = [row for row in rows if isinstance(row, str) and row]
+    return "\n".join(said) if said else None
+
+
+def _rows(data: dict[str, Any]) -> list[Any]:
+    """The one thing that a tool is called for, then how a command ended."""
+    lists = [cast("list[Any]", data[name]) for name in _LISTS if isinstance(data.get(name), list)]
+    rows: list[Any] = [row for rows in lists for row in rows]
+    rows += [data[name].rstrip("\n") for name in _TEXTS if isinstance(data.get(name), str)]
+    if isinstance(data.get("stderr"), str):
+        rows += ["stderr:", data["stderr"].rstrip("\n")]
+    return [*rows, f"(exit code {data['exit_code']})"] if data.get("exit_code") else rows

@@ -57,7 +57,9 @@ class Session:
         """Counts changes of the path other than an append at its end."""
         self._log: list[e.AnyEntry] = []
         self._by_id: dict[str, e.AnyEntry] = {}
-        self._children: dict[str | None, tuple[str, ...]] = {}
+        self._children: dict[str | None, list[str]] = {}
+        self._related = 0
+        """Entries whose parents have been asked for their children: few ever are."""
         self._path: list[e.AnyPathEntry] = []
         self._position: dict[str, int] = {}
         self._turns: list[int] = []
@@ -140,8 +142,9 @@ class Session:
         return tuple(self._pinned)
 
     def annotations(self, kind: type[E]) -> Sequence[E]:
-        """All entries of one kind, oldest first."""
-        return cast("list[E]", self._kinds.get(kind, []))
+        """All entries of one kind, oldest first. Messages are most of the log: they are looked for in it."""
+        known = [x for x in self._log if type(x) is kind] if kind is e.MessageEntry else self._kinds.get(kind)
+        return cast("list[E]", known or [])
 
     def state(self, name: str) -> Any:
         """The newest value a program stored under `name`."""
@@ -167,7 +170,11 @@ class Session:
         return self._position.get(id)
 
     def children(self, id: str | None) -> tuple[str, ...]:
-        return self._children.get(id, ())
+        for entry in self._log[self._related :]:
+            if entry.on_path:
+                self._children.setdefault(parent_of(entry), []).append(entry.id)
+        self._related = len(self._log)
+        return tuple(self._children.get(id, ()))
 
     def ancestors(self, id: str | None) -> Iterator[e.AnyPathEntry]:
         """The entry itself, its parent, and so on up to the root."""
@@ -309,9 +316,6 @@ class Session:
             self._record(entry)
             if entry.moves:
                 self._leaf = entry.target if isinstance(entry, e.Leaf) else entry.id
-            if entry.on_path:
-                parent = parent_of(entry)
-                self._children[parent] = (*self.children(parent), entry.id)
         self._rebuild_path()
         return len(read)
 
@@ -345,7 +349,8 @@ class Session:
     def _record(self, entry: e.AnyEntry) -> None:
         self._log.append(entry)
         self._by_id[entry.id] = entry
-        self._kinds.setdefault(type(entry), []).append(entry)
+        if type(entry) is not e.MessageEntry:
+            self._kinds.setdefault(type(entry), []).append(entry)
         if entry.moves:
             self._tip = self._after = entry.id
         if isinstance(entry, e.Pin) and entry.target:
@@ -362,7 +367,6 @@ class Session:
             self._grow(cast("e.AnyPathEntry", entry))
 
     def _grow(self, entry: e.AnyPathEntry) -> None:
-        self._children[entry.parent] = (*self.children(entry.parent), entry.id)
         before, self._leaf = self._leaf, entry.id
         if entry.parent == before:
             self._push(entry)

@@ -8,7 +8,7 @@ same entry gives the same bytes cold and warm. What is missing is marked with it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -24,6 +24,7 @@ from refold.messages import (
     Thinking,
     User,
     compact_json,
+    is_typed,
 )
 from refold.protocols import TokenCounter
 from refold.session.toolnames import Kind
@@ -46,6 +47,9 @@ _SHORT = 24
 """Words or an argument of at most so many tokens stay: a path or a command tells more than a marker."""
 _QUOTE = 32
 """Least tokens with which a value that was dropped from a call is quoted."""
+_OF_CALL, _OF_ONE = "[from the call below:]", "[from call {number} below:]"
+"""Stands above such a quotation: nobody said it, and whose it is."""
+_OF_TOKENS = 7
 _HEADS = {"bash": 0.5, "ls": 0.85, "glob": 0.85, "grep": 0.85}
 """Share of what is kept that stands at the beginning. A log says at its end how it went, a list is sorted by
 worth if by anything."""
@@ -56,7 +60,7 @@ _TELLING = 60
 """where it has so many tokens."""
 
 
-class Body(NamedTuple):
+class Body(msgspec.Struct, frozen=True, gc=False):
     """What clips of all levels are made of: a text, and the text without the numbers of its lines."""
 
     text: str
@@ -99,7 +103,11 @@ def clipped(
         case Assistant():
             return _reply(message, tokens, counter, key)
         case Result() | User():
-            content = _texts(message.content, tokens, counter, key, kind, body)
+            typed = [is_typed(message, part) for part in message.content]
+            if any(typed) and not all(typed):
+                content = _around_typed(message.content, typed, tokens, counter, key)
+            else:
+                content = _texts(message.content, tokens, counter, key, kind, body)
             return msgspec.structs.replace(message, content=content)
         case Bash():
             body = body or Body.of(message.output, counter, "bash")
@@ -233,6 +241,29 @@ def _texts(
     return (msgspec.structs.replace(texts[0] if texts else Text(""), text=said),) if said else ()
 
 
+def _around_typed(
+    parts: Sequence[AnyPart], typed: Sequence[bool], tokens: int, counter: TokenCounter, key: str
+) -> Content:
+    """The user's words first; what else stands around them shares the rest by size."""
+    sizes = [counter.text(part.text) if isinstance(part, Text) else 0 for part in parts]
+    own = sum(size for size, is_own in zip(sizes, typed, strict=True) if is_own)
+    rest, around = max(tokens - own, 0), max(sum(sizes) - own, 1)
+    kept: list[AnyPart] = []
+    for part, size, is_own in zip(parts, sizes, typed, strict=True):
+        if not isinstance(part, Text):
+            text = f"[a part that is no text, {key}]"
+        elif is_own:
+            text = clip_text(part.text, min(tokens, own) * size // max(own, 1), counter, key=key, size=size)
+        elif size <= (room := rest * size // around) + WORTH + _MARK_TOKENS:
+            text = part.text
+        elif room >= _SHORT:
+            text = clip_text(part.text, room, counter, key=key, size=size)
+        else:
+            text = _MARK.format(cut=size, key=key)
+        kept.append(Text(text, part.origin if isinstance(part, Text) else "program"))
+    return tuple(kept)
+
+
 def _reply(message: Assistant, tokens: int, counter: TokenCounter, key: str) -> Assistant:
     """What was said, then the calls. Thinking is dropped: whoever clips a reply made sure that it may be."""
     calls, text = message.calls, message.text
@@ -242,10 +273,11 @@ def _reply(message: Assistant, tokens: int, counter: TokenCounter, key: str) -> 
     rest = max(tokens - room, 0)
     words = [clip_text(text, max(room, 8), counter, key=key, size=said)] if text else []
     kept: list[Call] = []
-    for call, size in zip(calls, sizes, strict=True):
+    for number, (call, size) in enumerate(zip(calls, sizes, strict=True), 1):
         small, quotes = _call(call, size, rest * size // max(sum(sizes), 1), counter, key)
         kept.append(small)
-        words += quotes
+        if quotes:
+            words += [_OF_ONE.format(number=number) if len(calls) > 1 else _OF_CALL, *quotes]
     others = sum(not isinstance(part, (Text, Call, Thinking)) for part in message.content)
     words += [f"[{others} part(s) that are no text, {key}]"] if others else []
     parts = (*([Text("\n".join(words))] if words else []), *kept)
@@ -265,7 +297,7 @@ def _call(call: Call, size: int, tokens: int, counter: TokenCounter, key: str) -
     }
     dropped = {name: _size(given[name], counter) for name in given if kept[name] != given[name]}
     small = msgspec.structs.replace(call, raw=None, arguments=kept)
-    room = tokens - counter.text(compact_json(kept))
+    room = tokens - counter.text(compact_json(kept)) - _OF_TOKENS
     quotes = [
         _quote(name, _text(_longest(given[name])), part, counter)
         for name, size in dropped.items()

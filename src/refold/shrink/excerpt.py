@@ -52,12 +52,14 @@ _RANK: Callable[[_Line], int] = itemgetter(2)
 class Telling:
     """The lines of a text that tell something by themselves, read once for excerpts of all sizes."""
 
-    __slots__ = ("_lines", "_look", "_text", "sizes")
+    __slots__ = ("_known", "_lines", "_look", "_text", "sizes")
 
     def __init__(self, text: str, kind: Kind) -> None:
         self._text = text
         self._look = _LOOKS.get(kind, _log)
-        self._lines: dict[Look, list[_Line]] = {}
+        self._known: Look | None = None
+        self._lines: tuple[_Line, ...] = ()
+        """As they were last looked at."""
         self.sizes: dict[Place, int] = {}
         """Tokens of lines that were asked for, kept by whoever counts them."""
 
@@ -81,9 +83,9 @@ class Telling:
         head, tail = text.find("\n", start, end), text.rfind("\n", start, end)
         if head < 0 or text.count("\n") >= MANY:
             return _lines(text, start, end, look)
-        known = self._lines.get(look)
-        if known is None:
-            known = self._lines[look] = _lines(text, 0, len(text), look)
+        if self._known is not look:
+            self._known, self._lines = look, tuple(_lines(text, 0, len(text), look))
+        known = self._lines
         inner = known[bisect_right(known, head, key=_START) : bisect_right(known, tail, key=_START)]
         return [*_lines(text, start, head, look), *inner, *_lines(text, tail + 1, end, look)]
 
@@ -125,7 +127,7 @@ def _diff(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
     for index, row in enumerate(rows):
         if row.startswith(("diff --git", "+++ ", "@@ ")):
             yield index, 0, None
-        elif row[:1] in "+-" and row[:3] not in ("+++", "---"):
+        elif row.startswith(("+", "-")) and row[:3] not in ("+++", "---"):
             yield index, 1, None
 
 
@@ -142,7 +144,7 @@ def _outline(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
     for index, row in enumerate(rows):
         bare = row[match.end() :] if (match := _NUMBERED.match(row)) else row
         inner = bare.lstrip()
-        if (inner[:1].isalpha() or inner[:1] in "#@<") and len(bare) - len(inner) <= _DEEP:
+        if (inner[:1].isalpha() or inner.startswith(("#", "@", "<"))) and len(bare) - len(inner) <= _DEEP:
             yield index, len(bare) - len(inner), None
 
 

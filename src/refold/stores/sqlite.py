@@ -316,14 +316,14 @@ def _select(connection: apsw.Connection, first: int, end: int) -> Iterator[tuple
 
 
 def claimed(connection: apsw.Connection, count: int) -> int:
-    """A number of rows as a session's own row claims it, damaged or not: no more than the file has room for."""
+    """The number of rows that a session's own row claims, but no more than the file has room for."""
     [(pages,)] = schema.select(connection, "PRAGMA page_count")
     [(size,)] = schema.select(connection, "PRAGMA page_size")
     return min(count, cast("int", pages) * cast("int", size) // LEAST_ROW)
 
 
 def _next_row(connection: apsw.Connection, key: int, count: int) -> int:
-    """Behind the last row there is, and behind those that are missing, if the session's row can be believed."""
+    """Behind the last row there is, and behind those that are missing as far as that can be believed."""
     query = "SELECT max(row) FROM entries WHERE row >= ? AND row < ?"
     last = cast("int | None", connection.execute(query, (_row(key), _row(key + 1))).get)
     free = _row(key) if last is None else last + 1

@@ -13,7 +13,6 @@ from pathlib import PurePosixPath
 from typing import Any
 from uuid import UUID
 
-from refold import entries as e
 from refold import messages as m
 from refold.session import Item
 from refold.session.dialects import openai_responses
@@ -53,7 +52,7 @@ def command(id: str) -> str:
 def whole(page: Page, ticket: Ticket) -> list[Record]:
     created = min((entry.time for entry in page.session.path if entry.time), default=ticket.now)
     rollout = _Rollout(Clock(created))
-    head = [rollout.line("session_meta", _meta(page, ticket, rollout.clock.stamp()))]
+    head = [rollout.line("session_meta", _meta(ticket, rollout.clock.stamp()))]
     if not page.said:
         return [*head, *rollout.conversation(page, page.view)]
     said = list(rollout.conversation(page, page.said))
@@ -76,9 +75,8 @@ def ticket_of(records: Sequence[Record], now: float) -> Ticket:
     return Ticket(id=text(meta.get("id")), cwd=text(meta.get("cwd")), now=now, new_id=new_id)
 
 
-def _meta(page: Page, ticket: Ticket, stamp: str) -> Record:
-    known = [info.meta for info in page.session.annotations(e.Info) if info.meta.get("format") == "codex"]
-    provider = text(known[-1].get("model_provider")) if known else ""
+def _meta(ticket: Ticket, stamp: str) -> Record:
+    """Without a `model_provider`: Codex refuses to resume where another one is set up by now."""
     return {
         "id": ticket.id,
         "timestamp": stamp,
@@ -86,7 +84,6 @@ def _meta(page: Page, ticket: Ticket, stamp: str) -> Record:
         "originator": "codex_cli_rs",  # Codex lists what programs it does not know apart
         "cli_version": VERSION,
         "source": "cli",
-        "model_provider": provider or "openai",
     }
 
 

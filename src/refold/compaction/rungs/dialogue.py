@@ -28,6 +28,8 @@ TAIL = 0.025
 """Share of the goal that stays in its place."""
 WORDS = 8
 """Own words get at most this part of the record: half of all that is said here is the user's."""
+SPARE = 8
+"""Tokens by which a record may be smaller than its room."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +79,16 @@ class Dialogue:
         kept = [_source(x) for x in sources(s.session, view.position, len(s.session.path))]
         left = room - complete(view.composer.size(view.position, 0.0))
         made = digest(told, budget=max(left, 0), counter=s.counter, kept=kept)
+        grows = True  # what the own words do not use is found out by making the record, and used once
         while True:
             yield from made.composing()
             record = yield from view.composer.with_summary(view.layout, made.render(), room)
             over = s.counter.message(record.message) - room
-            if over <= 0 or left <= 0:
+            grows = grows and over < -SPARE
+            if (over <= 0 and not grows) or left <= 0:
                 return record
-            left -= over + 8
-            made = made.within(max(left, 0))
+            left -= over + SPARE
+            made, grows = made.within(max(left, 0)), False
 
 
 def _newest(s: Situation, tokens: int) -> int:

@@ -1,0 +1,356 @@
+"""A conversation in a folder: the loop with its engine, tools, permissions, snapshots and sub-agents.
+
+    chat = Chat(session, root, Settings(), model=refold.model("anthropic:…"))
+    reply = await chat.say("Fix the failing test, see @tests/test_login.py")
+
+Front ends differ in what they show (`tell`) and in how they ask (`ask`); everything else is here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import msgspec
+
+from refold import entries as e
+from refold import messages as m
+from refold import registry, tools
+from refold.agent import events, permissions
+from refold.agent.events import Tell
+from refold.agent.loop import Agent
+from refold.agent.mentions import mentioned, reminder
+from refold.agent.permissions import Allow, Ask, Mode, Refuse
+from refold.agent.prompt import system_prompt
+from refold.agent.text_protocol import TextProtocol, repair
+from refold.compaction.plan import Reason
+from refold.compaction.preset import Preset
+from refold.engine import Engine
+from refold.errors import RefoldError, StorageError, UsageError
+from refold.hooks import AfterCompact, BeforeCompact, CompactFailed, Hooks
+from refold.messages import Assistant, Call, Result
+from refold.protocols import Model, NativeTools, SessionInfo, Store
+from refold.recall import index_of
+from refold.recall.tool import answer
+from refold.registry.configuration import Configuration
+from refold.session import Session
+from refold.session.tree import random_id
+from refold.text.redact import redact
+from refold.text.truncate import one_line
+from refold.tools import sandbox
+from refold.tools.base import Envelope, Place, call_tool, failure
+from refold.tools.workspace import Refused, Workspace
+
+if TYPE_CHECKING:
+    from refold.agent.snapshots import Snapshots
+
+TASK = "Task"
+SUB_AGENT = "task-"
+"""How the ids of sub-agents' sessions begin."""
+NAME = 60
+"""Characters of a conversation's name."""
+DIGEST, SAME = "digest", "same"
+"""Summarisers: no model; the model of the conversation."""
+
+AskUser = Callable[[Call, Ask], Awaitable[permissions.Answer]]
+
+
+async def nobody(call: Call, question: Ask) -> permissions.Answer:  # noqa: ARG001
+    """The answer where there is no user to be asked."""
+    return "no"
+
+
+@runtime_checkable
+class Closes(Protocol):
+    """A model with connections."""
+
+    async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a user chooses; None: what the configuration says, or the default."""
+
+    preset: str | None = None
+    preset_settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    permission: Mode = "ask"
+    summariser: str | None = None
+    """A model's name, `same` (the model of the conversation) or `digest`; None: the configuration's, or else
+    the embedded digest."""
+    text_protocol: bool | None = None
+    """None: where the model says that it takes no tools."""
+    rules: tuple[str, ...] = ()
+    """Further files of rules at the root, such as AGENTS.md."""
+    most: int | None = None
+    notes: Callable[[], str] = lambda: ""
+    """Long-term notes, as they are shown to the model."""
+
+
+class Chat:
+    """One conversation. `session` may have no store yet; it gets `store` with the first words."""
+
+    def __init__(
+        self,
+        session: Session,
+        root: Path,
+        settings: Settings = Settings(),
+        *,
+        model: Model | None = None,
+        tell: Tell = events.silence,
+        ask: AskUser = nobody,
+        snapshots: Snapshots | None = None,
+        store: Callable[[], Store] | None = None,
+        config: Configuration | None = None,
+        main: bool = True,
+    ) -> None:
+        self.session, self.settings, self.tell, self.ask = session, settings, tell, ask
+        self.root = root
+        self.config = config or Configuration()
+        self.snapshots = snapshots
+        self.children: list[Session] = []
+        """Sessions of sub-agents."""
+        self._store = store
+        self._asking = asyncio.Lock()
+        self._grants = session
+        """Where it is remembered what the user allowed."""
+        self._models: list[Model] = []
+        """Everybody who was asked, and may have connections."""
+        self.place = Place(Workspace(root), recall=self._recall, task=self._task if main else None)
+        self.tools = tools.table(without=frozenset() if main else frozenset({TASK}))
+        self.model: Model | None
+        self.engine: Engine
+        self.agent: Agent | None
+        self.use(model)
+
+    def use(self, model: Model | None) -> None:
+        """Go on with this model, in its window."""
+        self.model, self.engine = model, self._engine(model)
+        self._models += [each for each in (model, self.engine.model) if each is not None]
+        self.agent = None if model is None else self._agent(model)
+
+    # ── talking ─────────────────────────────────────────────────────────────────────────────────
+
+    async def say(self, text: str, attached: str = "") -> Assistant:
+        """What the model answers. The files that are mentioned are named to it (E12); `attached` goes along
+        as what it is."""
+        if self.agent is None:
+            raise UsageError("no model: choose one with /model NAME, or start with --model NAME")
+        self.keep(text)
+        parts: list[m.AnyPart] = [m.text(text)] if text else []
+        if attached:
+            parts.append(m.attached(attached))
+        if note := reminder(mentioned(text, self._exists)):
+            parts.append(m.text(note, "program"))
+        return await self.agent.turn(parts)
+
+    def keep(self, first: str) -> None:
+        """From now on the session is stored, under the first words."""
+        session = self.session
+        if session.store is None and self._store is not None:
+            store = self._store()
+            session.info = msgspec.structs.replace(session.info, name=one_line(redact(first)[0], NAME))
+            store.create(session.info)
+            session.store = store
+
+    async def close(self) -> None:
+        """Let connections and the folder go. The session needs no closing."""
+        self.place.workspace.close()
+        for model in self._models:
+            if isinstance(model, Closes):
+                await model.aclose()
+
+    def system(self) -> str:
+        """The system prompt as it is now; `CODE_LAW.md` comes behind it."""
+        return system_prompt(self.root, notes=self.settings.notes(), rules=self.settings.rules)
+
+    @property
+    def specs(self) -> list[Any]:
+        return [tool.spec for tool in self.tools.values()]
+
+    # ── tools ───────────────────────────────────────────────────────────────────────────────────
+
+    async def run_tool(self, call: Call) -> Result:
+        """The result of a call that is allowed, or the reason why it is not."""
+        if text := repair(call):
+            return failure("format", text).result(call)
+        tool = self.tools.get(call.name)
+        if tool is None or call.raw is not None:
+            return (await call_tool(self.tools, call, self.place)).result(call)
+        confined = tool.effect != "run" or await asyncio.to_thread(sandbox.find, self.root) is not None
+        verdict = await self._verdict(call, confined)
+        if isinstance(verdict, Refuse):
+            return failure("refused", verdict.reason).result(call)
+        with self._unconfined(not confined):
+            return (await call_tool(self.tools, call, self.place)).result(call)
+
+    async def _verdict(self, call: Call, confined: bool) -> Allow | Refuse:
+        async with self._asking:  # one question at a time
+            remembered = permissions.load(self._grants)
+            verdict = permissions.decide(
+                self.settings.permission, self.tools[call.name], call.arguments, remembered, confined=confined
+            )
+            if not isinstance(verdict, Ask):
+                return verdict
+            answer = await self.ask(call, verdict)
+            if answer == "no":
+                return Refuse("The user does not want this. Ask what to do instead, or do without.")
+            if answer == "always":
+                permissions.remember(self._grants, verdict)
+            return Allow()
+
+    @contextmanager
+    def _unconfined(self, allowed: bool) -> Any:
+        """For one call: the user said yes to a command without a sandbox."""
+        self.place.unconfined = allowed
+        try:
+            yield
+        finally:
+            self.place.unconfined = False
+
+    def together(self, call: Call) -> bool:
+        """Reads, and sub-agents, which do not wait for each other."""
+        tool = self.tools.get(call.name)
+        return tool is not None and (tool.effect == "read" or call.name == TASK)
+
+    def _exists(self, path: str) -> bool:
+        try:
+            self.place.workspace.open(path).close()
+        except (Refused, OSError):
+            return False
+        return ".." not in Path(path).parts
+
+    def _recall(self, arguments: Mapping[str, Any]) -> str:
+        within = {entry.id for entry in self.session.path}
+        return answer(index_of(self.session), arguments, counter=self.engine.counter, within=within)
+
+    # ── sub-agents ──────────────────────────────────────────────────────────────────────────────
+
+    async def _task(self, description: str, prompt: str) -> str:
+        """The final answer of a sub-agent: a conversation of its own, with all tools but this one."""
+        child = Chat(
+            self._child(description),
+            self.root,
+            self.settings,
+            model=self.model,
+            ask=self.ask,
+            tell=lambda event: self._hear(description, event),
+            config=self.config,
+            main=False,
+        )
+        child._asking, child._grants = self._asking, self._grants
+        self.children.append(child.session)
+        try:
+            return (await child.say(prompt)).text
+        except RefoldError as error:
+            raise Refused("failed", f"The sub-agent could not finish: {error}") from error
+        finally:
+            child.place.workspace.close()
+
+    def _hear(self, description: str, event: events.TurnEvent) -> None:
+        """Of a sub-agent the user hears which tools it uses."""
+        if isinstance(event, events.Running):
+            self.tell(events.Said(f"{description}: {event.call.name} {m.argument_text(event.call)}"))
+
+    def _child(self, description: str) -> Session:
+        """A session beside this one, which remembers it."""
+        info = SessionInfo(
+            id=SUB_AGENT + random_id(), created=self.session.clock(), name=description, cwd=str(self.root)
+        )
+        store = self.session.store
+        if store is not None:
+            try:
+                store.create(info)
+            except StorageError:  # a file that holds one session
+                store = None
+        noted = {"session": info.id, "description": description}
+        self.session.append(self.session.make(e.State, target=self.session.leaf, name="task", value=noted))
+        return Session(info=info, store=store)
+
+    # ── putting it together ─────────────────────────────────────────────────────────────────────
+
+    def _agent(self, model: Model) -> Agent:
+        as_text = self.settings.text_protocol
+        if as_text is None:
+            as_text = isinstance(model, NativeTools) and not model.native_tools
+        return Agent(
+            self.engine,
+            self.session,
+            TextProtocol(model) if as_text else model,
+            self.run_tool,
+            tools=self.specs,
+            together=self.together,
+            system=self.system,
+            snapshot=self._snapshot if self.snapshots else None,
+            tell=lambda event: self.tell(event),
+            most=self.settings.most,
+        )
+
+    async def _snapshot(self, request: str) -> str | None:
+        """The workspace as it is. One that cannot be taken is told and holds nothing up."""
+        assert self.snapshots is not None
+        try:
+            return await asyncio.to_thread(self.snapshots.take, self.session.id, request)
+        except OSError as error:
+            self.tell(events.Said(f"no snapshot of the workspace was taken: {error}"))
+            return None
+
+    def _engine(self, model: Model | None) -> Engine:
+        """Every design gets the layers of E1 and E2 here, and none ends a conversation because its own folds
+        leave too much."""
+        given = {"fallback": DIGEST, **self.settings.preset_settings}
+        window = given.pop("window", None) or self._window(model)
+        preset = registry.preset(self.settings.preset, given, config=self.config)
+        if window:
+            preset = preset.resized(int(window))
+        if _is_off(preset):
+            preset = preset.settings.fitted(preset.window).build()
+        return Engine(replace(preset, layered=True), model=self._writer(model), hooks=self._hooks())
+
+    def _writer(self, model: Model | None) -> Model | None:
+        """Who writes summaries; None: the embedded digest."""
+        name = self.settings.summariser or self.config.summariser or DIGEST
+        if name in (DIGEST, SAME):
+            return model if name == SAME else None
+        return registry.model(name, config=self.config)
+
+    def _window(self, model: Model | None) -> int | None:
+        """The model's window, unless the configuration has one for the preset."""
+        name = self.settings.preset or self.config.preset or "refold"
+        configured = self.config.preset_settings(name, ["window"])
+        return model.context_window if model and not configured else None
+
+    def _hooks(self) -> Hooks:
+        """Those of plug-ins, and ours, which only tell."""
+        hooks = Hooks.installed()
+
+        @hooks.on("before_compact")
+        def begin(event: BeforeCompact) -> None:
+            self.tell(events.Folding(event.reason, event.model))
+
+        @hooks.on("after_compact")
+        def done(event: AfterCompact) -> None:
+            self.tell(events.Folded(event.fold))
+
+        @hooks.on("compact_failed")
+        def failed(event: CompactFailed) -> None:
+            self.tell(events.FoldFailed(event.code, event.text))
+
+        return hooks
+
+
+def _is_off(preset: Preset) -> bool:
+    """A design that folds only where somebody configured it (A3)."""
+    reason = Engine(preset).plan(Session())
+    return isinstance(reason, Reason) and reason.code == "off"
+
+
+def envelope(result: Result) -> Envelope | None:
+    """What a tool answered, where a result is an envelope."""
+    try:
+        return msgspec.json.decode(result.text, type=Envelope)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return None

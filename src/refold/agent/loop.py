@@ -1,0 +1,144 @@
+"""The loop (A22): interrupt? → prepare → request id → snapshot of the workspace → stream the reply → run its
+tool calls → again, until the model is idle or has been asked often enough.
+
+The loop itself is the engine's (`engine.call.run_turn`), and so are folding, counting, retries and what
+happens when a context was too long. Added here: what a turn leaves behind however it ends. A reply that was
+broken off is kept and marked, and every call has exactly one result, so that the next request is valid. A
+call whose result is not in the log is never run again by itself: nobody knows what it did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from itertools import groupby
+
+from refold import entries as e
+from refold import messages as m
+from refold.agent import events
+from refold.agent.events import Tell
+from refold.agent.overheard import Overheard
+from refold.engine import Engine
+from refold.engine.call import run_turn
+from refold.engine.limits import ended
+from refold.messages import Assistant, Call, Result
+from refold.protocols import Model, ToolSpec
+from refold.session import Session
+from refold.tools.base import Envelope, failure
+
+ITERATIONS = 100
+"""How often a model is asked in one turn, where the preset says nothing."""
+UNKNOWN = "Interrupted, outcome unknown: it may have happened in full, in part or not at all. Look first."
+
+LAST = "This turn has used all of its {most} requests. Call no tool: say what is done and what is open."
+NOT_RUN = "Not run: the turn has used all of its requests."
+
+RunTool = Callable[[Call], Awaitable[Result]]
+
+
+class Agent:
+    """A conversation with a model that has tools."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        session: Session,
+        model: Model,
+        run_tool: RunTool,
+        *,
+        tools: Sequence[ToolSpec] = (),
+        together: Callable[[Call], bool] = lambda _: False,
+        system: Callable[[], str] = lambda: "",
+        snapshot: Callable[[str], Awaitable[str | None]] | None = None,
+        tell: Tell = events.silence,
+        most: int | None = None,
+    ) -> None:
+        self.engine, self.session, self.tools, self.tell = engine, session, tools, tell
+        self.run_tool, self.together, self.system, self.snapshot = run_tool, together, system, snapshot
+        self.most = most or engine.preset.max_tool_iterations or ITERATIONS
+        self.model = model
+        self._overheard = Overheard(model, self._begin, lambda event: self.tell(events.Heard(event)))
+        self._finished: dict[str, Result] = {}
+        """Results of calls that ran but are not in the log yet."""
+
+    async def turn(self, said: m.Said) -> Assistant:
+        """The model's answer to what the user says. Cancelling stops at any moment; however it ends, the
+        session is left such that the conversation can go on."""
+        self.settle()
+        self.session.append(m.user(said))
+        try:
+            reply = await run_turn(self.session, self._run_calls, most=self.most, call=self._ask)
+            self.settle(failure("limit", NOT_RUN))
+            return reply
+        finally:
+            if partial := self._overheard.partial():
+                self.session.append(partial, model=self.model.name)
+            self.settle()
+
+    def settle(self, why: Envelope = failure("interrupted", UNKNOWN)) -> int:
+        """Give every call that waits for its result one; returns how many had none. Whoever opens a session
+        calls this first."""
+        waiting = open_calls(self.session)
+        for call in waiting:
+            self.session.append(self._finished.get(call.id, why.result(call)))
+        self._finished = {}
+        return len(waiting)
+
+    async def _ask(self, goes_on: bool) -> Assistant:
+        """The last request of a turn that does not end still offers the tools, or a provider's cache would
+        not know its prefix, and some refuse calls of tools they are not told. A note asks for an answer."""
+        if not goes_on:
+            text = m.text(LAST.format(most=self.most), "program")
+            self.session.append(self.session.make(e.Note, content=(text,), kind="limit"))
+        system, tools = self.system(), self.tools
+        reply = await self.engine.call(self.session, self._overheard, system=system, tools=tools)
+        self._overheard.whole()
+        self.tell(events.Answered(reply))
+        return reply
+
+    async def _begin(self, attempt: int) -> None:
+        """Before each request: its id, and the workspace as it is."""
+        request = self.session.new_id()
+        taken = await self.snapshot(request) if self.snapshot else None
+        if taken is not None:
+            noted = {"request": request, "snapshot": taken}
+            self.session.append(
+                self.session.make(e.State, target=self.session.leaf, name="snapshot", value=noted)
+            )
+        self.tell(events.Asking(request, attempt))
+
+    async def _run_calls(self, calls: Sequence[Call]) -> AsyncGenerator[Result]:
+        """In their order; those next to each other that may run together do."""
+        self._finished = {}
+        for together, group in groupby(calls, self.together):
+            for batch in [list(group)] if together else [[call] for call in group]:
+                tasks = [asyncio.ensure_future(self._run(call)) for call in batch]
+                try:
+                    for call, task in zip(batch, tasks, strict=True):
+                        result = await task
+                        self.tell(events.Ran(call, result))
+                        yield result
+                finally:
+                    await ended(tasks)
+
+    async def _run(self, call: Call) -> Result:
+        self.tell(events.Running(call))
+        self._finished[call.id] = result = await self.run_tool(call)
+        return result
+
+
+def open_calls(session: Session) -> list[Call]:
+    """The calls at the end of the path that wait for a result."""
+    reply = session.last_reply
+    if reply is None:
+        return []
+    later = [entry for entry in session.path[session.replies[-1] + 1 :] if isinstance(entry, e.MessageEntry)]
+    if not all(isinstance(entry.message, Result) for entry in later):
+        return []  # the conversation went on: the wire's rules stand in for what is missing
+    answered = Counter(entry.message.call_id for entry in later if isinstance(entry.message, Result))
+    waiting: list[Call] = []
+    for call in reply.message.calls:
+        answered[call.id] -= 1  # some providers give two calls the same id
+        waiting += [call] if answered[call.id] < 0 else []
+    return waiting

@@ -1,0 +1,33 @@
+"""Files that a user mentions as `@path` (E11, E12): named in a reminder, never put into the message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+MOST = 5
+_MENTION = re.compile(r'(?<![A-Za-z0-9])@(?:"(?P<quoted>[^"\n]{1,1000})"|(?P<plain>[A-Za-z0-9/._-]{1,1000}))')
+
+
+def mentioned(text: str, exists: Callable[[str], bool]) -> list[str]:
+    """The files that a text mentions, in order, each once; only those of the project that exist."""
+    found: dict[str, None] = {}
+    for match in _MENTION.finditer(text):
+        path = match["quoted"] or match["plain"].rstrip(".")
+        if path and not path.startswith("/") and path not in found and exists(path):
+            found[path] = None
+    return list(found)
+
+
+def reminder(paths: list[str]) -> str:
+    """What is said to the model about them; empty for none."""
+    if not paths:
+        return ""
+    rows = [f"- {path}" for path in paths[:MOST]]
+    if len(paths) > MOST:
+        rows.append(f"(and {len(paths) - MOST} more…)")
+    listed = "\n".join(rows)
+    return (
+        "<system-reminder>\nThe user mentions these files. Before anything else, read them with the Read "
+        f"tool, one by one, in this order:\n{listed}\n</system-reminder>"
+    )

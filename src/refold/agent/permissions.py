@@ -1,0 +1,277 @@
+"""What a tool may do without asking: a mode, what the user allowed for the rest of the session, one function.
+
+    match decide(mode, tool, arguments, load(session)):
+        case Allow(): …
+        case Ask(): …                      # "once", "always" (then `remember(session, ask)`) or "no"
+        case Refuse(reason): …
+
+Looking is always allowed: no path leaves the workspace. A command that nothing confines is always asked
+about, whatever the mode. What was allowed covers a command only where all of it is understood: `git status`
+does not cover `git status; rm -rf x`, nor what a substitution or a redirection would do.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import posixpath
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from refold import entries as e
+from refold.messages import compact_json
+from refold.session import Session
+from refold.session.toolnames import SHELLS
+from refold.stores import data_folder
+from refold.text.truncate import middle
+from refold.tools.base import Tool
+
+Mode: TypeAlias = Literal["ask", "edits", "read-only", "all"]
+"""Ask before changes · allow edits of files, ask before commands · change nothing · allow everything."""
+Answer: TypeAlias = Literal["once", "always", "no"]
+STATE = "permissions"
+EDITS = "Edit"
+"""What all tools that change files are remembered as."""
+COMMANDS = "Bash"
+_SHOWN = 400
+
+
+class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the user allowed for the rest of a session."""
+
+    tool: str
+    words: tuple[str, ...] = ()
+    """The first words of commands, or the folders that files are in."""
+    exact: str = ""
+    """The one command or file, where it is only that."""
+    unconfined: bool = False
+    """Also without a sandbox."""
+
+    def __str__(self) -> str:
+        if self.exact:
+            return f"`{middle(self.exact, _SHOWN)}`"
+        if self.tool == EDITS:
+            return f"files in `{'/'.join(self.words)}/`"
+        return f"`{' '.join(self.words)} …`" if self.words else self.tool
+
+
+class Allow(msgspec.Struct, frozen=True):
+    pass
+
+
+class Ask(msgspec.Struct, frozen=True):
+    question: str
+    grants: tuple[Grant, ...]
+    """What "always" would allow."""
+
+    @property
+    def offer(self) -> str:
+        """The same in words."""
+        return ", ".join(dict.fromkeys(map(str, self.grants)))
+
+
+class Refuse(msgspec.Struct, frozen=True):
+    reason: str
+
+
+Decision: TypeAlias = Allow | Ask | Refuse
+
+
+def decide(
+    mode: Mode,
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    remembered: Sequence[Grant],
+    *,
+    confined: bool = True,
+) -> Decision:
+    """Whether a call may be made. `confined`: whether a sandbox would hold it, where it runs a command."""
+    if tool.effect in ("read", "none"):
+        return Allow()
+    if mode == "read-only":
+        return Refuse(f"{tool.spec.name} may not be used: nothing is to be changed. Say what you would do.")
+    unconfined = tool.effect == "run" and not confined
+    if not unconfined and (mode == "all" or (mode == "edits" and tool.effect == "edit")):
+        return Allow()
+    wishes = _wishes(tool, arguments, unconfined)
+    if all(any(_covers(grant, wish) for grant in remembered) for wish in wishes):
+        return Allow()
+    return Ask(_question(tool, arguments, unconfined), tuple(map(_grant, wishes)))
+
+
+def _question(tool: Tool, arguments: Mapping[str, Any], unconfined: bool) -> str:
+    named = arguments.get("command") or arguments.get("path")
+    what = f" `{middle(named, _SHOWN)}`" if isinstance(named, str) else ""
+    if tool.effect == "edit":
+        return f"Change{what} with {tool.spec.name}?"
+    return f"Run{what or ' ' + tool.spec.name}{' WITHOUT A SANDBOX' if unconfined else ''}?"
+
+
+# ── what is remembered ──────────────────────────────────────────────────────────────────────────
+
+
+def load(session: Session) -> tuple[Grant, ...]:
+    """What this user allowed in this session. What cannot be read, or was sealed by somebody else (a session
+    file can come from anywhere), allows nothing."""
+    try:
+        stored = msgspec.convert(session.state(STATE), _Stored)
+    except msgspec.ValidationError:
+        return ()
+    return stored.grants if stored.seal == _seal(session, stored.grants) else ()
+
+
+def remember(session: Session, asked: Ask) -> None:
+    """The user said "always"."""
+    grants = tuple(dict.fromkeys((*load(session), *asked.grants)))
+    value = msgspec.to_builtins(_Stored(grants, _seal(session, grants)))
+    session.append(session.make(e.State, name=STATE, value=value))
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    grants: tuple[Grant, ...]
+    seal: str
+
+
+def _seal(session: Session, grants: tuple[Grant, ...]) -> str:
+    text = compact_json([session.id, msgspec.to_builtins(grants)]).encode("utf-8", "surrogatepass")
+    return hmac.new(_key(data_folder() / "permissions.key"), text, "sha256").hexdigest()
+
+
+@cache
+def _key(path: Path) -> bytes:
+    """A secret of this user on this machine; where none can be kept, one of this process."""
+    new = secrets.token_bytes(32)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(new)
+    except FileExistsError:
+        pass
+    except OSError:
+        return new
+    try:
+        return path.read_bytes() or new
+    except OSError:
+        return new
+
+
+# ── what a call wants ───────────────────────────────────────────────────────────────────────────
+
+
+class _Wish(NamedTuple):
+    """One thing that a call would do. Words: as in a grant; None: nobody can be sure."""
+
+    tool: str
+    text: str
+    words: tuple[str, ...] | None
+    unconfined: bool = False
+
+
+def _wishes(tool: Tool, arguments: Mapping[str, Any], unconfined: bool) -> list[_Wish]:
+    if tool.effect == "edit":
+        path = str(arguments.get("path"))
+        return [_Wish(EDITS, path, _folders(path))]
+    name = tool.spec.name
+    if name != COMMANDS:
+        return [_Wish(name, "", (), unconfined)]
+    command = str(arguments.get("command"))
+    return [_Wish(name, command, words, unconfined) for words in simple_commands(command) or [None]]
+
+
+def _covers(grant: Grant, wish: _Wish) -> bool:
+    if grant.tool != wish.tool or (wish.unconfined and not grant.unconfined):
+        return False
+    if grant.exact:
+        return grant.exact == wish.text
+    return wish.words is not None and wish.words[: len(grant.words)] == grant.words
+
+
+def _grant(wish: _Wish) -> Grant:
+    """What "always" means for it: the folder of a file, the program and what it is told to do; for what is
+    not understood, for files at the root, and for programs that run others, just that."""
+    words = wish.words
+    if wish.tool == COMMANDS and words:
+        words = () if posixpath.basename(words[0]) in _RUNNERS else words[: 2 if _is_verb(words) else 1]
+    if wish.text and not words:
+        return Grant(wish.tool, exact=wish.text, unconfined=wish.unconfined)
+    return Grant(wish.tool, words or (), unconfined=wish.unconfined)
+
+
+def _is_verb(words: Sequence[str]) -> bool:
+    """`git push`, `npm run`, but not `pytest tests/a.py` or `ls -l`."""
+    return len(words) > 1 and re.fullmatch(r"[a-z][a-z:-]{0,30}", words[1]) is not None
+
+
+_RUNNERS = SHELLS | frozenset(
+    ["env", "sudo", "doas", "xargs", "exec", "eval", "source", ".", "command", "builtin", "nohup", "timeout",
+     "time", "nice", "setsid", "find", "awk", "perl", "python", "python3", "ruby", "node", "deno", "bun",
+     "npx", "uvx", "ssh", "watch", "parallel", "busybox", "git-shell", "php", "lua", "Rscript"]
+)  # fmt: skip
+"""Programs that run whatever they are told: no first word of theirs says what they do. The list says what is
+offered, not what is covered."""
+
+
+def _folders(path: str) -> tuple[str, ...] | None:
+    """The folders a file is in. Where `..` leads depends on links: nobody can be sure by the letters."""
+    parts = path.split("/")
+    if path.startswith("/") or ".." in parts:
+        return None
+    return tuple(part for part in parts[:-1] if part not in ("", "."))
+
+
+# ── commands ────────────────────────────────────────────────────────────────────────────────────
+
+_TOKEN = re.compile(
+    r"""(?P<blank>[ \t]+)
+    | (?P<harmless>(?:[12]?>|&>)[ \t]*/dev/null(?=[ \t\n;|&]|\Z) | 2>&1(?=[ \t\n;|&]|\Z))
+    | (?P<joint>&&|\|\|?(?![|&])|;(?!;)|\n)
+    | (?P<piece>[^\s;&|<>()${}`\\#!'"]+ | '[^']*' | "[^"$`\\]*")""",
+    re.X,
+)
+_LONGEST = 10_000
+_CONTROL = re.compile(r"[^\n\t\x20-\x7e\xa0-\U0010ffff]")
+
+
+def simple_commands(command: str) -> list[tuple[str, ...]] | None:
+    """The commands of a line as their words, where that is all there is to it: words, quotation marks, `;`,
+    `&&`, `||`, `|`. None for everything that could do something else, such as a variable, a substitution, a
+    redirection into a file, a group, an assignment or a background job."""
+    if len(command) > _LONGEST or _CONTROL.search(command):
+        return None
+    commands: list[list[str]] = [[]]
+    at, fresh = 0, True
+    while at < len(command):
+        token = _TOKEN.match(command, at)
+        if token is None:
+            return None
+        at, text = token.end(), token[0]
+        match token.lastgroup:
+            case "joint":
+                commands.append([])
+                fresh = True
+            case "piece":
+                bare = text[1:-1] if text[0] in "'\"" else text
+                if fresh:
+                    commands[-1].append(bare)
+                else:
+                    commands[-1][-1] += bare
+                fresh = False
+            case _:
+                if token.lastgroup == "harmless" and not fresh:
+                    return None  # the digit of `x2>…` belongs to the word
+                fresh = True
+    found = [tuple(words) for words in commands if words]
+    odd = any("=" in words[0] or words[0] in _KEYWORDS for words in found)
+    return None if odd or not found else found
+
+
+_KEYWORDS = frozenset(
+    ["if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "in",
+     "select", "function", "time", "coproc", "[["]
+)  # fmt: skip

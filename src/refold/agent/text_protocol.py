@@ -1,0 +1,328 @@
+"""Tool calling as text (E14), for models that have none of their own.
+
+    Thought: I have to see the file first.
+    Action: Read[{"path": "a.py"}]
+
+    [tool] {"tool_name": "Read", "step": 1, "status": "success", …}
+
+    Action: Finish[The bug was …]
+
+The log never holds this text: it holds calls and results as for every other model, and this model between the
+loop and the real one writes and reads them as text. So one history serves both ways of calling.
+
+Reading is tolerant: other brackets, code fences, trailing commas, single quotes, a missing end, a line
+`Action Input:`. What cannot be read becomes a call that is answered by how to write it (`repair`).
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from refold import messages as m
+from refold.messages import Assistant, Call, Message, Result, Text, Thinking, User, compact_json
+from refold.models.reply import closing
+from refold.protocols import Event, Model, PartDone, Request, Stopped, TextDelta, ToolSpec
+from refold.session.tree import random_id
+
+FINISH = "Finish"
+LABEL = 16
+"""Characters after which a reply that begins with a label has shown it."""
+UNREADABLE = "unreadable_action"
+"""The name of a call that stands for an action nobody can read."""
+
+INTRODUCTION = """
+You act by writing text. Each reply is a thought and one action, nothing after it:
+
+Thought: why the next step is the right one
+Action: Tool[{"argument": "value"}]
+
+The arguments are one JSON object. You then get the outcome as a message that begins with [tool]; never write
+such a message yourself. When the work is done, or you have a question, end the turn with:
+
+Action: Finish[what you want to say to the user]
+
+Tools:
+"""
+
+_ACTION = re.compile(
+    r"^[ \t>*_`#-]{0,8}action[ \t*_`]{0,4}[:：](?:[\s*_]|`(?!``)){0,8}"
+    r"(?:(?P<name>[A-Za-z]\w{0,63})[ \t*_`]{0,4})?(?:\s{0,8}action input[ \t]?[:：])?"
+    r"\s{0,8}(?P<open>[\[(（【])?",
+    re.IGNORECASE | re.MULTILINE,
+)
+_BEGINNING = re.compile(r"[ \t>*_`#-]{0,8}(?:a(?:c(?:t(?:i(?:o(?:n.{0,200})?)?)?)?)?)?$", re.IGNORECASE)
+"""A line that may still become an action."""
+_MADE_UP = re.compile(r"^[ \t>*_`#-]{0,8}(?:\[tool\]|observation[ \t]?[:：])", re.IGNORECASE | re.MULTILINE)
+_THOUGHT = re.compile(r"^[ \t>*_`#-]{0,8}thought[ \t*_`]{0,4}[:：][ \t*_`]{0,4}", re.IGNORECASE)
+_FENCE = re.compile(r"\s*```\w{0,10}\s*")
+_COMMA = re.compile(r",(\s*[}\]])")
+_CLOSING = " \t\r\n`*_"
+
+
+class TextProtocol:
+    """A model that calls tools, made of one that only writes."""
+
+    native_tools = True
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def context_window(self) -> int | None:
+        return self.model.context_window
+
+    async def stream(self, request: Request) -> AsyncIterator[Event]:
+        if request.purpose != "chat":
+            async for event in self.model.stream(request):
+                yield event
+            return
+        reading = Reading()
+        async with closing(self.model.stream(rendered(request))) as events:
+            async for event in events:
+                match event:
+                    case TextDelta(text):
+                        for piece in reading.add(text):
+                            yield TextDelta(piece)
+                    case PartDone(Text(text)):
+                        reading.whole(text)
+                    case Stopped(reason):
+                        for each in reading.end():
+                            yield each
+                        yield Stopped("tool_use" if reading.calls else reason)
+                    case PartDone(Call()):
+                        pass  # of a provider that calls nevertheless; it was offered nothing
+                    case _:
+                        yield event
+
+
+# ── writing ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def rendered(request: Request) -> Request:
+    """The request with its tools, calls and results as text."""
+    system = request.system or ""
+    if request.tools:
+        system = f"{system}\n{INTRODUCTION}{''.join(map(_described, request.tools))}".strip()
+    messages, steps = list[Message](), 0
+    for message in request.messages:
+        steps = 0 if isinstance(message, User) else steps + isinstance(message, Result)
+        messages.append(_written(message, steps))
+    return msgspec.structs.replace(
+        request, system=system or None, tools=(), messages=tuple(_joined(messages))
+    )
+
+
+def _described(spec: ToolSpec) -> str:
+    fields = cast("dict[str, dict[str, Any]]", spec.parameters.get("properties", {}))
+    required = cast("Sequence[str]", spec.parameters.get("required", ()))
+    shown = ", ".join(
+        f'"{name}"{"" if name in required else "?"}: {field.get("type", "any")}'
+        for name, field in fields.items()
+    )
+    return f"- {spec.name}[{{{shown}}}]: {spec.description}\n"
+
+
+def _written(message: Message, step: int) -> Message:
+    if isinstance(message, Assistant):
+        return Assistant((Text(_reply(message)),), stop="end")
+    if isinstance(message, Result):
+        text = compact_json({"tool_name": message.name or "", "step": step, **_fields(message)})
+        others = tuple(part for part in message.content if not isinstance(part, Text | Thinking))
+        return User((Text(f"[tool] {text}", "tool"), *others))
+    return message
+
+
+def _reply(message: Assistant) -> str:
+    said = [part.text for part in message.content if isinstance(part, Text) and part.text.strip()]
+    actions = [f"Action: {call.name}[{m.arguments_json(call)}]" for call in message.calls]
+    if not actions and said and message.stop not in ("error", "aborted"):
+        actions = [f"Action: {FINISH}[{said.pop()}]"]
+    thought = "\n".join(said)
+    return "\n".join([*([f"Thought: {thought}"] if said else []), *actions])
+
+
+def _fields(message: Result) -> dict[str, Any]:
+    """An envelope as it is, any other text as `text`."""
+    try:
+        found = msgspec.json.decode(message.text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        found = None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {"text": message.text}
+
+
+def _joined(messages: Sequence[Message]) -> Iterator[Message]:
+    """Results next to each other, and what the user says behind them, in one message."""
+    waiting: User | None = None
+    for message in messages:
+        if isinstance(message, User):
+            waiting = User((*(waiting.content if waiting else ()), *message.content))
+            continue
+        if waiting:
+            yield waiting
+        waiting = None
+        yield message
+    if waiting:
+        yield waiting
+
+
+# ── reading ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class Reading:
+    """A reply being read: what comes before the first action is handed on line by line."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._told = 0
+        self._held = False
+        self.calls: list[Call] = []
+
+    def add(self, piece: str) -> Iterator[str]:
+        """More of the reply; gives what may be shown already."""
+        self._text += piece
+        if self._held:
+            return
+        start = self._text.rfind("\n") + 1
+        action = _ACTION.search(self._text, self._text.rfind("\n", 0, max(start - 1, 0)) + 1)
+        if action:
+            self._held, ready = True, action.start()
+        elif start == 0 and len(self._text) < LABEL:
+            return
+        else:
+            ready = start if _BEGINNING.match(self._text, start) else len(self._text)
+        shown = _THOUGHT.sub("", self._text[:ready])
+        if self._told < len(shown):
+            told, self._told = self._told, len(shown)
+            yield shown[told:]
+
+    def whole(self, text: str) -> None:
+        """The part is complete; a provider may send it without pieces."""
+        if text.startswith(self._text) or not self._text:
+            self._text = text
+
+    def end(self) -> Iterator[Event]:
+        """The parts of the reply."""
+        thought, self.calls, answer = read(self._text)
+        if thought:
+            yield PartDone(Text(thought))
+        if answer:
+            yield TextDelta(answer)
+            yield PartDone(Text(answer))
+        for call in self.calls:
+            yield PartDone(call)
+
+
+def read(text: str) -> tuple[str, list[Call], str]:
+    """What a reply thinks, the calls it makes, and what it says to the user: one of the last two is empty. An
+    outcome that the model made up, and all behind it, is not read."""
+    made_up = _MADE_UP.search(text)
+    text = text[: made_up.start()] if made_up else text
+    action = _ACTION.search(text)
+    thought, told = _thought(text[: action.start()] if action else text)
+    if action is None:
+        if told and thought:  # it thinks and does nothing: a reader cannot tell whether it is done
+            return thought, [_unreadable("there is no Action")], ""
+        return "", [], thought
+    calls: list[Call] = []
+    while action:
+        name, rest = action["name"] or "", text[action.end() :]
+        if name.casefold() == FINISH.casefold():
+            return (thought, calls, "") if calls else (thought, [], _answer(rest, bool(action["open"])))
+        call, length = _call(name, rest)
+        calls.append(call)
+        at = action.end() + length
+        following = _ACTION.search(text, at)
+        action = (
+            following if following and not text[at : following.start()].strip(_CLOSING + "])）】") else None
+        )
+    return thought, calls, ""
+
+
+def _thought(text: str) -> tuple[str, bool]:
+    found = _THOUGHT.match(text.lstrip())
+    return (text.lstrip()[found.end() :] if found else text).strip(), found is not None
+
+
+def _answer(rest: str, bracket: bool) -> str:
+    rest = rest.strip().removesuffix("```").rstrip() if rest.count("```") % 2 else rest.strip()
+    if bracket and rest[-1:] in ("]", ")", "）", "】"):
+        rest = rest[:-1].strip()
+    if rest[:1] in ('"', "{"):
+        value = _value(rest)[0]
+        texts = list(cast("dict[str, Any]", value).values()) if isinstance(value, dict) else [value]
+        if len(texts) == 1 and isinstance(texts[0], str):
+            return texts[0]
+    return rest
+
+
+def _call(name: str, rest: str) -> tuple[Call, int]:
+    """The call, and how much of the text is its arguments."""
+    fence = _FENCE.match(rest)
+    skipped = fence.end() if fence else 0
+    value, length = _value(rest[skipped:])
+    if not isinstance(value, dict):
+        if not rest.strip(_CLOSING + "[]()") and name:
+            return Call(f"call_{random_id()}", name), len(rest)
+        return _unreadable(rest.strip() or "there is no tool", name), len(rest)
+    fields = cast("dict[str, Any]", value)
+    if not name:  # {"tool": …, "arguments": {…}}
+        name = next((str(fields[key]) for key in ("tool", "name", "action") if key in fields), "")
+        inner = next(
+            (fields[key] for key in ("arguments", "args", "input", "parameters") if key in fields), None
+        )
+        if not name or not isinstance(inner, dict):
+            return _unreadable(rest.strip(), name), skipped + length
+        fields = cast("dict[str, Any]", inner)
+    return Call(f"call_{random_id()}", name, fields), skipped + length
+
+
+def _value(text: str) -> tuple[Any, int]:
+    """The JSON value that a text begins with, small errors forgiven, and its length; None: there is none."""
+    start = len(text) - len(text.lstrip())
+    try:
+        value, end = json.JSONDecoder(strict=False).raw_decode(text, start)
+        return value, end
+    except (ValueError, RecursionError):
+        pass
+    body = text[start : _end(text, start)]
+    for candidate in (_COMMA.sub(r"\1", body), *(body + "}" * n for n in (1, 2)), body + '"}'):
+        try:
+            return json.loads(candidate, strict=False), start + len(body)
+        except (ValueError, RecursionError):
+            continue
+    try:
+        return ast.literal_eval(body), start + len(body)  # {'path': 'a.py', 'all': True}
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None, len(text)
+
+
+def _end(text: str, start: int) -> int:
+    """Where the arguments end that begin there: before the next action, without closing brackets."""
+    following = _ACTION.search(text, start)
+    body = text[start : following.start() if following else len(text)].rstrip(_CLOSING)
+    return start + len(body.rstrip("])）】").rstrip() if body.endswith(("]", ")", "）", "】")) else body)
+
+
+def _unreadable(what: str, name: str = "") -> Call:
+    return Call(f"call_{random_id()}", UNREADABLE, raw=f"{name} {what}".strip()[:2_000])
+
+
+def repair(call: Call) -> str | None:
+    """How to write an action, for one that could not be read; None: this one could."""
+    if call.name != UNREADABLE:
+        return None
+    return (
+        f"Your reply could not be read ({m.compact_json((call.raw or '')[:200])}). "
+        'Write a thought and one action: Action: Tool[{"argument": "value"}] with the arguments as one JSON '
+        f"object (double quotes, line breaks as \\n), or Action: {FINISH}[your answer] when you are done."
+    )

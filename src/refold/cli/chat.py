@@ -1,0 +1,199 @@
+"""`refold chat`."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from refold.cli.chat_models import NO_MODEL, OFFER, named
+from refold.cli.common import console, json_option, pair, say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from refold.agent.chat import Chat, Settings
+    from refold.agent.permissions import Mode
+    from refold.cli.chat_screen import Verbosity
+    from refold.protocols import Store
+    from refold.registry.configuration import Configuration
+    from refold.session import Session
+
+MODES = ("ask", "edits", "read-only", "all")
+
+
+@click.command("chat")
+@click.option("-p", "--prompt", help="Say this, print the answer, and end.")
+@click.option("--model", help="Who answers, e.g. anthropic:…, openai:…, local:smollm2, scripted:FILE.")
+@click.option("--preset", help="Which design folds the conversation; see `refold presets`.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="K=V", help="One setting of the preset; may be repeated."
+)
+@click.option("--window", type=click.IntRange(1), help="Context window, in tokens.  [default: the model's]")
+@click.option("--summariser", help="Who writes summaries: a model, same, or digest.  [default: digest]")
+@click.option("--resume", metavar="ID", help="Go on with this conversation (the beginning of an id will do).")
+@click.option("--continue", "go_on", is_flag=True, help="Go on with the newest conversation of this folder.")
+@click.option(
+    "--permission",
+    type=click.Choice(MODES),
+    help="What the agent may do without asking: nothing that changes something, edits, only reads, all.  "
+    "[default: ask]",
+)
+@click.option("--compact", is_flag=True, help="Calls, results and messages in between on one line each.")
+@click.option("--quiet", is_flag=True, help="Only the last message of a turn.")
+@click.option("--output-format", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option(
+    "--text-protocol", is_flag=True, default=None, help="Tool calls as text, for models without them."
+)
+@click.option("--max-iterations", "most", type=click.IntRange(1), help="Most requests in one turn.")
+@click.option("--store", default="sqlite:", show_default=True, help="Where conversations are kept.")
+@json_option
+def command(
+    prompt: str | None,
+    model: str | None,
+    preset: str | None,
+    settings: tuple[str, ...],
+    window: int | None,
+    summariser: str | None,
+    resume: str | None,
+    go_on: bool,
+    permission: Mode | None,
+    compact: bool,
+    quiet: bool,
+    output_format: Literal["text", "json"],
+    text_protocol: bool | None,
+    most: int | None,
+    store: str,
+    as_json: bool,
+) -> None:
+    """A coding agent in this folder.
+
+    Without -p and with a terminal it is a conversation; /help lists its commands. What is piped in is the
+    prompt, or goes along with the one given by -p. Files are mentioned as @path.
+    """
+    from refold.registry import configuration
+
+    if resume and go_on:
+        raise click.UsageError("--resume names a conversation, --continue takes the newest: give one of them")
+    config = configuration.load()
+    given = {**dict(pair(text) for text in settings), **({"window": window} if window else {})}
+    verbosity: Verbosity = "quiet" if quiet else "compact" if compact else "full"
+
+    def make() -> Chat:
+        from refold.agent.chat import Settings
+
+        chosen = Settings(
+            preset=preset,
+            preset_settings=given,
+            permission=permission or config.chat.permission,
+            summariser=summariser,
+            text_protocol=text_protocol or config.chat.text_protocol,
+            rules=config.chat.rules,
+            most=most or config.chat.max_iterations,
+            notes=_notes,
+        )
+        return _chat(chosen, model, config, store, resume, go_on)
+
+    piped = _piped(prompt)
+    words = piped if prompt is None else prompt
+    if words is None:
+        from refold.cli.chat_terminal import Terminal
+
+        if as_json or output_format == "json":
+            raise click.UsageError("JSON is for scripts: give a prompt with -p, or pipe one in")
+        if model is None and config.model is None:
+            say(NO_MODEL)
+            say(OFFER)
+        Terminal(make, verbosity, resumes=go_on or resume is not None).run()
+        return
+    _once(make(), words, piped if prompt is not None else None, verbosity, as_json or output_format == "json")
+
+
+def _once(chat: Chat, words: str, attached: str | None, verbosity: Verbosity, as_json: bool) -> None:
+    from refold.cli import chat_once
+    from refold.cli.chat_screen import Printer
+
+    if chat.model is None:
+        raise click.UsageError(f"{NO_MODEL} For a look without one: --model demo")
+    if not words.strip():
+        raise click.UsageError("there is nothing to say: give a prompt with -p, or pipe one in")
+    printer = None if as_json else Printer(console(), verbosity)
+    if printer:
+        chat.tell = printer
+    chat_once.run(chat, words, attached or "", printer=printer)
+
+
+def _piped(prompt: str | None) -> str | None:
+    """What stands on standard input, where that is no terminal. With a prompt, only a pipe or a file is read:
+    the input of a program that has none may never end."""
+    if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
+        return None
+    if prompt is not None and not _is_fed():
+        return None
+    return sys.stdin.buffer.read().decode("utf-8", "replace")
+
+
+def _is_fed() -> bool:
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return True  # not a file of the system: somebody put it there
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+
+
+# ── putting it together ─────────────────────────────────────────────────────────────────────────
+
+
+def _chat(
+    settings: Settings, model: str | None, config: Configuration, spec: str, resume: str | None, go_on: bool
+) -> Chat:
+    from refold.agent import opening
+    from refold.agent.chat import Chat
+    from refold.agent.snapshots import Snapshots
+    from refold.stores import data_folder
+
+    root = Path.cwd().resolve()
+    opened = _opener(spec)
+    session: Session
+    if resume is not None:
+        session = opening.resumed(opened(), root, resume)
+    else:
+        session = opening.newest(opened(), root) if go_on else opening.fresh(root)
+    return Chat(
+        session,
+        root,
+        settings,
+        model=named(model, config),
+        snapshots=Snapshots.of(root, data_folder() / "snapshots"),
+        store=opened,
+        config=config,
+    )
+
+
+def _opener(spec: str) -> Callable[[], Store]:
+    """Opens the store when it is first needed, once."""
+    from functools import cache
+
+    @cache
+    def opened() -> Store:
+        from refold.stores import open_store
+
+        return open_store(spec).store
+
+    return opened
+
+
+def _notes() -> str:
+    """Long-term notes as the model sees them; none where there is no file."""
+    from refold.cli.memory import default_path
+    from refold.memory import in_context
+
+    try:
+        text = default_path().read_text("utf-8", "replace")
+    except OSError:
+        return ""
+    return in_context(text) if text.strip() else ""

@@ -1,0 +1,332 @@
+"""The /commands of a conversation: each looks at the session or changes it through the engine."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from refold import entries as e
+from refold.cli.chat_once import stoppable
+from refold.cli.common import first_line, styled, table, write_private
+from refold.errors import RefoldError, UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from refold.agent.chat import Chat
+    from refold.cli.chat_screen import Printer
+
+CHART = 50
+"""Characters of the longest bar."""
+
+
+class Talk(Protocol):
+    """The conversation that a command is given in."""
+
+    chat: Chat
+    printer: Printer
+    screen: Console
+    draft: str
+    leaving: bool
+
+
+@dataclass(frozen=True)
+class Command:
+    help: str
+    run: Callable[[Talk, str], Coroutine[Any, Any, None]]
+    arguments: str = ""
+
+
+async def perform(terminal: Talk, line: str) -> None:
+    """What the user typed behind the slash. Whatever is wrong with it is a sentence."""
+    name, _, rest = line[1:].strip().partition(" ")
+    command = COMMANDS.get(name)
+    if command is None:
+        near = difflib.get_close_matches(name, COMMANDS, 1)
+        hint = f": did you mean /{near[0]}?" if near else "; /help lists them"
+        terminal.screen.print(f"there is no command /{first_line(name, 40)}{hint}", style="yellow")
+        return
+    try:
+        await stoppable(command.run(terminal, rest.strip()))
+    except asyncio.CancelledError:
+        terminal.printer.wait(None)
+        terminal.screen.print("stopped; nothing was changed", style="yellow")
+    except (RefoldError, OSError) as error:
+        terminal.printer.wait(None)
+        terminal.screen.print(first_line(str(error), 500), style="yellow")
+
+
+def _needed(argument: str, what: str) -> str:
+    if not argument:
+        raise UsageError(f"say {what}")
+    return argument
+
+
+# ── folding ─────────────────────────────────────────────────────────────────────────────────────
+
+
+async def compact(t: Talk, focus: str) -> None:
+    from refold.compaction.plan import Plan
+
+    chat = t.chat
+    plan = await chat.engine.planned(
+        chat.session, force=True, system=chat.system(), tools=chat.specs, instructions=focus or None
+    )
+    if isinstance(plan, Plan):
+        await chat.engine.apply(chat.session, plan)  # the printer is told how it ends
+    else:
+        t.screen.print(f"nothing to fold: {plan.text}")
+
+
+async def plan(t: Talk, _: str) -> None:
+    from refold.cli.plan import print_plan
+    from refold.compaction.plan import Reason
+
+    chat = t.chat
+    system, tools = chat.system(), chat.specs
+    due = await chat.engine.planned(chat.session, system=system, tools=tools)
+    forced = await chat.engine.planned(chat.session, force=True, system=system, tools=tools)
+    print_plan(chat.engine, chat.session, forced, due if isinstance(due, Reason) else due.reason)
+
+
+async def undo(t: Talk, fold: str) -> None:
+    mark = t.chat.engine.undo(t.chat.session, fold or None)
+    _tell_view(t, f"fold {mark.fold} is taken back")
+
+
+async def redo(t: Talk, fold: str) -> None:
+    mark = t.chat.engine.redo(t.chat.session, fold or None)
+    _tell_view(t, f"fold {mark.fold} is back")
+
+
+async def pin(t: Talk, key: str) -> None:
+    mark = t.chat.engine.pin(
+        t.chat.session, _needed(key, "what to pin: an id or a key, as /tree and /recall show")
+    )
+    t.screen.print(f"{mark.target} stays as it is in every fold")
+
+
+def _tell_view(t: Talk, what: str) -> None:
+    view = t.chat.engine.view(t.chat.session, system=t.chat.system(), tools=t.chat.specs)
+    t.screen.print(f"{what}: {view.tokens:,} tokens")
+
+
+# ── looking ─────────────────────────────────────────────────────────────────────────────────────
+
+
+async def recall(t: Talk, query: str) -> None:
+    from refold.cli.recall import print_hits
+
+    hits = await t.chat.engine.recalled(t.chat.session, _needed(query, "what to look for"))
+    print_hits(hits, query)
+    if not hits:
+        t.screen.print("nothing found; try other words")
+
+
+async def context(t: Talk, _: str) -> None:
+    from refold.agent.figures import filling
+
+    f = filling(t.chat.engine, t.chat.session, system=t.chat.system(), tools=t.chat.specs)
+    rows = [("system and tools", f.system, "blue"), ("summaries", f.summary, "magenta")]
+    rows += [(f"verbatim: {share.name}", share.tokens, "green") for share in f.verbatim]
+    most = max(*(size for _, size, _ in rows), 1)
+    for name, size, colour in rows:
+        bar = "█" * round(size * CHART / most)
+        t.screen.print(styled(f"{name:20} {size:10,} {size / f.window:6.1%} ", (bar, colour)))
+    t.screen.print(styled(f"{'free':20} {f.free:10,} {f.free / f.window:6.1%}"))
+    t.screen.print(
+        f"{f.used:,} of {f.window:,} tokens; {len(t.chat.session.path)} entries on the path", style="dim"
+    )
+
+
+async def cost(t: Talk, _: str) -> None:
+    from refold.agent.figures import bills, dollars
+
+    rows = bills([t.chat.session, *t.chat.children], t.chat.config.models)
+    if not rows:
+        t.screen.print("no provider has counted anything yet")
+        return
+    told = (
+        (
+            r.model,
+            r.requests,
+            f"{r.usage.prompt:,}",
+            f"{r.usage.cache_read:,}",
+            f"{r.usage.output:,}",
+            _money(r.dollars),
+        )
+        for r in rows
+    )
+    names = ("model", "requests", "read", "of that cached", "written", "cost")
+    t.screen.print(table(names, told, right=names[1:]))
+    t.screen.print(f"together: {_money(dollars(rows))}")
+
+
+def _money(dollars: float | None) -> str:
+    return "no prices known" if dollars is None else f"${dollars:.4f}"
+
+
+# ── the tree ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def tree(t: Talk, rest: str) -> None:
+    """`/tree` shows it; `/tree KEY` goes there; `/tree KEY summary [focus]` and leaves a summary."""
+    from refold.cli.show import LOOK, PRINT
+    from refold.compaction.plan import Failed
+
+    session, engine = t.chat.session, t.chat.engine
+    if not rest:
+        PRINT["tree"](t.screen, LOOK["tree"](engine, session), False)
+        return
+    to, _, more = rest.partition(" ")
+    word, _, focus = more.strip().partition(" ")
+    if word not in ("", "summary"):
+        raise UsageError("/tree KEY, or /tree KEY summary [what it should pay attention to]")
+    if word:
+        t.printer.wait("summarising what is left")
+    done = await engine.branch(session, to, summarize=bool(word), instructions=focus or None)
+    t.printer.wait(None)
+    if isinstance(done, Failed):
+        raise UsageError(f"the conversation stays where it is: {done.text}")
+    t.draft = done.text or ""
+    _tell_view(
+        t, f"now at {done.leaf or 'the beginning'}" + (", your words are in the prompt" if t.draft else "")
+    )
+
+
+async def label(t: Talk, rest: str) -> None:
+    from refold.session.find import find
+
+    key, _, text = _needed(rest, "what to name, and how: /label KEY NAME").partition(" ")
+    t.chat.session.label(find(t.chat.session, key).id, text.strip())
+    t.screen.print(f"{key} is called {text.strip()!r}" if text.strip() else f"{key} has no name any more")
+
+
+async def restore(t: Talk, which: str) -> None:
+    """`/restore` lists snapshots of the workspace; `/restore N` brings files and conversation back to one."""
+    chat = t.chat
+    noted = [entry for entry in chat.session.annotations(e.State) if entry.name == "snapshot"]
+    if not which:
+        rows = [
+            (at, _time(entry.time), entry.value["snapshot"][:12], _words(t, entry.target))
+            for at, entry in enumerate(noted, 1)
+        ]
+        t.screen.print(
+            table(("", "taken", "snapshot", "after"), rows) if rows else "there is no snapshot yet"
+        )
+        return
+    if chat.snapshots is None or not which.isdecimal() or not 0 < int(which) <= len(noted):
+        raise UsageError("/restore takes one of the numbers that /restore lists")
+    chosen = noted[int(which) - 1]
+    await asyncio.to_thread(chat.snapshots.take, chat.session.id, "before-restore")
+    done = await asyncio.to_thread(chat.snapshots.restore, chosen.value["snapshot"])
+    t.screen.print(f"{len(done.changed)} file(s) as they were, {len(done.removed)} removed")
+    if done.kept:
+        left = first_line(f"left as they are, because not recorded: {', '.join(done.kept)}", 500)
+        t.screen.print(left, style="yellow")
+    if chosen.target is not None:
+        await tree(t, chosen.target)
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S}"
+
+
+def _words(t: Talk, id: str | None) -> str:
+    from refold.session.edits import said_by
+
+    entry = t.chat.session[id] if id and id in t.chat.session else None
+    message = said_by(entry) if entry else None
+    return "" if message is None else f"{message.role}: {first_line(message.text or '(tool calls)', 60)}"
+
+
+# ── the rest ────────────────────────────────────────────────────────────────────────────────────
+
+
+async def model(t: Talk, name: str) -> None:
+    from refold.cli.chat_models import named
+
+    chat = t.chat
+    if not name:
+        t.screen.print(chat.model.name if chat.model else "no model; /model NAME takes one")
+        return
+    chosen = named(name, chat.config)
+    chat.use(chosen)
+    if chosen is not None and chat.session.entries:
+        chat.session.append(chat.session.make(e.ModelChange, model=chosen.name))
+    t.screen.print(f"from now on {chosen.name if chosen else 'nobody'} answers")
+
+
+async def memory(t: Talk, rest: str) -> None:
+    """`/memory` shows the notes; `/memory add TEXT` adds one."""
+    from refold.cli.memory import default_path
+    from refold.memory import note
+    from refold.stores.memory_file import MemoryFile
+
+    file = MemoryFile(default_path())
+    word, _, text = rest.partition(" ")
+    if word == "add" and text.strip():
+        made = note(text, date=f"{datetime.now(UTC):%Y-%m-%d}")
+        file.add(made.line)
+        t.screen.print(f"noted: {made.line}")
+    elif rest:
+        raise UsageError("/memory, or /memory add TEXT")
+    else:
+        t.screen.print(file.read().rstrip() or "there are no notes yet: /memory add TEXT")
+
+
+async def export(t: Talk, rest: str) -> None:
+    from refold.transcripts.export import export as exported
+    from refold.transcripts.export import targets
+
+    form, _, name = rest.partition(" ")
+    if form not in targets() or not name.strip():
+        raise UsageError(f"/export FORMAT FILE, where FORMAT is one of {', '.join(targets())}")
+    path, made = Path(name.strip()), exported(t.chat.session, form)
+    await asyncio.to_thread(_write_new, path, made.data)
+    t.screen.print(f"written to {path}")
+    for sentence in made.lost:
+        t.screen.print(sentence, style="dim")
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    if path.exists():
+        raise UsageError(f"{path} exists: choose another file")
+    write_private(path, data)
+
+
+async def help(t: Talk, _: str) -> None:
+    for name, command in COMMANDS.items():
+        t.screen.print(styled((f"/{name} {command.arguments}".ljust(36), "bold"), command.help))
+    t.screen.print(
+        "@path mentions a file; Tab completes; Alt-Enter begins a line; Ctrl-C stops a turn", style="dim"
+    )
+
+
+async def quit(t: Talk, _: str) -> None:
+    t.leaving = True
+
+
+COMMANDS = {
+    "compact": Command("Fold the conversation now.", compact, "[what matters]"),
+    "plan": Command("What a fold would do, without doing it.", plan),
+    "undo": Command("Take the last fold back.", undo, "[fold]"),
+    "redo": Command("Bring an undone fold back.", redo, "[fold]"),
+    "pin": Command("Keep an entry verbatim in every fold.", pin, "KEY"),
+    "recall": Command("Find what was said, folded or not.", recall, "WORDS"),
+    "context": Command("What fills the window.", context),
+    "tree": Command("The conversation as a tree; go elsewhere in it.", tree, "[KEY [summary [focus]]]"),
+    "label": Command("Name an entry.", label, "KEY NAME"),
+    "model": Command("Who answers from now on.", model, "[NAME]"),
+    "memory": Command("Long-term notes.", memory, "[add TEXT]"),
+    "cost": Command("What was paid so far.", cost),
+    "restore": Command("Bring files and conversation back to a point.", restore, "[NUMBER]"),
+    "export": Command("Write the conversation in another format.", export, "FORMAT FILE"),
+    "help": Command("This list.", help),
+    "quit": Command("Leave; the conversation is kept.", quit),
+}

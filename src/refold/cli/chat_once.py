@@ -1,0 +1,107 @@
+"""`refold chat -p`: one turn, for scripts."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from refold.cli.common import emit, say
+from refold.errors import RefoldError
+
+if TYPE_CHECKING:
+    from refold.agent.chat import Chat
+    from refold.cli.chat_screen import Printer
+    from refold.messages import Assistant
+
+T = TypeVar("T")
+STOPS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Outcome:
+    """How a turn ended: with a reply, or not."""
+
+    def __init__(self, reply: Assistant | None, error: str | None = None, interrupted: bool = False) -> None:
+        self.reply, self.error, self.interrupted = reply, error, interrupted
+
+
+async def stoppable(work: Coroutine[Any, Any, T]) -> T:
+    """Work that Ctrl-C ends, and not the program: it is cancelled."""
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
+    for number in STOPS:
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        return await task
+    finally:
+        for number in STOPS:
+            loop.remove_signal_handler(number)
+
+
+async def attempt(chat: Chat, text: str, attached: str = "") -> Outcome:
+    """One turn; the reason of a failure is a sentence."""
+    try:
+        return Outcome(await stoppable(chat.say(text, attached)))
+    except asyncio.CancelledError:
+        return Outcome(None, interrupted=True)
+    except RefoldError as error:
+        return Outcome(None, str(error))
+
+
+def run(chat: Chat, text: str, attached: str, *, printer: Printer | None) -> None:
+    """The turn, printed as it comes, or (without a printer) as one JSON object at its end."""
+    first = len(chat.session.entries)
+
+    async def work() -> Outcome:
+        try:
+            return await attempt(chat, text, attached)
+        finally:
+            await chat.close()
+
+    outcome = asyncio.run(work())
+    if printer is None:
+        emit(as_dict(chat, outcome, first))
+    elif outcome.reply is not None:
+        printer.done(outcome.reply)
+    else:
+        printer.broken()
+        say(f"refold: {outcome.error or 'interrupted; what was said is kept'}", err=True)
+        say(f"refold: go on with: refold chat --resume {chat.session.id}", err=True)
+    if outcome.reply is None:
+        sys.exit(1)
+
+
+def as_dict(chat: Chat, outcome: Outcome, first: int) -> dict[str, Any]:
+    """The documented JSON of a turn; `first` is where in the log it begins."""
+    from refold import entries as e
+    from refold.agent.figures import bills, dollars
+    from refold.cli.chat_screen import final_text
+    from refold.messages import Result
+
+    entries = chat.session.entries[first:]
+    said = [entry.message for entry in entries if isinstance(entry, e.MessageEntry)]
+    failed = {message.call_id: message.is_error for message in said if isinstance(message, Result)}
+    rows = bills([chat.session, *chat.children], chat.config.models)
+    view = chat.engine.view(chat.session, system=chat.system(), tools=chat.specs)
+    return {
+        "session": chat.session.id,
+        "model": chat.model.name if chat.model else None,
+        "preset": chat.engine.preset.name,
+        "answer": None if outcome.reply is None else final_text(outcome.reply),
+        "stop": None if outcome.reply is None else outcome.reply.stop,
+        "interrupted": outcome.interrupted,
+        "error": outcome.error,
+        "requests": sum(message.role == "assistant" for message in said),
+        "calls": [
+            {"id": call.id, "name": call.name, "arguments": call.arguments, "failed": failed.get(call.id)}
+            for message in said
+            for call in message.calls
+        ],
+        "folds": [entry.id for entry in entries if isinstance(entry, e.Fold)],
+        "tasks": [child.id for child in chat.children],
+        "tokens": view.tokens,
+        "window": chat.engine.preset_for(chat.session).window,
+        "usage": rows,
+        "cost": dollars(rows),
+    }

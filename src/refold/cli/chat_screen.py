@@ -1,0 +1,234 @@
+"""What a turn looks like in a terminal, in three verbosities (A21).
+
+`full`: everything, as it comes. `compact`: each call, result and message in between on one line, the last
+message in full. `quiet`: only the last message.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from refold.agent import events
+from refold.cli.common import clean, first_line, styled
+from refold.messages import Assistant, Call, Result, Text, arguments_json
+from refold.protocols import TextDelta, ThinkingDelta
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.status import Status
+
+Verbosity: TypeAlias = Literal["full", "compact", "quiet"]
+_FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.M)
+ARGUMENT = 60
+"""Characters of an argument on one line."""
+
+
+class Printer:
+    """Prints events of a turn. Whatever it prints is cleaned by the screen: texts of models and tools send
+    the terminal nothing but characters."""
+
+    def __init__(self, screen: Console, verbosity: Verbosity = "full") -> None:
+        self.screen = screen
+        self.verbosity: Verbosity = verbosity
+        self._text = ""
+        """Of the reply, what was not printed yet."""
+        self._printed = False
+        self._status: Status | None = None
+
+    def __call__(self, event: events.TurnEvent) -> None:
+        match event:
+            case events.Asking(attempt=attempt):
+                self._asking(attempt)
+            case events.Heard(event=TextDelta(text)):
+                self.wait("writing")
+                self._hear(text)
+            case events.Heard(event=ThinkingDelta()):
+                self.wait("thinking")
+            case events.Answered(message):
+                self.wait(None)
+                self._answered(message)
+            case events.Running(call):
+                self._running(call)
+            case events.Ran(call, result):
+                self.wait(None)
+                self._ran(call, result)
+            case events.Folding(reason, model):
+                self.wait(f"folding the conversation ({first_line(model, 40)}: {first_line(reason, 60)})")
+            case events.Folded(fold):
+                self.wait(None)
+                self._folded(fold)
+            case events.FoldFailed(code, text):
+                self.wait(None)
+                self.note(f"not folded ({code}): {text}")
+            case events.Said(text):
+                self.note(text)
+            case events.Heard():
+                pass
+
+    def done(self, reply: Assistant) -> None:
+        """The turn is over; this was its last message."""
+        self.wait(None)
+        if self.verbosity != "full":
+            self._markdown(final_text(reply))
+
+    def broken(self) -> None:
+        """The turn ended before its end: what was said of the last reply is shown."""
+        self.wait(None)
+        if self.verbosity == "full":
+            self._flush()
+        self._text = ""
+
+    def note(self, text: str) -> None:
+        """Something about the conversation, not of it."""
+        if self.verbosity != "quiet":
+            self.screen.print(first_line(text, 400), style="dim")
+
+    def wait(self, what: str | None) -> None:
+        """Something to look at while nothing comes; Ctrl-C stops it."""
+        if self._status is not None and what is None:
+            self._status.stop()
+            self._status = None
+        if what is None or not self.screen.is_terminal or self.verbosity == "quiet":
+            return
+        text = styled(f"{what} … (Ctrl-C stops)")  # no markup: names of tools stand in it
+        if self._status is None:
+            self._status = self.screen.status(text)
+            self._status.start()
+        else:
+            self._status.update(text)
+
+    # ── the reply ───────────────────────────────────────────────────────────────────────────────
+
+    def _asking(self, attempt: int) -> None:
+        if attempt > 1:
+            self.broken()
+            self.note("the reply broke off; asking again")
+        self._text, self._printed = "", False
+        self.wait("waiting for the model")
+
+    def _hear(self, text: str) -> None:
+        self._text += text
+        if self.verbosity != "full":
+            return
+        if not self.screen.is_terminal:
+            return  # whole at the end: nobody watches, and pieces would be torn apart
+        while (at := _block_end(self._text)) is not None:
+            block, self._text = self._text[:at], self._text[at:]
+            self._printed = True
+            self._markdown(block)
+
+    def _answered(self, message: Assistant) -> None:
+        if self.verbosity == "full":
+            if not self._text and not self._printed:
+                self._text = message.text
+            self._flush()
+        elif self.verbosity == "compact" and message.calls and message.text.strip():
+            self._line(first_line(message.text, self._width()))
+        self._text = ""
+
+    def _flush(self) -> None:
+        text, self._text = self._text, ""
+        self._markdown(text)
+
+    def _markdown(self, text: str) -> None:
+        if not text.strip():
+            return
+        if not self.screen.is_terminal:
+            self.screen.print(text.strip("\n"), soft_wrap=True)
+            return
+        from rich.markdown import Markdown
+
+        # Links are shown as text: the terminal is told no address that a model chose.
+        self.screen.print(Markdown(clean(text), hyperlinks=False))
+
+    # ── tools ───────────────────────────────────────────────────────────────────────────────────
+
+    def _running(self, call: Call) -> None:
+        if self.verbosity == "quiet":
+            return
+        if self.verbosity == "compact":
+            self._line(("→ ", "cyan"), call_line(call, self._width() - 2))
+        else:
+            self.screen.print(
+                styled(("→ ", "cyan"), (call.name, "bold"), f" {arguments_json(call)}"), soft_wrap=True
+            )
+        self.wait(f"running {first_line(call.name, 40)}")
+
+    def _ran(self, call: Call, result: Result) -> None:
+        if self.verbosity == "quiet":
+            return
+        mark = ("✗ ", "red") if result.is_error else ("← ", "green")
+        if self.verbosity == "compact":
+            line = f"{call.name}: {result_line(result)}"
+            self._line(mark, first_line(line, self._width() - 2))
+        else:
+            self.screen.print(
+                styled(mark, (call.name, "bold"), "\n", (result_text(result), "dim")), soft_wrap=True
+            )
+
+    def _folded(self, fold: Any) -> None:
+        from refold.compaction.details import LayeredDetails
+
+        sizes = f"{fold.tokens_before:,} → {fold.tokens_after:,} tokens"
+        self.note(f"folded: {sizes} by {fold.author or fold.rung}; /undo takes it back")
+        if notice := LayeredDetails.of(fold).notice:
+            self.note(notice)
+
+    def _line(self, *pieces: str | tuple[str, str]) -> None:
+        self.screen.print(styled(*pieces), soft_wrap=True)
+
+    def _width(self) -> int:
+        return max(self.screen.width, 40) if self.screen.is_terminal else 160
+
+
+def final_text(reply: Assistant) -> str:
+    """What a reply says to the user: its last text (a thought may stand before it)."""
+    texts = [part.text for part in reply.content if isinstance(part, Text) and part.text.strip()]
+    return texts[-1] if texts else ""
+
+
+def call_line(call: Call, width: int) -> str:
+    """`Read path=src/a.py limit=20`"""
+    if call.raw is not None:
+        return first_line(f"{call.name} {call.raw}", width)
+    shown = (f"{name}={first_line(str(value), ARGUMENT)}" for name, value in call.arguments.items())
+    return first_line(" ".join([call.name, *shown]), width)
+
+
+def result_line(result: Result) -> str:
+    """A result in a few words."""
+    from refold.agent.chat import envelope
+
+    found = envelope(result)
+    if found is None:
+        return first_line(result.text, 200)
+    if found.error is not None:
+        return f"{found.error.code}: {found.error.message}"
+    return f"{found.status} {found.text or result_text(result)}".strip()
+
+
+def result_text(result: Result) -> str:
+    """A result for a reader: texts as texts, the rest as it is."""
+    from refold.agent.chat import envelope
+    from refold.messages import compact_json
+
+    found = envelope(result)
+    if found is None:
+        return result.text
+    rows = [found.text] if found.text else []
+    if found.error is not None:
+        rows.append(f"{found.error.code}: {found.error.message}")
+    for name, value in found.data.items():
+        rows.append(f"{name}: {value if isinstance(value, str) else compact_json(value)}")
+    return "\n".join(rows) or found.status
+
+
+def _block_end(text: str) -> int | None:
+    """Where the first block of a Markdown text ends, if that has come: at a blank line outside of a fence."""
+    at = 0
+    while (at := text.find("\n\n", at)) >= 0:
+        if len(_FENCE.findall(text, 0, at)) % 2 == 0 and text[:at].strip():
+            return at + 2
+        at += 1
+    return None

@@ -1,0 +1,300 @@
+"""The conversation in a terminal: a prompt with history and completion, a status line, turns that stop.
+
+The prompt is there before the engine: what takes long to import is loaded while the user types.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+from refold.cli.common import clean, first_line, say
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from refold.agent.chat import Chat
+    from refold.agent.events import TurnEvent
+    from refold.agent.permissions import Answer, Ask
+    from refold.cli.chat_screen import Printer, Verbosity
+    from refold.engine.background import Watch
+    from refold.messages import Call
+
+BAR = 24
+"""Characters of the bar in the status line."""
+_PLAIN = re.compile(r"[A-Za-z0-9/._-]*")
+_MENTION = re.compile(r'(?:^|(?<=[^A-Za-z0-9]))@("?)([^"\n@]*)$')
+
+
+class Terminal:
+    """One conversation, until the user leaves it. `make` is called while the first prompt waits, unless an
+    earlier conversation is to be shown first (`resumes`)."""
+
+    chat: Chat
+    printer: Printer
+    screen: Console
+
+    def __init__(self, make: Callable[[], Chat], verbosity: Verbosity, *, resumes: bool = False) -> None:
+        self._make, self._resumes = make, resumes
+        self._verbosity: Verbosity = verbosity
+        self._later: list[TurnEvent] = []
+        """What happened beside the prompt and is told after it."""
+        self._watch: Watch | None = None
+        self._asking = False
+        self._shown = asyncio.Event()
+        """The prompt is there."""
+        self.draft = ""
+        """What the next prompt begins with: words handed back for editing (B16)."""
+        self.leaving = False
+        self._status: StyleAndTextTuples = [("", " starting … ")]
+        self._prompt: PromptSession[str] = PromptSession(
+            history=FileHistory(str(_history())),
+            completer=ChatCompleter(Path.cwd()),
+            complete_while_typing=False,
+            multiline=True,
+            key_bindings=_keys(),
+            bottom_toolbar=lambda: self._status,
+            prompt_continuation="  ",
+        )
+
+    def run(self) -> None:
+        asyncio.run(self._run())
+
+    async def _run(self) -> None:
+        if self._resumes:
+            self._load()
+            self._tell_state()
+        say(f"refold chat in {Path.cwd()}; /help lists commands, Ctrl-D leaves")
+        self._prompt.app.after_render += self._is_shown
+        loading = asyncio.ensure_future(self._loaded())
+        try:
+            await self._talk(loading)
+        finally:
+            await loading
+            if self._watch:
+                await self._watch.__aexit__()
+            await self.chat.close()
+        if self.chat.session.entries:
+            self.screen.print(f"go on with: refold chat --resume {self.chat.session.id}", style="dim")
+
+    async def _talk(self, loading: asyncio.Future[None]) -> None:
+        while not self.leaving:
+            try:
+                text = await self._read()
+            except EOFError:
+                return
+            except KeyboardInterrupt:
+                continue
+            finally:
+                self._shown.set()
+            await loading
+            self._tell_later()
+            if text.startswith("/"):
+                from refold.cli.chat_commands import perform
+
+                await perform(self, text)
+            elif text.strip():
+                await self.turn(text)
+            await self._follow()
+            self.refresh()
+
+    async def _follow(self) -> None:
+        """Prepare folds in the background, and before the provider's cache expires, as the design wants."""
+        engine = self.chat.engine
+        if self._watch is None or self._watch.planner is not engine:
+            if self._watch:
+                await self._watch.__aexit__()
+            self._watch = await engine.watch(self.chat.session).__aenter__()
+
+    def _tell(self, event: TurnEvent) -> None:
+        if self._prompt.app.is_running or self._asking:
+            self._later.append(event)
+        else:
+            self.printer(event)
+
+    def _tell_later(self) -> None:
+        """What happened while the user typed; that it began is no news any more."""
+        from refold.agent.events import Folding
+
+        events, self._later = self._later, []
+        for event in events:
+            if not isinstance(event, Folding):
+                self.printer(event)
+
+    async def _read(self) -> str:
+        draft, self.draft = self.draft, ""
+        return await self._prompt.prompt_async([("bold ansicyan", "› ")], default=draft)
+
+    # ── beginning ───────────────────────────────────────────────────────────────────────────────
+
+    async def _loaded(self) -> None:
+        """Load what is not there yet, beside the prompt; what cannot be loaded ends it."""
+        await self._shown.wait()
+        try:
+            if not self._resumes:
+                await asyncio.to_thread(self._load)
+            self.refresh()
+        except BaseException:
+            self.leaving = True
+            if self._prompt.app.is_running:
+                self._prompt.app.exit(exception=EOFError)
+            raise
+        self._prompt.app.invalidate()
+
+    def _is_shown(self, _: object) -> None:
+        self._shown.set()
+
+    def _load(self) -> None:
+        from refold.cli.chat_screen import Printer
+        from refold.cli.common import console
+
+        self.chat, self.screen = self._make(), console()
+        self.printer = Printer(self.screen, self._verbosity)
+        self.chat.tell, self.chat.ask = self._tell, self._ask
+
+    def _tell_state(self) -> None:
+        """Where an earlier conversation stands."""
+        session, agent = self.chat.session, self.chat.agent
+        waiting = agent.settle() if agent else 0
+        self.screen.print(f"{len(session.turns)} turns so far; /tree shows them", style="dim")
+        if waiting:
+            text = f"{waiting} call(s) were interrupted; nobody knows what they did, and none is run again"
+            self.screen.print(text, style="yellow")
+
+    async def turn(self, text: str) -> None:
+        """One turn; Ctrl-C stops it and nothing else."""
+        from refold.cli.chat_once import attempt
+
+        outcome = await attempt(self.chat, text)
+        if outcome.reply is not None:
+            self.printer.done(outcome.reply)
+            return
+        self.printer.broken()
+        why = "interrupted; what was said is kept" if outcome.interrupted else outcome.error or ""
+        self.screen.print(first_line(why, 500), style="yellow")
+
+    # ── what stands around ──────────────────────────────────────────────────────────────────────
+
+    def refresh(self) -> None:
+        """The status line: model, what fills the window, money."""
+        from refold.agent.figures import bills, dollars, filling
+
+        chat = self.chat
+        name = chat.model.name if chat.model else "no model"
+        f = filling(chat.engine, chat.session, system=chat.system(), tools=chat.specs)
+        spoken = f.used - f.system - f.summary
+        self._status = [("", f" {first_line(name, 40)} ")]
+        for size, style, mark in (
+            (f.system, "fg:ansiblue", "█"),
+            (f.summary, "fg:ansimagenta", "▓"),
+            (spoken, "fg:ansigreen", "█"),
+        ):
+            cells = min(round(size * BAR / f.window + (0.49 if size else 0)), BAR)
+            self._status.append((style, mark * cells))
+        used = sum(len(piece[1]) for piece in self._status[1:])
+        self._status.append(("fg:ansigray", "░" * max(BAR - used, 0)))
+        paid = dollars(bills([chat.session, *chat.children], chat.config.models))
+        money = "" if paid is None else f" ${paid:.4f}"
+        shares = f"system {f.system:,} summary {f.summary:,} verbatim {spoken:,} free {f.free:,}"
+        self._status.append(("", f" {shares}{money} "))
+
+    async def _ask(self, call: Call, question: Ask) -> Answer:
+        """Whether a call may be made: yes, yes from now on, no. What happens meanwhile is told afterwards."""
+        from refold.cli.chat_screen import call_line
+        from refold.cli.common import styled
+
+        self.printer.wait(None)
+        self.screen.print(styled(("? ", "bold yellow"), question.question))
+        self.screen.print(call_line(call, 2_000), style="dim", soft_wrap=True)
+        self.screen.print(f"always: {question.offer}", style="dim", soft_wrap=True)
+        self._asking = True
+        try:
+            return await _answer()
+        except (KeyboardInterrupt, EOFError):
+            raise asyncio.CancelledError from None
+        finally:
+            self._asking = False
+            self._tell_later()
+
+
+async def _answer() -> Answer:
+    answers: dict[str, Answer] = {"y": "once", "a": "always", "n": "no"}
+    asked: PromptSession[str] = PromptSession()
+    while True:
+        given = await asked.prompt_async("y(es), a(lways in this conversation), n(o): ")
+        if (first := given.strip().lower()[:1]) in answers:
+            return answers[first]
+
+
+def _history() -> Path:
+    """What was typed before, for its owner alone."""
+    from refold.stores import data_folder
+
+    path = data_folder() / "chat_history"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
+    return path
+
+
+def _keys() -> KeyBindings:
+    """Enter sends (Ctrl-J is what Enter is before the prompt appears); Alt-Enter begins a new line."""
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    @keys.add("c-j")
+    def send(event: KeyPressEvent) -> None:
+        event.current_buffer.validate_and_handle()
+
+    @keys.add("escape", "enter")
+    def new_line(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    return keys
+
+
+class ChatCompleter(Completer):
+    """/commands at the beginning, @files anywhere."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:  # noqa: ARG002
+        text = document.text_before_cursor
+        if text.startswith("/") and " " not in text:
+            from refold.cli.chat_commands import COMMANDS
+
+            for name, command in COMMANDS.items():
+                if f"/{name}".startswith(text):
+                    yield Completion(f"/{name}", -len(text), display_meta=command.help)
+            return
+        if mention := _MENTION.search(text):
+            yield from self._files(mention[2], len(mention[0]))
+
+    def _files(self, typed: str, length: int) -> Iterable[Completion]:
+        folder, _, prefix = typed.rpartition("/")
+        try:
+            here = (self._root / folder).resolve()
+            if not here.is_relative_to(self._root):
+                return
+            found = sorted(os.scandir(here), key=lambda entry: entry.name)
+        except (OSError, ValueError):
+            return
+        for entry in found:
+            if not entry.name.startswith(prefix) or (entry.name.startswith(".") and not prefix):
+                continue
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            path += "/" if entry.is_dir() else ""
+            shown = f"@{path}" if _PLAIN.fullmatch(path) else f'@"{path}' + ("" if entry.is_dir() else '"')
+            if path.isprintable() and '"' not in path:
+                yield Completion(shown, -length, display=clean(entry.name))

@@ -1,0 +1,223 @@
+"""What a tool is, what it answers (E4), and where it works.
+
+    table = tools.table()                          # name → tool
+    envelope = await call_tool(table, call, place) # never raises for what a model wrote
+    session.append(envelope.result(call))
+
+A tool is a function of its arguments (a struct: its fields are the JSON schema that a model sees) and of the
+`Place` it works in. What it cannot do it says by raising `Refused`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
+
+import msgspec
+
+from refold import messages as m
+from refold.messages import Call, Result, compact_json
+from refold.protocols import ToolSpec
+from refold.text.truncate import one_line
+from refold.tools.workspace import Refused, Workspace
+
+Effect: TypeAlias = Literal["read", "edit", "run", "none"]
+"""What a call does: looks at files · changes them · whatever a command does · nothing outside of itself."""
+Status: TypeAlias = Literal["success", "partial", "error"]
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """What went wrong: a word for programs and a sentence that the model can act on."""
+
+    code: str
+    message: str
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer of a tool. `shrink` keeps status, data by the tool's rule and the error; the rest goes with
+    the turn."""
+
+    status: Status
+    data: dict[str, Any] = {}
+    text: str = ""
+    """What a reader needs to know beyond the data, in a sentence."""
+    error: Fault | None = None
+    stats: dict[str, Any] = {}
+    context: dict[str, Any] = {}
+
+    def to_text(self) -> str:
+        """What stands in the tool result: one line of JSON."""
+        return compact_json(msgspec.to_builtins(self))
+
+    def result(self, call: Call) -> Result:
+        """The message that answers a call."""
+        return m.result(call.id, self.to_text(), name=call.name, is_error=self.status == "error")
+
+
+def success(data: dict[str, Any], text: str = "", **context: Any) -> Envelope:
+    """All of what was asked for; `partial` where the data say that they are `truncated`."""
+    status: Status = "partial" if data.get("truncated") else "success"
+    return Envelope(status=status, data=data, text=text, context=context)
+
+
+def failure(code: str, message: str, data: dict[str, Any] | None = None) -> Envelope:
+    return Envelope(status="error", data=data or {}, error=Fault(code, message))
+
+
+class Todo(msgspec.Struct, frozen=True):
+    content: str
+    status: Literal["pending", "in_progress", "completed"] = "pending"
+
+
+@dataclass
+class Place:
+    """Where tools work, and whom they ask for what is not theirs."""
+
+    workspace: Workspace
+    recall: Callable[[Mapping[str, Any]], str] | None = None
+    """Answers a call of `recall_conversation`; may be slow, and is called in a thread."""
+    task: Callable[[str, str], Awaitable[str]] | None = None
+    """Runs a sub-agent on (description, prompt) and gives its final answer."""
+    unconfined: bool = False
+    """The user allowed commands to run without a sandbox. Set for one call by whoever asked."""
+    network: bool = False
+    """The user allowed commands to use the network."""
+    scratch: Path | None = None
+    """Folder of commands for what they write beside the workspace; made when it is first needed."""
+    todos: tuple[Todo, ...] = field(default=())
+    """The list as `TodoWrite` wrote it last."""
+
+
+@runtime_checkable
+class Tool(Protocol):
+    """Something the model may call."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    @property
+    def effect(self) -> Effect: ...
+
+    async def run(self, arguments: Mapping[str, Any], place: Place) -> Envelope:
+        """Raises `Refused` where it cannot, and nothing else for what a model wrote."""
+        ...
+
+
+A = TypeVar("A", bound=msgspec.Struct)
+
+
+class BuiltIn(Generic[A]):
+    """A tool of ours: a function of checked arguments. One that is not a coroutine runs in a thread."""
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        arguments: type[A],
+        act: Callable[[A, Place], Envelope | Awaitable[Envelope]],
+        effect: Effect = "none",
+    ) -> None:
+        self.spec = ToolSpec(name, " ".join(description.split()), schema(arguments))
+        self.effect: Effect = effect
+        self._arguments = arguments
+        self._act = act
+
+    async def run(self, arguments: Mapping[str, Any], place: Place) -> Envelope:
+        checked = check(self.spec, self._arguments, arguments)
+        if inspect.iscoroutinefunction(self._act):
+            return await cast("Awaitable[Envelope]", self._act(checked, place))
+        return cast("Envelope", await asyncio.to_thread(self._act, checked, place))
+
+
+def as_word(text: str) -> str:
+    """A text that is handed to a program. Some are none: a NUL ends it, half a character is no bytes."""
+    if "\0" in text or any("\ud800" <= char <= "\udbff" or "\udc00" <= char <= "\udc7f" for char in text):
+        raise Refused("invalid_arguments", f"{text[:60]!r} cannot be given to a program.")
+    return text
+
+
+async def call_tool(tools: Mapping[str, Tool], call: Call, place: Place) -> Envelope:
+    """The answer to a model's call, whatever it wrote. Only cancelling gets out of here."""
+    tool = tools.get(call.name)
+    if tool is None:
+        return failure("unknown_tool", _unknown("tool", call.name, tools))
+    if call.raw is not None:
+        return failure(
+            "invalid_arguments",
+            f"The arguments of {call.name} are not a JSON object: {one_line(call.raw, 200)!r}. "
+            f"Send the call again with an object such as {_example(tool.spec)}.",
+        )
+    try:
+        return await tool.run(call.arguments, place)
+    except Refused as refused:
+        return failure(refused.code, refused.message, refused.data)
+    except OSError as error:
+        return failure("io", f"{call.name} failed: {error.strerror or error}.")
+
+
+# ── arguments ───────────────────────────────────────────────────────────────────────────────────
+
+
+def schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
+    """The JSON schema of an argument struct without references, titles and nulls: what all providers take."""
+    (top,), parts = msgspec.json.schema_components((arguments,), ref_template="{name}")
+    return cast("dict[str, Any]", _plain(top, parts))
+
+
+def _plain(value: Any, parts: Mapping[str, Any]) -> Any:
+    if isinstance(value, list):
+        return [_plain(item, parts) for item in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    fields = cast("dict[str, Any]", value)
+    if "$ref" in fields:
+        return _plain(parts[fields["$ref"]], parts)
+    if "anyOf" in fields:
+        others = [item for item in fields["anyOf"] if item != {"type": "null"}]
+        fields = {**fields, **others[0]}
+    dropped = ("title", "anyOf", "default")
+    return {
+        name: {key: _plain(item, parts) for key, item in inner.items()}
+        if name == "properties"
+        else _plain(inner, parts)
+        for name, inner in fields.items()
+        if name not in dropped
+    }
+
+
+def check(spec: ToolSpec, arguments: type[A], given: Mapping[str, Any]) -> A:
+    """The arguments as a struct; a number in quotation marks is a number, a null is an argument left out."""
+    known = tuple(cast("dict[str, Any]", spec.parameters["properties"]))
+    for name in given:
+        if name not in known:
+            raise Refused("invalid_arguments", _unknown(f"argument of {spec.name}", name, known))
+    present = {name: value for name, value in given.items() if value is not None}
+    try:
+        return msgspec.convert(present, arguments, strict=False)
+    except (msgspec.ValidationError, ValueError) as error:
+        what, _, where = str(error).partition(" - at `$")
+        what = what.replace("Object missing required field", "there is no argument")
+        within = f" in `{where.strip('.`')}`" if where.strip(".`") else ""
+        raise Refused(
+            "invalid_arguments", f"{spec.name}: {what}{within}. It takes {_example(spec)}."
+        ) from None
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    near = difflib.get_close_matches(name.lower(), [each.lower() for each in names], 1, 0.5)
+    hint = next((f" Did you mean `{each}`?" for each in names if near and each.lower() == near[0]), "")
+    return f"There is no {what} called `{one_line(name, 60)}`.{hint} There are: {', '.join(names)}."
+
+
+def _example(spec: ToolSpec) -> str:
+    """`{"path": string, "offset"?: integer}`"""
+    required = spec.parameters.get("required", ())
+    fields = cast("dict[str, dict[str, Any]]", spec.parameters.get("properties", {}))
+    shown = [f'"{n}"{"" if n in required else "?"}: {f.get("type", "any")}' for n, f in fields.items()]
+    return "{" + ", ".join(shown) + "}"

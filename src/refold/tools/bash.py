@@ -1,0 +1,160 @@
+"""Bash: a command in the workspace, confined, within a time, output bounded, nothing of it left running."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+import time
+import weakref
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from refold.text.frames import without_escapes
+from refold.tools import sandbox
+from refold.tools.base import BuiltIn, Envelope, Place, as_word, success
+from refold.tools.sandbox import Ground
+from refold.tools.workspace import Refused
+
+SECONDS = 120
+LONGEST = 600
+CHARS = 30_000
+"""Of each of stdout and stderr; what is in the middle is cut."""
+_GRACE = 3.0
+"""Seconds that a supervisor has to end everything before it is ended itself."""
+
+
+class Arguments(msgspec.Struct, frozen=True):
+    command: Annotated[str, msgspec.Meta(description="Run by bash in the working folder; no terminal.")]
+    timeout: Annotated[
+        float, msgspec.Meta(description=f"Seconds until it is ended (default {SECONDS}, at most {LONGEST}).")
+    ] = SECONDS
+
+
+async def bash(arguments: Arguments, place: Place) -> Envelope:
+    if not as_word(arguments.command).strip():
+        raise Refused("invalid_arguments", "Bash: the command is empty.")
+    box = await asyncio.to_thread(sandbox.find, place.workspace.root)
+    if box is None and not place.unconfined:
+        raise Refused(
+            "no_sandbox",
+            "There is no sandbox here (bubblewrap or Landlock), and the user did not allow this command to "
+            "run without one.",
+        )
+    ground = Ground(place.workspace.root, scratch(place), place.network)
+    shell = ["bash", "--noprofile", "--norc", "-c", arguments.command]
+    words = box.command(shell, ground) if box and not place.unconfined else sandbox.supervised(shell)
+    limit = arguments.timeout if 0 < arguments.timeout < LONGEST else LONGEST
+    kept = nullcontext() if place.unconfined else sandbox.unplanted(ground.root)
+    with place.workspace.own_changes(), kept:
+        return await _run(words, ground, limit)
+
+
+def scratch(place: Place) -> Path:
+    """The folder of commands for what they write beside the workspace, for as long as the place lasts."""
+    if place.scratch is None:
+        place.scratch = Path(tempfile.mkdtemp(prefix="refold-")).resolve()
+        weakref.finalize(place, shutil.rmtree, place.scratch, ignore_errors=True)
+    return place.scratch
+
+
+class _Kept:
+    """The beginning and the end of a stream, however long it is."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit // 2
+        self._head, self._tail = bytearray(), bytearray()
+        self.cut = 0
+
+    def add(self, data: bytes) -> None:
+        room = self._limit - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        over = len(self._tail) - self._limit
+        if over > 0:
+            self.cut += over
+            del self._tail[:over]
+
+    def text(self) -> str:
+        whole = bytes(self._head + self._tail) if not self.cut else bytes(self._head)
+        text = without_escapes(whole.decode(errors="replace"))
+        if self.cut:
+            text += f"\n…[{self.cut} bytes cut]…\n" + without_escapes(self._tail.decode(errors="replace"))
+        return text
+
+
+async def _drain(stream: asyncio.StreamReader | None, kept: _Kept) -> None:
+    while stream is not None and (data := await stream.read(1 << 16)):
+        kept.add(data)
+
+
+async def _run(words: list[str], ground: Ground, limit: float) -> Envelope:
+    started = time.monotonic()
+    process = await asyncio.create_subprocess_exec(
+        *words,
+        cwd=ground.root,
+        env=sandbox.environment(ground),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    out, err = _Kept(CHARS), _Kept(CHARS)
+    reading = asyncio.gather(_drain(process.stdout, out), _drain(process.stderr, err))
+    late = False
+    try:
+        async with asyncio.timeout(limit):
+            await process.wait()
+    except TimeoutError:
+        late = True
+    finally:
+        await _end(process)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE):
+                await reading
+    return _report(process.returncode, out, err, time.monotonic() - started, limit if late else None)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Ask, then insist. Whoever is asked ends everything that the command started."""
+    for asked, seconds in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, _GRACE)):
+        if process.returncode is not None:
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, asked)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await process.wait()
+
+
+def _report(code: int | None, out: _Kept, err: _Kept, seconds: float, late: float | None) -> Envelope:
+    stdout, stderr = out.text(), err.text()
+    data: dict[str, Any] = {
+        "exit_code": code if late is None else 124,  # as `timeout` says it
+        "stdout": stdout,
+        **({"stderr": stderr} if stderr else {}),
+        "duration_seconds": round(seconds, 2),
+        **({"timed_out": True} if late is not None else {}),
+        **({"truncated": True} if out.cut or err.cut else {}),
+    }
+    remarks = (
+        f"It was ended after {late:g} seconds, with everything it had started." if late is not None else ""
+    )
+    return success(data, remarks)
+
+
+TOOL = BuiltIn(
+    "Bash",
+    f"""Run a command with bash in the working folder. It can change files there and in /tmp; it sees no other
+    files of the user, no secrets and no network unless the user allowed it. Ended after timeout seconds;
+    processes left in the background are ended with it. Output beyond {CHARS} characters is cut in the middle.
+    Use Read, Grep, Glob and Edit rather than cat, grep, find and sed.""",
+    Arguments,
+    bash,
+    "run",
+)

@@ -1,0 +1,144 @@
+"""Edit: one exact text of a file for another."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+
+from refold.text.truncate import one_line
+from refold.tools.base import BuiltIn, Envelope, Place, success
+from refold.tools.read import encoding_of
+from refold.tools.workspace import Refused, Version, Workspace
+
+LARGEST = 20_000_000
+"""Bytes of a file that can be edited."""
+DIFF_LINES = 200
+_CONTEXT = 3
+
+
+Old: TypeAlias = Annotated[
+    str, msgspec.Meta(description="The text to replace, exactly as in the file, without line numbers.")
+]
+New: TypeAlias = Annotated[str, msgspec.Meta(description="What to put in its place.")]
+Every: TypeAlias = Annotated[bool, msgspec.Meta(description="Replace every occurrence (default: one).")]
+
+
+class Change(msgspec.Struct, frozen=True):
+    old_string: Old
+    new_string: New
+    replace_all: Every = False
+
+
+class Arguments(msgspec.Struct, frozen=True):
+    path: Annotated[str, msgspec.Meta(description="The file, relative to the working folder.")]
+    old_string: Old
+    new_string: New
+    replace_all: Every = False
+
+
+def edit(arguments: Arguments, place: Place) -> Envelope:
+    change = Change(arguments.old_string, arguments.new_string, arguments.replace_all)
+    return apply(place.workspace, arguments.path, (change,))
+
+
+def apply(workspace: Workspace, path: str, changes: Sequence[Change]) -> Envelope:
+    """All changes one after the other, or none."""
+    before = content(workspace, path)
+    after, count = before, 0
+    for number, change in enumerate(changes, 1):
+        try:
+            after, times = changed(after, change)
+        except Refused as refused:
+            which = f"Edit {number} of {len(changes)}: " if len(changes) > 1 else ""
+            rest = " Nothing was changed." if len(changes) > 1 else ""
+            raise Refused(refused.code, f"{which}`{path}`: {refused.message}{rest}") from None
+        count += times
+    workspace.write(path, after.encode("utf-8", "surrogateescape"))
+    return success(
+        {
+            "path": workspace.name(path),
+            "applied": True,
+            "replacements": count,
+            **({"edits": len(changes)} if len(changes) > 1 else {}),
+            **difference(before, after),
+        }
+    )
+
+
+def content(workspace: Workspace, path: str) -> str:
+    """The text of a file as it was read; bytes that are no UTF-8 survive as they are."""
+    with workspace.open(path) as file:
+        status = os.fstat(file.fileno())
+        if workspace.changed(path, Version.of(status)):
+            raise Refused("changed", f"`{path}` changed since it was read: read it again, then edit.")
+        if status.st_size > LARGEST:
+            raise Refused("too_large", f"`{path}` has {status.st_size} bytes: change it with a program.")
+        data = file.read(LARGEST + 1)
+    if encoding_of(data[:8192]) != "utf-8":
+        raise Refused("binary", f"`{path}` is no UTF-8 text: change it with a program through Bash.")
+    return data.decode("utf-8", "surrogateescape")
+
+
+def changed(text: str, change: Change) -> tuple[str, int]:
+    old, new = change.old_string, change.new_string
+    if not old:
+        raise Refused("invalid_arguments", "old_string is empty. Use Write to make a file.")
+    if old == new:
+        raise Refused("invalid_arguments", "old_string and new_string are the same.")
+    if old not in text and "\r\n" in text and "\r" not in old:
+        old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")  # the file's own ends of lines
+    times = text.count(old)
+    if not times:
+        raise Refused("not_found", f"old_string was not found.{_nearest(text, change.old_string)}")
+    if times > 1 and not change.replace_all:
+        lines = ", ".join(str(line) for line in _lines(text, old)[:10])
+        raise Refused(
+            "not_unique",
+            f"old_string occurs {times} times (lines {lines}): add lines around it, or set replace_all.",
+        )
+    return text.replace(old, new), times
+
+
+def _lines(text: str, old: str) -> list[int]:
+    found: list[int] = []
+    at = text.find(old)
+    while at >= 0 and len(found) < 10:
+        found.append(text.count("\n", 0, at) + 1)
+        at = text.find(old, at + len(old))
+    return found
+
+
+def _nearest(text: str, old: str) -> str:
+    """Where its first line is: what a model most often gets wrong is white space."""
+    first = next((row.strip() for row in old.split("\n") if row.strip()), "")
+    rows = [index for index, row in enumerate(text.split("\n"), 1) if first and row.strip() == first]
+    if not rows:
+        return " Read the file again: it must match exactly."
+    at = ", ".join(map(str, rows[:5]))
+    return f" Its first line `{one_line(first, 80)}` is in line {at}; indentation or what follows differs."
+
+
+def difference(before: str, after: str) -> dict[str, Any]:
+    """What changed: a unified diff within bounds, and counts."""
+    old, new = before.splitlines(), after.splitlines()
+    if len(old) + len(new) > 20_000:  # comparing would take seconds
+        return {"lines": len(new)}
+    rows = list(difflib.unified_diff(old, new, lineterm="", n=_CONTEXT))[2:]
+    added = sum(row.startswith("+") for row in rows)
+    removed = sum(row.startswith("-") for row in rows)
+    shown = rows[:DIFF_LINES] + ([f"… ({len(rows) - DIFF_LINES} more)"] if len(rows) > DIFF_LINES else [])
+    return {"lines_added": added, "lines_removed": removed, "diff": "\n".join(shown)}
+
+
+TOOL = BuiltIn(
+    "Edit",
+    """Replace a text in a file. old_string must occur exactly once, white space included, unless
+    replace_all is set. Read the file first.""",
+    Arguments,
+    edit,
+    "edit",
+)

@@ -1,0 +1,202 @@
+"""The files of a workspace that are worth looking at, and patterns of names.
+
+In a git repository these are the files that git does not ignore; elsewhere everything but the folders that
+programs fill. Links are listed and never followed."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from refold.tools.beneath import open_beneath
+from refold.tools.workspace import Refused, Workspace
+
+MOST = 200_000
+"""Files that are listed at most."""
+DEEPEST = 100
+SKIPPED = frozenset(
+    [".git", ".hg", ".svn", ".jj", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".nox", ".gradle",
+     ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".terraform"]
+)  # fmt: skip
+_SECONDS = 30
+GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null",
+       "-c", "core.quotePath=false")  # fmt: skip
+"""git as we call it: it changes nothing by itself and runs nothing that a repository asks it to."""
+
+
+class Entry(NamedTuple):
+    name: str
+    mode: int
+
+
+def files(workspace: Workspace, path: str = ".") -> list[str]:
+    """The files below a folder, relative to the root, sorted; a path that is a file is the only one."""
+    if is_file(workspace, path):
+        return [workspace.name(path)]
+    inner = workspace.name(path)
+    found = _from_git(workspace, path)
+    # Nothing there that git does not ignore: whoever names the folder wants to see what is in it.
+    names = found or [inner_name(inner, name) for name in _walked(workspace, path)]
+    return sorted(names)
+
+
+def inner_name(folder: str, name: str) -> str:
+    return name if folder == "." else f"{folder}/{name}"
+
+
+def is_file(workspace: Workspace, path: str) -> bool:
+    try:
+        workspace.open(path).close()
+    except Refused as refused:
+        if refused.code != "not_a_file":
+            raise
+        return False
+    return True
+
+
+def entries(folder: int) -> list[Entry]:
+    """What is in a folder, sorted by name; links are themselves."""
+    with os.scandir(folder) as found:
+        names = sorted(entry.name for entry in found)
+    result: list[Entry] = []
+    for name in names[:MOST]:
+        try:
+            result.append(Entry(name, os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode))
+        except OSError:
+            continue  # gone since
+    return result
+
+
+def _from_git(workspace: Workspace, path: str) -> list[str]:
+    folder = workspace.folder(path)
+    try:
+        done = subprocess.run(
+            [*GIT, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"],
+            cwd=f"/proc/self/fd/{folder}",
+            pass_fds=(folder,),
+            capture_output=True,
+            timeout=_SECONDS,
+            check=True,
+            env={**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_CEILING_DIRECTORIES": ""},
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []  # no git, or no repository
+    finally:
+        os.close(folder)
+    names = [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
+    return [inner_name(workspace.name(path), name) for name in names[:MOST] if not name.endswith("/")]
+
+
+def _walked(workspace: Workspace, path: str) -> Iterator[str]:
+    """Depth first; every folder is opened from the one it is in."""
+    top = workspace.folder(path)
+    left = [(top, "")]
+    count = 0
+    try:
+        while left:
+            folder, prefix = left.pop()
+            try:
+                found = entries(folder)
+                for name, mode in found:
+                    if stat.S_ISREG(mode) and count < MOST:
+                        count += 1
+                        yield prefix + name
+                    elif stat.S_ISDIR(mode) and name not in SKIPPED and prefix.count("/") < DEEPEST:
+                        left.append((_inside(folder, name), f"{prefix}{name}/"))
+            except OSError:
+                continue
+            finally:
+                os.close(folder)
+    finally:
+        for folder, _ in left:
+            os.close(folder)
+
+
+def _inside(folder: int, name: str) -> int:
+    return open_beneath(folder, name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+
+
+# ── patterns ────────────────────────────────────────────────────────────────────────────────────
+
+
+LONGEST = 500
+WAYS = 64
+"""What a pattern may be: characters, and alternatives of its braces."""
+
+
+@lru_cache(maxsize=64)
+def pattern(glob: str) -> re.Pattern[str]:
+    """`*`, `?`, `[a-z]`, `{a,b}` and `**` for any folders. One without a slash is about the name alone."""
+    bare = glob.removeprefix("./").lstrip("/")
+    try:
+        ways = [f"**/{way}" if "/" not in way else way for way in _ways(bare)]
+        return re.compile("(?:" + "|".join(map(_path, ways)) + r")\Z", re.S)
+    except (re.error, ValueError) as error:
+        raise Refused("invalid_arguments", f"`{glob}` is no pattern of file names: {error}.") from None
+
+
+_BRACES = re.compile(r"\{([^{}]{0,500})\}")
+
+
+def _ways(glob: str) -> list[str]:
+    """The pattern once for each way through its braces."""
+    if len(glob) > LONGEST:
+        raise ValueError("it is too long")
+    done: list[str] = []
+    left = [glob]
+    while left:
+        one = left.pop()
+        found = _BRACES.search(one)
+        if found is None:
+            done.append(one)
+        else:
+            left += [one[: found.start()] + choice + one[found.end() :] for choice in found[1].split(",")]
+        if len(done) + len(left) > WAYS:
+            raise ValueError("its braces say too much")
+    return done
+
+
+def _path(glob: str) -> str:
+    """What stands between two `**` is taken where it is found first: what follows takes the rest whatever it
+    is, so nothing is missed, and no name takes long."""
+    chunks: list[list[str]] = [[]]
+    for segment in glob.split("/"):
+        if segment != "**":
+            chunks[-1].append(_segment(segment))
+        elif chunks[-1] or len(chunks) == 1:
+            chunks.append([])
+    first, *inner = ("/".join(chunk) for chunk in chunks)
+    if not inner:
+        return first
+    *between, last = inner
+    middle = "".join(f"(?>(?:[^/]+/)*?{chunk}/)" for chunk in between)
+    return (f"{first}/" if first else "") + middle + (f"(?:[^/]+/)*{last}" if last else ".+")
+
+
+_PIECE = re.compile(r"\*+|\?|\[[!^]?\]?[^\]/]{0,100}\]|\\.|.", re.S)
+
+
+def _segment(glob: str) -> str:
+    """A name; what stands between two stars is taken where it is found first, too."""
+    fixed = [""]
+    for piece in _PIECE.findall(glob):
+        if piece[0] == "*":
+            fixed.append("")
+        elif piece == "?":
+            fixed[-1] += "[^/]"
+        elif piece[0] == "[" and len(piece) > 2:
+            negated = piece[1] in "!^"
+            inside = re.escape(piece[2 if negated else 1 : -1]).replace(r"\-", "-")
+            fixed[-1] += f"[^/{inside}]" if negated else f"[{inside}]"
+        else:
+            fixed[-1] += re.escape(piece[-1])
+    first, *inner = fixed
+    if not inner:
+        return first
+    *between, last = inner
+    return first + "".join(f"(?>[^/]*?{each})" for each in between) + f"[^/]*{last}"

@@ -1,0 +1,156 @@
+"""Read: a piece of a text file with line numbers, within bounds, however large the file is."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from itertools import takewhile
+from typing import Annotated, Any, BinaryIO, NamedTuple
+
+import msgspec
+
+from refold.text.truncate import head
+from refold.tools.base import BuiltIn, Envelope, Place, success
+from refold.tools.workspace import Refused, Version
+
+LINES = 2_000
+LINE_CHARS = 2_000
+CHARS = 100_000
+"""What one call shows at most."""
+SCANNED = 1 << 30
+"""Bytes that one call looks through at most."""
+_CHUNK = 1 << 16
+
+
+class Arguments(msgspec.Struct, frozen=True):
+    path: Annotated[str, msgspec.Meta(description="The file, relative to the working folder.")]
+    offset: Annotated[int, msgspec.Meta(ge=1, description="First line, counted from 1.")] = 1
+    limit: Annotated[int, msgspec.Meta(ge=1, description=f"Number of lines (default {LINES}).")] = LINES
+
+
+class Piece(NamedTuple):
+    lines: list[str]
+    total: int | None
+    """Lines of the file; None where it is too large to look at all of it."""
+    encoding: str
+
+
+def read(arguments: Arguments, place: Place) -> Envelope:
+    path, workspace = arguments.path, place.workspace
+    with workspace.open(path) as file:
+        status = os.fstat(file.fileno())
+        piece = _piece(file, arguments, status.st_size)
+    name, version = workspace.name(path), Version.of(status)
+    note = f"Note: {name} was modified externally." if workspace.changed(path, version) else ""
+    workspace.note(path, version)
+    if piece.total is not None and arguments.offset > max(piece.total, 1):
+        raise Refused(
+            "out_of_range", f"`{path}` has {piece.total} lines: there is no line {arguments.offset}."
+        )
+    return _envelope(name, arguments, piece, status, note)
+
+
+def _envelope(name: str, arguments: Arguments, piece: Piece, status: os.stat_result, note: str) -> Envelope:
+    shown = _within(piece.lines)
+    start, end = arguments.offset, arguments.offset + len(shown) - 1
+    rest = piece.total is None or end < piece.total
+    data: dict[str, Any] = {
+        "path": name,
+        "content": "\n".join(f"{start + i}\t{line}" for i, line in enumerate(shown)),
+        "start_line": start,
+        "end_line": end,
+        **({"total_lines": piece.total} if piece.total is not None else {}),
+        "mtime": round(status.st_mtime, 3),
+        **({"encoding": piece.encoding} if piece.encoding != "utf-8" else {}),
+        **({"truncated": True} if rest and len(shown) < arguments.limit else {}),
+    }
+    more = f"There is more: go on with offset {end + 1}." if rest else ""
+    empty = "The file is empty." if not piece.total and not shown else ""
+    return success(data, " ".join(filter(None, (note, empty, more))), size=status.st_size)
+
+
+def _within(lines: list[str]) -> list[str]:
+    size = 0
+
+    def fits(line: str) -> bool:
+        nonlocal size
+        size += len(line) + 8
+        return size <= CHARS
+
+    return list(takewhile(fits, lines))
+
+
+def _piece(file: BinaryIO, arguments: Arguments, size: int) -> Piece:
+    start = file.read(_CHUNK)
+    encoding = encoding_of(start)
+    if encoding is None:
+        raise Refused(
+            "binary", f"`{arguments.path}` is no text ({size} bytes): look at it with a program through Bash."
+        )
+    file.seek(0)
+    if encoding == "utf-16":
+        rows = file.read(SCANNED // 8).decode(encoding, "replace").splitlines()
+        wanted = rows[arguments.offset - 1 :][: arguments.limit]
+        return Piece([_cut(row) for row in wanted], len(rows), encoding)
+    return _lines(file, arguments)
+
+
+def encoding_of(start: bytes) -> str | None:
+    """What a file is written in, by its first bytes; None: it is no text."""
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    return None if b"\0" in start else "utf-8"
+
+
+def _lines(file: BinaryIO, arguments: Arguments) -> Piece:
+    """The lines that are wanted, then how many there are in all. No line is held in memory as a whole."""
+    lines: list[str] = []
+    number, encoding = 0, "utf-8"
+    while number < arguments.offset + arguments.limit - 1 and (row := file.readline(_CHUNK)):
+        number += 1
+        first = row
+        while not row.endswith(b"\n") and len(row) == _CHUNK and file.tell() < SCANNED:
+            row = file.readline(_CHUNK)
+        if file.tell() >= SCANNED:
+            return Piece(lines, None, encoding)
+        if number >= arguments.offset:
+            text, encoding = _decoded(first, encoding)
+            lines.append(text)
+    return Piece(lines, _count(file, number), encoding)
+
+
+def _decoded(row: bytes, encoding: str) -> tuple[str, str]:
+    try:
+        text = row.decode()
+    except UnicodeDecodeError as error:
+        text = row.decode(errors="replace")
+        if error.start < _CHUNK - 4:  # a character that the chunk cut in two says nothing
+            encoding = "unknown, shown as utf-8"
+    return _cut(text.removeprefix("\ufeff").rstrip("\r\n")), encoding
+
+
+def _cut(line: str) -> str:
+    if len(line) <= LINE_CHARS:
+        return line
+    return head(line, LINE_CHARS) + f"… [{len(line) - LINE_CHARS} more characters in this line]"
+
+
+def _count(file: BinaryIO, number: int) -> int | None:
+    """Lines of the whole file, of which `number` have been read."""
+    last = b"\n"
+    while chunk := file.read(1 << 20):
+        if file.tell() >= SCANNED:
+            return None
+        number += chunk.count(b"\n")
+        last = chunk[-1:]
+    return number + (last != b"\n")
+
+
+TOOL = BuiltIn(
+    "Read",
+    """Read a text file. Every line has its number in front, which is not part of the file. Long files come in
+    pieces: go on with offset.""",
+    Arguments,
+    read,
+    "read",
+)

@@ -1,0 +1,298 @@
+"""What a command may touch, and the program that holds it to that: bubblewrap, else Landlock, else nobody.
+
+A command sees the system's programs and libraries, may change the workspace and a scratch folder that is its
+`/tmp`, and nothing else: no keys, no other projects, no other processes, no network unless it is allowed.
+Where nothing on this machine can hold a command to it, `find()` says so and somebody has to ask the user.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeAlias
+
+import msgspec
+
+from refold.text.redact import redact
+from refold.tools import supervisor
+
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/snap", "/etc")
+_SECRETS = frozenset(
+    ["shadow", "shadow-", "gshadow", "gshadow-", "sudoers", "sudoers.d", "ssh", "krb5.keytab", "wireguard",
+     "docker", "kubernetes", "rancher", "ppp", "NetworkManager"]
+)  # fmt: skip
+"""Names in `/etc` that a command has no use for."""
+_HOME = (
+    ".gitconfig", ".config/git", ".local/bin", ".local/lib", ".local/share/uv", ".local/share/mise",
+    ".cargo/bin", ".cargo/registry", ".rustup", ".nvm", ".pyenv", ".rbenv", ".asdf", ".sdkman", ".bun/bin",
+    ".deno/bin", ".volta", "go/bin", "go/pkg",
+)  # fmt: skip
+"""What of a home directory are tools. Everything else in it is the user's."""
+_PRIVATE = (".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".config/gh", ".netrc",
+            ".git-credentials", ".npmrc", ".pypirc", ".password-store", ".local/share/keyrings")  # fmt: skip
+"""What is hidden even where the home directory is the workspace."""
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE|SESSION|PRIVATE|DSN", re.I)
+_KEPT = frozenset({"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "VIRTUAL_ENV"})
+_DEVICES = tuple(
+    f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "shm", "pts")
+)
+_KERNEL = tuple(
+    f"/proc/{name}" for name in ("meminfo", "cpuinfo", "stat", "loadavg", "uptime", "version", "sys")
+)
+"""What a command may know of the machine; the variables of other processes are in `/proc`, too."""
+
+
+class Ground(msgspec.Struct, frozen=True):
+    """What one command may touch."""
+
+    root: Path
+    scratch: Path
+    network: bool = False
+
+
+class Sandbox(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def command(self, words: Sequence[str], ground: Ground) -> list[str]:
+        """The words that run a command confined."""
+        ...
+
+
+def find(root: Path | None = None) -> Sandbox | None:
+    """The best there is on this machine, tried out once; None: a command would not be confined, or nothing is
+    outside of the workspace."""
+    if root == Path("/"):
+        return None
+    return next((box for box in (Bubblewrap(), Landlock()) if works(box.name)), None)
+
+
+@cache
+def works(name: str) -> bool:
+    box: Sandbox = {"bubblewrap": Bubblewrap, "landlock": Landlock}[name]()
+    if name == "bubblewrap" and shutil.which("bwrap") is None:
+        return False
+    if name == "landlock" and not _has_landlock():
+        return False
+    with tempfile.TemporaryDirectory() as inside, tempfile.TemporaryDirectory() as outside:
+        # Not only that it runs: that it holds.
+        probe = f"touch {inside}/ours && ! touch {outside}/others 2>/dev/null"
+        ground = Ground(Path(inside).resolve(), Path(inside).resolve())
+        words = box.command(["sh", "-c", probe], ground)
+        try:
+            done = subprocess.run(
+                words, capture_output=True, timeout=20, check=False, stdin=subprocess.DEVNULL
+            )
+        except (OSError, subprocess.SubprocessError):
+            return False
+        return done.returncode == 0 and not any(Path(outside).iterdir())
+
+
+def _has_landlock() -> bool:
+    if platform.system() != "Linux" or platform.machine() not in supervisor.ARCHITECTURES:
+        return False
+    return supervisor.landlock_version() >= supervisor.NEEDED
+
+
+def supervised(words: Sequence[str], rules: Mapping[str, object] | None = None) -> list[str]:
+    """A command after which nothing of it is left running, confined by Landlock where there are rules."""
+    if platform.system() != "Linux":
+        return list(words)
+    return [sys.executable, "-I", "-S", supervisor.__file__, json.dumps(rules), *words]
+
+
+def environment(ground: Ground) -> dict[str, str]:
+    """The variables a command sees: none that is, or is named like, a secret; no colours, nobody to ask."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _KEPT or (not _SECRET_NAME.search(name) and redact(value)[0] == value)
+    }
+    return kept | {
+        "TERM": "dumb", "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0",
+        "DEBIAN_FRONTEND": "noninteractive", "PWD": str(ground.root), "TMPDIR": "/tmp",
+    }  # fmt: skip
+
+
+class Bubblewrap:
+    """Namespaces of its own for files, processes and network."""
+
+    name = "bubblewrap"
+
+    def command(self, words: Sequence[str], ground: Ground) -> list[str]:
+        options = ["--unshare-all", "--cap-drop", "ALL", "--die-with-parent"]
+        options += ["--proc", "/proc", "--dev", "/dev"]
+        options += ["--share-net"] if ground.network else []
+        options += ["--bind", folder(ground, "home"), str(_home())]
+        for path in readable():
+            options += ["--ro-bind-try", path, path]
+        for name in sorted(_SECRETS):
+            if (path := Path("/etc", name)).is_dir():
+                options += ["--tmpfs", str(path)]
+            elif path.exists():
+                options += ["--ro-bind", "/dev/null", str(path)]
+        options += ["--bind", folder(ground, "tmp"), "/tmp"]
+        versions = repository(ground.root)
+        for path in (*environments(ground.root), *(versions.looked_at if versions else ())):
+            options += ["--ro-bind", path, path]
+        # The folder of git is mounted by itself, so that it cannot be moved away and made anew.
+        for path in (str(ground.root), *(versions.changed if versions else ())):
+            options += ["--bind", path, path]
+        for path in versions.guarded if versions else ():
+            options += ["--ro-bind", path, path]
+        for path in hidden(ground.root):
+            options += ["--tmpfs", path] if Path(path).is_dir() else ["--ro-bind", "/dev/null", path]
+        return ["bwrap", *options, "--remount-ro", "/", "--chdir", str(ground.root), "--", *words]
+
+
+class Landlock:
+    """Rules of the kernel for the process and its children; a scratch folder instead of `/tmp`."""
+
+    name = "landlock"
+
+    def command(self, words: Sequence[str], ground: Ground) -> list[str]:
+        system = [*(path for path in readable() if path != "/etc"), *environments(ground.root)]
+        settings = [str(path) for path in sorted(Path("/etc").iterdir()) if path.name not in _SECRETS]
+        versions = repository(ground.root) or Versions([], [], [])
+        rules = {
+            "read": [*system, *settings, *versions.looked_at, *_KERNEL, "/proc/self"],
+            "write": [str(ground.root), str(ground.scratch), *versions.changed, *_DEVICES],
+            "network": ground.network,
+        }
+        own = {"TMPDIR": folder(ground, "tmp"), "XDG_CACHE_HOME": folder(ground, "home")}
+        return supervised(["env", *(f"{name}={value}" for name, value in own.items()), *words], rules)
+
+
+def folder(ground: Ground, name: str) -> str:
+    """A folder of a command's own: what it has as `/tmp`, what it has as home directory."""
+    path = ground.scratch / name
+    path.mkdir(exist_ok=True)
+    return str(path)
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # a user whom this machine does not know
+        return Path("/nonexistent")
+
+
+def readable() -> list[str]:
+    """Programs, libraries and settings: the system's, those of the running Python, the tools of a home."""
+    home = _home()
+    found = [*_SYSTEM, sys.prefix, sys.base_prefix, os.environ.get("VIRTUAL_ENV", "")]
+    found += [str(home / name) for name in _HOME]
+    found += [path for path in os.environ.get("PATH", "").split(os.pathsep) if path.startswith("/")]
+    found += [str(Path("/etc/resolv.conf").resolve())]  # a link into /run on many machines
+    paths = [Path(os.path.normpath(path)) for path in found if path and Path(path).exists()]
+    return list(_outermost(path for path in paths if not home.is_relative_to(path)))
+
+
+def _outermost(paths: Iterable[Path]) -> Iterable[str]:
+    """Each once, and none inside of another."""
+    kept: list[Path] = []
+    for path in sorted(set(paths)):
+        if not any(path.is_relative_to(outer) for outer in kept):
+            kept.append(path)
+            yield str(path)
+
+
+class Versions(NamedTuple):
+    """What git needs of the repository that a workspace is in."""
+
+    looked_at: list[str]
+    """The rest of the working tree, where the workspace is a part of it."""
+    changed: list[str]
+    guarded: list[str]
+    """What names programs that git runs later, outside of any sandbox."""
+
+
+def repository(root: Path) -> Versions | None:
+    """By looking at files: git itself would be asked by whatever the workspace says."""
+    top = next((folder for folder in (root, *root.parents) if os.path.lexists(folder / ".git")), None)
+    if top is None or (top != root and _home().resolve().is_relative_to(top)):
+        return None  # a repository of the home directory holds more than a project
+    place = _common(top / ".git")
+    if place is None:
+        return None
+    guarded = [
+        str(path) for name in ("config", "config.worktree", "hooks") if (path := place / name).exists()
+    ]
+    return Versions([] if top == root else [str(top)], [str(place)], guarded)
+
+
+@contextmanager
+def unplanted(root: Path) -> Generator[None]:
+    """Landlock cannot forbid a part of what it allows: what git runs later is put back afterwards."""
+    versions = repository(root)
+    paths = [Path(path) for path in (versions.guarded if versions else ())]
+    before = {path: _content(path) for path in paths}
+    try:
+        yield
+    finally:
+        for path, content in before.items():
+            if _content(path) != content:
+                _put_back(path, content)
+
+
+_Content: TypeAlias = dict[str, tuple[bytes, int]]
+
+
+def _content(path: Path) -> _Content:
+    """A file, or the files of a folder, with their modes."""
+    found = sorted(path.iterdir()) if _is_folder(path) else [path]
+    regular = [file for file in found if file.is_file() and not file.is_symlink()]
+    return {str(file): (file.read_bytes(), file.stat().st_mode) for file in regular}
+
+
+def _put_back(path: Path, content: _Content) -> None:
+    if _is_folder(path):
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+    for name, (data, mode) in content.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_bytes(data)
+        Path(name).chmod(mode & 0o7777)
+
+
+def _common(git: Path) -> Path | None:
+    """Where the repository of a working tree is. A file there is believed only where what it names knows of
+    it, too: the workspace may hold any file."""
+    if git.is_symlink() or not git.is_file():
+        return git if _is_folder(git) else None
+    try:
+        own = Path(git.read_text()[:4096].removeprefix("gitdir:").strip())
+        common = (own / (own / "commondir").read_text().strip()).resolve()
+        known = Path((own / "gitdir").read_text().strip()) == git and own.parent == common / "worktrees"
+    except (OSError, UnicodeDecodeError, ValueError):
+        return None
+    return common if known else None
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def environments(root: Path) -> list[str]:
+    """Virtual environments that a workspace only links to."""
+    links = [root / name for name in (".venv", "venv") if (root / name).is_symlink()]
+    return [str(link.resolve()) for link in links if (link / "pyvenv.cfg").is_file()]
+
+
+def hidden(root: Path) -> list[str]:
+    """Keys of the user inside of a workspace that contains the home directory."""
+    home = _home().resolve()
+    if not home.is_relative_to(root):
+        return []
+    return [str(path) for name in _PRIVATE if (path := home / name).exists()]

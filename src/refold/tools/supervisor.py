@@ -1,0 +1,192 @@
+"""A process between the agent and a command: it confines the command and ends everything the command started.
+
+    python supervisor.py '{"read": […], "write": […], "network": false}' bash -c '…'
+    python supervisor.py null bash -c '…'                    # nothing is confined, everything is still ended
+
+Standard library only. Confining is Landlock (files, TCP, signals) and a filter of system calls (other
+sockets). Whatever the command left running is a child of this process sooner or later, however it hid, and is
+ended when the command has ended, when this process is told to (SIGTERM) or when the agent is gone.
+"""
+
+import ctypes
+import errno
+import json
+import os
+import platform
+import signal
+import stat
+import sys
+from typing import Any
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+NEEDED = 6
+"""The version of Landlock that also keeps signals inside (Linux 6.12)."""
+_CREATE, _ADD, _RESTRICT = 444, 445, 446
+_PR_CAPBSET_DROP = 24
+_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 22, 36, 38
+_READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read files, read folders
+_ALL = (1 << 16) - 1
+_WRITE = _ALL & ~(1 << 6 | 1 << 11)  # without making devices
+_ON_FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15  # what can be allowed for a single file
+_TCP, _SCOPES = 0b11, 0b11
+ARCHITECTURES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
+"""How system calls are told apart there, and the number of `socket`."""
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
+
+
+class _Beneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = (("access", ctypes.c_uint64), ("parent", ctypes.c_int32))
+
+
+class _Instruction(ctypes.Structure):
+    _fields_ = (
+        ("code", ctypes.c_uint16),
+        ("yes", ctypes.c_uint8),
+        ("no", ctypes.c_uint8),
+        ("k", ctypes.c_uint32),
+    )
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_uint16), ("filter", ctypes.POINTER(_Instruction)))
+
+
+def landlock_version() -> int:
+    return max(0, LIBC.syscall(_CREATE, None, ctypes.c_size_t(0), 1))
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
+
+
+def confine(rules: Any) -> None:
+    """From here on this process and its children read `read`, change `write`, and nothing else."""
+    _checked(LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    _no_capabilities()
+    attributes = _Ruleset(_ALL, 0 if rules["network"] else _TCP, _SCOPES)
+    size = ctypes.c_size_t(ctypes.sizeof(attributes))
+    ruleset = _checked(LIBC.syscall(_CREATE, ctypes.byref(attributes), size, 0))
+    for paths, access in ((rules["read"], _READ), (rules["write"], _WRITE)):
+        for path in paths:
+            _allow(ruleset, path, access)
+    _checked(LIBC.syscall(_RESTRICT, ruleset, 0))
+    os.close(ruleset)
+    _no_sockets(rules["network"])
+
+
+def _allow(ruleset: int, path: str, access: int) -> None:
+    try:
+        parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return  # not there: nothing to allow
+    if not stat.S_ISDIR(os.fstat(parent).st_mode):
+        access &= _ON_FILES
+    rule = _Beneath(access, parent)
+    _checked(LIBC.syscall(_ADD, ruleset, 1, ctypes.byref(rule), 0))
+    os.close(parent)
+
+
+def _no_capabilities() -> None:
+    """Root without its powers, also after running another program; nothing for anybody else."""
+    for capability in range(64):
+        LIBC.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    _checked(LIBC.capset(header, (ctypes.c_uint32 * 6)()))
+
+
+def _no_sockets(network: bool) -> None:
+    """Landlock knows TCP only. Refused are sockets of all families but the kernel's own, and local ones even
+    where the network is allowed: behind a path somebody may listen who does what he is told (docker)."""
+    architecture, socket = ARCHITECTURES[platform.machine()]
+    load, equal, reach, give = 0x20, 0x15, 0x35, 0x06
+    allowed, refused = 0x7FFF0000, 0x00050000
+    rows = (
+        (load, 0, 0, 4), (equal, 0, 7, architecture),
+        (load, 0, 0, 0), (reach, 6, 0, 0x40000000),  # the other numbering of x86_64
+        (equal, 5, 0, 425),  # io_uring makes sockets, too
+        (equal, 0, 5, socket),
+        (load, 0, 0, 16), (equal, 1, 0, 1), (equal, 2, 2 if network else 0, 16),
+        (give, 0, 0, refused | errno.EACCES), (give, 0, 0, refused | errno.ENOSYS), (give, 0, 0, allowed),
+    )  # fmt: skip
+    filter = (_Instruction * len(rows))(*(_Instruction(*row) for row in rows))
+    program = _Program(len(rows), filter)
+    _checked(LIBC.prctl(_PR_SET_SECCOMP, 2, ctypes.byref(program), 0, 0))
+
+
+def _children() -> list[int]:
+    own = os.getpid()
+    found: list[int] = []
+    with os.scandir("/proc") as processes:
+        names = [process.name for process in processes if process.name.isdigit()]
+    for name in names:
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                parent = int(file.read().rpartition(b")")[2].split()[1])
+        except OSError:
+            continue
+        if parent == own:
+            found.append(int(name))
+    return found
+
+
+def end_all() -> None:
+    """End every child; those of a child that ended become ours, until none is left."""
+    while children := _children():
+        for pid in children:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                continue
+        for pid in children:
+            try:
+                os.waitpid(pid, 0)
+            except OSError:
+                continue
+
+
+def _start(rules: Any, command: list[str]) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.setsid()
+        if rules is not None:
+            confine(rules)
+        os.execvp(command[0], command)
+    except BaseException as error:
+        os.write(2, f"the command could not be confined: {error}\n".encode())
+        os._exit(126)
+
+
+def main() -> int:
+    rules, command = json.loads(sys.argv[1]), sys.argv[2:]
+
+    def ended(*_: object) -> None:
+        end_all()
+        os._exit(128 + signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, ended)
+    agent = os.getppid()
+    _checked(LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+    _checked(LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0))
+    if os.getppid() != agent:
+        return 128 + signal.SIGTERM
+    pid = _start(rules, command)
+    while True:
+        finished, status = os.waitpid(-1, 0)
+        if finished == pid:
+            end_all()
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

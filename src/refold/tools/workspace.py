@@ -1,0 +1,299 @@
+"""The folder that tools work in: every path is opened relative to its descriptor and cannot leave it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+import secrets
+import stat
+import weakref
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from refold.tools import beneath
+from refold.tools.beneath import MOST_LINKS, PATH_ONLY
+
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_FOLDER = PATH_ONLY | os.O_DIRECTORY
+_NAMED = PATH_ONLY or _READ
+_KINDS = {
+    stat.S_IFDIR: "a folder: use LS",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+TEMPORARY = ".refold-"
+"""Files that are about to be renamed begin so; one is left behind only by a crash."""
+
+
+class Refused(Exception):
+    """A tool cannot do what was asked: a word for programs, a sentence for the model."""
+
+    def __init__(self, code: str, message: str, data: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data or {}
+
+
+class Version(NamedTuple):
+    """What a file was when it was looked at."""
+
+    mtime_ns: int
+    size: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Version:
+        return cls(status.st_mtime_ns, status.st_size)
+
+
+class Workspace:
+    """A folder, and the files in it that were read. Relative paths start there, and so do commands."""
+
+    def __init__(self, root: str | Path = ".") -> None:
+        self._given = os.path.abspath(root)  # noqa: PTH100 (as it was spelled, links kept)
+        self.root = Path(root).resolve(strict=True)
+        self.descriptor = os.open(self.root, _FOLDER | os.O_CLOEXEC)
+        self._close = weakref.finalize(self, os.close, self.descriptor)
+        self._apart = _devices("/proc", "/sys")
+        self.seen: dict[str, Version] = {}
+        """Files that were read or written, by name, as they were then. In memory only (E13)."""
+
+    def close(self) -> None:
+        """Happens by itself when nobody has it any more; once is enough."""
+        self._close()
+
+    # ── names ───────────────────────────────────────────────────────────────────────────────────
+
+    def name(self, path: str) -> str:
+        """The path relative to the root as it is shown and remembered: normal, by its letters alone."""
+        return posixpath.normpath(self._inner(path))
+
+    def _inner(self, path: str) -> str:
+        """The path relative to the root, as it is opened: its `..` are the kernel's to resolve."""
+        if not path.startswith("/"):
+            return path or "."
+        for base in (str(self.root), self._given):
+            if path == base or path.startswith(base.rstrip("/") + "/"):
+                return path[len(base) :].strip("/") or "."
+        raise self._outside(path)
+
+    def _outside(self, path: str) -> Refused:
+        return Refused(
+            "outside_workspace",
+            f"`{path}` is outside of the workspace {self.root}: only paths inside of it can be used.",
+        )
+
+    # ── opening ─────────────────────────────────────────────────────────────────────────────────
+
+    def open(self, path: str) -> BinaryIO:
+        """A regular file, for reading."""
+        with self._explained(path):
+            return os.fdopen(self._regular(path), "rb")
+
+    def folder(self, path: str) -> int:
+        """The descriptor of a folder, for reading; the caller closes it."""
+        with self._explained(path):
+            found = beneath.open_beneath(self.descriptor, self._inner(path), os.O_RDONLY | os.O_DIRECTORY)
+            return self._ours(found, path)
+
+    def _regular(self, path: str) -> int:
+        named = beneath.open_beneath(self.descriptor, self._inner(path), _NAMED)
+        try:
+            self._ours(os.dup(named), path, kind=stat.S_IFREG, keep=False)
+            # The very file that was looked at; a second look at the path could find another one.
+            return os.open(f"/proc/self/fd/{named}", _READ) if PATH_ONLY else os.dup(named)
+        finally:
+            os.close(named)
+
+    def _ours(self, descriptor: int, path: str, kind: int = stat.S_IFDIR, *, keep: bool = True) -> int:
+        """The descriptor, if what it names is of that kind and a real file; closed otherwise, or unless it is
+        to `keep`."""
+        status = os.fstat(descriptor)
+        if not keep or stat.S_IFMT(status.st_mode) != kind or status.st_dev in self._apart:
+            os.close(descriptor)
+        if stat.S_IFMT(status.st_mode) != kind:
+            raise Refused(
+                "not_a_file", f"`{path}` is {_KINDS.get(stat.S_IFMT(status.st_mode), 'not a file')}."
+            )
+        if status.st_dev in self._apart:
+            raise Refused("not_a_file", f"`{path}` belongs to the kernel and cannot be used.")
+        return descriptor
+
+    # ── writing ─────────────────────────────────────────────────────────────────────────────────
+
+    def write(self, path: str, data: bytes) -> bool:
+        """Replace a file in one step, or make it and the folders it needs; whether it is new. The mode stays.
+
+        What is written goes into the folder's own descriptor under a name of ours and takes the place of the
+        old name, never of what a link there points to."""
+        with self._explained(path):
+            folder, name = self._slot(path)
+            try:
+                self._not_of_git(path, folder)
+                old = _status(name, folder)
+                self._writable(path, old)
+                temporary = TEMPORARY + secrets.token_hex(8)
+                try:
+                    _fill(temporary, folder, data, old)
+                    os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                except BaseException:
+                    _discard(temporary, folder)
+                    raise
+                self.seen[self.name(path)] = Version.of(os.stat(name, dir_fd=folder, follow_symlinks=False))
+                return old is None
+            finally:
+                os.close(folder)
+
+    def _not_of_git(self, path: str, folder: int) -> None:
+        """What git keeps for itself is not edited: it names programs that git runs outside of any sandbox."""
+        real = str(Path(f"/proc/self/fd/{folder}").readlink()) if PATH_ONLY else ""  # where links led to
+        inside = real.removeprefix(str(self.root)).split("/")
+        if ".git" in (name.casefold() for name in (*inside, *self.name(path).split("/"))):
+            raise Refused("refused", f"`{path}` belongs to git: change it with git commands.")
+
+    def _writable(self, path: str, old: os.stat_result | None) -> None:
+        if old is None:
+            return
+        if not stat.S_ISREG(old.st_mode):
+            raise Refused("not_a_file", f"`{path}` is {_KINDS.get(stat.S_IFMT(old.st_mode), 'not a file')}.")
+        if not old.st_mode & 0o222:
+            raise Refused("read_only", f"`{path}` is read-only: its owner does not want it changed.")
+
+    def _slot(self, path: str) -> tuple[int, str]:
+        """The folder (as a descriptor) and the name in it that a write goes to, links followed."""
+        inner = self._inner(path)
+        for _ in range(MOST_LINKS):
+            folder, _, name = inner.rpartition("/")
+            if name in ("", ".", ".."):
+                raise Refused("not_a_file", f"`{path}` is a folder: give the name of a file.")
+            parent = self._made(folder or ".")
+            try:
+                target = os.readlink(name, dir_fd=parent)
+            except OSError:
+                if os.fstat(parent).st_dev in self._apart:
+                    os.close(parent)
+                    raise self._outside(path) from None
+                return parent, name
+            os.close(parent)
+            inner = posixpath.join(folder, target)
+            if target.startswith("/"):
+                raise self._outside(path)
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+
+    def _made(self, folder: str) -> int:
+        """The descriptor of a folder; it and the folders around it are made where they are missing."""
+        try:
+            return beneath.open_beneath(self.descriptor, folder, _FOLDER)
+        except FileNotFoundError:
+            outer, _, name = folder.rstrip("/").rpartition("/")
+            parent = self._made(outer or ".")
+        try:
+            os.mkdir(name, dir_fd=parent)
+        except FileExistsError:
+            pass  # somebody was faster; what it is shows in a moment
+        finally:
+            os.close(parent)
+        return beneath.open_beneath(self.descriptor, folder, _FOLDER)
+
+    # ── what was read ───────────────────────────────────────────────────────────────────────────
+
+    def changed(self, path: str, version: Version) -> bool:
+        """Whether the file was read before and is another one now."""
+        return self.seen.get(self.name(path), version) != version
+
+    def note(self, path: str, version: Version) -> None:
+        self.seen[self.name(path)] = version
+
+    def versions(self) -> dict[str, Version]:
+        """The files that were read, as they are now; without those that are gone."""
+        found: dict[str, Version] = {}
+        for name in self.seen:
+            try:
+                descriptor = beneath.open_beneath(self.descriptor, name, PATH_ONLY)
+            except OSError:
+                continue
+            found[name] = Version.of(os.fstat(descriptor))
+            os.close(descriptor)
+        return found
+
+    @contextmanager
+    def own_changes(self) -> Generator[None]:
+        """What changes in here is no change from outside."""
+        before = self.versions()
+        try:
+            yield
+        finally:
+            for name, version in self.versions().items():
+                if before.get(name) == self.seen.get(name):
+                    self.seen[name] = version
+
+    @contextmanager
+    def _explained(self, path: str) -> Generator[None]:
+        """Errors of the system as sentences."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno == errno.EXDEV:
+                raise self._outside(path) from None
+            code, sentence = _SENTENCES.get(error.errno or 0, ("io", f"cannot be used: {error.strerror}"))
+            raise Refused(code, f"`{path}` {sentence}.") from None
+        except ValueError:  # a NUL, or half of a character
+            raise Refused("invalid_arguments", f"{path!r} is no path.") from None
+
+
+_SENTENCES = {
+    errno.ENOENT: ("not_found", "does not exist: look with LS or Glob"),
+    errno.ENOTDIR: ("not_found", "does not exist: something before the last / is no folder"),
+    errno.EISDIR: ("not_a_file", "is a folder: use LS"),
+    errno.ELOOP: ("not_found", "is a link that leads nowhere"),
+    errno.EACCES: ("no_permission", "may not be used: the system does not permit it"),
+    errno.EPERM: ("no_permission", "may not be used: the system does not permit it"),
+    errno.ENAMETOOLONG: ("invalid_arguments", "is too long for a path"),
+    errno.ENXIO: ("not_a_file", "is a device or a socket"),
+    errno.ENOSPC: ("io", "was not written: the disk is full"),
+}
+
+
+def _devices(*paths: str) -> frozenset[int]:
+    return frozenset(Path(path).stat().st_dev for path in paths if os.path.ismount(path))
+
+
+def _status(name: str, folder: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _fill(name: str, folder: int, data: bytes, old: os.stat_result | None) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(name, flags, 0o666, dir_fd=folder), "wb") as file:
+        file.write(data)
+        file.flush()
+        if old is not None:
+            _own(file.fileno(), old)
+        os.fsync(file.fileno())
+
+
+def _own(descriptor: int, old: os.stat_result) -> None:
+    """Owner where that is possible, then mode: changing the owner would drop bits of it."""
+    now = os.fstat(descriptor)
+    if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid):
+        try:
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+        except PermissionError:
+            os.fchmod(descriptor, stat.S_IMODE(old.st_mode) & 0o777)
+            return
+    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+
+
+def _discard(name: str, folder: int) -> None:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        pass

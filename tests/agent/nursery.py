@@ -1,0 +1,62 @@
+"""Imports the command line, then forks a child for each order; see `tests.agent.terminal`."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import sys
+import termios
+
+from refold import Engine, Session
+from refold.agent import chat, opening  # noqa: F401
+from refold.cli import main
+from refold.models import script  # noqa: F401
+
+
+def child(order: dict[str, object], terminal: int) -> None:
+    os.setsid()
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+    for number in (0, 1, 2):
+        os.dup2(terminal, number)
+    os.chdir(str(order["folder"]))
+    os.environ.clear()
+    os.environ.update(order["environment"])  # pyright: ignore
+    sys.argv = ["refold", *order["start"]]  # pyright: ignore
+    try:
+        main()
+    except SystemExit as left:
+        status = left.code if isinstance(left.code, int) else 1 if left.code else 0
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        status = 70
+    else:
+        status = 0
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def serve(orders: socket.socket) -> None:
+    Engine().view(Session()).tokens  # what is loaded late is loaded now
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(orders, 65536, 1)
+        if not data:
+            return
+        order = json.loads(data)
+        if "wait" in order:
+            orders.send(json.dumps({"status": os.waitpid(order["wait"], 0)[1]}).encode())
+            continue
+        pid = os.fork()
+        if pid == 0:
+            orders.close()
+            child(order, descriptors[0])
+        os.close(descriptors[0])
+        orders.send(json.dumps({"pid": pid}).encode())
+
+
+if __name__ == "__main__":
+    serve(socket.socket(fileno=int(sys.argv[1])))

@@ -1,0 +1,341 @@
+"""A conversation with everything in place: layers, permissions, sub-agents, long runs in a small window."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+
+from refold import messages as m
+from refold import presets
+from refold.agent.chat import Chat, Settings
+from refold.agent.events import Said
+from refold.agent.figures import bills, dollars, filling
+from refold.agent.opening import fresh
+from refold.cli.chat_terminal import ChatCompleter
+from refold.entries import Fold, MessageEntry, State
+from refold.messages import Assistant, Call, Usage
+from refold.models.scripted import Scripted, say
+from refold.protocols import Request
+from refold.session import Session
+from refold.tokens import get as counter_named
+
+
+def made(
+    root: Path, *script: Any, then: Any = None, window: int | None = None, **more: Any
+) -> tuple[Chat, Scripted]:
+    model = Scripted(*script, then=then, context_window=window)
+    settings = Settings(**{"permission": "all", "summariser": "digest", **more})
+    return Chat(fresh(root), root, settings, model=model), model
+
+
+# ── layers ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_E2_the_layers_stand_in_their_order_under_every_design(tmp_path: Path) -> None:
+    """L1 and L2 in front, history, this turn in full, open todos at the end; neither ever in the log."""
+    (tmp_path / "code_law.md").write_text("Never touch the migrations.")
+    (tmp_path / "AGENTS.md").write_text("Tabs, not spaces.")
+    todos = [
+        {"content": "find the bug", "status": "in_progress"},
+        {"content": "say so", "status": "completed"},
+    ]
+    for preset in presets.NAMES:
+        chat, model = made(
+            tmp_path,
+            "Hello.",
+            say(m.call("t", "TodoWrite", todos=todos)),
+            "Done.",
+            preset=preset,
+            rules=("AGENTS.md",),
+        )
+        asyncio.run(chat.say("First."))
+        asyncio.run(chat.say("Second."))
+        last = model.requests[-1]
+        assert last.system
+        system = last.system
+        assert (
+            0
+            <= system.find("coding agent")
+            < system.find("Tabs, not spaces.")
+            < system.find("Never touch the migrations.")
+        )
+        roles = [message.role for message in last.messages]
+        assert roles == ["user", "assistant", "user", "assistant", "tool", "user"]
+        assert "find the bug" in last.messages[-1].text
+        assert "say so" not in last.messages[-1].text
+        log = repr(chat.session.entries)
+        assert "migrations" not in log
+        assert "Open todos" not in log
+
+
+def test_rules_are_read_anew_for_every_request_and_only_from_inside(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("from elsewhere")
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "AGENTS.md").symlink_to(tmp_path / "secret")
+    chat, model = made(root, "One.", "Two.", rules=("AGENTS.md", "../secret", "missing.md"))
+    asyncio.run(chat.say("x"))
+    (root / "CODE_LAW.md").write_text("New law.")
+    asyncio.run(chat.say("y"))
+    assert "elsewhere" not in (model.requests[0].system or "")
+    assert "New law." not in (model.requests[0].system or "")
+    assert "New law." in (model.requests[1].system or "")
+
+
+def test_the_first_layer_is_a_stable_prefix(tmp_path: Path) -> None:
+    chat, model = made(tmp_path, "One.", "Two.", "Three.")
+    for text in ("a", "b", "c"):
+        asyncio.run(chat.say(text))
+    assert len({request.system for request in model.requests}) == 1
+    assert len({repr(request.tools) for request in model.requests}) == 1
+
+
+# ── tools and permissions ───────────────────────────────────────────────────────────────────────
+
+
+def test_what_the_user_allowed_always_is_not_asked_again_in_this_conversation(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def ask(call: Call, question: Any) -> Any:
+        asked.append(call.id)
+        return "always"
+
+    writes = [say(m.call(f"w{n}", "Write", path="x.txt", content=str(n))) for n in range(3)]
+    chat, _ = made(tmp_path, *writes, "Done.", permission="ask")
+    chat.ask = ask
+    asyncio.run(chat.say("Write."))
+    assert asked == ["w0"]
+    assert (tmp_path / "x.txt").read_text() == "2"
+    again = Chat(
+        Session(chat.session.entries, id=chat.session.id),
+        tmp_path,
+        chat.settings,
+        model=Scripted(say(m.call("w9", "Write", path="x.txt", content="9")), "Done."),
+    )
+    asyncio.run(again.say("Again."))
+    assert (tmp_path / "x.txt").read_text() == "9", "remembered in the log"
+
+
+def test_an_unknown_tool_and_arguments_that_are_no_json_are_answered(tmp_path: Path) -> None:
+    chat, model = made(tmp_path, say(m.call("a", "Raed", path="x"), Call("b", "Read", raw="{path")), "Done.")
+    asyncio.run(chat.say("x"))
+    first, second = (message.text for message in model.requests[1].messages if message.role == "tool")
+    assert "Did you mean `Read`?" in first
+    assert "not a JSON object" in second
+
+
+def test_recall_reads_what_was_folded(tmp_path: Path) -> None:
+    chat, model = made(
+        tmp_path,
+        "The password policy is 12 characters.",
+        say(m.call("r", "recall_conversation", query="password policy")),
+        "Done.",
+    )
+    asyncio.run(chat.say("What is the policy?"))
+    asyncio.run(chat.say("Again?"))
+    assert "12 characters" in model.requests[2].messages[-1].text
+
+
+# ── sub-agents ──────────────────────────────────────────────────────────────────────────────────
+
+
+class Crowd:
+    """Answers the main conversation and its sub-agents, and knows how many are asked at a time."""
+
+    name, context_window = "scripted:crowd", None
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+
+    async def stream(self, request: Request) -> Any:
+        said = request.messages[0].text
+        line: Any = f"I was asked: {said}"
+        if said == "Go.":
+            tasks = [
+                m.call(f"t{n}", "Task", description=f"part {n}", prompt=f"Do part {n}.") for n in range(4)
+            ]
+            line = say(*tasks) if len(request.messages) == 1 else "All done."
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0.01)
+        async for event in Scripted(line).stream(request):
+            yield event
+        self.now -= 1
+
+
+def test_A22_independent_sub_agents_run_together_each_in_a_session_of_its_own(tmp_path: Path) -> None:
+    crowd = Crowd()
+    chat = Chat(fresh(tmp_path), tmp_path, Settings(permission="all", summariser="digest"), model=crowd)
+    reply = asyncio.run(chat.say("Go."))
+    assert reply.text == "All done."
+    assert crowd.most == 4
+    assert len({child.id for child in chat.children}) == 4
+    results = [
+        x.message.text for x in chat.session.path if isinstance(x, MessageEntry) and x.message.role == "tool"
+    ]
+    assert [f"I was asked: Do part {n}." in text for n, text in enumerate(results)] == [True] * 4
+    noted = [entry.value["session"] for entry in chat.session.annotations(State) if entry.name == "task"]
+    assert noted == [child.id for child in chat.children]
+
+
+def test_a_sub_agent_of_a_model_without_tools_works_by_text_too(tmp_path: Path) -> None:
+    """And the user hears which tools it uses."""
+    (tmp_path / "a.py").write_text("x = 1")
+    chat, model = made(
+        tmp_path,
+        'Thought: ask\nAction: Task[{"description": "look", "prompt": "Look at a.py."}]',
+        'Thought: look\nAction: Read[{"path": "a.py"}]',
+        "Action: Finish[It is 1.]",
+        "Action: Finish[They say it is 1.]",
+        text_protocol=True,
+    )
+    told: list[Any] = []
+    chat.tell = told.append
+    assert asyncio.run(chat.say("Go.")).text == "They say it is 1."
+    assert [request.tools for request in model.requests] == [()] * 4
+    assert any(isinstance(event, Said) and "look: Read a.py" in event.text for event in told)
+
+
+def test_a_sub_agent_has_no_sub_agents_and_fails_alone(tmp_path: Path) -> None:
+    task = m.call("t", "Task", description="part", prompt="Do it.")
+    seen: list[tuple[str, ...]] = []
+
+    def answer(request: Request) -> Any:
+        seen.append(tuple(tool.name for tool in request.tools))
+        if request.messages[0].text == "Do it.":
+            return m.Assistant((), stop="error", error="the sub-agent's model is gone")
+        return say(task) if len(request.messages) == 1 else "It failed."
+
+    chat, _ = made(tmp_path, then=answer)
+    reply = asyncio.run(chat.say("Go."))
+    assert reply.text == "It failed."
+    assert "Task" in seen[0]
+    assert "Task" not in seen[1]
+    [result] = [
+        x.message
+        for x in chat.session.path
+        if isinstance(x, MessageEntry) and isinstance(x.message, m.Result)
+    ]
+    assert result.is_error
+    assert "the sub-agent's model is gone" in result.text
+
+
+# ── long runs ───────────────────────────────────────────────────────────────────────────────────
+
+
+def long_run(root: Path, preset: str, turns: int, window: int = 16_000) -> tuple[Chat, Scripted]:
+    for n in range(5):
+        (root / f"f{n}.txt").write_text("".join(f"{n}: line {k} with some words in it\n" for k in range(120)))
+
+    def answer(request: Request) -> Any:
+        said = request.messages[-1]
+        if isinstance(said, m.User) and "turn " in said.text and "todos" not in said.text:
+            n = int(said.text.rpartition("turn ")[2])
+            return say(f"I look at file {n % 5}.", m.call(f"c{n}", "Read", path=f"f{n % 5}.txt"))
+        return say("This is what I found: " + "it is as it should be. " * 30)
+
+    chat, model = made(root, then=answer, window=window, preset=preset)
+
+    async def work() -> None:
+        for n in range(turns):
+            await chat.say(f"turn {n}")
+
+    asyncio.run(work())
+    return chat, model
+
+
+def sizes(model: Scripted) -> list[int]:
+    counter = counter_named("o200k")
+    return [
+        counter.text(request.system or "")
+        + counter.tools(request.tools)
+        + sum(map(counter.message, request.messages))
+        for request in model.requests
+    ]
+
+
+def test_100_turns_in_a_window_of_16k_never_overflow(tmp_path: Path) -> None:
+    chat, model = long_run(tmp_path, "refold", 100)
+    assert max(sizes(model)) <= 16_000
+    assert len(model.requests) == 200
+    assert any(isinstance(entry, Fold) for entry in chat.session.path)
+
+
+@pytest.mark.parametrize("preset", presets.NAMES)
+def test_no_design_overflows_in_a_small_window(tmp_path: Path, preset: str) -> None:
+    _, model = long_run(tmp_path, preset, 16)
+    assert max(sizes(model)) <= 16_000
+    assert len(model.requests) == 32
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("preset", presets.NAMES)
+def test_100_turns_under_every_design(tmp_path: Path, preset: str) -> None:
+    _, model = long_run(tmp_path, preset, 100)
+    assert max(sizes(model)) <= 16_000
+
+
+# ── figures ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_fills_the_window_adds_up_to_what_is_sent(tmp_path: Path) -> None:
+    chat, _ = long_run(tmp_path, "refold", 30)
+    f = filling(chat.engine, chat.session, system=chat.system(), tools=chat.specs)
+    view = chat.engine.view(chat.session, system=chat.system(), tools=chat.specs)
+    assert f.summary > 0
+    assert abs(f.used - view.tokens) <= 0.02 * view.tokens + 20
+    assert f.free == f.window - f.used
+    assert {share.name for share in f.verbatim} == {"user", "assistant", "tool"}
+
+
+def test_the_bill_counts_all_branches_folds_and_sub_agents() -> None:
+    session, child = Session(), Session()
+    for each in (session, child):
+        each.append("x")
+        each.append(m.assistant("y"), usage=Usage(1_000_000, 1_000_000), model="anthropic:claude-sonnet-4-5")
+    session.move(session.path[0].id)
+    session.append(m.assistant("z"), usage=Usage(0, 1_000_000), model="anthropic:claude-sonnet-4-5")
+    [row] = bills([session, child])
+    assert row.requests == 3
+    assert row.usage == Usage(2_000_000, 3_000_000)
+    assert row.dollars is not None
+    assert dollars([row]) == row.dollars > 0
+    session.append(m.assistant("q"), usage=Usage(1, 1), model="unheard:of")
+    assert dollars(bills([session])) is None
+
+
+# ── completion ──────────────────────────────────────────────────────────────────────────────────
+
+
+def completed(root: Path, text: str) -> list[str]:
+    document = Document(text)
+    found = ChatCompleter(root).get_completions(document, CompleteEvent())
+    return [text[: len(text) + each.start_position] + each.text for each in found]
+
+
+def test_files_and_commands_are_completed(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.py").touch()
+    (tmp_path / "sp ace.txt").touch()
+    (tmp_path / ".hidden").touch()
+    assert completed(tmp_path, "look at @s") == ['look at @"sp ace.txt"', "look at @src/"]
+    assert completed(tmp_path, "look at @src/") == ["look at @src/a.py"]
+    assert completed(tmp_path, "请看@src/a") == ["请看@src/a.py"]
+    assert completed(tmp_path, "me@s") == []
+    assert completed(tmp_path, "@../") == []
+    assert completed(tmp_path, "@.h") == ["@.hidden"]
+    assert completed(tmp_path, "/co") == ["/compact", "/context", "/cost"]
+    assert completed(tmp_path, "/compact co") == []
+
+
+def test_a_reply_without_a_model_says_what_to_do(tmp_path: Path) -> None:
+    chat = Chat(fresh(tmp_path), tmp_path, Settings())
+    with pytest.raises(Exception, match="choose one with /model"):
+        asyncio.run(chat.say("x"))
+    assert isinstance(chat.session.entries, list)
+    assert not any(isinstance(entry, Assistant) for entry in chat.session.entries)

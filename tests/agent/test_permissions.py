@@ -1,0 +1,291 @@
+"""What may be done without asking, and what an earlier yes covers."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refold import Session, tools
+from refold import entries as e
+from refold.agent.permissions import (
+    STATE,
+    Allow,
+    Ask,
+    Decision,
+    Grant,
+    Mode,
+    Refuse,
+    decide,
+    load,
+    remember,
+    simple_commands,
+)
+from refold.registry.sessions import open as open_session
+
+BASH = shutil.which("bash") or "bash"
+TABLE = tools.table()
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "Bash": {"command": "make test"},
+    "Edit": {"path": "src/a.py", "old_string": "a", "new_string": "b"},
+}
+
+
+def decided(
+    mode: Mode, tool: str, remembered: tuple[Grant, ...] = (), *, confined: bool = True, **arguments: Any
+) -> Decision:
+    return decide(mode, TABLE[tool], arguments or ARGUMENTS.get(tool, {}), remembered, confined=confined)
+
+
+def said_always(tool: str, *, confined: bool = True, **arguments: Any) -> tuple[Grant, ...]:
+    asked = decided("ask", tool, confined=confined, **arguments)
+    assert isinstance(asked, Ask)
+    return asked.grants
+
+
+def covered(before: str, now: str) -> bool:
+    """Whether "always" to one command covers another."""
+    return decided("ask", "Bash", said_always("Bash", command=before), command=now) == Allow()
+
+
+# ── modes ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("mode", "edit", "run", "unconfined"),
+    [("ask", Ask, Ask, Ask), ("edits", Allow, Ask, Ask), ("read-only", Refuse, Refuse, Refuse), ("all", Allow, Allow, Ask)],
+)  # fmt: skip
+def test_each_mode_allows_what_it_says(mode: Mode, edit: type, run: type, unconfined: type) -> None:
+    for tool in ("Read", "LS", "Glob", "Grep", "TodoWrite", "recall_conversation", "Task"):
+        assert decided(mode, tool) == Allow()
+    for tool in ("Edit", "MultiEdit", "Write"):
+        assert isinstance(decided(mode, tool), edit)
+    assert isinstance(decided(mode, "Bash"), run)
+    assert isinstance(decided(mode, "Bash", confined=False), unconfined)
+
+
+def test_a_question_says_what_would_happen_and_what_always_means() -> None:
+    asked = decided("ask", "Bash", command="git push origin && make test")
+    assert isinstance(asked, Ask)
+    assert asked.question == "Run `git push origin && make test`?"
+    assert asked.offer == "`git push …`, `make test …`"
+    edit = decided("ask", "Write", path="src/deep/a.py", content="")
+    assert isinstance(edit, Ask)
+    assert (edit.question, edit.offer) == ("Change `src/deep/a.py` with Write?", "files in `src/deep/`")
+    unconfined = decided("all", "Bash", confined=False)
+    assert isinstance(unconfined, Ask)
+    assert unconfined.question == "Run `make test` WITHOUT A SANDBOX?"
+
+
+# ── what an earlier yes covers ──────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ("git status", "git status"),
+        ("git status", "git status --short"),
+        ("git status", "'git' \"status\""),
+        ("git status", "git status > /dev/null 2>&1"),
+        ("git status && git log", "git log; git status | git log"),
+        ("pytest -x tests/a.py", "pytest tests/b.py"),
+        ("ls -la", "ls"),
+        ("ls", "ls 'a b' *.py"),
+        ("x=1 make", "x=1 make"),
+        ("echo $(date) > log", "echo $(date) > log"),
+        ("python -c 'print(1)'", "python -c 'print(1)'"),
+        ("npm run build", "npm run test\nnpm run build"),
+    ],
+)
+def test_always_covers_the_same_again(before: str, now: str) -> None:
+    assert covered(before, now)
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        "git status; rm -rf x", "git status && rm -rf x", "git status || rm x", "git status | sh", "git status & rm x",
+        "git status\nrm x", "git status $(rm x)", "git status `rm x`", 'git status "$(rm x)"', "git status <(rm x)",
+        "git status > ~/.bashrc", "git status >> x", "git status 2> x", "git status >| x", "git status &> x",
+        "git status |& sh", "git statusx", "git -c core.fsmonitor=evil status", "gitstatus", "git", "git push",
+        "GIT_SSH_COMMAND=evil git status", "sudo git status", "bash -c 'git status'", "(git status; rm x)",
+        "{ git status; rm x; }", "! git status", "git status # x\nrm x", "git \\status", "git stat\\\nus; rm x",
+        "if git status; then rm x; fi", "git status;; rm x", "git status 2>&1; rm x", "git status >/dev/null; rm x",
+        "git status >/dev/nullx", "git status 2>&1x", "$IFS", "git status ${x:=`rm x`}", "git status <<EOF\n$(rm x)\nEOF",
+        "git status <<< $(rm x)", "\x00git status", "git status\rrm x", "git\u00a0status", "env git status",
+        "eval git status", "git status; :(){ :|:& };:", "git 'status; rm x", "coproc rm x", "a=git status",
+        "git status 'x' $'\\n' rm", "[[ -n x ]] && rm x", "git {status,push}", "time git status", "/tmp/git status",
+        "git\tpush", "git status && && rm x; rm x", "",
+    ],
+)  # fmt: skip
+def test_a_remembered_command_covers_nothing_else(now: str) -> None:
+    assert not covered("git status", now)
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["bash -c 'make'", "env make", "sudo make", "xargs rm", "python -c 1", "find . -name x", "/usr/bin/env make",
+     "sh x.sh", "timeout 5 make", "eval make", "ssh host ls"],
+)  # fmt: skip
+def test_programs_that_run_others_are_remembered_word_by_word(before: str) -> None:
+    assert said_always("Bash", command=before) == (Grant("Bash", exact=before),)
+    assert not covered(before, f"{before} more")
+
+
+WORDS = st.lists(
+    st.sampled_from(
+        ["git", "status", "rm", "-rf", "x", ";", "&&", "||", "|", "&", ">", "<", "$(", ")", "`", "'", '"', "\\", "\n",
+         "#", "{", "}", "(", "2>&1", ">/dev/null", "$x", "a=b", "!", "if", "then", "é", "\t", "~", "*"]
+    ),
+    max_size=8,
+)  # fmt: skip
+
+
+@given(words=WORDS, glue=st.sampled_from([" ", ""]))
+def test_what_is_covered_runs_that_program_and_no_other(words: list[str], glue: str) -> None:
+    """Judged by bash itself, with programs that only say that they ran."""
+    command = glue.join(["git status", *words])
+    if not covered("git status", command):
+        return
+    functions = 'git() { echo "git $1"; }; rm() { echo rm; }; x() { echo x; }; status() { echo status; };'
+    done = subprocess.run(
+        [BASH, "--norc", "-c", f"{functions} eval \"$1\"", "bash", command],
+        capture_output=True, text=True, check=False, cwd="/", env={"PATH": ""}, timeout=20,
+    )  # fmt: skip
+    assert set(done.stdout.split("\n")) <= {"git status", ""}, command
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("a 'b c' d\"e\"f", [("a", "b c", "def")]),
+        ("a;b&&c||d|e\nf", [("a",), ("b",), ("c",), ("d",), ("e",), ("f",)]),
+        ("a 2>&1 | b >/dev/null", [("a",), ("b",)]),
+        ("a ''", [("a", "")]),
+        ("a2>/dev/null", None),
+        ("", None),
+        ("a" * 20_000, None),
+    ],
+)
+def test_commands_are_read_whole_or_not_at_all(command: str, words: list[tuple[str, ...]] | None) -> None:
+    assert simple_commands(command) == words
+
+
+@pytest.mark.parametrize(
+    ("path", "yes"),
+    [
+        ("src/a.py", True), ("src/deep/b.py", True), ("./src//c.py", True), ("srcs/a.py", False), ("a.py", False),
+        ("src/../a.py", False), ("/src/a.py", False), ("src/x/../../a.py", False), ("tests/src/a.py", False),
+    ],
+)  # fmt: skip
+def test_edits_are_remembered_by_folder_for_all_tools_that_edit(path: str, yes: bool) -> None:
+    grants = said_always("Edit", path="src/main.py")
+    for tool in ("Edit", "MultiEdit", "Write"):
+        assert (decided("ask", tool, grants, path=path) == Allow()) == yes
+    assert isinstance(decided("ask", "Bash", grants), Ask)
+
+
+def test_a_file_at_the_root_is_remembered_alone() -> None:
+    grants = said_always("Write", path="README.md")
+    assert decided("ask", "Edit", grants, path="README.md") == Allow()
+    assert isinstance(decided("ask", "Edit", grants, path="setup.py"), Ask)
+
+
+def test_what_was_allowed_in_a_sandbox_is_asked_again_without_one() -> None:
+    inside = said_always("Bash", command="make test")
+    assert isinstance(decided("ask", "Bash", inside, confined=False), Ask)
+    outside = said_always("Bash", command="make test", confined=False)
+    assert decided("ask", "Bash", outside, confined=False) == Allow()
+    assert decided("ask", "Bash", outside) == Allow()
+
+
+@given(
+    path=st.none() | st.integers() | st.text(max_size=5),
+    command=st.none() | st.lists(st.text(max_size=3)) | st.text(max_size=9),
+)
+def test_whatever_the_arguments_are_there_is_a_decision(path: Any, command: Any) -> None:
+    for tool in ("Bash", "Write"):
+        assert isinstance(decided("ask", tool, said_always("Bash"), path=path, command=command), Ask | Allow)
+
+
+# ── sessions ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_decisions_are_remembered_with_the_session(tmp_path: Path) -> None:
+    session = open_session(f"jsonl:{tmp_path / 's.jsonl'}")
+    for command in ("git status", "make test", "git status"):
+        asked = decided("ask", "Bash", command=command)
+        assert isinstance(asked, Ask)
+        remember(session, asked)
+    tip = session.tip
+    again = open_session(f"jsonl:{tmp_path / 's.jsonl'}")
+    assert [grant.words for grant in load(again)] == [("git", "status"), ("make", "test")]
+    assert again.tip == tip, "an annotation: the conversation does not move"
+    assert load(Session()) == ()
+
+
+def test_what_somebody_else_wrote_into_a_session_allows_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = decided("ask", "Bash", command="rm -rf build")
+    assert isinstance(asked, Ask)
+    mine = Session()
+    remember(mine, asked)
+    assert load(mine)
+    other = Session()
+    other.append(other.make(e.State, name=STATE, value=mine.state(STATE)))
+    assert load(other) == (), "allowed in another session"
+    wider = {**mine.state(STATE), "grants": [{"tool": "Bash"}]}
+    mine.append(mine.make(e.State, name=STATE, value=wider))
+    assert load(mine) == (), "changed"
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    mine = Session()
+    remember(mine, asked)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "elsewhere"))
+    assert load(mine) == (), "sealed on another machine"
+    assert (tmp_path / "refold" / "permissions.key").stat().st_mode & 0o077 == 0
+
+
+def test_any_command_can_be_remembered(tmp_path: Path) -> None:
+    session = open_session(f"jsonl:{tmp_path / 's.jsonl'}")
+    for command in ("echo \ud800", "echo \x00", "é'", "x" * 50_000):
+        asked = decided("ask", "Bash", load(session), command=command)
+        assert isinstance(asked, Ask)
+        remember(session, asked)
+        again = open_session(f"jsonl:{tmp_path / 's.jsonl'}")
+        assert decided("ask", "Bash", load(again), command=command) == Allow()
+
+
+def test_where_no_secret_can_be_kept_decisions_last_as_long_as_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
+    session = Session()
+    asked = decided("ask", "Bash")
+    assert isinstance(asked, Ask)
+    remember(session, asked)
+    assert load(session) == asked.grants
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "all",
+        3,
+        [{"tool": 1}],
+        {"tool": "Bash"},
+        [["Bash"]],
+        {"grants": [{"tool": "Bash"}], "seal": "é"},
+        None,
+    ],
+)
+def test_what_cannot_be_read_allows_nothing(value: Any) -> None:
+    session = Session()
+    session.append(session.make(e.State, name=STATE, value=value))
+    assert load(session) == ()

@@ -1,0 +1,3 @@
+from tests.tools.place import bench
+
+__all__ = ["bench"]
