@@ -10,7 +10,7 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError, OpenAI
 
 import refold
-from refold import Hooks, presets
+from refold import Hooks, Session, presets
 from refold import entries as e
 from refold import messages as m
 from refold.errors import UsageError, WrongType
@@ -143,7 +143,7 @@ def test_an_answer_that_is_asked_for_again_is_on_a_branch() -> None:
 
 
 def test_calls_that_overlap_in_one_conversation_keep_their_own_answers() -> None:
-    async def ask(server: WireServer) -> list[str]:
+    async def ask(server: WireServer) -> tuple[list[str], Session]:
         client = refold.wrap(AsyncOpenAI(base_url=server.v1, api_key="any"), window=WINDOW)
 
         async def one(number: int) -> str:
@@ -155,14 +155,19 @@ def test_calls_that_overlap_in_one_conversation_keep_their_own_answers() -> None
 
         answers = await asyncio.gather(*map(one, range(6)))
         await client.close()
-        return answers
+        return answers, session_of(client)
 
     def echo(body: dict[str, Any]) -> Any:
         return say(" / ".join(message["content"] for message in body["messages"]), usage=m.Usage(input=9))
 
     with WireServer(then=echo) as server:
-        answers = asyncio.run(ask(server))
+        answers, session = asyncio.run(ask(server))
     assert answers == [f"Say {n}. / Say {n}. / Again {n}." for n in range(6)]
+    replies = [x for x in session.entries if isinstance(x, e.MessageEntry) and x.message.role == "assistant"]
+    for reply in replies:
+        asked = session[reply.parent or ""]
+        assert isinstance(asked, e.MessageEntry)
+        assert reply.message.text.endswith(asked.message.text), "on the branch where it was asked for"
 
 
 def test_a_refusal_for_length_is_folded_and_sent_once_more() -> None:
