@@ -30,7 +30,7 @@ def wrapped(server: WireServer, texts: list[str]) -> list[str]:
 def langgraph(server: WireServer, texts: list[str]) -> list[str]:
     from langchain_openai import ChatOpenAI
 
-    model = ChatOpenAI(model="gpt-5.4", base_url=server.v1, api_key="any", max_retries=0)  # type: ignore[arg-type]
+    model = ChatOpenAI(model="gpt-5.4", base_url=server.v1, api_key="any", max_retries=0)
     agent = example("langgraph_agent").make_agent(model, window=WINDOW, store="memory:")
     thread = {"configurable": {"thread_id": "t"}}
     states = [agent.invoke({"messages": [{"role": "user", "content": text}]}, thread) for text in texts]

@@ -196,7 +196,7 @@ def langchain_agent(url: str, store: str, saver: Any) -> Any:
         """A page of the plan."""
         return page(number, side)
 
-    model = ChatOpenAI(model="gpt-5.4", base_url=f"{url}/v1", api_key="any", max_retries=0)  # type: ignore[arg-type]
+    model = ChatOpenAI(model="gpt-5.4", base_url=f"{url}/v1", api_key="any", max_retries=0)
     folding = RefoldMiddleware(window=WINDOW, store=store)
     return create_agent(model, tools=[look], system_prompt=SYSTEM, middleware=[folding], checkpointer=saver)
 
@@ -326,4 +326,4 @@ async def main(way: str, url: str, store: str, session: str, first: int, last: i
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:5], *map(int, sys.argv[5:])))  # type: ignore[arg-type]
+    asyncio.run(main(*sys.argv[1:5], *map(int, sys.argv[5:])))

@@ -43,7 +43,7 @@ def test_what_another_process_wrote_is_seen_and_gone_on_from(tmp_path: Path) -> 
         assert [message.text for message in turn.view.messages] == [message.text for message in said]
         reply = assistant(f"Answer {number}.")
         run(conversation.answered(turn, reply))
-        said += [reply, user(f"Question {number}.")]  # type: ignore[list-item]
+        said += [reply, user(f"Question {number}.")]
     here.session.refresh()
     there.session.refresh()
     assert [entry.id for entry in here.session.path] == [entry.id for entry in there.session.path]

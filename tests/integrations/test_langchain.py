@@ -73,7 +73,7 @@ def test_a_graph_of_ones_own_asks_what_to_send_and_a_refusal_is_folded() -> None
     said.append(HumanMessage("And now?"))
     refusal = Http.error(400, "prompt is too long: 7100 tokens > 3000 maximum")
     with WireServer("Fine.", refusal, "Good.") as server:
-        chat = ChatOpenAI(model="gpt-5.4", base_url=server.v1, api_key="any", max_retries=0)  # type: ignore[arg-type]
+        chat = ChatOpenAI(model="gpt-5.4", base_url=server.v1, api_key="any", max_retries=0)
         folding = RefoldMiddleware(window=4000, hooks=hooks)
 
         def call_model(state: MessagesState) -> dict[str, Any]:

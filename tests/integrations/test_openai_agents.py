@@ -67,7 +67,7 @@ def test_the_protocol_of_the_sdk(tmp_path: Path) -> None:
         await session.add_items(items)
         await session.add_items([{"role": "user", "content": "One."}])
         assert len(await session.get_items()) == 3
-        assert [item["content"] for item in await session.get_items(1)] in (["One."],)  # type: ignore[index]
+        assert [item["content"] for item in await session.get_items(1)] in (["One."],)
         same = RefoldSession("mine", window=WINDOW, store=store)
         assert len(await same.get_items()) == 3
         newest: Any = await session.pop_item()
