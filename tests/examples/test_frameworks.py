@@ -34,6 +34,7 @@ def langgraph(server: WireServer, texts: list[str]) -> list[str]:
     agent = example("langgraph_agent").make_agent(model, window=WINDOW, store="memory:")
     thread = {"configurable": {"thread_id": "t"}}
     states = [agent.invoke({"messages": [{"role": "user", "content": text}]}, thread) for text in texts]
+    model.root_client.close()
     return [state["messages"][-1].content for state in states]
 
 

@@ -148,7 +148,7 @@ class LangChain:
 
         saved = sqlite3.connect(f"{store.partition(':')[2]}.{session}.checkpoints", check_same_thread=False)
         self.saver: Any = SqliteSaver(saved)
-        self.agent = langchain_agent(url, store, self.saver)
+        self.model, self.agent = langchain_agent(url, store, self.saver)
         self.config: Any = {"configurable": {"thread_id": session}}
 
     async def turn(self, text: str, stream: bool) -> str:
@@ -162,6 +162,7 @@ class LangChain:
 
     async def close(self) -> None:
         self.saver.conn.close()
+        self.model.root_client.close()
 
 
 class LangChainAsync:
@@ -170,7 +171,7 @@ class LangChainAsync:
     def __init__(self, url: str, store: str, session: str) -> None:
         from langgraph.checkpoint.memory import InMemorySaver
 
-        self.agent = langchain_agent(url, store, InMemorySaver())
+        self.model, self.agent = langchain_agent(url, store, InMemorySaver())
         self.config: Any = {"configurable": {"thread_id": session}}
 
     async def turn(self, text: str, stream: bool) -> str:
@@ -181,10 +182,11 @@ class LangChainAsync:
         return spoken([chunk async for chunk in chunks])
 
     async def close(self) -> None:
-        pass
+        await self.model.root_async_client.close()
 
 
-def langchain_agent(url: str, store: str, saver: Any) -> Any:
+def langchain_agent(url: str, store: str, saver: Any) -> tuple[Any, Any]:
+    """The model and the agent."""
     from langchain.agents import create_agent
     from langchain_core.tools import tool
     from langchain_openai import ChatOpenAI
@@ -198,7 +200,8 @@ def langchain_agent(url: str, store: str, saver: Any) -> Any:
 
     model = ChatOpenAI(model="gpt-5.4", base_url=f"{url}/v1", api_key="any", max_retries=0)
     folding = RefoldMiddleware(window=WINDOW, store=store)
-    return create_agent(model, tools=[look], system_prompt=SYSTEM, middleware=[folding], checkpointer=saver)
+    able = {"tools": [look], "system_prompt": SYSTEM, "middleware": [folding], "checkpointer": saver}
+    return model, create_agent(model, **able)
 
 
 def spoken(chunks: Any) -> str:

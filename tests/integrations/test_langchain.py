@@ -89,6 +89,7 @@ def test_a_graph_of_ones_own_asks_what_to_send_and_a_refusal_is_folded() -> None
         agent = create_agent(chat, middleware=[wide])
         prompted = [SystemMessage("Be kind."), *said]
         assert agent.invoke({"messages": prompted})["messages"][-1].content == "Good."
+        chat.root_client.close()
     assert told[0] == "mine"
     own, first, second = server.bodies
     assert own["messages"][0]["content"] == SYSTEM

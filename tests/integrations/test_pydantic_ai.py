@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from openai import AsyncOpenAI
+
 import refold
 from refold import Hooks
 from refold import entries as e
@@ -51,11 +53,19 @@ def test_a_killed_conversation_goes_on_in_another_process(tmp_path: Path) -> Non
     check(server)
 
 
-def model_of(server: WireServer) -> Any:
+def asked(server: WireServer, text: str, **about: Any) -> Any:
+    """A run of an agent that goes on from what was said before."""
+    from pydantic_ai import Agent
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
-    return OpenAIChatModel("gpt-5.4", provider=OpenAIProvider(base_url=server.v1, api_key="any"))
+    async def run() -> Any:
+        async with AsyncOpenAI(base_url=server.v1, api_key="any", max_retries=0) as client:
+            model = OpenAIChatModel("gpt-5.4", provider=OpenAIProvider(openai_client=client))
+            agent = Agent(model, **about)
+            return await agent.run(text, message_history=said_before(), conversation_id="mine")
+
+    return asyncio.run(run())
 
 
 def said_before() -> list[Any]:
@@ -70,8 +80,6 @@ def said_before() -> list[Any]:
 
 
 def test_a_refusal_is_folded_and_system_prompts_stay_in_front() -> None:
-    from pydantic_ai import Agent
-
     from refold.integrations.pydantic_ai import Refolding
 
     told: list[str] = []
@@ -79,8 +87,8 @@ def test_a_refusal_is_folded_and_system_prompts_stay_in_front() -> None:
     hooks.on("after_compact", lambda event: told.append(event.session.id))
     refusal = Http.error(400, "prompt is too long: 7100 tokens > 3000 maximum")
     with WireServer(refusal, "Good.") as server:
-        agent = Agent(model_of(server), capabilities=[Refolding(window=200_000, hooks=hooks, recall=False)])
-        result = asyncio.run(agent.run("And now?", message_history=said_before(), conversation_id="mine"))
+        refolding = Refolding(window=200_000, hooks=hooks, recall=False)
+        result = asked(server, "And now?", capabilities=[refolding])
         assert result.output == "Good."
         assert len(result.all_messages()) == 42, "the run keeps every message"
     first, second = server.bodies
@@ -91,7 +99,7 @@ def test_a_refusal_is_folded_and_system_prompts_stay_in_front() -> None:
 
 
 def test_the_history_processor_gives_the_run_a_folded_history() -> None:
-    from pydantic_ai import Agent, ModelRetry
+    from pydantic_ai import ModelRetry
     from pydantic_ai.capabilities import ProcessHistory
 
     from refold.integrations.pydantic_ai import Refolding
@@ -107,9 +115,8 @@ def test_the_history_processor_gives_the_run_a_folded_history() -> None:
         "42 cm",
     ]
     with WireServer(*script) as server:
-        refolding = Refolding(window=4000)
-        agent = Agent(model_of(server), tools=[measure], capabilities=[ProcessHistory(refolding.process)])
-        result = asyncio.run(agent.run("Measure.", message_history=said_before(), conversation_id="mine"))
+        processor = ProcessHistory(Refolding(window=4000).process)
+        result = asked(server, "Measure.", tools=[measure], capabilities=[processor])
         assert result.output == "42 cm"
     assert server.problems == []
     assert len(result.all_messages()) < 42
