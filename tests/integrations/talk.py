@@ -87,10 +87,9 @@ class Responses:
     async def _ask(self, stream: bool) -> Any:
         if not stream:
             return await self.client.responses.create(input=self.input, **self.options)
-        async for event in await self.client.responses.create(input=self.input, stream=True, **self.options):
-            if event.type == "response.completed":
-                return event.response
-        raise AssertionError("the stream broke off")
+        events = await self.client.responses.create(input=self.input, stream=True, **self.options)
+        # To its end: whoever leaves a stream has to close it.
+        return [event.response async for event in events if event.type == "response.completed"][-1]
 
     async def close(self) -> None:
         await self.client.close()
