@@ -112,7 +112,7 @@ def is_overflow(planner: Planner, session: Session, error: BaseException | str) 
     return None
 
 
-def refused(planner: Planner, place: Place, error: ModelError, model: str) -> bool:
+def refused(planner: Planner, place: Place, error: BaseException, model: str | None) -> bool:
     """Write an overflow down; other errors are for the caller, and what fails where nobody is any more."""
     session = place.session
     if not place.is_here or is_overflow(planner, session, error) is None:
