@@ -87,7 +87,6 @@ def calls(file: Path, folder: Path) -> dict[str, list[list[str]]]:
         "models": [["models"]],
         "chat": [["chat", "-p", f"x{EVIL}", "--model", f"scripted:{script}", "--store", db, *look]
                  for look in ([], ["--compact"], ["--quiet"], ["--resume", f"no{EVIL}"])],
-        "mcp": [["mcp", "--own", "--store", f"x{EVIL}:y"]],
         "presets": [["presets"], ["presets", "refold"]],
     }  # fmt: skip
 
