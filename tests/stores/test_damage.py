@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import apsw
 import msgspec
 import pytest
 
@@ -332,6 +333,37 @@ def test_a_damaged_column_hides_nothing_else(tmp_path: Path, damaged: str) -> No
     hit = {session.entries[10].id} if "version" in damaged else set[str]()
     assert checked(store, before, hit, damaged) == []
     assert [info.id for info in store.sessions()] == ["s"]
+    doctor.examine(store, repair=True)
+    assert checked(store, before, hit, f"{damaged}, repaired") == []
+
+
+@pytest.mark.parametrize(
+    "damaged", ["line=NULL", "line=7", "line='x'", "line=1.5", "version=NULL", "version='x'"]
+)
+def test_a_column_of_another_kind_hides_nothing_else(tmp_path: Path, damaged: str) -> None:
+    """The table is strict, and one flipped bit in the head of a row passes it."""
+    path = tmp_path / "s.db"
+    store = SqliteStore(path)
+    session = conversation(store, 30)
+    before = {entry.id: fmt.encode(entry) for entry in session.entries}
+    store.close()
+    strict = next(
+        iter(apsw.Connection(str(path)).execute("SELECT sql FROM sqlite_master WHERE name='entries'"))
+    )
+    loose = (str(strict[0]).replace(" STRICT", "").replace(" NOT NULL", ""),)
+    table = "UPDATE sqlite_master SET sql=? WHERE name='entries'"
+    for statement, values in (
+        (table, loose),
+        (f"UPDATE entries SET {damaged} WHERE row={TENTH}", ()),
+        (table, strict),
+    ):
+        connection = apsw.Connection(str(path))
+        connection.execute("PRAGMA writable_schema=ON")
+        connection.execute(statement, values)
+        connection.close()
+    store = SqliteStore(path)
+    hit = {session.entries[10].id}
+    assert checked(store, before, hit, damaged) == []
     doctor.examine(store, repair=True)
     assert checked(store, before, hit, f"{damaged}, repaired") == []
 

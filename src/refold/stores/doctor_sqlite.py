@@ -18,6 +18,9 @@ from refold.stores.doctor import done, losses, rights
 from refold.stores.rows import Tally
 from refold.stores.sqlite import SqliteStore, claimed, sql_of, text_of
 
+_ENTRIES = f"SELECT row, {schema.LINE_VERSION}, {schema.LINE} FROM entries"
+_LINE = f"SELECT {schema.LINE} FROM entries WHERE row = ?"
+
 
 def examine(store: SqliteStore, repair: bool) -> list[Finding]:
     return list(_database(store, repair))
@@ -31,7 +34,8 @@ def _database(store: SqliteStore, repair: bool) -> Iterator[Finding]:
         with store.writing() if repair else store.reading() as connection:
             broken = [str(text) for (text,) in connection.execute("PRAGMA integrity_check(20)")]
             words_broken = any("words" in text for text in broken)
-            broken = [text for text in broken if text != "ok" and "words" not in text]
+            # A value of another kind in a column (" value in …") is a damaged entry, told with its session.
+            broken = [x for x in broken if x != "ok" and "words" not in x and " value in " not in x]
             if not broken:
                 yield from _orphans(connection, where, repair)
                 yield from _sessions(store, connection, where, repair)
@@ -95,7 +99,7 @@ def _words(connection: apsw.Connection, where: str, repair: bool, broken: bool) 
     if not broken:
         try:
             there = {cast("int", row) for (row,) in connection.execute("SELECT rowid FROM words")}
-            entries = connection.execute("SELECT row, version, line FROM entries")
+            entries = connection.execute(_ENTRIES)
             wanted = {row for row, said in _texts(cast("Iterable[tuple[int, int, bytes]]", entries)) if said}
             if there == wanted:
                 return
@@ -119,7 +123,7 @@ def reindex(connection: apsw.Connection) -> None:
     """Make the index of words again from the entries."""
     connection.execute("DROP TABLE IF EXISTS words")
     connection.execute(schema.WORDS)
-    entries = schema.select(connection, "SELECT row, version, line FROM entries")
+    entries = schema.select(connection, _ENTRIES)
     for row, text in _texts(cast("list[tuple[int, int, bytes]]", entries)):
         if text:
             connection.execute("INSERT INTO words(rowid, text) VALUES (?,?)", (row, text))
@@ -154,7 +158,7 @@ def _readable(connection: apsw.Connection) -> Iterator[tuple[str, list[bytes], i
         for place in range(claimed(connection, count)):
             at = (key << schema.SHIFT) + place
             try:
-                row = connection.execute("SELECT line FROM entries WHERE row = ?", (at,)).fetchone()
+                row = connection.execute(_LINE, (at,)).fetchone()
             except apsw.CorruptError:
                 continue
             if row is not None:

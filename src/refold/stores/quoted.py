@@ -8,7 +8,7 @@ from typing import NamedTuple
 from refold.entries import AnyEntry
 from refold.protocols import Store
 from refold.stores import rows, words
-from refold.stores.schema import SHIFT, select
+from refold.stores.schema import LINE, LINE_VERSION, SHIFT, select
 from refold.stores.sqlite import SqliteStore, text_of
 
 
@@ -30,7 +30,7 @@ def quoted(store: Store, terms: Iterable[str], *, limit: int, every: bool = Fals
     with store.reading() as connection:
         found = select(
             connection,
-            f"""SELECT s.id, best.score, e.line, e.version, e.id
+            f"""SELECT s.id, best.score, {LINE}, {LINE_VERSION}, e.id
                 FROM (SELECT rowid AS row, -rank AS score FROM words WHERE words MATCH ?
                       ORDER BY rank LIMIT ?) best
                 JOIN entries e ON e.row = best.row JOIN sessions s ON s.key = best.row >> {SHIFT}
@@ -39,7 +39,7 @@ def quoted(store: Store, terms: Iterable[str], *, limit: int, every: bool = Fals
             limit,
         )
     made = (
-        (session, rows.of_line(bytes(line), version, text_of(id)).entry, float(score))
+        (session, rows.of_line(line, version, text_of(id)).entry, float(score))
         for session, score, line, version, id in found
     )
     return [Quoted(text_of(session) or "", entry, score) for session, entry, score in made if entry]

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 VERSION = 1
 APPLICATION_ID = 0x52464C44  # RFLD
+LINE, LINE_VERSION = "coalesce(CAST(line AS BLOB), x'')", "coalesce(CAST(version AS INTEGER), 0)"
+"""Columns of an entry as what they should be: one flipped bit makes a number of them, or nothing."""
 SHIFT = 36
 """Row of an entry = key of its session << SHIFT | its place in the session. So one session lies together,
 and a range of rows is a session, in the log and in the index of words alike."""

@@ -309,7 +309,8 @@ def _row(key: int, place: int = 0) -> int:
 
 def _select(connection: apsw.Connection, first: int, end: int) -> Iterator[tuple[int, Any, int, bytes]]:
     found = connection.execute(
-        "SELECT row, CAST(id AS BLOB), version, line FROM entries WHERE row >= ? AND row < ? ORDER BY row",
+        f"SELECT row, CAST(id AS BLOB), {schema.LINE_VERSION}, {schema.LINE} FROM entries"
+        " WHERE row >= ? AND row < ? ORDER BY row",
         (first, end),
     )
     return cast("Iterator[tuple[int, Any, int, bytes]]", found)
