@@ -14,14 +14,14 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from refold.errors import SettingError
+from refold.gateway.desk import Desk
 from refold.gateway.door import Caller, Door, Refusal, told
+from refold.gateway.exchange import Exchange
+from refold.gateway.requests import DIALECTS
 from refold.gateway.upstream import Answer, Cut, Upstream, relay
 from refold.registry.configuration import GatewaySettings
 
 PASSED = (
-    ("POST", "/v1/chat/completions"),
-    ("POST", "/v1/responses"),
-    ("POST", "/v1/messages"),
     ("POST", "/v1/messages/count_tokens"),
     ("GET", "/v1/models"),
     ("GET", "/v1/models/{name:.+}"),
@@ -37,12 +37,15 @@ class Gateway:
         self.settings, self._log = settings, log or _to_stderr
         self.door = Door(settings)
         self.upstream = Upstream(settings, _variable(settings.upstream_key_env))
+        self.desk = Desk(settings)
         self.counts: Counter[str] = Counter()
         self._runner: web.AppRunner | None = None
         self.url = ""
 
     async def __aenter__(self) -> Gateway:
         app = web.Application(client_max_size=self.settings.largest)
+        for path in DIALECTS:
+            app.router.add_post(path, self._served(self._talk))
         for method, path in PASSED:
             app.router.add_route(method, path, self._served(self._pass))
         app.router.add_get("/health", self._health)
@@ -70,6 +73,7 @@ class Gateway:
         if self._runner is not None:
             await self._runner.cleanup()
         await self.upstream.close()
+        await asyncio.to_thread(self.desk.close)
 
     def _served(
         self, handle: Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
@@ -106,6 +110,9 @@ class Gateway:
         async with self.upstream.asked(request, body, caller) as answered:
             return await relay(request, answered, Answer(), "pass")
 
+    async def _talk(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        return await Exchange(self.upstream, self.desk, request, caller).run(await request.read())
+
     async def _unknown(self, request: web.Request, _: Caller) -> web.StreamResponse:
         raise Refusal(404, f"nothing is served for {request.method} here", "not_found_error")
 
@@ -120,7 +127,7 @@ class Gateway:
         lines = ["# TYPE refold_gateway_events_total counter"]
         lines += [
             f'refold_gateway_events_total{{what="{what}"}} {count}'
-            for what, count in sorted(self.counts.items())
+            for what, count in sorted((self.counts + self.desk.counts).items())
         ]
         lines += ["# TYPE refold_gateway_inside gauge", f"refold_gateway_inside {self.door.inside}", ""]
         return web.Response(text="\n".join(lines), content_type="text/plain")

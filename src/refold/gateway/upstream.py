@@ -61,14 +61,7 @@ class Answer:
     def data(self) -> bytes:
         """All of it, or nothing where it was too large or is in an encoding that nobody asked for."""
         whole = b"".join(self._pieces) if self._size <= KEPT else b""
-        if self.encoding in ("", "identity"):
-            return whole
-        if self.encoding not in READABLE:
-            return b""
-        try:
-            return zlib.decompressobj(47 if self.encoding == "gzip" else 15).decompress(whole, KEPT)
-        except zlib.error:
-            return b""
+        return decoded(whole, self.encoding)
 
 
 class Upstream:
@@ -139,10 +132,10 @@ class Upstream:
 
 
 async def relay(
-    request: web.Request, upstream: aiohttp.ClientResponse, answer: Answer, done: str
+    request: web.Request, upstream: aiohttp.ClientResponse, answer: Answer, done: str, head: bytes = b""
 ) -> web.StreamResponse:
     """The answer, handed on as it comes. Where it breaks off the connection is closed without an end, so that
-    nobody takes what came for all of it."""
+    nobody takes what came for all of it. `head` was read already."""
     named = _listed(upstream.headers.getall("connection", []))
     headers = CIMultiDict(
         (name, value) for name, value in upstream.headers.items() if name.lower() not in HOPS | named
@@ -153,6 +146,8 @@ async def relay(
     answer.begin(upstream)
     await response.prepare(request)
     try:
+        if head:
+            await response.write(head)
         async for piece in upstream.content.iter_any():
             answer.add(piece)
             await response.write(piece)
@@ -174,6 +169,16 @@ def address_of(text: str) -> str:
     if url.scheme not in ("http", "https") or not url.host or url.query_string or url.fragment:
         raise SettingError("gateway.upstream", "is an address such as https://api.openai.com")
     return str(url).rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+def decoded(data: bytes, encoding: str) -> bytes:
+    """What an answer says; nothing where it cannot be read."""
+    if encoding.lower() in ("", "identity"):
+        return data
+    try:
+        return zlib.decompressobj(47).decompress(data, KEPT) if encoding.lower() in READABLE else b""
+    except zlib.error:
+        return b""
 
 
 def _listed(values: Iterable[str]) -> set[str]:
