@@ -42,7 +42,7 @@ class Head(msgspec.Struct):
 def model_named(raw: bytes) -> str:
     try:
         return msgspec.json.decode(raw, type=Head).model
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
 
 
