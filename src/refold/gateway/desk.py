@@ -15,7 +15,7 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -43,6 +43,9 @@ KNOWN = 4096
 """Lists of messages that are recognised in an open session."""
 WINDOW = 128_000
 """Where nobody knows better."""
+
+MARKS = 4
+"""Blocks with `cache_control` that Anthropic allows."""
 
 T = TypeVar("T")
 
@@ -261,9 +264,21 @@ class Desk:
 def messages_of(view: View, asked: Asked) -> list[dict[str, Any]]:
     """The view as the list of messages of the request."""
     shown = View(view.items, counter=view.counter, count=lambda: 0)
-    if asked.dialect == "anthropic":
-        return shown.to_anthropic(cache="cache_control" in str(asked.wire[-1:]))["messages"]
-    return shown.to(asked.dialect)
+    if asked.dialect != "anthropic":
+        return shown.to(asked.dialect)
+    taken = sum(_marks(asked.body.get(key)) for key in ("system", "tools"))
+    cached = any(_marks(each.get("content")) for each in asked.wire)
+    wire: list[dict[str, Any]] = shown.to_anthropic(cache=cached)["messages"]
+    marked = [block for each in wire for block in each["content"] if "cache_control" in block]
+    for block in marked[: max(0, len(marked) + taken - MARKS)]:
+        del block["cache_control"]
+    return wire
+
+
+def _marks(blocks: Any) -> int:
+    """Blocks after which the client wants a cache kept."""
+    listed = cast("list[Any]", blocks) if isinstance(blocks, list) else []
+    return sum(isinstance(block, dict) and "cache_control" in block for block in listed)
 
 
 def _contents(message: Message) -> list[tuple[str, ...]]:

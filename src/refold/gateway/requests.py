@@ -19,10 +19,10 @@ PROVIDERS = {"openai": "openai", "responses": "openai", "anthropic": "anthropic"
 SESSION = "x-refold-session"
 CLIENTS = (
     "x-claude-code-session-id",
-    "session_id",
-    "session-id",
     "thread_id",
     "thread-id",
+    "session_id",
+    "session-id",
     "conversation_id",
     "x-session-id",
 )
