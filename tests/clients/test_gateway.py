@@ -13,9 +13,11 @@ import pytest
 from refold import entries as e
 from refold import messages as m
 from refold.engine import Engine
+from refold.models.scripted import Line
 from refold.registry.sessions import stored
 from refold.stores import open_store
 from refold.testing.wire import WireServer
+from tests.clients import kit
 from tests.clients.kit import Client
 
 pytestmark = pytest.mark.clients
@@ -77,3 +79,30 @@ def test_sixty_calls_through_a_small_window(program: str, tmp_path: Path) -> Non
     folded = len(engine.view(session))
     engine.undo(session)
     assert len(engine.view(session)) != folded
+
+
+def test_codex_compacts_by_itself_against_an_upstream_that_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks for compaction only where it takes the provider for OpenAI."""
+    config = kit._CODEX.replace('name = "scripted"\nbase', 'name = "OpenAI"\nbase')
+    monkeypatch.setattr(kit, "_CODEX", f"model_auto_compact_token_limit = 3000\n{config}")
+    client = Client("codex", tmp_path)
+    script = [
+        Line(
+            content=(m.Text(f"Step {n}."), client.call(f"c{n}", f"seq {n}000 {n}400")),
+            usage=m.Usage(input=1000 * n, output=10),
+        )
+        for n in range(1, 7)
+    ]
+    with WireServer(*script, "All done.") as server, served(client, server, tmp_path / "g.db") as gateway:
+        process = client.start(gateway, "Do all the steps.")  # pyright: ignore
+        output, _ = process.communicate(timeout=90)
+        assert process.returncode == 0 and "context compacted" in output, output[-2000:]
+        assert server.problems == []
+    kinds = {item.get("type") for body in server.bodies for item in body["input"]}
+    assert kinds <= {"message", "function_call", "function_call_output"}
+    opened = open_store(f"sqlite:{tmp_path / 'g.db'}").store
+    session = max((stored(opened, info.id) for info in opened.sessions()), key=len)
+    assert session.annotations(e.Fold)
+    assert session.last_reply and session.last_reply.message.text == "All done."

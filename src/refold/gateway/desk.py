@@ -8,10 +8,11 @@ otherwise.
 from __future__ import annotations
 
 import asyncio
+import secrets
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -21,14 +22,17 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction.overflow import in_error
+from refold.compaction.plan import Plan
 from refold.compaction.preset import Preset
 from refold.engine import Engine
 from refold.errors import Conflict, DoesNotFit, OverflowAgain, SettingError, UnknownName
 from refold.gateway import replies
+from refold.gateway.compaction import Compacted
 from refold.gateway.door import Refusal
 from refold.gateway.requests import Asked
+from refold.gateway.sealed import Seal
 from refold.gateway.upstream import Answer
-from refold.messages import Assistant, Message, Usage
+from refold.messages import Assistant, Message, System, Usage
 from refold.protocols import SessionInfo, Store
 from refold.registry import configuration, models
 from refold.registry.configuration import GatewaySettings
@@ -79,9 +83,10 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 class Desk:
-    def __init__(self, settings: GatewaySettings) -> None:
+    def __init__(self, settings: GatewaySettings, secret: bytes | None = None) -> None:
         self.settings = settings
         self.counts: Counter[str] = Counter()
+        self.seal = Seal(secret or secrets.token_bytes(32))
         self._config = configuration.load()
         self._engines: dict[tuple[str, int], Engine] = {}
         self._books: OrderedDict[str, Book] = OrderedDict()
@@ -183,15 +188,22 @@ class Desk:
         one that we know is looked for on that branch."""
         session, chain = book.session, asked.chain
         session.refresh()
+        if asked.since is not None and asked.since not in session:
+            text = "the session that this compaction item stands for is gone"
+            raise Refusal(400, text, "invalid_request_error", code="invalid_encrypted_content")
         known = next((n for n in range(len(chain), 0, -1) if chain[n - 1] in book.asked), 0)
-        if known:
+        if not known and asked.since is not None:
+            session.move(asked.since)
+        elif known:
             at = chain[known - 1]
             target = book.asked[at]
             if known < len(chain):
                 target = book.answered.get(at, target)
             if target is not None and target in session:
                 session.move(target)
-        session.merge(asked.messages)
+        before = [] if asked.since is None else session.path_to(asked.since)
+        said = [entry.message for entry in before if isinstance(entry, e.MessageEntry)]
+        session.merge([*said, *asked.messages[_prompts(asked.messages) :]] if said else asked.messages)
         self._know(book, asked)
         return Turn(asked, book, session.leaf)
 
@@ -240,6 +252,23 @@ class Desk:
                     raise
         raise AssertionError("unreachable")
 
+    async def compact(self, asked: Asked, owner: str) -> Compacted:
+        """Fold because the client wants it, and a reference to what came of it."""
+        book = await self._book(asked.session)
+        async with book.lock:
+            session, name = self._taken(book, asked).book.session, str(asked.body.get("model") or "")
+            engine = self.engine_for(name)
+            before = engine.view(session, system=asked.beside).tokens
+            plan = await engine.planned(session, force=True, system=asked.beside)
+            if isinstance(plan, Plan):
+                await engine.apply(session, plan)
+            self._know(book, asked)
+            after = engine.view(session, system=asked.beside).tokens
+            if session.leaf is None:
+                raise Refusal(400, "there is nothing to compact", "invalid_request_error")
+            self.counts["compacted"] += 1
+            return Compacted(self.seal.seal(session.id, session.leaf, owner), name, before, after)
+
     async def _prepare(self, book: Book, asked: Asked, refused: str | None) -> Prepared:
         turn, session = self._taken(book, asked), book.session
         engine = self.engine_for(str(asked.body.get("model") or ""))
@@ -254,7 +283,8 @@ class Desk:
             raise Refusal(400, text, "invalid_request_error", code=code) from error
         self._know(book, asked)
         turn.leaf = session.leaf
-        if not any(item.fold is not None or not item.entries for item in view.items):
+        folded = any(item.fold is not None or not item.entries for item in view.items)
+        if not folded and asked.since is None:
             return Prepared(turn)
         self.counts["folded"] += 1
         wire = messages_of(view, asked)
@@ -279,6 +309,11 @@ def _marks(blocks: Any) -> int:
     """Blocks after which the client wants a cache kept."""
     listed = cast("list[Any]", blocks) if isinstance(blocks, list) else []
     return sum(isinstance(block, dict) and "cache_control" in block for block in listed)
+
+
+def _prompts(messages: Sequence[Message]) -> int:
+    kinds = enumerate(messages)
+    return next((n for n, message in kinds if not isinstance(message, System)), len(messages))
 
 
 def _contents(message: Message) -> list[tuple[str, ...]]:

@@ -11,10 +11,13 @@ import msgspec
 
 from refold import messages as m
 from refold.errors import RefoldError
+from refold.gateway.sealed import Reference
 from refold.session import dialects
 from refold.session.merge import pieces
 
 DIALECTS = {"/v1/chat/completions": "openai", "/v1/responses": "responses", "/v1/messages": "anthropic"}
+"""Addresses of conversations."""
+COMPACT = "/v1/responses/compact"
 PROVIDERS = {"openai": "openai", "responses": "openai", "anthropic": "anthropic"}
 SESSION = "x-refold-session"
 CLIENTS = (
@@ -57,6 +60,8 @@ class Asked(msgspec.Struct, frozen=True):
     session: str
     chain: Sequence[bytes]
     """One hash for each message and all that come before it; prompts in front are left out."""
+    since: str | None = None
+    """The entry that stands for all that was said before these messages."""
 
     @property
     def model(self) -> str:
@@ -84,13 +89,10 @@ class Asked(msgspec.Struct, frozen=True):
 def read(path: str, raw: bytes, headers: Mapping[str, str], owner: str) -> Asked | None:
     """The request; None where it cannot be read, or its history is kept upstream."""
     try:
-        return read_body(path, msgspec.json.decode(raw), headers, owner)
+        body = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-
-
-def read_body(path: str, body: Any, headers: Mapping[str, str], owner: str) -> Asked | None:
-    dialect = dialects.get(DIALECTS[path])
+    dialect = dialects.get(DIALECTS[path if path != COMPACT else "/v1/responses"])
     if not isinstance(body, dict):
         return None
     request = cast("Wire", body)
@@ -110,8 +112,23 @@ def read_body(path: str, body: Any, headers: Mapping[str, str], owner: str) -> A
     return Asked(dialect.name, request, wire, messages, _session(request, headers, chain, owner), chain)
 
 
-def _chain(messages: Iterable[m.Message]) -> list[bytes]:
-    found, said, begun = list[bytes](), hashlib.blake2b(digest_size=16), False
+def since(asked: Asked, wire: Sequence[Wire], reference: Reference | None) -> Asked:
+    """The same request with other items, which go on from a place in a session."""
+    messages = dialects.get(asked.dialect).parse_list(wire)
+    if reference is None:
+        return msgspec.structs.replace(asked, wire=wire, messages=messages, chain=_chain(messages))
+    return msgspec.structs.replace(
+        asked,
+        wire=wire,
+        messages=messages,
+        session=reference.session,
+        chain=_chain(messages, reference.leaf),
+        since=reference.leaf,
+    )
+
+
+def _chain(messages: Iterable[m.Message], seed: str = "") -> list[bytes]:
+    found, said, begun = list[bytes](), hashlib.blake2b(seed.encode(), digest_size=16), False
     for message in messages:
         begun = begun or not isinstance(message, m.System)
         if not begun:

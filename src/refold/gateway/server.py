@@ -17,7 +17,7 @@ from refold.errors import SettingError
 from refold.gateway.desk import Desk
 from refold.gateway.door import Caller, Door, Refusal, told
 from refold.gateway.exchange import Exchange
-from refold.gateway.requests import DIALECTS
+from refold.gateway.requests import COMPACT, DIALECTS
 from refold.gateway.upstream import Answer, Cut, Upstream, relay
 from refold.registry.configuration import GatewaySettings
 
@@ -37,14 +37,15 @@ class Gateway:
         self.settings, self._log = settings, log or _to_stderr
         self.door = Door(settings)
         self.upstream = Upstream(settings, _variable(settings.upstream_key_env))
-        self.desk = Desk(settings)
+        secret = _variable(settings.secret_env)
+        self.desk = Desk(settings, secret.encode() if secret else None)
         self.counts: Counter[str] = Counter()
         self._runner: web.AppRunner | None = None
         self.url = ""
 
     async def __aenter__(self) -> Gateway:
         app = web.Application(client_max_size=self.settings.largest)
-        for path in DIALECTS:
+        for path in (*DIALECTS, COMPACT):
             app.router.add_post(path, self._served(self._talk))
         for method, path in PASSED:
             app.router.add_route(method, path, self._served(self._pass))
