@@ -11,7 +11,7 @@ CLIENTS := .clients/.ready
 help:
 	@echo "make run     compact a bundled session and write a report"
 	@echo "make test    run all tests"
-	@echo "make test-examples  the examples, with LangGraph, pydantic-ai and OpenAI Agents installed"
+	@echo "make test-examples  the examples and integrations, with LangGraph, pydantic-ai and OpenAI Agents installed"
 	@echo "make test-sandbox  the tools of the coding agent, with bubblewrap and ripgrep installed"
 	@echo "make test-clients  sessions go into the real Claude Code and Codex and come back (needs npm)"
 	@echo "make check   ruff, pyright (strict), import-linter, docs"
@@ -66,7 +66,8 @@ $(EXAMPLES): pyproject.toml
 	@touch $(EXAMPLES)
 
 test-examples: $(EXAMPLES)
-	.examples-venv/bin/python -m pytest tests/examples -rs
+	.examples-venv/bin/basedpyright -p tests/integrations/pyright.json
+	.examples-venv/bin/python -m pytest tests/examples tests/integrations -rs
 
 # What confines commands is a Debian package; without it these tests say so and skip.
 test-sandbox: $(READY)

@@ -54,7 +54,16 @@ def test_every_way_to_call_presets_get_names_its_settings() -> None:
 
 @pytest.mark.parametrize(
     "function",
-    [refold.model, registry.summariser, registry.preset, search.across, search.search, recall, across],
+    [
+        refold.model,
+        refold.wrap,
+        registry.summariser,
+        registry.preset,
+        search.across,
+        search.search,
+        recall,
+        across,
+    ],
 )
 def test_public_functions_name_all_their_arguments(function: Callable[..., Any]) -> None:
     free = [p for p in inspect.signature(function).parameters.values() if p.kind is p.VAR_KEYWORD]

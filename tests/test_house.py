@@ -131,7 +131,7 @@ def test_a_circle_is_seen_where_there_is_one() -> None:
 def test_the_public_names_are_pinned() -> None:
     assert sorted(refold.__all__) == [
         "Engine", "Failed", "Fold", "Hooks", "Plan", "Reason", "Session", "View", "__version__", "errors", "load",
-        "messages", "model", "open", "presets", "run",
+        "messages", "model", "open", "presets", "run", "wrap",
     ]  # fmt: skip
     for name in refold.__all__:
         assert getattr(refold, name) is not None
@@ -156,6 +156,17 @@ def test_the_command_line_starts_without_the_engine() -> None:
     modules = loaded_by("import refold.cli")
     assert "refold.engine" not in modules
     assert not (HEAVY - {"click"}) & modules
+
+
+def test_naming_wrap_loads_no_framework_and_no_engine() -> None:
+    modules = loaded_by("import refold; refold.wrap")
+    assert not HEAVY & modules
+    assert "refold.engine" not in modules
+
+
+def test_the_adapters_of_the_clients_import_neither() -> None:
+    modules = loaded_by("import refold.integrations.openai, refold.integrations.anthropic")
+    assert not {"openai", "anthropic", "langchain", "agents", "pydantic_ai"} & modules
 
 
 def test_an_engine_loads_no_provider_and_no_terminal() -> None:

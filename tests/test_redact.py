@@ -109,6 +109,12 @@ MAKERS: dict[str, tuple[Maker, ...]] = {
     "pgpass": (some(ALNUM, 12, "aB3"),),
     "command-line": (some(ALNUM, 12, "aB3"),),
     "cookie": (some(ALNUM, 32, "aB3"),),
+    "password-hash": (
+        joined(some(ALNUM, 8, "$apr1$"), some(ALNUM + "./", 22, "$")), some(ALNUM + "./", 53, "$2y$05$"), some(ALNUM, 53, "$2b$12$"),
+        some(ALNUM, 53, "$2a$10$"), *(joined(some(ALNUM, 8, f"${n}$"), some(ALNUM + "./", 43, "$")) for n in (1, 5, 6)),
+        joined(some(ALNUM, 22, "$y$j9T$"), some(ALNUM + "./", 43, "$")), some(ALNUM + "+/", 27, "{SHA}", "="), some(ALNUM, 32, "{SSHA}", "="),
+        joined(some(ALNUM, 22, "$argon2id$v=19$m=65536,t=3,p=4$"), some(ALNUM, 43, "$")), some(ALNUM, 43, "pbkdf2_sha256$600000$salt$", "="),
+    ),
     "aws-secret-key": (some(ALNUM + "/+", 40),),
     "azure-storage-key": (some(ALNUM + "+/", 86, "", "=="),),
     "url-credentials": (some(ALNUM, 14), some(ALNUM + "!;", 3)),
@@ -410,3 +416,45 @@ def test_names_and_places_are_no_secrets(text: str) -> None:
 def test_settings_of_npm_and_git(text: str) -> None:
     said, found = redact(text)
     assert found and not any(secret in said for secret in ("aB3xY9qL7wZk2mP5", "YUIzeFk5"))
+
+
+VALUE = "aB3xY9qL7w"
+SPELLINGS = (
+    "ｐａｓｓｗｏｒｄ={}", "password＝{}", "pass\u200bword={}", "p\u200da\u2060ssword: {}", "pass\u00adword={}", "pаsswоrd={}", "𝐩𝐚𝐬𝐬𝐰𝐨𝐫𝐝={}",
+    "password\u00a0=\u00a0{}", "password = “{}”", "password&#61;{}", "password&#x3D;{}", "&quot;password&quot;:&quot;{}&quot;",
+    "password%3D{}", "q=password%3D{}%26b=1", "%22password%22%3A%22{}%22", "| password | {} |", "|password|{}|", "| **DB password** | `{}` | x |",
+    "密码：{}", "密码是{}", "密码为 {}。谢谢", "mot de passe : {}", "contraseña: {}", "contrasen\u0303a={}", 'Пароль = "{}"', "Passwort: {}",
+    "パスワード：{}", "비밀번호: {}", "\x1b[01;31m\x1b[Kpassword\x1b[m\x1b[K={}", 'password =\n    "{}"', "password:\n  {}", "password: >-\n  {}",
+    "password = \\\n   '{}'", "bindpw {}", "rootpw\t{}",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("around", SPELLINGS)
+def test_another_spelling_hides_no_secret(around: str) -> None:
+    text = f"before\n{around.format(VALUE)}\nafter"
+    clean, findings = redact(text)
+    assert VALUE not in clean and [finding.kind for finding in findings] == ["assignment"]
+    assert clean.startswith("before\n") and clean.endswith("\nafter")
+    assert VALUE in text[findings[0].start : findings[0].end]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [GITHUB[:12] + "\u200b" + GITHUB[12:], "\u2060".join(GITHUB), GITHUB[:4] + "\x1b[1m" + GITHUB[4:9] + "\x1b[m" + GITHUB[9:],
+     GITHUB[:20] + "\n" + GITHUB[20:], GITHUB[:30] + "\r\n    " + GITHUB[30:], GITHUB.replace("a1B2", "ａ１Ｂ２")],
+)  # fmt: skip
+def test_a_token_with_something_in_between_is_one(text: str) -> None:
+    assert redact(f"before {text} after")[0] == "before [redacted:github-token] after"
+
+
+def test_a_value_in_two_lines_is_one() -> None:
+    assert redact('password = "aB3xY9\n  qL7wk2mP5"')[0] == 'password = "[redacted:assignment]"'
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["密码：请输入您的密码", "пароль: Введите1пароль", "| password | string | required |", "if token:\n    value1 = 2", "mot de passe : obligatoire",
+     "passwordField&#61;value", "Passwort: eingeben", f"see {'a' * 20}\nnext line"],
+)  # fmt: skip
+def test_words_in_other_spellings_are_no_secrets(text: str) -> None:
+    assert redact(text) == (text, [])

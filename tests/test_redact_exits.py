@@ -10,6 +10,7 @@ import pytest
 from benchmarks.redaction import HELD, TUNED, Kind, leaked, planted
 from click.testing import CliRunner
 
+import refold
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
@@ -172,6 +173,51 @@ def test_arguments_are_redacted_by_their_names() -> None:
     data = export(session, "jsonl", redact=True).data.decode()
     assert "aB3xY9qL7w" not in data
     assert "Zx81Kq03Lm" not in data
+
+
+HIDDEN = "aB3xY9qL7w"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A session with a secret in every place that a command shows."""
+    path = tmp_path / "s.jsonl"
+    session = refold.open(f"jsonl:{path}")
+    session.append(session.make(e.Info, name=f"login password={HIDDEN}"))
+    for n in range(8):
+        session.append(m.user(f"Go on with part {n}. " + "And so on. " * 40))
+        bash = m.call(f"b{n}", "Bash", command=f"deploy {n} # contraseña={HIDDEN}")
+        session.append(m.assistant(f"password: {HIDDEN}", bash))
+        session.append(m.result(bash.id, f"password:\n  {HIDDEN}\n" + "text " * 60, name="Bash"))
+        read = m.call(f"r{n}", "Read", file_path=f"src/{n}?password={HIDDEN}")
+        write = m.call(f"w{n}", "Write", file_path=f"a{n}.py", content=f"password =\n    '{HIDDEN}'")
+        session.append(m.assistant("", read, write))
+        session.append(m.result(read.id, "text", name="Read"))
+        session.append(m.result(write.id, "ok", name="Write"))
+        todo = {"content": f"password: >-\n  {HIDDEN}", "status": "pending"}
+        session.append(m.assistant("", m.call(f"t{n}", "TodoWrite", todos=[todo])))
+        session.append(m.result(f"t{n}", "ok", name="TodoWrite"))
+    return path
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["plan {} --budget 3000", "plan {} --budget 3000 --json", "stats {}", "stats {} --json", "show {} --abridged", "show {} --trail",
+     "show {} --trail --json", "recall {} --turns 1-8 --full", "recall {} password", "export {} --to markdown",
+     *(f"export {{}} --redact --to {to}" for to in ("jsonl", "openai", "anthropic", "responses", "pi")),
+     "compare {} --presets refold,pi --budgets 3000 --passes 1 --json"],
+)  # fmt: skip
+def test_no_command_tells_a_secret(file: Path, arguments: str) -> None:
+    done = CliRunner().invoke(main, arguments.format(file).split())
+    assert done.exit_code == 0, done.output
+    assert len(done.output) > 200 and HIDDEN not in done.output
+
+
+def test_identifiers_of_a_digest_are_no_secrets(file: Path) -> None:
+    """`Bash(command=… password=x)`: in the text of a call a bracket follows the value."""
+    session = refold.load(file)
+    for name in presets.NAMES:
+        assert HIDDEN not in folded(name, Session(session.entries), model=False)[1], name
 
 
 def test_reports_and_exports_are_for_their_owner_alone(tmp_path: Path) -> None:

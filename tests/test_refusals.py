@@ -144,6 +144,22 @@ def test_R13_an_answer_without_a_body_is_raised_as_it_is() -> None:
     assert session.path[-1].message == m.user("and now?")  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("number", [0, 1, 10, 128, 511])
+def test_R13_a_number_that_is_no_window_is_not_learned(number: int) -> None:
+    """A window of one token, and every later call ended in `DoesNotFit`."""
+    session, engine = talk(2, 40), refold()
+    for told in (
+        f"prompt is too long: 9000 tokens > {number} maximum",
+        f"This model's maximum context length is {number} tokens.",
+        Overflow("prompt is too long", window=number or None),
+    ):
+        assert engine.failed(session, told, model="a:big")
+    assert not learned(session) and engine.preset_for(session).window == WINDOW
+    session.append(session.make(e.LearnedWindow, target=session.leaf, model="a:big", tokens=number))
+    session.append(m.user("next"))
+    assert run(engine.call(session, Scripted(then="fine", name="a:big"))).text == "fine"
+
+
 def test_R13_a_later_success_above_it_takes_it_back() -> None:
     session, engine = talk(), refold()
     engine.failed(session, NAMED, model="a:big")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from refold.engine import Engine
     from refold.entries import Fold
     from refold.hooks import Hooks
+    from refold.integrations import wrap
     from refold.loop import run
     from refold.protocols import Model
     from refold.registry.models import model
@@ -26,7 +27,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Engine", "Failed", "Fold", "Hooks", "Plan", "Reason", "Session", "View", "__version__", "errors", "load",
-    "messages", "model", "open", "presets", "run",
+    "messages", "model", "open", "presets", "run", "wrap",
 ]  # fmt: skip
 
 _HOMES = {
@@ -42,6 +43,7 @@ _HOMES = {
     "model": "refold.registry.models",
     "open": "refold.registry.sessions",
     "run": "refold.loop",
+    "wrap": "refold.integrations",
 }
 
 

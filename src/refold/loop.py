@@ -32,6 +32,12 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         raise
 
 
+async def beside(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that runs on the loop of `run`, from a coroutine on any other: what belongs
+    to that loop is never touched by two threads. Cancelling this cancels that."""
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, _running()))
+
+
 async def breathe(begin: Callable[[], Generator[None, None, T]], mark: Callable[[], object]) -> T:
     """The result of work in pieces (`refold.protocols.Steps`) of half a millisecond to some milliseconds;
     after each of them others get their turn: not by the clock, so that what happens in between is the same

@@ -11,7 +11,8 @@ import pytest
 from refold import Engine, Session, presets
 from refold import messages as m
 from refold.agent import events
-from refold.agent.loop import NOT_RUN, UNKNOWN, Agent, open_calls
+from refold.agent.journal import Journal, open_calls
+from refold.agent.loop import NOT_RUN, UNKNOWN, Agent
 from refold.entries import Fold, MessageEntry, State
 from refold.errors import ModelUnavailable, Overflow, Transient
 from refold.messages import Assistant, Call, Result, User
@@ -214,13 +215,68 @@ def test_a_session_that_was_killed_anywhere_goes_on_without_running_anything_aga
     asyncio.run(whole.agent.turn("Go."))
     killed = Session(list(whole.session.entries)[:length])
     bench = Bench("Again.", session=killed)
-    waiting = bench.agent.settle()
+    waiting = bench.agent.resume()
     assert waiting == {2: 2, 3: 1, 5: 1}.get(length, 0)
     asyncio.run(bench.agent.turn("Where were we?"))
     assert bench.ran == []
     assert all(len(texts) == 1 for texts in bench.results().values())
     assert sum(unknown in texts for texts in bench.results().values()) == waiting
     bench.check()
+
+
+LINES = [f"This is line {n} of a reply that takes its time.\n" for n in range(40)]
+
+
+def test_what_was_said_of_a_long_reply_is_still_there_after_a_kill() -> None:
+    """All lines but the last few, marked; a reply that ended, or was noted by an interrupt, comes once."""
+    now = [0.0]
+
+    def clock() -> float:
+        now[0] += 0.3
+        return now[0]
+
+    bench = Bench(stall("".join(LINES)))
+    bench.agent._journal = Journal(bench.session, clock)
+    heard = lambda: sum(isinstance(event, events.Heard) for event in bench.told) > 60  # noqa: E731
+
+    async def work() -> Session:
+        task = asyncio.ensure_future(bench.agent.turn("Go."))
+        while not heard():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        killed = Session(list(bench.session.entries))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return killed
+
+    killed = asyncio.run(work())
+    again = Bench("Going on.", session=killed)
+    asyncio.run(again.agent.turn("Where were we?"))
+    first, second = (killed.path[at] for at in killed.replies)
+    assert isinstance(first, MessageEntry)
+    assert isinstance(second, MessageEntry)
+    assert first.message.stop == "aborted"  # pyright: ignore
+    assert len(first.message.text) > 1000
+    assert "".join(LINES).startswith(first.message.text)
+    assert second.message.text == "Going on."
+    again.check()
+    whole = Bench("x", session=Session(list(bench.session.entries)))
+    whole.agent.resume()
+    assert len(whole.session.replies) == 1, "what an interrupt has kept is not kept again"
+
+
+def test_a_place_that_was_answered_has_nothing_to_recover() -> None:
+    """Going back there does not bring an old draft back."""
+    session = Session()
+    asked = session.append("Go.")
+    session.append(
+        session.make(State, target=asked.id, name="partial", value={"request": "r", "text": "Half\n"})
+    )
+    session.append(m.assistant("The whole."))
+    session.move(asked.id)
+    bench = Bench("Again.", session=session)
+    asyncio.run(bench.agent.turn("Once more."))
+    said = [entry.message.text for entry in session.path if isinstance(entry, MessageEntry)]
+    assert said == ["Go.", "Once more.", "Again."]
 
 
 def test_a_model_that_fails_leaves_what_was_said_and_no_open_call() -> None:

@@ -211,6 +211,7 @@ def killed(project: Project, when: Callable[[Terminal], object]) -> None:
     run.type("Go")
     when(run)
     run.kill()
+    time.sleep(0.25)  # a command that was about to write ends, or dies with its parent, a moment later
     log = project.root / "log"
     before = log.read_text() if log.exists() else ""
     if not project.sessions():
@@ -263,6 +264,9 @@ def test_restore_brings_files_and_conversation_back(project: Project) -> None:
     run.say("/restore", "1", "user: Fix @a.py")
     run.type("/restore 1")
     run.until("as they were", "your words are in the prompt", "› Fix @a.py please")
+    time.sleep(0.3)
+    run.type("", end="\x0c")  # Ctrl-L draws all of it again
+    assert "system-reminder" not in run.until("› Fix @a.py please", "free ")
     assert "return 1" in (project.root / "a.py").read_text()
     run.type("", end="\x03")  # Ctrl-C empties the prompt
     run.until("› ")

@@ -83,6 +83,7 @@ def calls(file: Path, folder: Path) -> dict[str, list[list[str]]]:
         "forget": [["forget", f, first, "--dry-run"], ["forget", f, first, "--yes"]],
         "memory": [["memory", "--file", str(folder / "m.md"), "add", "note evil \x1b[2J\u202e[/bold]"],
                    ["memory", "--file", str(folder / "m.md"), "list"]],
+        "mcp": [["mcp", "--store", f"none:{EVIL}".replace("\x00", ""), "--own"]],
         "models": [["models"]],
         "chat": [["chat", "-p", f"x{EVIL}", "--model", f"scripted:{script}", "--store", db, *look]
                  for look in ([], ["--compact"], ["--quiet"], ["--resume", f"no{EVIL}"])],

@@ -32,10 +32,13 @@ def example(name: str) -> ModuleType:
 def needs(*packages: str) -> None:
     """Skips the module's tests, loudly, where a framework is not installed."""
     for package in packages:
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(
-                f"{package} is not installed: `make test-examples` runs this", allow_module_level=True
-            )
+        installed(package, module=True)
+
+
+def installed(package: str, *, module: bool = False) -> None:
+    """Skips a test, loudly, where a framework is not installed."""
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed: `make test-examples` runs this", allow_module_level=module)
 
 
 def question(number: int) -> str:

@@ -140,6 +140,13 @@ def test_a_stall_is_ended_and_the_connection_freed(kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_whole_reply_counts_though_the_stream_stays_open(kind) -> None:
+    """Nothing of it is lost, and nobody waits for an end that does not come."""
+    reply, server = ask(kind, Broken("unended", say("All of it.")), retries=Retry(base=0))
+    assert reply.text == "All of it." and len(server.requests) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_unreachable_server_is_transient(kind) -> None:
     async def main() -> None:
         model = kind("m", api_key=CANARY, base_url="http://127.0.0.1:9/v1")

@@ -457,3 +457,36 @@ def test_a_list_may_be_sixteen_folds_old(ago: int, known: bool) -> None:
     assert merged.branched is not known
     if known:
         assert [x.message for x in merged.appended] == [m.user("go on")]
+
+
+def test_exactly_moves_the_path_to_where_the_list_ends_and_keeps_its_folds() -> None:
+    session = Session()
+    for number in range(30):
+        session.append(m.user(f"Question {number}. " + "What about it? " * 40))
+        session.append(m.assistant(f"Answer {number}. " + "It is as it is. " * 40))
+    session.append(m.user("And now?"))
+    engine = Engine(presets.get("refold", window=3000))
+    run(engine.prepare(session))
+    assert session.annotations(e.Fold)
+    before = engine.view(session).to_openai()
+    session.append(m.assistant("An answer."))
+    assert session.merge(before).branched is False, "an older state is nothing new"
+    assert session.merge(before, exactly=True).branched
+    assert engine.view(session).to_openai() == before, "no fold had to be made anew"
+    session.append(m.assistant("Another."))
+    assert (
+        session.merge([*before, {"role": "assistant", "content": "Another."}], exactly=True).branched is False
+    )
+    assert [x.message.text for x in session.entries if isinstance(x, e.MessageEntry)][-2:] == [
+        "An answer.",
+        "Another.",
+    ]
+
+
+@pytest.mark.parametrize("kept", range(6))
+def test_exactly_leaves_as_much_as_the_list_has(kept: int) -> None:
+    session = conversation()
+    whole = wires(session)[0][1]
+    session.merge(whole[:kept], exactly=True)
+    shown = dict(wires(session))["own"]
+    assert len(shown) == min(kept, 5)

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from refold import Session, presets
@@ -61,16 +62,36 @@ def checked(store: Any, before: dict[str, bytes], hit: set[str], what: str) -> l
     if "lasting" in said:
         wrong.append(f"{what}: it opens, and the doctor says it does not")
     there = {entry.id: entry for entry in session.entries}
+    nameless = {_nameless(entry) for entry in session.entries if not entry.on_path}
     for id, line in before.items():
-        if id not in hit and (id not in there or fmt.encode(there[id]) != line):
+        if id in hit or (id in there and fmt.encode(there[id]) == line):
+            continue
+        # Where damage gave another entry this id, an annotation, which nobody names, may have a new one.
+        if _nameless(fmt.decode(line)) not in nameless:
             wrong.append(f"{what}: {id} is {there.get(id)}")
     session.append(m.user("It goes on."))
     again = stored(store, name)
     if again.path[-1].id != session.leaf or [x.id for x in again.path] != [x.id for x in session.path]:
         wrong.append(f"{what}: the next entry is not there, or elsewhere")
-    if found := validate_view(ENGINE.view(session)):
+    if found := problems_of_view(session):
         wrong.append(f"{what}: {found}")
     return wrong
+
+
+_SEEN: dict[tuple[bytes, ...], list[Any]] = {}
+
+
+def problems_of_view(session: Session) -> list[Any]:
+    """What is wrong with the view of a path that goes on. Most damage leaves one of a few paths: each of
+    them is judged once."""
+    path = tuple(map(fmt.encode, session.path[:-1]))
+    if path not in _SEEN:
+        _SEEN[path] = list(validate_view(ENGINE.view(session)))
+    return _SEEN[path]
+
+
+def _nameless(entry: e.AnyEntry) -> bytes:
+    return fmt.encode(msgspec.structs.replace(entry, id=""))
 
 
 def hit_by(data: bytes, at: int) -> set[str]:
@@ -95,7 +116,11 @@ def _entry(line: bytes) -> e.AnyEntry | None:
         return None
 
 
-def flipped_file(place: Path, count: int, step: int, bit: int | None = None) -> list[str]:
+PARTS = 4
+"""In how many tests the long runs are done, side by side where there are cores."""
+
+
+def flipped_file(place: Path, count: int, step: int, bit: int | None = None, first: int = 0) -> list[str]:
     place.mkdir()
     path = place / "s.jsonl"
     store = JsonlStore(path, folder=False)
@@ -103,7 +128,7 @@ def flipped_file(place: Path, count: int, step: int, bit: int | None = None) -> 
     data = path.read_bytes()
     before = {entry.id: fmt.encode(entry) for entry in session.entries}
     wrong: list[str] = []
-    for at in range(0, len(data), step):
+    for at in range(first, len(data), step):
         chosen = (at * 5 + step) % 8 if bit is None else bit
         path.write_bytes(data[:at] + bytes([data[at] ^ (1 << chosen)]) + data[at + 1 :])
         wrong += checked(JsonlStore(path, folder=False), before, hit_by(data, at), f"byte {at} bit {chosen}")
@@ -116,12 +141,13 @@ def test_a_flipped_bit_in_a_file_hides_nothing_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.torture
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("bit", range(8))
-def test_a_flipped_bit_at_every_byte_of_a_file(tmp_path: Path, bit: int) -> None:
-    assert flipped_file(tmp_path / "x", 100, 1, bit)[:5] == []
+def test_a_flipped_bit_at_every_byte_of_a_file(tmp_path: Path, bit: int, part: int) -> None:
+    assert flipped_file(tmp_path / "x", 100, PARTS, bit, part)[:5] == []
 
 
-def flipped_rows(place: Path, count: int, step: int) -> list[str]:
+def flipped_rows(place: Path, count: int, step: int, first: int = 0) -> list[str]:
     store = SqliteStore(place / "s.db")
     session = conversation(store, count)
     with store.connection() as connection:
@@ -129,7 +155,7 @@ def flipped_rows(place: Path, count: int, step: int) -> list[str]:
     before = {entry.id: fmt.encode(entry) for entry in session.entries}
     wrong: list[str] = []
     for row, id, line in rows:
-        for at in range(row % step, len(line), step):
+        for at in range((row + first) % step, len(line), step):
             bad = line[:at] + bytes([line[at] ^ (1 << at % 8)]) + line[at + 1 :]
             with store.writing() as connection:
                 connection.execute("UPDATE entries SET line=? WHERE row=?", (bad, row))
@@ -148,11 +174,12 @@ def test_a_flipped_bit_in_a_row_hides_nothing_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.torture
-def test_a_flipped_bit_at_every_byte_of_every_row(tmp_path: Path) -> None:
-    assert flipped_rows(tmp_path, 100, 3)[:5] == []
+@pytest.mark.parametrize("part", range(2 * PARTS))
+def test_a_flipped_bit_at_every_byte_of_every_row(tmp_path: Path, part: int) -> None:
+    assert flipped_rows(tmp_path, 100, 2 * PARTS, part)[:5] == []
 
 
-def flipped_pages(place: Path, count: int, step: int) -> tuple[int, list[str]]:
+def flipped_pages(place: Path, count: int, step: int, first: int = 0) -> tuple[int, list[str]]:
     """Of the whole database: it opens without what was hit, or says in an error of ours that it does not."""
     store = SqliteStore(place / "whole.db")
     session = conversation(store, count)
@@ -161,7 +188,7 @@ def flipped_pages(place: Path, count: int, step: int) -> tuple[int, list[str]]:
     store.close()
     data = (place / "whole.db").read_bytes()
     opened, wrong = 0, []
-    for at in range(0, len(data), step):
+    for at in range(first, len(data), step):
         path = place / f"f{at}" / "s.db"
         path.parent.mkdir()
         path.write_bytes(data[:at] + bytes([data[at] ^ (1 << at % 8)]) + data[at + 1 :])
@@ -190,8 +217,9 @@ def test_a_flipped_bit_in_a_database_is_survived_or_said(tmp_path: Path) -> None
 
 
 @pytest.mark.torture
-def test_flipped_bits_all_over_a_database(tmp_path: Path) -> None:
-    opened, wrong = flipped_pages(tmp_path, 100, 23)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_flipped_bits_all_over_a_database(tmp_path: Path, part: int) -> None:
+    opened, wrong = flipped_pages(tmp_path, 100, 23 * PARTS, 23 * part)
     assert wrong[:5] == [] and opened > 100
 
 
@@ -261,6 +289,19 @@ def test_a_header_that_is_no_line_any_more_hides_nothing(file: JsonlStore, damag
     session.append(m.user("next"))
     assert {finding.state for finding in doctor.examine(store, repair=True)} == {"repaired"}
     assert doctor.examine(store) == []
+
+
+def test_an_annotation_whose_id_is_taken_is_kept_under_another(file: JsonlStore) -> None:
+    lines = file.path.read_bytes().split(b"\n")
+    labels = [line for line in lines if b'"type":"label"' in line]
+    ids = [fmt.decode(piece).id for line in labels[:2] for piece in damage.pieces(line)[1:]]
+    file.path.write_bytes(
+        file.path.read_bytes().replace(f'"id":"{ids[0]}"'.encode(), f'"id":"{ids[1]}"'.encode())
+    )
+    session = stored(file, "s")
+    targets = [entry.target for entry in session.entries if isinstance(entry, e.Label)]
+    assert len(targets) == len(set(targets)) == sum(line.count(b'"type":"label"') for line in lines)
+    assert session.problems
 
 
 TENTH = "(SELECT row FROM entries ORDER BY row LIMIT 1 OFFSET 10)"

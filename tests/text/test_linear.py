@@ -21,7 +21,18 @@ import pytest
 
 from refold import text as room
 from refold.errors import NotJson
-from refold.text import dates, frames, lenient_json, redact, sentences, structure, terminal, truncate, words
+from refold.text import (
+    canonical,
+    dates,
+    frames,
+    lenient_json,
+    redact,
+    sentences,
+    structure,
+    terminal,
+    truncate,
+    words,
+)
 
 SIZES = (2_000, 4_000, 8_000)
 MOST = 1.7
@@ -91,7 +102,7 @@ CALLS: dict[Callable[..., Any], Callable[[str], Any]] = {
     lenient_json.load_hostile: parsed,
     lenient_json.dump_hostile: lenient_json.dump_hostile,
 }
-NOT_ON_TEXT = {dates.of_time, dates.written, dates.month_written}
+NOT_ON_TEXT = {dates.of_time, dates.written, dates.month_written, canonical.seen, canonical.unescaped}
 
 
 def public() -> set[Callable[..., Any]]:

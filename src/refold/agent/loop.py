@@ -10,7 +10,6 @@ call whose result is not in the log is never run again by itself: nobody knows w
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from itertools import groupby
 
@@ -18,12 +17,13 @@ from refold import entries as e
 from refold import messages as m
 from refold.agent import events
 from refold.agent.events import Tell
+from refold.agent.journal import Journal, open_calls, recovered
 from refold.agent.overheard import Overheard
 from refold.engine import Engine
 from refold.engine.call import run_turn
 from refold.engine.limits import ended
 from refold.messages import Assistant, Call, Result
-from refold.protocols import Model, ToolSpec
+from refold.protocols import Event, Model, ToolSpec
 from refold.session import Session
 from refold.tools.base import Envelope, failure
 
@@ -58,14 +58,15 @@ class Agent:
         self.run_tool, self.together, self.system, self.snapshot = run_tool, together, system, snapshot
         self.most = most or engine.preset.max_tool_iterations or ITERATIONS
         self.model = model
-        self._overheard = Overheard(model, self._begin, lambda event: self.tell(events.Heard(event)))
+        self._overheard, self._journal = Overheard(model, self._begin, self._hear), Journal(session)
+        self._resumed = False
         self._finished: dict[str, Result] = {}
         """Results of calls that ran but are not in the log yet."""
 
     async def turn(self, said: m.Said) -> Assistant:
         """The model's answer to what the user says. Cancelling stops at any moment; however it ends, the
         session is left such that the conversation can go on."""
-        self.settle()
+        self.resume()
         self.session.append(m.user(said))
         try:
             reply = await run_turn(self.session, self._run_calls, most=self.most, call=self._ask)
@@ -76,9 +77,16 @@ class Agent:
                 self.session.append(partial, model=self.model.name)
             self.settle()
 
+    def resume(self) -> int:
+        """Take up a session that may have been left in the middle of a turn: what was noted of its last reply
+        is kept. Returns how many calls had no result."""
+        if not self._resumed and (partial := recovered(self.session)):
+            self.session.append(partial, model=self.model.name)
+        self._resumed = True
+        return self.settle()
+
     def settle(self, why: Envelope = failure("interrupted", UNKNOWN)) -> int:
-        """Give every call that waits for its result one; returns how many had none. Whoever opens a session
-        calls this first."""
+        """Give every call that waits for its result one; returns how many had none."""
         waiting = open_calls(self.session)
         for call in waiting:
             self.session.append(self._finished.get(call.id, why.result(call)))
@@ -106,7 +114,12 @@ class Agent:
             self.session.append(
                 self.session.make(e.State, target=self.session.leaf, name="snapshot", value=noted)
             )
+        self._journal.begin(request)
         self.tell(events.Asking(request, attempt))
+
+    def _hear(self, event: Event) -> None:
+        self._journal.hear(event)
+        self.tell(events.Heard(event))
 
     async def _run_calls(self, calls: Sequence[Call]) -> AsyncGenerator[Result]:
         """In their order; those next to each other that may run together do."""
@@ -126,19 +139,3 @@ class Agent:
         self.tell(events.Running(call))
         self._finished[call.id] = result = await self.run_tool(call)
         return result
-
-
-def open_calls(session: Session) -> list[Call]:
-    """The calls at the end of the path that wait for a result."""
-    reply = session.last_reply
-    if reply is None:
-        return []
-    later = [entry for entry in session.path[session.replies[-1] + 1 :] if isinstance(entry, e.MessageEntry)]
-    if not all(isinstance(entry.message, Result) for entry in later):
-        return []  # the conversation went on: the wire's rules stand in for what is missing
-    answered = Counter(entry.message.call_id for entry in later if isinstance(entry.message, Result))
-    waiting: list[Call] = []
-    for call in reply.message.calls:
-        answered[call.id] -= 1  # some providers give two calls the same id
-        waiting += [call] if answered[call.id] < 0 else []
-    return waiting

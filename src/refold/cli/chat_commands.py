@@ -14,6 +14,7 @@ from refold import entries as e
 from refold.cli.chat_once import stoppable
 from refold.cli.common import first_line, styled, table, write_private
 from refold.errors import RefoldError, UsageError
+from refold.messages import Message, Text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -193,10 +194,16 @@ async def tree(t: Talk, rest: str) -> None:
     t.printer.wait(None)
     if isinstance(done, Failed):
         raise UsageError(f"the conversation stays where it is: {done.text}")
-    t.draft = done.text or ""
+    t.draft = "" if done.message is None else _typed(done.message)
     _tell_view(
         t, f"now at {done.leaf or 'the beginning'}" + (", your words are in the prompt" if t.draft else "")
     )
+
+
+def _typed(message: Message) -> str:
+    """What the user typed of a message, without what was said to the model beside it."""
+    parts = (part for part in message.parts if isinstance(part, Text))
+    return "\n".join(part.text for part in parts if part.origin in (None, "typed"))
 
 
 async def label(t: Talk, rest: str) -> None:
@@ -242,7 +249,7 @@ def _words(t: Talk, id: str | None) -> str:
 
     entry = t.chat.session[id] if id and id in t.chat.session else None
     message = said_by(entry) if entry else None
-    return "" if message is None else f"{message.role}: {first_line(message.text or '(tool calls)', 60)}"
+    return "" if message is None else f"{message.role}: {first_line(_typed(message) or '(tool calls)', 60)}"
 
 
 # ── the rest ────────────────────────────────────────────────────────────────────────────────────

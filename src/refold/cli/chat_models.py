@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from refold.registry.configuration import Configuration
 
 NO_MODEL = (
-    'No model is configured. Pass --model NAME (such as anthropic:claude-opus-4-5) or put model = "NAME" '
+    'No model is configured. Pass --model NAME (such as anthropic:claude-sonnet-5-5) or put model = "NAME" '
     "into the configuration file, with the provider's key in ANTHROPIC_API_KEY or OPENAI_API_KEY."
 )
 

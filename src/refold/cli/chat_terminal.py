@@ -166,7 +166,7 @@ class Terminal:
     def _tell_state(self) -> None:
         """Where an earlier conversation stands."""
         session, agent = self.chat.session, self.chat.agent
-        waiting = agent.settle() if agent else 0
+        waiting = agent.resume() if agent else 0
         self.screen.print(f"{len(session.turns)} turns so far; /tree shows them", style="dim")
         if waiting:
             text = f"{waiting} call(s) were interrupted; nobody knows what they did, and none is run again"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from refold.cli.common import (
     console,
@@ -39,6 +40,7 @@ def command(file: str, preset: Preset, focus: str | None, as_json: bool) -> None
     """
     from refold.compaction.plan import Plan
     from refold.engine import Engine
+    from refold.session import redacted
 
     session = open_session(file)
     engine = Engine(preset)
@@ -46,7 +48,7 @@ def command(file: str, preset: Preset, focus: str | None, as_json: bool) -> None
     natural = engine.plan(session, instructions=focus)
     due = natural.reason if isinstance(natural, Plan) else natural
     if as_json:
-        emit(as_dict(engine, session, plan, due))
+        emit(redacted.values(msgspec.to_builtins(as_dict(engine, session, plan, due))))
         return
     tell_problems(session)
     print_plan(engine, session, plan, due)
@@ -127,12 +129,14 @@ def print_plan(engine: Engine, session: Session, plan: Plan | Reason, due: Due |
     out.print(_money(plan))
     if plan.fold or plan.turn_prefix:
         out.print("\nbegins with", style="dim")
+    from refold.session import redacted
     from refold.session.edits import said_by
 
     for id in (*plan.fold, *plan.turn_prefix)[:5]:
         message = said_by(session[id])
         if message is not None:
-            out.print(f"  {message.role:9} {first_line(message.text or '(tool calls)', out.width - 14)}")
+            text = redacted.text(message.text) or "(tool calls)"
+            out.print(f"  {message.role:9} {first_line(text, out.width - 14)}")
 
 
 def _money(plan: Plan) -> str:

@@ -123,11 +123,10 @@ def print_hits(hits: list[Hit], query: str) -> None:
 def _whole(hit: Hit, index: LogIndex) -> Hit:
     import msgspec
 
-    from refold.messages import in_full
-    from refold.text.redact import redact
+    from refold.session import redacted
 
     doc = index.doc(hit.entry_id)
-    return msgspec.structs.replace(hit, text=redact(in_full(doc.message))[0]) if doc else hit
+    return msgspec.structs.replace(hit, text=redacted.whole(doc.message)) if doc else hit
 
 
 def marked(text: str, query: str) -> Text:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from refold.cli.common import (
     Names,
@@ -173,16 +174,20 @@ def _ledger(engine: Engine, session: Session) -> dict[str, Any]:
 def _abridged(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
     from refold.compaction.transcript import messages_between
     from refold.preserve.abridged import Limits, groups, xml
+    from refold.session import redacted
 
     found = groups(messages_between(session))
-    return {"turns": found, "text": xml(found, Limits(total_chars_limit=1_000_000))}
+    shown = {"turns": found, "text": xml(found, Limits(total_chars_limit=1_000_000))}
+    return redacted.values(msgspec.to_builtins(shown))
 
 
 def _trail(engine: Engine, session: Session) -> dict[str, Any]:
     from refold.compaction.reading import reading
+    from refold.session import redacted
 
     state = reading(session).state
-    return {"files": state.files(), "trail": state.facts(), "text": state.render(1_000_000, engine.counter)}
+    shown = {"files": state.files(), "trail": state.facts(), "text": state.render(1_000_000, engine.counter)}
+    return redacted.values(msgspec.to_builtins(shown))
 
 
 def _print_view(out: Any, value: dict[str, Any], full: bool) -> None:

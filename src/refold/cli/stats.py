@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from refold.cli.common import (
     console,
@@ -41,7 +42,7 @@ def command(file: str, counter: str, top: int, as_json: bool) -> None:
     from refold.compare.stats import stats
 
     session = open_session(file)
-    found = stats(session, tokens.get(counter), top=top)
+    found = _without_secrets(stats(session, tokens.get(counter), top=top))
     if as_json:
         emit(found)
         return
@@ -53,6 +54,15 @@ def command(file: str, counter: str, top: int, as_json: bool) -> None:
     _bars(out, "by file", [(_end(path), size) for path, size in found.by_file.items()][:top], found.tokens)
     _growth(out, found)
     _lists(out, found)
+
+
+def _without_secrets(found: Stats) -> Stats:
+    """Names of files and commands, too, which are keys here."""
+    from refold.session import redacted
+
+    files = {redacted.text(path): size for path, size in found.by_file.items()}
+    clean = redacted.values({**msgspec.to_builtins(found), "by_file": files})
+    return msgspec.convert(clean, type(found))
 
 
 def _summary(out: Console, found: Stats) -> None:

@@ -21,6 +21,8 @@ from refold.session import Session
 
 LEARNED = 0.9
 """Share of a refused request that is taken for the window where the refusal names none."""
+LEAST = 512
+"""Tokens. No model has a smaller window: a number below says something else, and is not learned."""
 LIMIT = 8_000
 """Characters of an error text that are looked at."""
 FULL = 0.99
@@ -134,7 +136,7 @@ def learned_window(session: Session, declared: int, model: str | None = None) ->
 def _holds(session: Session, note: e.LearnedWindow, declared: int, model: str | None) -> bool:
     """A note counts for the model it names; not where the refusal named no window and the request was small
     (0.1 wrote such notes), nor once that model has answered a larger request."""
-    if note.model and model and not same_model(note.model, model):
+    if note.tokens < LEAST or (note.model and model and not same_model(note.model, model)):
         return False
     refusal = session[note.target] if note.target and note.target in session else None
     if isinstance(refusal, e.MessageEntry) and isinstance(refusal.message, Assistant):
@@ -180,4 +182,4 @@ def _any_window(text: str) -> int | None:
 
 def _plausible(stated: str | None) -> int | None:
     digits = (stated or "").replace(",", "")
-    return int(digits) if digits and int(digits) > 0 else None
+    return int(digits) if digits and int(digits) >= LEAST else None

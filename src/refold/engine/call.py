@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from refold import entries as e
-from refold.compaction.overflow import HALF, LEARNED, NOTE, Refusal, Sign, in_error
+from refold.compaction.overflow import HALF, LEARNED, LEAST, NOTE, Refusal, Sign, in_error
 from refold.engine.planner import Planner
 from refold.errors import LeafMoved, ModelError, Overflow, OverflowAgain, UsageError, WrongType
 from refold.messages import Assistant, Call, Message, Result, result
@@ -112,7 +112,7 @@ def is_overflow(planner: Planner, session: Session, error: BaseException | str) 
     return None
 
 
-def refused(planner: Planner, place: Place, error: ModelError, model: str) -> bool:
+def refused(planner: Planner, place: Place, error: BaseException, model: str | None) -> bool:
     """Write an overflow down; other errors are for the caller, and what fails where nobody is any more."""
     session = place.session
     if not place.is_here or is_overflow(planner, session, error) is None:
@@ -129,7 +129,7 @@ def record_refusal(planner: Planner, session: Session, error: BaseException | st
     noted = Refusal(sign is not None, declared, named=sign is not None and sign.window is not None)
     failed = Assistant((), stop="error", error=str(error) or type(error).__name__)
     session.append(failed, model=model, meta={NOTE: msgspec.to_builtins(noted)})
-    if window is not None:
+    if window is not None and window >= LEAST:
         session.append(session.make(e.LearnedWindow, target=session.leaf, model=model or "", tokens=window))
     return sign is not None
 

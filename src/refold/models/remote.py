@@ -7,6 +7,7 @@ import json
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -15,13 +16,15 @@ from refold.errors import ModelError, Transient, UsageError
 from refold.models.chunks import Malformed
 from refold.models.failures import Secrets, translate
 from refold.models.reply import closing
-from refold.protocols import Event, Request
+from refold.protocols import Event, Request, Stopped
 from refold.session.dialects.common import Wire
 from refold.session.invariants import repair
 from refold.session.items import Item
 
 TIMEOUT = 600.0
 """Seconds without a byte after which a request is given up, where nobody says otherwise."""
+LINGER = 1.0
+"""Seconds that a stream may stay open after the reply has ended."""
 _BAD = (json.JSONDecodeError, UnicodeDecodeError, Malformed)
 _HTTP = ("httpx", "httpx2", "httpcore", "httpcore2")
 
@@ -63,10 +66,21 @@ class Remote(ABC):
             async with closing(self._events(request)) as events:
                 async for event in events:
                     yield event
+                    if isinstance(event, Stopped):
+                        await self._drained(events)
+                        break
         except self._caught() as error:
             failure = self._translated(error)
         if failure is not None:  # raised out here, so that it does not hold the SDK's error and its request
             raise failure
+
+    async def _drained(self, events: AsyncIterator[Event]) -> None:
+        """The reply is whole: a connection that ends now can be used again, one that stays open or breaks
+        is no reason to wait or to lose it."""
+        with suppress(TimeoutError, *self._caught()):
+            async with asyncio.timeout(LINGER):
+                async for _ in events:
+                    pass
 
     async def aclose(self) -> None:
         """Close the idle connections of the running loop. Good manners before a loop ends."""

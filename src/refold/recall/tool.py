@@ -7,15 +7,15 @@ from typing import Any, cast
 
 from refold import messages as m
 from refold import tokens
-from refold.messages import Call, Result, in_full
+from refold.messages import Call, Result
 from refold.protocols import TokenCounter, ToolSpec
 from refold.recall.ask import search
 from refold.recall.index import Doc, Index
 from refold.recall.log import index_of
+from refold.session import redacted
 from refold.session.dialects import anthropic, openai_chat, openai_responses
 from refold.session.tree import Session
 from refold.text.frames import NOTE, attribute, frame
-from refold.text.redact import redact
 from refold.text.truncate import head, middle
 from refold.tokens.fitting import fit, largest
 
@@ -157,7 +157,7 @@ def _told(docs: Sequence[Doc], remarks: Sequence[str], budget: int, counter: Tok
     parts: list[str] = [*remarks, NOTE] if docs else list(remarks)
     left = budget - counter.text("\n".join(parts)) - LEAST
     for at, doc in enumerate(docs):
-        record = _record(doc, redact(in_full(doc.message))[0])
+        record = _record(doc, redacted.whole(doc.message))
         cost = counter.text(record) + 1
         if cost <= left:
             parts.append(record)
@@ -181,7 +181,7 @@ def _record(doc: Doc, text: str, cut: str = "") -> str:
 
 def _shortened(doc: Doc, left: int, counter: TokenCounter) -> str:
     """The record with as much of its middle taken out as it takes to fit."""
-    text = redact(in_full(doc.message))[0]
+    text = redacted.whole(doc.message)
 
     def record(characters: int) -> str:
         body = middle(text, characters, "\n[… {cut} characters left out …]\n", 2 / 3)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
+from itertools import count
 from typing import NamedTuple, cast
 
 import msgspec
@@ -78,17 +79,21 @@ class _Mending:
                 self.made.append(entry)
         return Mended(self.made, self.problems)
 
-    def _without_doubles(self, log: list[e.AnyEntry], known: Container[str]) -> list[e.AnyEntry]:
-        seen: set[str] = set()
+    def _without_doubles(self, log: list[e.AnyEntry], known: Mapping[str, e.AnyEntry]) -> list[e.AnyEntry]:
         found: list[e.AnyEntry] = []
         log = self._renamed(log)
-        places = {entry.id for entry in log if entry.on_path}
+        seen = {**{entry.id: entry for entry in reversed(log) if entry.on_path}, **known}
         for entry in log:
-            if entry.id in seen or entry.id in known or (entry.id in places and not entry.on_path):
-                self._say(entry.id, "another entry has this id, too: that one counts")
-            else:
-                seen.add(entry.id)
+            other = seen.setdefault(entry.id, entry)
+            if other is entry:
                 found.append(entry)
+            elif entry.on_path or entry == other:
+                self._say(entry.id, "another entry has this id, too: that one counts")
+            else:  # nobody names an annotation: under another id it says the same
+                name = next(name for n in count(2) if (name := f"{entry.id}-{n}") not in seen)
+                self._say(entry.id, f"another entry has this id, too: this one is {name}")
+                seen[name] = _with_id(entry, name)
+                found.append(seen[name])
         return found
 
     def _renamed(self, log: list[e.AnyEntry]) -> list[e.AnyEntry]:
@@ -104,8 +109,7 @@ class _Mending:
                 self._say(entry.id, f"a second entry has this id: one is {name}, by what follows it")
                 ids[entry.id] -= 1
                 ids[name] = 1
-                raw = {"raw": {**entry.raw, "id": name}} if isinstance(entry, e.Unknown) else {}
-                log[at] = entry = msgspec.structs.replace(entry, id=name, **raw)
+                log[at] = entry = _with_id(entry, name)
             follower = entry
         return log
 
@@ -198,3 +202,8 @@ class _Mending:
 
     def _say(self, id: str, text: str) -> None:
         self.problems.append(Problem(f"entry {id}", text))
+
+
+def _with_id(entry: e.AnyEntry, id: str) -> e.AnyEntry:
+    raw = {"raw": {**entry.raw, "id": id}} if isinstance(entry, e.Unknown) else {}
+    return msgspec.structs.replace(entry, id=id, **raw)

@@ -72,11 +72,13 @@ class Reading(NamedTuple):
         return self.same == len(self.theirs) or 0 < self.same == len(self.ours)
 
 
-def difference(path: Path, position: Position, given: list[m.Message]) -> Difference:
+def difference(
+    path: Path, position: Position, given: list[m.Message], *, exactly: bool = False
+) -> Difference:
     """What comes behind the longest common beginning of the list and what we know; on a branch if the two
-    differ before the end."""
+    differ before the end, or (`exactly`) if we hold more than the list does."""
     items, ours, messages, theirs, same = _read(path, position, given)
-    if same == len(theirs):
+    if same == len(theirs) and not (exactly and same < len(ours)):
         return Difference()  # what we have, or an older state of it
     origins = _origins(path)
     if same == len(ours):
@@ -86,7 +88,7 @@ def difference(path: Path, position: Position, given: list[m.Message]) -> Differ
     before = reversed(items[: ours[same].owner])
     target = next((item.entries[-1] for item in before if item.entries), None)
     folds = _folds_within(path, position, target) if target else ()
-    rest = messages[theirs[same].owner :]
+    rest = messages[theirs[same].owner :] if same < len(theirs) else ()
     return Difference([_known(message, origins) for message in rest], True, target, folds)
 
 

@@ -26,12 +26,15 @@ def text(said: str) -> str:
 def message(said: Message) -> Message:
     """The same object where there is no secret in it. Signed thinking that had to change is left out: nobody
     would take it."""
-    if not redact(in_full(said))[1] and not any(redact(part.text)[1] for part in _thoughts(said)):
-        return said
-    content = (_part(part) for part in said.parts)
-    if hasattr(said, "content"):
-        return msgspec.structs.replace(said, content=tuple(part for part in content if part is not None))
-    return values(said)  # a command of the user
+    if not hasattr(said, "content"):
+        return values(said)  # a command of the user
+    content = tuple(part for part in map(_part, said.parts) if part is not None)
+    return said if content == tuple(said.parts) else msgspec.structs.replace(said, content=content)
+
+
+def whole(said: Message) -> str:
+    """Everything a message says: what is a secret by its name as well as what is one in the text."""
+    return text(in_full(message(said)))
 
 
 def entry(said: e.AnyEntry) -> e.AnyEntry:
@@ -91,10 +94,6 @@ def _part(part: AnyPart) -> AnyPart | None:
             return Opaque(values(part.raw))
         case _:
             return part
-
-
-def _thoughts(said: Message) -> list[Thinking]:
-    return [part for part in said.parts if isinstance(part, Thinking)]
 
 
 def _thinking(value: Any) -> list[dict[str, Any]]:

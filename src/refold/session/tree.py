@@ -278,10 +278,11 @@ class Session:
     def label(self, id: str, text: str) -> None:
         self.extend((self.make(e.Label, target=self[id].id, text=text),))
 
-    def merge(self, messages: Iterable[Any]) -> Merged:
+    def merge(self, messages: Iterable[Any], *, exactly: bool = False) -> Merged:
         """Take over a list that a framework hands back (messages, or dicts of any dialect): what is known is
-        recognised, our own summaries included; the rest is appended, on a branch where the list departs."""
-        news = difference(self._path, self.position, parse_list(messages))
+        recognised, our own summaries included; the rest is appended, on a branch where the list departs.
+        `exactly`: the path ends where the list ends, also where we know more (an answer asked for anew)."""
+        news = difference(self._path, self.position, parse_list(messages), exactly=exactly)
         if news.branches:
             self.move(news.target)
             for fold in news.folds:

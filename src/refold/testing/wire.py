@@ -17,7 +17,7 @@ import json
 import socket
 import struct
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, TypeAlias, cast
 
@@ -57,9 +57,10 @@ class Http(msgspec.Struct, frozen=True):
 
 class Broken(msgspec.Struct, frozen=True):
     """A stream that begins well. After what was said: the connection is `reset`, a `malformed` piece of JSON
-    or a `misshapen` object comes, an `error` event comes, or nothing comes any more (`stall`)."""
+    or a `misshapen` object comes, an `error` event comes, or nothing comes any more (`stall`). `unended`: the
+    reply is whole, and the stream stays open all the same."""
 
-    how: Literal["reset", "malformed", "misshapen", "error", "stall"]
+    how: Literal["reset", "malformed", "misshapen", "error", "stall", "unended"]
     said: Line = Line()
     kind: str = "overloaded_error"
     text: str = "Overloaded"
@@ -78,10 +79,13 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class WireServer:
-    """A context manager. `script` answers come in order; a request too many is answered with 500 and
-    makes leaving the block fail. `url` is Anthropic's base address, `v1` OpenAI's."""
+    """A context manager. `script` answers come in order, after them what `then` makes of the body of a
+    request; without it, a request too many is answered with 500 and makes leaving the block fail. `url` is
+    Anthropic's base address, `v1` OpenAI's."""
 
-    def __init__(self, *script: Answer, tokens: int = 42) -> None:
+    def __init__(
+        self, *script: Answer, then: Callable[[Body], Answer] | None = None, tokens: int = 42
+    ) -> None:
         self.requests: list[Seen] = []
         self.problems: list[str] = []
         """What the validators had against the requests."""
@@ -90,6 +94,7 @@ class WireServer:
         self.hung_up = threading.Event()
         """Set when a client closed the connection of a stalled stream."""
         self._script = list(script)
+        self._then = then
         self._lock = threading.Lock()
         self._unexpected = 0
         self._done = threading.Event()
@@ -127,10 +132,12 @@ class WireServer:
             self.problems += problems
         return Http.error(400, "; ".join(problems)) if problems else None
 
-    def next(self) -> Answer:
+    def next(self, seen: Seen) -> Answer:
         with self._lock:
             if self._script:
                 return self._script.pop(0)
+            if self._then is not None:
+                return self._then(seen.body)
             self._unexpected += 1
         return Http.error(500, "the server's script has no answer left", "api_error", x_should_retry="false")
 
@@ -210,14 +217,14 @@ class _Handler(BaseHTTPRequestHandler):
         elif path.endswith("/count_tokens"):
             self._plain(Http(200, {"input_tokens": self.owner.tokens}))
         else:
-            self._answer(seen, self.owner.next())
+            self._answer(seen, self.owner.next(seen))
 
     def _answer(self, seen: Seen, answer: Answer) -> None:
         if isinstance(answer, Http):
             return self._plain(answer)
         broken = answer if isinstance(answer, Broken) else None
         line = broken.said if broken else _line(cast("str | Assistant | Line", answer))
-        if broken:
+        if broken and broken.how != "unended":
             line = msgspec.structs.replace(line, cut=True)
         if not seen.body.get("stream"):
             return self._whole(line, seen)
@@ -277,7 +284,7 @@ class _Handler(BaseHTTPRequestHandler):
                 error = {"type": broken.kind, "message": broken.text}
                 body = {"type": "error", "error": error}
                 self._event("error" if anthropic else None, json.dumps(body))
-            case "stall":
+            case "stall" | "unended":
                 self.owner.wait(self.connection)
                 self.close_connection = True
 

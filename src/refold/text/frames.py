@@ -12,11 +12,11 @@ invisible characters inside a name make no difference.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from itertools import islice
 
+from refold.text.canonical import seen, unescaped
 from refold.text.redact import redact
 from refold.text.truncate import one_line
 
@@ -43,8 +43,6 @@ _ODD = r"(?:[^\n\t -~]|&)"
 """A character that may stand for another one, or for none."""
 _WINDOW = 160
 """Characters after a bracket that are looked at. Where all of these are unseen, they are hostile."""
-_UNSEEN = frozenset(("Mn", "Me", "Cf", "Cc"))
-_LOOKALIKES = str.maketrans("‐‑‒–—―−∕⁄⧸аеорсухіѕјһԁАЕОРСУХІЅЈНТМВК", "-------///aeopcyxisjhdAEOPCYXISJHTMBK")
 
 _template = re.compile(
     rf"{_OPENING}(?=[\u200c\u200d]{{0,8}}[|｜￨].{{1,40}}?[|｜￨])",
@@ -147,14 +145,14 @@ class _Tags:
 
     def has(self, tag: re.Match[str]) -> bool:
         """Does one of the names follow this bracket?"""
-        seen = ""
+        name = ""
         for letter in _letters(tag.string, tag.end()):
-            if not seen and letter in "/ \t\n":
+            if not name and letter in "/ \t\n":
                 continue
-            seen += letter.lower()
-            if seen in self.names or (seen in self.roles and not _is_type(tag)):
+            name += letter.lower()
+            if name in self.names or (name in self.roles and not _is_type(tag)):
                 return True
-            if seen not in self.beginnings:
+            if name not in self.beginnings:
                 return False
         return len(tag.string) - tag.end() >= _WINDOW
 
@@ -170,22 +168,9 @@ def _letters(text: str, at: int) -> Iterator[str]:
         at += 1
         if char in "&\x1b\x9b" and (special := _SPECIAL.match(text, at - 1)):
             at = special.end()
-            char = _unescaped(f"&{special[1] or ''}{special[2]}") if char == "&" else ""
+            char = unescaped(f"&{special[1] or ''}{special[2]}") if char == "&" else ""
         for each in char:
-            yield from _seen(each)
-
-
-def _unescaped(entity: str) -> str:
-    from html import unescape  # rarely needed, and a table of two thousand names
-
-    return unescape(entity)
-
-
-@lru_cache(maxsize=4096)
-def _seen(char: str) -> str:
-    forms = unicodedata.normalize("NFKD", char)
-    seen = "".join(c for c in forms if c in "\n\t" or unicodedata.category(c) not in _UNSEEN)
-    return seen.translate(_LOOKALIKES)
+            yield from seen(each)
 
 
 @cache
@@ -199,13 +184,13 @@ def _odd_line() -> re.Pattern[str]:
 
 
 def _bracket(found: re.Match[str]) -> str:
-    seen = "".join(islice(_letters(found.string, found.end()), 6)).lower()
-    return "‹" if seen.startswith(("inst]", "/inst]")) else found[0]
+    name = "".join(islice(_letters(found.string, found.end()), 6)).lower()
+    return "‹" if name.startswith(("inst]", "/inst]")) else found[0]
 
 
 def _quoted(line: re.Match[str]) -> str:
-    seen = "".join(_letters(line.string, line.start()))
-    return f"› {line[0]}" if _role_line.match(seen) else line[0]
+    said = "".join(_letters(line.string, line.start()))
+    return f"› {line[0]}" if _role_line.match(said) else line[0]
 
 
 def _is_type(tag: re.Match[str]) -> bool:

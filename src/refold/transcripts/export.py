@@ -39,7 +39,8 @@ def export(
     from refold.transcripts import export_lists, markdown, own, pi_write
 
     if redact:
-        session = Session(map(redacted.entry, session.entries), id=session.id, info=session.info)
+        info = redacted.values(session.info)
+        session = Session(map(redacted.entry, session.entries), id=session.id, info=info)
 
     if to in WRITERS:
         from refold.transcripts.resumable import resumable

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from refold import messages as m
 from refold.messages import arguments_json, compact_json
-from refold.session import Item
+from refold.session import Item, redacted
 from refold.text.frames import visible
 from refold.text.redact import redact
 from refold.text.truncate import one_line
@@ -35,6 +35,7 @@ def write(items: Sequence[Item], title: str) -> bytes:
 
 
 def _body(message: m.Message) -> list[str]:
+    message = redacted.message(message)
     if isinstance(message, m.Result):
         return [_result(message)]
     if isinstance(message, m.Bash):

@@ -13,10 +13,8 @@ from refold.compaction.details import Check, RefoldDetails
 from refold.compare.report.charts import short
 from refold.compare.report.html import Child, Markup, el, join
 from refold.compare.run import Cell
-from refold.messages import in_full
-from refold.session import Session
+from refold.session import Session, redacted
 from refold.session.edits import said_by
-from refold.text.redact import redact
 from refold.text.truncate import head, middle
 
 FIRST, LAST = 6, 8
@@ -85,7 +83,7 @@ def _folded(session: Session, one: e.Fold) -> list[e.AnyPathEntry]:
 def _entry(entry: e.AnyPathEntry, lost: e.Lost | None) -> Markup:
     message = said_by(entry)
     assert message is not None
-    line = head(" ".join(head(redact(in_full(message)[:20_000])[0], 4 * LINE).split()), LINE)
+    line = head(" ".join(head(redacted.whole(message)[:20_000], 4 * LINE).split()), LINE)
     return el(
         "li",
         el("b", message.role, cls=f"role {message.role}"),
@@ -98,7 +96,7 @@ def _entry(entry: e.AnyPathEntry, lost: e.Lost | None) -> Markup:
 def after(one: e.Fold, room: int) -> Markup:
     """Summaries in full length where there is room; of masks and lines the first few."""
     texts = {
-        edit.kind: [redact(in_full(m))[0] for e_ in one.edits if e_.kind == edit.kind for m in e_.put]
+        edit.kind: [redacted.whole(m) for e_ in one.edits if e_.kind == edit.kind for m in e_.put]
         for edit in one.edits
     }
     whole = [text for kind, found in texts.items() if kind == "summary" for text in found]

@@ -1,0 +1,90 @@
+"""refold in everyone's stack: one module per framework. None of them is imported before it is used.
+
+`wrap` serves the plain clients of `openai` and `anthropic`; `history`, `session_of` and `recalled` are for
+what such a client returned.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from refold.errors import WrongType
+
+if TYPE_CHECKING:
+    from refold.compaction.preset import Preset, Settings
+    from refold.engine import Engine
+    from refold.hooks import Hooks
+    from refold.integrations.conversation import Conversation
+    from refold.protocols import Model
+    from refold.session import Session
+
+C = TypeVar("C")
+SDKS = {"openai": "refold.integrations.openai", "anthropic": "refold.integrations.anthropic"}
+"""Packages whose clients can be wrapped, and who wraps them."""
+
+
+def wrap(
+    client: C,
+    *,
+    window: int | None = None,
+    preset: Preset | Settings | str = "refold",
+    store: str | os.PathLike[str] = "memory:",
+    session: str | None = None,
+    model: Model | str | None = None,
+    hooks: Hooks | None = None,
+) -> C:
+    """A client of `openai` or `anthropic` for one conversation: the same calls, and the history stays inside
+    the window. `store` and `session` say where the conversation is kept (a new one unless named), `model`
+    who writes summaries (none: the embedded digest). The client that is given stays as it is; its
+    connections are shared, so a wrap for each conversation costs little."""
+    from refold.integrations.conversation import make_engine, open_conversation
+
+    sdk = _sdk(client)
+    conversation = open_conversation(make_engine(preset, window, model, hooks), store, session)
+    return sdk.wrap(client, conversation)
+
+
+def session_of(client: Any) -> Session:
+    """The session of a wrapped client."""
+    return _conversation(client).session
+
+
+def engine_of(client: Any) -> Engine:
+    """The engine of a wrapped client: undo, pin, recall."""
+    return _conversation(client).engine
+
+
+def history(client: Any, dialect: str | None = None) -> list[Any]:
+    """What the model sees of the conversation so far, as the list to go on from: in another process, or to
+    forget what a list of one's own has grown to. `dialect`: `responses` where that is what comes next."""
+    from refold.loop import run
+
+    return run(_conversation(client).history(dialect or _name(client)))
+
+
+def recalled(client: Any, call: Any) -> dict[str, Any] | None:
+    """The answer to a call of the recall tool, ready for the list; None where it is another tool's call."""
+    return _sdk(client).recalled(_conversation(client), call)
+
+
+def _name(client: object) -> str:
+    for kind in type(client).__mro__:
+        package = kind.__module__.partition(".")[0]
+        if package in SDKS:
+            return package
+    raise WrongType(f"a {type(client).__name__} cannot be wrapped: pass a client of {' or '.join(SDKS)}")
+
+
+def _sdk(client: object) -> Any:
+    return import_module(SDKS[_name(client)])
+
+
+def _conversation(client: Any) -> Conversation:
+    from refold.integrations.clients import conversation_of
+
+    found = conversation_of(client)
+    if found is None:
+        raise WrongType(f"this {type(client).__name__} is not wrapped: it comes from refold.wrap(…)")
+    return found

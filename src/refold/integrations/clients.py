@@ -1,0 +1,234 @@
+"""The clients of the `openai` and `anthropic` packages: every call goes through one method, `post`.
+
+`wrapped` makes a copy of a client (same class, same connections) whose `post` sends the view instead of the
+whole history. So all ways to call a model are served alike: `create`, `parse`, `stream`, raw responses. What
+is no call of a model, and what leaves the history to the provider, goes through untouched.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, cast
+
+from refold.integrations.conversation import Conversation, Reply, Turn
+from refold.loop import beside, run
+from refold.messages import Assistant
+from refold.models.chunks import Malformed
+from refold.models.reply import Collector
+from refold.protocols import Event
+from refold.session import View
+
+C = TypeVar("C")
+Body = dict[str, Any]
+NAME = "_refold"
+"""The attribute under which a wrapped client keeps its conversation."""
+
+
+class Reader(Protocol):
+    """Puts the pieces of a stream together."""
+
+    def read(self, chunk: Any, /) -> Sequence[Event]: ...
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a call says: the list that belongs to the conversation, and what belongs to the call."""
+
+    messages: Sequence[Any]
+    system: str | None
+    tools: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One way to ask a model, as the body of a request."""
+
+    asked: Callable[[Body], Asked | None]
+    """None: the history is not in the body."""
+    body: Callable[[Body, Asked, View], Body]
+    """The body with the view in the place of the history."""
+    reader: Callable[[], Reader]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a model through a wrapped client."""
+
+    conversation: Conversation
+    endpoint: Endpoint
+    body: Body
+    asked: Asked
+
+    async def take(self) -> tuple[Turn, Body]:
+        asked = self.asked
+        turn = await self.conversation.take(
+            asked.messages, system=asked.system, tools=asked.tools, model=self.model
+        )
+        return turn, self.endpoint.body(self.body, asked, turn.view)
+
+    async def refused(self, turn: Turn, error: BaseException) -> bool:
+        return await self.conversation.refused(turn, error, self.model)
+
+    async def answered(self, turn: Turn, raw: Any) -> None:
+        await self.conversation.answered(turn, raw)
+
+    @property
+    def model(self) -> str | None:
+        return self.body.get("model")
+
+    @property
+    def observes(self) -> bool:
+        """Of several answers the caller chooses one, and hands it over with the next list."""
+        return self.body.get("n") in (None, 1)
+
+
+def wrapped(client: C, conversation: Conversation, endpoints: Mapping[str, Endpoint]) -> C:
+    """A copy of the client that keeps the conversation inside the window."""
+    copy: Any = cast(Any, client).copy()
+    send: Callable[..., Any] = copy.post
+
+    def begin(path: str, body: object, options: Mapping[str, Any]) -> Call | None:
+        endpoint = endpoints.get(path.partition("?")[0])
+        if endpoint is None or not isinstance(body, dict):
+            return None
+        whole = given({**cast(Body, body), **(options.get("extra_json") or {})})
+        asked = endpoint.asked(whole)
+        return None if asked is None else Call(conversation, endpoint, whole, asked)
+
+    def without_extra(options: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {key: value for key, value in options.items() if key != "extra_json"}
+
+    def post(path: str, *, body: object = None, options: Mapping[str, Any] = {}, **more: Any) -> Any:
+        call = begin(path, body, options)
+        if call is None:
+            return send(path, body=body, options=options, **more)
+        for last in (False, True):
+            turn, shown = run(call.take())
+            try:
+                reply = send(path, body=shown, options=without_extra(options), **more)
+            except Exception as error:
+                if not run(call.refused(turn, error)) or last:
+                    raise
+                continue
+            return _observed(call, turn, reply)
+        raise AssertionError("unreachable")
+
+    async def apost(path: str, *, body: object = None, options: Mapping[str, Any] = {}, **more: Any) -> Any:
+        call = begin(path, body, options)
+        if call is None:
+            return await send(path, body=body, options=options, **more)
+        for last in (False, True):
+            turn, shown = await beside(call.take())
+            try:
+                reply = await send(path, body=shown, options=without_extra(options), **more)
+            except Exception as error:
+                if not await beside(call.refused(turn, error)) or last:
+                    raise
+                continue
+            return await _aobserved(call, turn, reply)
+        raise AssertionError("unreachable")
+
+    def again(**options: Any) -> Any:
+        return wrapped(cast(Any, client).copy(**options), conversation, endpoints)
+
+    copy.post = apost if inspect.iscoroutinefunction(send) else post
+    copy.copy = copy.with_options = again
+    setattr(copy, NAME, conversation)
+    return copy
+
+
+def given(body: Body) -> Body:
+    """A body without the values that stand for "left out": what is sent is plain JSON."""
+    plain = (str, int, float, list, tuple, dict, type(None))
+    return {key: value for key, value in body.items() if isinstance(value, plain)}
+
+
+def conversation_of(client: Any) -> Conversation | None:
+    return getattr(client, NAME, None)
+
+
+# ── what came back ──────────────────────────────────────────────────────────────────────────────
+
+
+def _observed(call: Call, turn: Turn, reply: Any) -> Any:
+    """The reply as it came; what it says is appended, a stream's when it has ended. A raw response is the
+    caller's to read: what it says comes with the next list."""
+    if not call.observes:
+        return reply
+    if hasattr(reply, "model_dump"):
+        run(call.answered(turn, reply))
+    elif hasattr(reply, "_iterator"):
+        reply._iterator = _tee(call, turn, reply._iterator)
+    return reply
+
+
+async def _aobserved(call: Call, turn: Turn, reply: Any) -> Any:
+    if not call.observes:
+        return reply
+    if hasattr(reply, "model_dump"):
+        await beside(call.answered(turn, reply))
+    elif hasattr(reply, "_iterator"):
+        reply._iterator = _atee(call, turn, reply._iterator)
+    return reply
+
+
+def _tee(call: Call, turn: Turn, chunks: Iterator[Any]) -> Iterator[Any]:
+    heard = _Heard(call)
+    for chunk in chunks:
+        heard.add(chunk)
+        if heard.reply:  # before the last piece is handed on: nobody has to ask for what comes after it
+            run(call.answered(turn, heard.taken()))
+        yield chunk
+    if heard.end():
+        run(call.answered(turn, heard.taken()))
+
+
+async def _atee(call: Call, turn: Turn, chunks: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    heard = _Heard(call)
+    async for chunk in chunks:
+        heard.add(chunk)
+        if heard.reply:
+            await beside(call.answered(turn, heard.taken()))
+        yield chunk
+    if heard.end():
+        await beside(call.answered(turn, heard.taken()))
+
+
+class _Heard:
+    """What a stream has said so far. A piece nobody understands ends the listening, not the stream."""
+
+    def __init__(self, call: Call) -> None:
+        self._model = call.model
+        self._reader: Reader | None = call.endpoint.reader()
+        self._collector = Collector()
+        self.reply: Reply | None = None
+
+    def add(self, chunk: Any) -> None:
+        if self._reader is None:
+            return
+        try:
+            self._collect(self._reader.read(chunk))
+        except (Malformed, OSError):
+            self._reader = None
+
+    def end(self) -> Reply | None:
+        """Chat completions say nothing at their end; their pieces are put together here."""
+        end = getattr(self._reader, "end", None)
+        if end is not None:
+            self._collect(end())
+        return self.reply
+
+    def taken(self) -> Reply:
+        reply, self.reply, self._reader = self.reply, None, None
+        assert reply is not None
+        return reply
+
+    def _collect(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._collector.add(event)
+        stop = self._collector.stop
+        if stop is not None:
+            message = Assistant(self._collector.content, stop=stop)
+            self.reply = Reply(message, self._collector.usage, self._model)

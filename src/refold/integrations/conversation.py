@@ -1,0 +1,216 @@
+"""What all adapters share: a conversation is a session, and the engine says what of it the model sees.
+
+A framework hands over its whole list before every call of a model; `take` merges it into the session and
+gives the view for this call. The reply is appended where it was asked for (`answered`); a refusal of the
+provider that says "too long" is written down (`refused`), and the next `take` gives a smaller view.
+
+All of this happens on one event loop of refold's own (`refold.loop`), whatever thread or loop the caller is
+on: a session is never touched by two threads, and calls that overlap take turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from refold import presets
+from refold.compaction.preset import Preset, Settings
+from refold.engine import Engine
+from refold.engine.call import Place
+from refold.engine.call import refused as write_down
+from refold.errors import Conflict, RefoldError, StalePlan, UsageError
+from refold.hooks import Hooks
+from refold.loop import run
+from refold.messages import Assistant, System, Usage
+from refold.protocols import Model
+from refold.recall import index_of
+from refold.recall import tool as recall_tool
+from refold.registry import model as model_named
+from refold.registry.sessions import open as open_session
+from refold.session import Session, View
+from refold.session.dialects import get, parse_list, parse_reply
+from refold.session.dialects.common import as_list
+from refold.session.invariants import repair_by
+from refold.session.merge import pieces
+
+ATTEMPTS = 5
+"""How often a call begins anew because another process wrote to the same session meanwhile."""
+KEPT = 256
+"""How many stored conversations stay open; one that is asked for again is read from its store."""
+log = logging.getLogger("refold")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one call of a model shows, and where in the session its reply belongs."""
+
+    view: View
+    place: Place
+
+
+class Reply(NamedTuple):
+    """What a model answered, put together already."""
+
+    message: Assistant
+    usage: Usage | None
+    model: str | None
+
+
+class Conversation:
+    """One conversation with a model."""
+
+    def __init__(self, engine: Engine, session: Session) -> None:
+        self.engine = engine
+        self.session = session
+        self._lock = asyncio.Lock()
+
+    @property
+    def is_busy(self) -> bool:
+        return self._lock.locked()
+
+    async def take(
+        self,
+        messages: Sequence[Any],
+        *,
+        system: str | None = None,
+        tools: Sequence[Any] = (),
+        model: str | None = None,
+    ) -> Turn:
+        """The view for a call that was made with this list, in any dialect or in our own messages."""
+
+        async def once() -> Turn:
+            self.session.merge(messages, exactly=True)
+            view = await self.engine.prepare(self.session, system=system, tools=tools, model=model)
+            return Turn(view, Place.here(self.session))
+
+        return await self._alone(once)
+
+    async def view(self) -> View:
+        """What the model should see now, folded if that is due."""
+        return await self._alone(lambda: self.engine.prepare(self.session))
+
+    async def merge(self, messages: Sequence[Any], *, exactly: bool = False) -> None:
+        """Take a list over without asking a model."""
+
+        async def once() -> None:
+            self.session.merge(messages, exactly=exactly)
+
+        await self._alone(once)
+
+    async def _alone(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Work on the session with what other processes wrote to it, while no other call of ours does."""
+        async with self._lock:
+            for attempt in range(ATTEMPTS):
+                try:
+                    self.session.refresh()
+                    return await work()
+                except (Conflict, StalePlan):
+                    if attempt == ATTEMPTS - 1:
+                        raise
+        raise AssertionError("unreachable")
+
+    async def answered(self, turn: Turn, raw: Any) -> None:
+        """Append the reply to a call. Where that fails the caller still has it, and hands it over with the
+        next list."""
+        try:
+            reply = raw if isinstance(raw, Reply) else Reply(*parse_reply(raw))
+            if reply.message.content:
+                async with self._lock:
+                    self.session.refresh()
+                    turn.place.append(reply.message, usage=reply.usage, model=reply.model)
+        except RefoldError as error:
+            log.warning("session %s: a reply was not stored: %s", self.session.id, error)
+
+    async def refused(self, turn: Turn, error: BaseException, model: str | None) -> bool:
+        """Was the context too long? Then `take` again, once, and retry."""
+        async with self._lock:
+            return write_down(self.engine, turn.place, error, model)
+
+    async def history(self, dialect: str) -> list[Any]:
+        """What the model sees of the conversation so far, as the list to go on from."""
+        shown: Any = self.engine.view(self.session).to(dialect)
+        return as_list(shown if isinstance(shown, list) else shown["messages"])
+
+    async def recall(self, arguments: Mapping[str, Any]) -> str:
+        """What the recall tool answers to these arguments."""
+        return recall_tool.answer(index_of(self.session), arguments)
+
+
+class Conversations:
+    """The conversations of a store by the names a framework gives them."""
+
+    def __init__(self, engine: Engine, store: str | os.PathLike[str]) -> None:
+        self.engine = engine
+        self._store = store
+        self._open: OrderedDict[str, Conversation] = OrderedDict()
+        self._lock = asyncio.Lock()
+
+    async def named(self, id: str | None) -> Conversation:
+        async with self._lock:
+            if id is None or id not in self._open:
+                session = await asyncio.to_thread(open_session, self._store, id)
+                self._open[session.id] = Conversation(self.engine, session)
+                id = session.id
+                self._close_oldest()
+            self._open.move_to_end(id)
+            return self._open[id]
+
+    def _close_oldest(self) -> None:
+        if os.fspath(self._store).startswith("memory:"):
+            return  # there is nowhere else to find them
+        idle = [id for id, conversation in self._open.items() if not conversation.is_busy]
+        for id in idle[: max(0, len(self._open) - KEPT)]:
+            del self._open[id]
+
+
+def make_engine(
+    preset: Preset | Settings | str, window: int | None, model: Model | str | None, hooks: Hooks | None
+) -> Engine:
+    """The engine for the settings that all adapters take."""
+    if window is not None:
+        if not isinstance(preset, str):
+            raise UsageError(
+                "the window is a setting of the preset: leave it out, or name the preset by a text"
+            )
+        preset = presets.make(preset, {"window": window})
+    return Engine(preset, model=model_named(model) if isinstance(model, str) else model, hooks=hooks)
+
+
+def open_conversation(engine: Engine, store: str | os.PathLike[str], session: str | None) -> Conversation:
+    return run(Conversations(engine, store).named(session))
+
+
+def as_said(shown: Sequence[T], given: Sequence[T], parsed: Callable[[T], Sequence[Any]]) -> list[T]:
+    """What is to be shown, with its end as the caller wrote it, as far as both say the same: what a dialect
+    of ours has no word for (ids, marks for caches, metadata) stays as it was."""
+    same = 0
+    for ours, theirs in zip(reversed(shown), reversed(given), strict=False):
+        if _says(parsed(ours)) != _says(parsed(theirs)):
+            break
+        same += 1
+    return [*shown[: len(shown) - same], *given[len(given) - same :]]
+
+
+def _says(messages: Sequence[Any]) -> list[Any]:
+    return [piece.content for piece in pieces(messages)]
+
+
+def rendered(view: View, dialect: str) -> list[Any]:
+    """The messages of a view in a dialect that is a list, without the system prompt."""
+    chosen = get(dialect)
+    return chosen.render(repair_by(chosen.rules, view.items))
+
+
+def prompts(messages: Sequence[Any]) -> int:
+    """How many messages at the beginning of a list are system prompts."""
+    for count, message in enumerate(messages):
+        parsed = parse_list([message])
+        if not parsed or not all(isinstance(each, System) for each in parsed):
+            return count
+    return len(messages)

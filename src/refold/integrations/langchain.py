@@ -1,0 +1,231 @@
+"""LangChain and LangGraph: a middleware for `create_agent`, and `shown` for a graph of one's own.
+
+    folding = RefoldMiddleware(window=272_000, store="sqlite:agent.db")
+    agent = create_agent(model, tools=tools, middleware=[folding], checkpointer=checkpointer)
+    agent.invoke({"messages": [message]}, {"configurable": {"thread_id": "bug-17"}})
+
+The state of the graph keeps every message, as ever; the model gets a view that fits. Each `thread_id` is a
+session of the store. The recall tool comes with the middleware.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, cast
+
+from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    SystemMessage,
+    convert_to_messages,
+    convert_to_openai_messages,
+)
+from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.config import get_config
+
+from refold.compaction.preset import Preset, Settings
+from refold.hooks import Hooks
+from refold.integrations.conversation import (
+    Conversation,
+    Conversations,
+    Reply,
+    Turn,
+    as_said,
+    make_engine,
+    prompts,
+    rendered,
+)
+from refold.loop import beside, run
+from refold.messages import Message, Usage
+from refold.protocols import Model
+from refold.recall import tool as recall_tool
+from refold.session.dialects import parse_list, parse_reply
+
+NO_THREAD = "default"
+"""The session of calls that name no thread."""
+
+
+class RefoldMiddleware(AgentMiddleware[Any, Any, Any]):
+    """Keeps what the model sees inside the window. `preset`, `window`, `model` (who writes summaries) and
+    `hooks` are the engine's; `store` is where the sessions are."""
+
+    def __init__(
+        self,
+        *,
+        window: int | None = None,
+        preset: Preset | Settings | str = "refold",
+        store: str | os.PathLike[str] = "memory:",
+        model: Model | str | None = None,
+        hooks: Hooks | None = None,
+        recall: bool = True,
+    ) -> None:
+        super().__init__()
+        self.engine = make_engine(preset, window, model, hooks)
+        self.conversations = Conversations(self.engine, store)
+        self.tools: Sequence[BaseTool] = [self.recall()] if recall else []
+
+    # ── LangChain's agent ───────────────────────────────────────────────────────────────────────
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any]:
+        call = _Call(self, request)
+        for last in (False, True):
+            turn, shown = run(call.take())
+            try:
+                response = handler(shown)
+            except Exception as error:
+                if not run(call.refused(turn, error)) or last:
+                    raise
+                continue
+            run(call.answered(turn, response))
+            return response
+        raise AssertionError("unreachable")
+
+    async def awrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> ModelResponse[Any]:
+        call = _Call(self, request)
+        for last in (False, True):
+            turn, shown = await beside(call.take())
+            try:
+                response = await handler(shown)
+            except Exception as error:
+                if not await beside(call.refused(turn, error)) or last:
+                    raise
+                continue
+            await beside(call.answered(turn, response))
+            return response
+        raise AssertionError("unreachable")
+
+    # ── a graph of one's own ────────────────────────────────────────────────────────────────────
+
+    def shown(
+        self, messages: Sequence[AnyMessage], *, system: str | None = None, tools: Sequence[Any] = ()
+    ) -> list[AnyMessage]:
+        """What a node should send to its model, the system prompt in front."""
+        return run(self._shown(_thread(), messages, system, tools))
+
+    async def ashown(
+        self, messages: Sequence[AnyMessage], *, system: str | None = None, tools: Sequence[Any] = ()
+    ) -> list[AnyMessage]:
+        return await beside(self._shown(_thread(), messages, system, tools))
+
+    async def _shown(
+        self, thread: str, messages: Sequence[AnyMessage], system: str | None, tools: Sequence[Any]
+    ) -> list[AnyMessage]:
+        conversation = await self.conversations.named(thread)
+        prompt, _, shown = await _taken(conversation, messages, system, tools)
+        return [SystemMessage(prompt), *shown] if prompt else shown
+
+    # ── the tool ────────────────────────────────────────────────────────────────────────────────
+
+    def recall(self) -> BaseTool:
+        """A tool with which the model reads what it no longer sees."""
+
+        async def answer(thread: str, arguments: dict[str, Any]) -> str:
+            return await (await self.conversations.named(thread)).recall(arguments)
+
+        def recalled(**arguments: Any) -> str:
+            return run(answer(_thread(), arguments))
+
+        async def arecalled(**arguments: Any) -> str:
+            return await beside(answer(_thread(), arguments))
+
+        spec = recall_tool.SPEC
+        return StructuredTool(
+            name=spec.name,
+            description=spec.description,
+            args_schema=dict(spec.parameters),
+            func=recalled,
+            coroutine=arecalled,
+        )
+
+
+class _Call:
+    """One call of the model by an agent."""
+
+    def __init__(self, middleware: RefoldMiddleware, request: ModelRequest[Any]) -> None:
+        self._middleware = middleware
+        self._request = request
+        self._thread = _thread()  # of the caller's context: what comes after runs in another
+        self._model: str | None = getattr(request.model, "model_name", getattr(request.model, "model", None))
+
+    async def take(self) -> tuple[Turn, ModelRequest[Any]]:
+        request, system = self._request, self._request.system_prompt
+        conversation = await self._middleware.conversations.named(self._thread)
+        prompt, turn, shown = await _taken(
+            conversation, request.messages, system, request.tools, model=self._model
+        )
+        if prompt != system:
+            request = request.override(system_message=SystemMessage(prompt) if prompt else None)
+        return turn, request.override(messages=shown)
+
+    async def refused(self, turn: Turn, error: BaseException) -> bool:
+        conversation = await self._middleware.conversations.named(self._thread)
+        return await conversation.refused(turn, error, self._model)
+
+    async def answered(self, turn: Turn, response: ModelResponse[Any]) -> None:
+        """Structured output brings more than the model said: it comes with the next list."""
+        said = response.result
+        if len(said) == 1 and isinstance(said[0], AIMessage):
+            conversation = await self._middleware.conversations.named(self._thread)
+            await conversation.answered(turn, _reply(said[0], self._model))
+
+
+def _reply(message: AIMessage, model: str | None) -> Reply:
+    [wire] = _wire([message])
+    counted = message.usage_metadata
+    usage = Usage(counted["input_tokens"], counted["output_tokens"]) if counted else None
+    return Reply(parse_reply(wire)[0], usage, model)
+
+
+async def _taken(
+    conversation: Conversation,
+    messages: Sequence[AnyMessage],
+    system: str | None,
+    tools: Sequence[Any],
+    model: str | None = None,
+) -> tuple[str | None, Turn, list[AnyMessage]]:
+    """The system prompt, the turn, and the messages to send. Prompts at the beginning of the list stay there,
+    unless the preset has something to add: then all of them are one."""
+    wire = _wire(messages)
+    front = prompts(wire)
+    said = [*([system] if system else []), *(message.text for message in parse_list(wire[:front]))]
+    whole = "\n\n".join(said) or None
+    turn = await conversation.take(wire, system=whole, tools=[*map(_spec, tools)], model=model)
+    shown = as_said(_messages(rendered(turn.view, "openai")), messages[front:], _parsed)
+    if turn.view.system == whole:
+        return system, turn, [*messages[:front], *shown]
+    return turn.view.system, turn, shown
+
+
+def _spec(tool: Any) -> Any:
+    """What a provider runs itself is a dict already."""
+    return cast(Any, tool) if isinstance(tool, dict) else convert_to_openai_tool(tool)
+
+
+def _wire(messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:
+    wire: Any = convert_to_openai_messages(list(messages))
+    return wire
+
+
+def _messages(wire: list[dict[str, Any]]) -> list[AnyMessage]:
+    return cast("list[AnyMessage]", convert_to_messages(wire))
+
+
+def _parsed(message: AnyMessage) -> list[Message]:
+    return parse_list(_wire([message]))
+
+
+def _thread() -> str:
+    try:
+        named = (get_config().get("configurable") or {}).get("thread_id")
+    except RuntimeError:  # called outside of a graph
+        named = None
+    return str(named or NO_THREAD)

@@ -1,0 +1,147 @@
+"""The OpenAI Agents SDK: a `Session` of the SDK whose history fits, and a filter for runs that are long.
+
+    session = RefoldSession("bug-17", window=272_000, store="sqlite:agent.db")
+    agent = Agent(name="Assistant", tools=[*tools, session.recall()])
+    result = await Runner.run(agent, text, session=session, run_config=session.run_config())
+
+The SDK asks a session for its history once, when a run begins; in a run of many tools the filter of
+`run_config()` folds between the calls of the model. The items of the SDK are OpenAI's response items, which
+refold reads and writes: there is nothing to convert.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, cast
+
+from agents import FunctionTool, RunConfig, SessionSettings, Tool, TResponseInputItem
+from agents.run import CallModelData, ModelInputData
+
+from refold.compaction.preset import Preset, Settings
+from refold.hooks import Hooks
+from refold.integrations.conversation import Conversations, as_said, make_engine, rendered
+from refold.loop import beside
+from refold.protocols import Model, ToolSpec
+from refold.recall import tool as recall_tool
+from refold.session.dialects import parse_list
+
+Items = list[TResponseInputItem]
+
+
+class RefoldSession:
+    """A conversation, by its id in a store. `preset`, `window`, `model` (who writes summaries) and `hooks`
+    are the engine's. Objects with one stored id are one conversation, in one process or in several."""
+
+    def __init__(
+        self,
+        session_id: str,
+        *,
+        window: int | None = None,
+        preset: Preset | Settings | str = "refold",
+        store: str | os.PathLike[str] = "memory:",
+        model: Model | str | None = None,
+        hooks: Hooks | None = None,
+    ) -> None:
+        self.session_id = session_id
+        self.session_settings: SessionSettings | None = None
+        self.engine = make_engine(preset, window, model, hooks)
+        self._conversations = Conversations(self.engine, store)
+        self._known: Items | None = None
+        """What the SDK holds of the conversation: what it got from us, and what it added since."""
+
+    # ── the SDK's protocol ──────────────────────────────────────────────────────────────────────
+
+    async def get_items(self, limit: int | None = None) -> Items:
+        """What the model should see of the conversation, folded if that is due."""
+        return await beside(self._get(limit))
+
+    async def add_items(self, items: Items) -> None:
+        await beside(self._add(items))
+
+    async def pop_item(self) -> TResponseInputItem | None:
+        """The newest item. The log keeps it, on a branch."""
+        return await beside(self._pop())
+
+    async def clear_session(self) -> None:
+        """Begin anew. The log keeps what was, on a branch."""
+        await beside(self._clear())
+
+    # ── beyond the protocol ─────────────────────────────────────────────────────────────────────
+
+    def run_config(self, **options: Any) -> RunConfig:
+        """The SDK's configuration of a run, with `filter` in it."""
+        return RunConfig(call_model_input_filter=self.filter, **options)
+
+    async def filter(self, data: CallModelData[Any]) -> ModelInputData:
+        """For `RunConfig(call_model_input_filter=…)`: what the runner would send goes in, what fits comes
+        out."""
+        return await beside(self._filter(data))
+
+    def recall(self) -> FunctionTool:
+        """A tool with which the model reads what it no longer sees."""
+
+        async def answer(_: Any, arguments: str) -> str:
+            return await beside(self._recall(arguments))
+
+        spec = recall_tool.SPEC
+        schema = dict(spec.parameters)
+        return FunctionTool(spec.name, spec.description, schema, answer, strict_json_schema=False)
+
+    # ── on refold's loop ────────────────────────────────────────────────────────────────────────
+
+    async def _get(self, limit: int | None) -> Items:
+        shown = await self._shown()
+        if limit is None:
+            self._known = list(shown)
+            return shown
+        return shown[-limit:] if limit > 0 else []
+
+    async def _shown(self) -> Items:
+        conversation = await self._conversations.named(self.session_id)
+        return cast(Items, rendered(await conversation.view(), "responses"))
+
+    async def _add(self, items: Items) -> None:
+        """What the filter has merged already is recognised."""
+        conversation = await self._conversations.named(self.session_id)
+        known = await self._shown() if self._known is None else self._known
+        self._known = [*known, *items]
+        await conversation.merge(self._known)
+
+    async def _pop(self) -> TResponseInputItem | None:
+        conversation = await self._conversations.named(self.session_id)
+        shown = await self._shown()
+        if not shown:
+            return None
+        *self._known, newest = shown
+        await conversation.merge(self._known, exactly=True)
+        return newest
+
+    async def _clear(self) -> None:
+        conversation = await self._conversations.named(self.session_id)
+        conversation.session.move(None)
+        self._known = []
+
+    async def _filter(self, data: CallModelData[Any]) -> ModelInputData:
+        conversation = await self._conversations.named(self.session_id)
+        given, system = data.model_data.input, data.model_data.instructions
+        tools = [spec for tool in data.agent.tools if (spec := _spec(tool))]
+        turn = await conversation.take(given, system=system, tools=tools)
+        shown = cast(Items, rendered(turn.view, "responses"))
+        items = as_said(shown, given, lambda item: parse_list([item]))
+        return ModelInputData(input=items, instructions=turn.view.system)
+
+    async def _recall(self, arguments: str) -> str:
+        conversation = await self._conversations.named(self.session_id)
+        try:
+            asked: Any = json.loads(arguments)
+        except ValueError:
+            asked = None
+        return await conversation.recall(cast("dict[str, Any]", asked) if isinstance(asked, dict) else {})
+
+
+def _spec(tool: Tool) -> ToolSpec | None:
+    """None for what the provider runs itself."""
+    if not isinstance(tool, FunctionTool):
+        return None
+    return ToolSpec(tool.name, tool.description, tool.params_json_schema)

@@ -1,0 +1,238 @@
+"""`refold.wrap`: the real clients of OpenAI and Anthropic against the local server."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import AsyncOpenAI, BadRequestError, OpenAI
+
+import refold
+from refold import Hooks, Session, presets
+from refold import entries as e
+from refold import messages as m
+from refold.errors import UsageError, WrongType
+from refold.integrations import engine_of, history, session_of
+from refold.models.scripted import say
+from refold.testing.wire import Broken, Http, WireServer
+from tests.integrations.kit import LAST, SYSTEM, WINDOW, again, answer, check, killed, model, question
+from tests.integrations.talk import WAYS
+
+NEXT: Any = {"role": "user", "content": "Go on."}
+EVERY = pytest.mark.parametrize("way", ["chat", "responses", "messages"])
+
+
+async def talk(talking: Any, *numbers: int) -> None:
+    for number in numbers:
+        assert await talking.turn(question(number), stream=number % 2 == 1) == answer(number)
+
+
+def both(way: str, store: str, turns: int) -> None:
+    """Two conversations at the same time; at the end the first is asked for what it no longer sees."""
+
+    async def at_once(server: WireServer) -> None:
+        one, other = (WAYS[way](server.url, store, name) for name in ("one", "other"))
+        await asyncio.gather(talk(one, *range(turns)), talk(other, *range(5)))
+        assert await one.turn(LAST, stream=False) == "heliotrope"
+        await one.close()
+        await other.close()
+        for talking, said in ((one, turns + 1), (other, 5)):
+            session = session_of(talking.client)
+            assert len(session.turns) == said, "each message once"
+            assert not session.annotations(e.Leaf), "and on one path"
+
+    with WireServer(then=model) as server:
+        asyncio.run(at_once(server))
+    check(server)
+
+
+@EVERY
+def test_two_conversations_at_once_stay_inside_the_window(way: str, tmp_path: Path) -> None:
+    both(way, f"sqlite:{tmp_path / 'agent.db'}", 18)
+
+
+@pytest.mark.torture
+@EVERY
+def test_200_turns_stay_inside_the_window(way: str, tmp_path: Path) -> None:
+    both(way, f"sqlite:{tmp_path / 'agent.db'}", 200)
+
+
+SLOW = [pytest.param(way, marks=pytest.mark.torture) for way in ("responses", "messages")]
+
+
+@pytest.mark.parametrize("way", ["chat", *SLOW])
+def test_a_killed_conversation_goes_on_in_another_process(way: str, tmp_path: Path) -> None:
+    store = f"sqlite:{tmp_path / 'agent.db'}"
+    with WireServer(then=model) as server:
+        said = killed(way, server.url, store, turns=16)
+        assert said == [answer(number) for number in range(len(said))]
+        assert again(way, server.url, store, len(said)) == answer(len(said))
+    check(server)
+    session = refold.open(store, id="killed")
+    texts = [x.message.text for x in session.path if isinstance(x, e.MessageEntry)]
+    assert all(answer(number) in texts for number in range(len(said) + 1))
+    assert SYSTEM in str(server.bodies[-1])
+
+
+def test_until_something_is_folded_a_request_is_what_the_caller_wrote() -> None:
+    messages: list[Any] = [
+        {"role": "developer", "content": "Be brief.", "name": "boss"},
+        {"role": "developer", "content": [{"type": "text", "text": "Be kind."}]},
+        {"role": "user", "content": [{"type": "text", "text": "Hello."}], "name": "anna"},
+    ]
+    with WireServer("Hi.", "Bye.") as server:
+        plain = OpenAI(base_url=server.v1, api_key="any")
+        client = refold.wrap(plain, window=WINDOW)
+        assert isinstance(client, OpenAI)
+        reply = client.chat.completions.create(model="gpt-5.4", messages=messages, temperature=0.5)
+        messages += [reply.choices[0].message, {"role": "user", "content": "Go."}]
+        client.with_options(timeout=5).chat.completions.with_raw_response.create(
+            model="gpt-5.4", messages=messages
+        )
+        plain.close()
+    first, second = server.bodies
+    assert first == {"model": "gpt-5.4", "messages": messages[:3], "temperature": 0.5}
+    assert second["messages"][:3] == messages[:3]
+    said = [x.message.text for x in session_of(client).path if isinstance(x, e.MessageEntry)]
+    assert said == ["Hello.", "Hi.", "Go."], "a raw response is the caller's to read"
+
+
+def test_marks_for_the_cache_and_what_we_have_no_word_for_stay_in_the_newest_messages() -> None:
+    from anthropic import Anthropic
+
+    mark = {"cache_control": {"type": "ephemeral"}}
+    messages: list[Any] = []
+    for number in range(12):
+        messages += [
+            {"role": "user", "content": f"Question {number}. " + "What about it? " * 80},
+            {"role": "assistant", "content": f"Answer {number}. " + "It is as it is. " * 80},
+        ]
+    for number in range(3):
+        messages += [
+            {"role": "user", "content": f"{number}?"},
+            {"role": "assistant", "content": f"{number}!"},
+        ]
+    document = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "A plan."}}
+    messages.append({"role": "user", "content": [document, {"type": "text", "text": "And this?", **mark}]})
+    with WireServer("Fine.") as server:
+        client = refold.wrap(Anthropic(base_url=server.url, api_key="any"), window=4000)
+        system: Any = [{"type": "text", "text": "Be brief.", **mark}]
+        client.messages.create(model="claude-x", max_tokens=9, messages=messages, system=system)
+        client.close()
+    [body] = server.bodies
+    assert body["system"] == system
+    assert len(body["messages"]) < len(messages)
+    assert body["messages"][-1] == messages[-1]
+    assert str(body).count("cache_control") == 2
+
+
+def test_an_answer_that_is_asked_for_again_is_on_a_branch() -> None:
+    with WireServer("One.", "Another.", "Third.") as server:
+        client = refold.wrap(OpenAI(base_url=server.v1, api_key="any"), window=WINDOW)
+        messages: list[Any] = [{"role": "user", "content": "Say a number."}]
+        for _ in range(2):
+            client.chat.completions.create(model="gpt-5.4", messages=messages)
+        messages += [{"role": "assistant", "content": "One."}, {"role": "user", "content": "Next."}]
+        client.chat.completions.create(model="gpt-5.4", messages=messages)
+        client.close()
+    assert server.bodies[1]["messages"] == messages[:1]
+    assert server.bodies[2]["messages"] == messages
+    assert [item["content"] for item in history(client)] == ["Say a number.", "One.", "Next.", "Third."]
+
+
+def test_calls_that_overlap_in_one_conversation_keep_their_own_answers() -> None:
+    async def ask(server: WireServer) -> tuple[list[str], Session]:
+        client = refold.wrap(AsyncOpenAI(base_url=server.v1, api_key="any"), window=WINDOW)
+
+        async def one(number: int) -> str:
+            messages: Any = [{"role": "user", "content": f"Say {number}."}]
+            reply = await client.chat.completions.create(model="gpt-5.4", messages=messages)
+            messages += [reply.choices[0].message, {"role": "user", "content": f"Again {number}."}]
+            again = await client.chat.completions.create(model="gpt-5.4", messages=messages)
+            return again.choices[0].message.content or ""
+
+        answers = await asyncio.gather(*map(one, range(6)))
+        await client.close()
+        return answers, session_of(client)
+
+    def echo(body: dict[str, Any]) -> Any:
+        return say(" / ".join(message["content"] for message in body["messages"]), usage=m.Usage(input=9))
+
+    with WireServer(then=echo) as server:
+        answers, session = asyncio.run(ask(server))
+    assert answers == [f"Say {n}. / Say {n}. / Again {n}." for n in range(6)]
+    replies = [x for x in session.entries if isinstance(x, e.MessageEntry) and x.message.role == "assistant"]
+    for reply in replies:
+        asked = session[reply.parent or ""]
+        assert isinstance(asked, e.MessageEntry)
+        assert reply.message.text.endswith(asked.message.text), "on the branch where it was asked for"
+
+
+def test_a_refusal_for_length_is_folded_and_sent_once_more() -> None:
+    messages: Any = []
+    for number in range(30):
+        messages += [{"role": "user", "content": f"Question {number}. " + "What about it? " * 30},
+                     {"role": "assistant", "content": f"Answer {number}. " + "It is as it is. " * 30}]  # fmt: skip
+    messages.append({"role": "user", "content": "And now?"})
+    refusal = Http.error(400, "prompt is too long: 7100 tokens > 3000 maximum")
+    with WireServer(refusal, "Fine.", refusal, refusal) as server:
+        client = refold.wrap(OpenAI(base_url=server.v1, api_key="any", max_retries=0), window=200_000)
+        reply = client.chat.completions.create(model="gpt-5.4", messages=messages)
+        assert reply.choices[0].message.content == "Fine."
+        other = refold.wrap(OpenAI(base_url=server.v1, api_key="any", max_retries=0), window=200_000)
+        with pytest.raises(BadRequestError):
+            other.chat.completions.create(model="gpt-5.4", messages=messages)
+        client.close()
+        other.close()
+    first, second, *_ = (len(str(body["messages"])) for body in server.bodies)
+    assert second < first * 0.75
+
+
+def test_a_stream_that_breaks_off_or_is_left_leaves_no_answer() -> None:
+    with WireServer(Broken("reset", say("Hel")), "A long answer.", "Whole.") as server:
+        client = refold.wrap(OpenAI(base_url=server.v1, api_key="any", max_retries=0), window=WINDOW)
+        messages: Any = [{"role": "user", "content": "Hello."}]
+        with pytest.raises(Exception, match=r"."):
+            list(client.chat.completions.create(model="gpt-5.4", messages=messages, stream=True))
+        with client.chat.completions.create(model="gpt-5.4", messages=messages, stream=True) as stream:
+            next(stream)
+        assert [item["content"] for item in history(client)] == ["Hello."]
+        with client.chat.completions.stream(model="gpt-5.4", messages=messages) as events:
+            assert events.get_final_completion().choices[0].message.content == "Whole."
+        assert [item["content"] for item in history(client)] == ["Hello.", "Whole."]
+        client.close()
+
+
+def test_history_that_the_provider_keeps_is_left_alone() -> None:
+    with WireServer("One.") as server:
+        client = refold.wrap(OpenAI(base_url=server.v1, api_key="any"), window=WINDOW)
+        client.responses.create(model="gpt-5.4", input=[NEXT], previous_response_id="resp_1")
+        client.close()
+    assert server.bodies[0]["input"] == [NEXT]
+    assert len(session_of(client)) == 0
+
+
+def test_hooks_are_told_of_folds() -> None:
+    told: list[int] = []
+    hooks = Hooks()
+    hooks.on("after_compact", lambda event: told.append(len(event.fold.edits)))
+    messages: Any = [{"role": "user", "content": f"Note {n}. " + "Some words. " * 400} for n in range(9)]
+    with WireServer("Noted.") as server:
+        client = refold.wrap(OpenAI(base_url=server.v1, api_key="any"), window=4000, hooks=hooks)
+        client.chat.completions.create(model="gpt-5.4", messages=messages)
+        client.close()
+    assert told
+    assert engine_of(client).undo(session_of(client))
+
+
+def test_what_cannot_be_meant_is_said_at_once() -> None:
+    with pytest.raises(WrongType, match="cannot be wrapped"):
+        refold.wrap(object())
+    plain = OpenAI(api_key="any")
+    with pytest.raises(WrongType, match="is not wrapped"):
+        history(plain)
+    with pytest.raises(UsageError, match="setting of the preset"):
+        refold.wrap(plain, preset=presets.Refold(window=9000), window=8000)
+    plain.close()

@@ -1,0 +1,50 @@
+"""What all adapters share: conversations by name, and several processes at one of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from refold.integrations import conversation as shared
+from refold.integrations.conversation import Conversations, make_engine
+from refold.loop import run
+from refold.messages import assistant, user
+
+
+def conversations(folder: Path) -> Conversations:
+    return Conversations(make_engine("refold", 8000, None, None), f"sqlite:{folder / 'agent.db'}")
+
+
+def test_stored_conversations_are_closed_when_there_are_many_and_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared, "KEPT", 3)
+    ours = conversations(tmp_path)
+    for number in range(9):
+        run(run(ours.named(f"c{number}")).take([user(f"This is {number}.")]))
+    assert len(ours._open) == 3
+    assert run(run(ours.named("c0")).history("openai")) == [{"role": "user", "content": "This is 0."}]
+
+
+def test_conversations_in_memory_are_never_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "KEPT", 1)
+    ours = Conversations(make_engine("refold", 8000, None, None), "memory:")
+    for number in range(4):
+        run(run(ours.named(f"c{number}")).merge([user(f"This is {number}.")]))
+    assert [len(run(ours.named(f"c{number}")).session) for number in range(4)] == [1] * 4
+
+
+def test_what_another_process_wrote_is_seen_and_gone_on_from(tmp_path: Path) -> None:
+    here, there = (run(conversations(tmp_path).named("shared")) for _ in range(2))
+    said = [user("One.")]
+    for number, conversation in enumerate((here, there, here, there)):
+        turn = run(conversation.take(said))
+        assert [message.text for message in turn.view.messages] == [message.text for message in said]
+        reply = assistant(f"Answer {number}.")
+        run(conversation.answered(turn, reply))
+        said += [reply, user(f"Question {number}.")]
+    here.session.refresh()
+    there.session.refresh()
+    assert [entry.id for entry in here.session.path] == [entry.id for entry in there.session.path]
+    assert len(here.session.path) == 8
