@@ -101,6 +101,29 @@ def test_a_retry_is_no_new_turn_and_a_fork_is_a_branch(dialect: str, tmp_path: P
     assert [text for _, text in said(session)] == ["One?", "Again.", "Two?", "Second.", "Three?", "Third."]
 
 
+@pytest.mark.parametrize("turns", [0, 8])
+def test_a_retry_is_known_after_a_restart_and_after_a_fold(turns: int, tmp_path: Path) -> None:
+    asked = body("openai", long_talk(turns))
+
+    async def work() -> None:
+        for _ in range(2):
+            async with gateway(server.url, store=f"sqlite:{tmp_path / 'a.db'}", window=16_000) as (_, client):
+                for _ in range(2):
+                    _, done, _ = await ask(client, "openai", asked)
+                    assert done.startswith("fold" if turns else "pass")
+
+    with WireServer("One.", "Two.", "Three.", "Four.") as server:
+        run(work)
+    if turns:
+        assert len({seen.raw for seen in server.requests}) == 1
+    [session] = sessions(tmp_path / "a.db")
+    users = [x for x in session.entries if isinstance(x, e.MessageEntry) and x.message.role == "user"]
+    assert len(users) == turns + 1
+    folds = session.annotations(e.Fold)  # one, said again where the branch of the retry needs it
+    assert all(fold.edits == folds[0].edits for fold in folds) and bool(folds) == bool(turns)
+    assert said(session)[-2:] == [("user", "And now the last question."), ("assistant", "Four.")]
+
+
 @pytest.mark.parametrize("dialect", PATHS)
 def test_the_answer_of_a_cut_stream_is_kept_and_marked(dialect: str, tmp_path: Path) -> None:
     async def work() -> None:

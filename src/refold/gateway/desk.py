@@ -203,7 +203,8 @@ class Desk:
                 session.move(target)
         before = [] if asked.since is None else session.path_to(asked.since)
         said = [entry.message for entry in before if isinstance(entry, e.MessageEntry)]
-        session.merge([*said, *asked.messages[_prompts(asked.messages) :]] if said else asked.messages)
+        messages = [*said, *asked.messages[_prompts(asked.messages) :]] if said else asked.messages
+        session.merge(messages, exactly=True)
         self._know(book, asked)
         return Turn(asked, book, session.leaf)
 
