@@ -99,6 +99,15 @@ def test_nobody_gets_past_a_key_and_the_upstream_never_sees_it() -> None:
                     assert "secret-of" not in json.dumps(seen)
                 async with client.get("/metrics") as reply:
                     assert reply.status == 401
+            async with upstream(echo) as url, gateway(url, keys=KEYS) as (_, client):
+                for name, given in (
+                    ("Authorization", "Bearer secret-of-ann"),
+                    ("x-api-key", "secret-of-bob"),
+                ):
+                    other = {"x-api-key": "own", "Authorization": "own", name: given}
+                    async with client.post(PATH, data=BODY, headers=other) as reply:
+                        seen = json.dumps(await reply.json())
+                    assert "secret-of" not in seen and '"own"' in seen
         finally:
             del os.environ["UP_KEY"]
 
