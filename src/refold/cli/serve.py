@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 
 import click
 import msgspec
@@ -40,9 +39,4 @@ def command(config: str | None, **given: str | int | None) -> None:
     settings = msgspec.structs.replace(configuration.load().gateway, **chosen)
     if settings.upstream is None:
         raise click.UsageError("whom shall requests be passed on to? give --upstream URL")
-
-    def told(text: str) -> None:
-        say(text)
-        sys.stdout.flush()
-
-    asyncio.run(serve(settings, say=told))
+    asyncio.run(serve(settings, say=say))

@@ -91,10 +91,10 @@ class Desk:
         self._engines: dict[tuple[str, int], Engine] = {}
         self._books: OrderedDict[str, Book] = OrderedDict()
         self._store: Store | None = None
+        self.engine_for("")  # a wrong preset is said at once
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="refold-desk", daemon=True)
         self._thread.start()
-        self.engine_for("")  # a wrong preset is said at once
 
     def close(self) -> None:
         """What was handed over is written down first."""
