@@ -84,6 +84,7 @@ def calls(file: Path, folder: Path) -> dict[str, list[list[str]]]:
         "memory": [["memory", "--file", str(folder / "m.md"), "add", "note evil \x1b[2J\u202e[/bold]"],
                    ["memory", "--file", str(folder / "m.md"), "list"]],
         "mcp": [["mcp", "--store", f"none:{EVIL}".replace("\x00", ""), "--own"]],
+        "serve": [["serve", "--upstream", f"x{EVIL}"], ["serve", "--upstream", "http://h", "--preset", f"x{EVIL}"]],
         "models": [["models"]],
         "chat": [["chat", "-p", f"x{EVIL}", "--model", f"scripted:{script}", "--store", db, *look]
                  for look in ([], ["--compact"], ["--quiet"], ["--resume", f"no{EVIL}"])],

@@ -23,6 +23,7 @@ COMMANDS = {
     "presets": ("presets", "The designs and their settings."),
     "recall": ("recall", "Find what was said, folded or not."),
     "redo": ("undo", "Bring an undone fold back."),
+    "serve": ("serve", "A gateway: any client, any model, inside the window."),
     "sessions": ("sessions", "List, search, check and delete stored sessions."),
     "show": ("show", "Look at a session: view, tree, ledger …"),
     "stats": ("stats", "Where the tokens go."),

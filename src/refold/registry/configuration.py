@@ -50,6 +50,44 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     text_protocol: bool | None = None
 
 
+class GatewayModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the gateway folds for one model."""
+
+    window: int | None = None
+    preset: str | None = None
+
+
+class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The gateway. Options of its command win."""
+
+    upstream: str | None = None
+    upstream_key_env: str | None = None
+    """Name of the variable that holds the upstream's key, where clients do not send it themselves."""
+    host: str = "127.0.0.1"
+    port: int = 8787
+    store: str = "sqlite:"
+    window: int | None = None
+    """For models whose window nobody knows."""
+    preset: str | None = None
+    models: dict[str, GatewayModel] = {}
+    """By the model's name; `gpt-5*` is for all that begin so."""
+    keys: dict[str, str] = {}
+    """Owner → SHA-256 of the key, in hexadecimal digits."""
+    secret_env: str | None = None
+    """Name of the variable that holds what references to folded sessions are sealed with; without it they
+    hold until the gateway is stopped."""
+    protocols: bool = True
+    """Answer the providers' own requests for compaction; off: the upstream does."""
+    largest: int = 64 * 1024 * 1024
+    """Bytes of a request."""
+    concurrent: int = 2000
+    requests_per_minute: int | None = None
+    """Of one owner."""
+    connect_seconds: float = 30.0
+    silent_seconds: float = 600.0
+    """How long an upstream may say nothing."""
+
+
 class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The file. `model` is the default model, `summariser` the one that writes summaries."""
 
@@ -61,6 +99,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     presets: dict[str, dict[str, Any]] = {}
     """Settings of presets, by the preset's name."""
     chat: ChatSettings = ChatSettings()
+    gateway: GatewaySettings = GatewaySettings()
 
     def preset_settings(
         self, name: str, known: Iterable[str], environment: Mapping[str, str] | None = None

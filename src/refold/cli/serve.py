@@ -1,0 +1,42 @@
+"""`refold serve`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import click
+import msgspec
+
+from refold.cli.common import say
+
+
+@click.command("serve")
+@click.option("--upstream", metavar="URL", help="Whom requests are passed on to.")
+@click.option("--host", help="Where to listen; others than this machine need keys.  [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), help="0: any that is free.  [default: 8787]")
+@click.option("--store", help="Where sessions are kept.  [default: yours]")
+@click.option("--window", type=click.IntRange(1), help="Context window of models that nobody knows.")
+@click.option("--preset", help="Which design folds; see `refold presets`.")
+@click.option("--config", type=click.Path(exists=True, dir_okay=False), help="Another configuration file.")
+def command(config: str | None, **given: str | int | None) -> None:
+    """A gateway between any OpenAI or Anthropic client and any upstream.
+
+    Requests that fit go through byte for byte; longer ones are folded first. The first line on standard
+    output is the address it listens on; the log, on standard error, holds no contents.
+    """
+    try:
+        from refold.gateway.server import serve
+    except ImportError as error:
+        raise click.UsageError(
+            f"the gateway needs `pip install refold[gateway]` ({error.name} is missing)"
+        ) from error
+    from refold.registry import configuration
+
+    if config is not None:
+        os.environ["REFOLD_CONFIG"] = config
+    chosen = {key: value for key, value in given.items() if value is not None}
+    settings = msgspec.structs.replace(configuration.load().gateway, **chosen)
+    if settings.upstream is None:
+        raise click.UsageError("whom shall requests be passed on to? give --upstream URL")
+    asyncio.run(serve(settings, say=say))

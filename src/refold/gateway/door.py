@@ -1,0 +1,139 @@
+"""Who may come in, how often and how many at once; and how a refusal is said in the caller's own dialect.
+
+On this machine alone no key is needed; then the Host and Origin of a request must be this machine's, so that
+no web page can reach the gateway through a name that points here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import math
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from aiohttp import web
+
+from refold.errors import SettingError
+from refold.registry.configuration import GatewaySettings
+
+KEY_HEADERS = ("x-refold-key", "authorization", "x-api-key")
+"""Where a key may stand. The last two usually hold the upstream's own."""
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+class Refusal(Exception):
+    """A request that is not passed on."""
+
+    def __init__(
+        self, status: int, text: str, kind: str, *, code: str | None = None, wait: float = 0
+    ) -> None:
+        super().__init__(text)
+        self.status, self.text, self.kind, self.code, self.wait = status, text, kind, code, wait
+
+
+def told(refusal: Refusal, path: str) -> web.Response:
+    """The refusal as the provider of that address would say it."""
+    error: dict[str, Any] = {"type": refusal.kind, "message": f"refold: {refusal.text}"}
+    if path.startswith("/v1/messages"):
+        body: dict[str, Any] = {"type": "error", "error": error}
+    else:
+        body = {"error": {**error, "param": None, "code": refusal.code}}
+    headers = {"x-refold": f"refused {refusal.code or refusal.kind}"}
+    if refusal.wait:
+        headers["retry-after"] = str(math.ceil(refusal.wait))
+    if refusal.status == 401:
+        headers["www-authenticate"] = "Bearer"
+    return web.json_response(body, status=refusal.status, headers=headers)
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who asks."""
+
+    owner: str = ""
+    """Whose key it is; empty: no keys are asked for."""
+    key_header: str | None = None
+    """The header that held the key: the upstream never sees it."""
+
+
+class Door:
+    def __init__(self, settings: GatewaySettings, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.settings, self._clock = settings, clock
+        self.local = is_local(settings.host)
+        self.inside = 0
+        self._recent: dict[str, tuple[float, float]] = {}
+        """Owner → what is left of the minute's requests, and when that was."""
+        if not self.local and not settings.keys:
+            raise SettingError("gateway.keys", f"{settings.host} can be reached by others: keys are needed")
+        for owner, hashed in settings.keys.items():
+            if not _HASH.fullmatch(hashed) or not re.fullmatch(r"[A-Za-z0-9_-]{1,40}", owner):
+                raise SettingError("gateway.keys", "is OWNER = the SHA-256 of a key, 64 hexadecimal digits")
+
+    def admit(self, headers: Mapping[str, str]) -> Caller:
+        """Who it is; raises `Refusal`."""
+        if self.settings.keys:
+            caller = self._known(headers)
+        else:
+            self._check_place(headers)
+            caller = Caller()
+        self._check_rate(caller.owner)
+        return caller
+
+    def enter(self) -> None:
+        if self.inside >= self.settings.concurrent:
+            raise Refusal(503, "too many requests at once", "overloaded_error", wait=1)
+        self.inside += 1
+
+    def leave(self) -> None:
+        self.inside -= 1
+
+    def _known(self, headers: Mapping[str, str]) -> Caller:
+        for name in KEY_HEADERS:
+            given = headers.get(name, "")
+            if given[:7].lower() == "bearer " and name == "authorization":
+                given = given[7:]
+            hashed = hashlib.sha256(given.strip().encode("utf-8", "surrogateescape")).hexdigest()
+            owner = None
+            for known, wanted in self.settings.keys.items():  # all of them, whichever it is
+                if secrets.compare_digest(hashed, wanted):
+                    owner = known
+            if given and owner:
+                return Caller(owner, name)
+        raise Refusal(401, "a key of this gateway is needed", "authentication_error", code="invalid_api_key")
+
+    def _check_place(self, headers: Mapping[str, str]) -> None:
+        origin = headers.get("origin")
+        places = [f"//{headers.get('host', '')}", *([origin] if origin is not None else [])]
+        for place in places:
+            try:
+                host = urlsplit(place).hostname or ""
+            except ValueError:
+                host = ""
+            if not is_local(host):
+                raise Refusal(403, "only programs of this machine are served", "permission_error")
+
+    def _check_rate(self, owner: str) -> None:
+        most = self.settings.requests_per_minute
+        if most is None:
+            return
+        now = self._clock()
+        left, then = self._recent.get(owner, (float(most), now))
+        left = min(float(most), left + (now - then) * most / 60)
+        self._recent[owner] = (max(left - 1, 0.0) if left >= 1 else left, now)
+        if left < 1:
+            raise Refusal(429, "too many requests", "rate_limit_error", wait=(1 - left) * 60 / most)
+
+
+def is_local(host: str) -> bool:
+    """Does this name nobody but this machine?"""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

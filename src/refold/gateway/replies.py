@@ -1,0 +1,71 @@
+"""What a model answered, from the bytes that were handed on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from refold.errors import RefoldError
+from refold.gateway.upstream import Answer
+from refold.messages import Assistant, Usage
+from refold.models.anthropic import MessageStream
+from refold.models.chunks import Malformed
+from refold.models.openai_streams import ChatStream, Refused, ResponsesStream
+from refold.models.reply import Collector
+from refold.session import dialects
+
+_READERS = {"openai": ChatStream, "responses": ResponsesStream, "anthropic": MessageStream}
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    message: Assistant
+    usage: Usage | None = None
+    cut: bool = False
+    """It broke off: this is what came of it."""
+
+
+def read(dialect: str, answer: Answer) -> Recorded | None:
+    """The reply; None where there is none."""
+    if answer.status != 200:
+        return None
+    data = answer.data
+    if answer.kind == "text/event-stream":
+        return _streamed(dialect, data)
+    try:
+        message, usage, _ = dialects.get(dialect).parse_reply(msgspec.json.decode(data))
+    except (msgspec.DecodeError, RefoldError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+    return Recorded(message, usage)
+
+
+def _streamed(dialect: str, data: bytes) -> Recorded | None:
+    reader, collector, error = _READERS[dialect](), Collector(), None
+    try:
+        for event in events(data):
+            for each in reader.read(event):
+                collector.add(each)
+        if isinstance(reader, ChatStream):
+            for each in reader.end():
+                collector.add(each)
+    except (Malformed, Refused) as broken:
+        error = str(broken)[:500]
+    cut = collector.stop is None
+    content = collector.content
+    if cut and not content and error is None:
+        return None
+    return Recorded(Assistant(content, collector.stop or "aborted", error), collector.usage, cut)
+
+
+def events(data: bytes) -> Iterator[Any]:
+    """The payloads of server-sent events. The last one may be half."""
+    for block in data.replace(b"\r\n", b"\n").split(b"\n\n"):
+        lines = [line[5:].removeprefix(b" ") for line in block.split(b"\n") if line.startswith(b"data:")]
+        payload = b"\n".join(lines)
+        if not payload or payload == b"[DONE]":
+            continue
+        try:
+            yield msgspec.json.decode(payload)
+        except msgspec.DecodeError:
+            return

@@ -1,0 +1,173 @@
+"""A request as far as the gateway reads it: its messages, what else takes room, and whose session it is."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from refold import messages as m
+from refold.errors import RefoldError
+from refold.gateway.sealed import Reference
+from refold.session import dialects
+from refold.session.merge import pieces
+
+DIALECTS = {"/v1/chat/completions": "openai", "/v1/responses": "responses", "/v1/messages": "anthropic"}
+"""Addresses of conversations."""
+COMPACT = "/v1/responses/compact"
+PROVIDERS = {"openai": "openai", "responses": "openai", "anthropic": "anthropic"}
+SESSION = "x-refold-session"
+CLIENTS = (
+    "x-claude-code-session-id",
+    "thread_id",
+    "thread-id",
+    "session_id",
+    "session-id",
+    "conversation_id",
+    "x-session-id",
+)
+"""Headers in which clients name their session."""
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+_PROMPTS = ("system", "developer")
+
+Wire = dict[str, Any]
+
+
+class Head(msgspec.Struct):
+    """The one thing that has to be known before anything else; the rest is not read for it."""
+
+    model: str = ""
+
+
+def model_named(raw: bytes) -> str:
+    try:
+        return msgspec.json.decode(raw, type=Head).model
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What a request says."""
+
+    dialect: str
+    body: Wire
+    wire: Sequence[Wire]
+    """The list of messages, as it came."""
+    messages: Sequence[m.Message]
+    session: str
+    chain: Sequence[bytes]
+    """One hash for each message and all that come before it; prompts in front are left out."""
+    since: str | None = None
+    """The entry that stands for all that was said before these messages."""
+
+    @property
+    def model(self) -> str:
+        return f"{PROVIDERS[self.dialect]}:{self.body.get('model') or ''}"
+
+    @property
+    def prompts(self) -> int:
+        """How many system prompts stand in front of the list: they stay as they came."""
+        roles = (each.get("role") for each in self.wire)
+        return next((n for n, role in enumerate(roles) if role not in _PROMPTS), len(self.wire))
+
+    @property
+    def beside(self) -> str:
+        """Everything that takes room beside the messages."""
+        kept = [self.body.get(key) for key in ("system", "instructions", "tools")]
+        parts = [*(part for part in kept if part), *self.wire[: self.prompts]]
+        return "\n".join(part if isinstance(part, str) else m.compact_json(part) for part in parts)
+
+    def with_messages(self, wire: Sequence[Wire]) -> bytes:
+        """The body with other messages; everything else stays."""
+        field = dialects.get(self.dialect).field
+        return msgspec.json.encode({**self.body, field: [*self.wire[: self.prompts], *wire]})
+
+
+def read(path: str, raw: bytes, headers: Mapping[str, str], owner: str) -> Asked | None:
+    """The request; None where it cannot be read, or its history is kept upstream."""
+    try:
+        body = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    dialect = dialects.get(DIALECTS[path if path != COMPACT else "/v1/responses"])
+    if not isinstance(body, dict):
+        return None
+    request = cast("Wire", body)
+    if request.get("previous_response_id") or request.get("conversation"):
+        return None
+    given = request.get(dialect.field)
+    if isinstance(given, str) and dialect.name == "responses":
+        given = [{"type": "message", "role": "user", "content": given}]
+    if not isinstance(given, list) or not all(isinstance(each, dict) for each in cast("list[Any]", given)):
+        return None
+    wire = cast("list[Wire]", given)
+    try:
+        messages = dialect.parse_list(wire)
+    except (RefoldError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+    chain = _chain(messages)
+    return Asked(dialect.name, request, wire, messages, _session(request, headers, chain, owner), chain)
+
+
+def since(asked: Asked, wire: Sequence[Wire], reference: Reference | None) -> Asked:
+    """The same request with other items, which go on from a place in a session."""
+    messages = dialects.get(asked.dialect).parse_list(wire)
+    if reference is None:
+        return msgspec.structs.replace(asked, wire=wire, messages=messages, chain=_chain(messages))
+    return msgspec.structs.replace(
+        asked,
+        wire=wire,
+        messages=messages,
+        session=reference.session,
+        chain=_chain(messages, reference.leaf),
+        since=reference.leaf,
+    )
+
+
+def _chain(messages: Iterable[m.Message], seed: str = "") -> list[bytes]:
+    found, said, begun = list[bytes](), hashlib.blake2b(seed.encode(), digest_size=16), False
+    for message in messages:
+        begun = begun or not isinstance(message, m.System)
+        if not begun:
+            continue
+        for piece in pieces([message]):
+            for text in piece.content:
+                said.update(b"%d:" % len(text) + text.encode("utf-8", "surrogatepass"))
+        found.append(said.digest())
+    return found
+
+
+def _session(body: Wire, headers: Mapping[str, str], chain: Sequence[bytes], owner: str) -> str:
+    """The session's id: what the client calls it. One client may have several conversations under one name
+    (sub-agents, titles): those that begin otherwise are sessions of their own. Only a name that was meant for
+    us is taken for one session, whatever is said in it."""
+    if given := headers.get(SESSION):
+        return _joined(owner, given)
+    begin = chain[0].hex()[:10] if chain else "empty"
+    return _joined(owner, _client_session(body, headers) or "talk", begin)
+
+
+def _client_session(body: Wire, headers: Mapping[str, str]) -> str:
+    for name in CLIENTS:
+        if given := headers.get(name):
+            return given
+    metadata = body.get("metadata")
+    user = cast("Wire", metadata).get("user_id") if isinstance(metadata, dict) else None
+    if isinstance(user, str) and (ids := _UUID.findall(user)):
+        return ids[-1]  # Claude Code: account, then session
+    key = body.get("prompt_cache_key")
+    return key if isinstance(key, str) else ""
+
+
+def _joined(*parts: str) -> str:
+    """A name that every store takes; what was changed or cut is told apart by a hash."""
+    whole = ".".join(part for part in parts if part)
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", whole).lstrip(".-")[:120] or "talk"
+    if name == whole:
+        return name
+    return (
+        f"{name[:100]}.{hashlib.blake2b(whole.encode('utf-8', 'surrogatepass'), digest_size=5).hexdigest()}"
+    )

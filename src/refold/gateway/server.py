@@ -1,0 +1,173 @@
+"""The server: addresses, what is counted and logged, starting and stopping."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from refold.errors import SettingError
+from refold.gateway.desk import Desk
+from refold.gateway.door import Caller, Door, Refusal, told
+from refold.gateway.exchange import Exchange
+from refold.gateway.requests import COMPACT, DIALECTS
+from refold.gateway.upstream import Answer, Cut, Upstream, relay
+from refold.registry.configuration import GatewaySettings
+
+PASSED = (
+    ("POST", "/v1/messages/count_tokens"),
+    ("GET", "/v1/models"),
+    ("GET", "/v1/models/{name:.+}"),
+)
+STOP_SECONDS = 20.0
+"""How long answers that are under way may take when the gateway is stopped."""
+
+
+class Gateway:
+    """`async with Gateway(settings) as gateway: gateway.url`."""
+
+    def __init__(self, settings: GatewaySettings, *, log: Callable[[str], None] | None = None) -> None:
+        self.settings, self._log = settings, log or _to_stderr
+        self.door = Door(settings)
+        self.upstream = Upstream(settings, _variable(settings.upstream_key_env))
+        secret = _variable(settings.secret_env)
+        self.desk = Desk(settings, secret.encode() if secret else None)
+        self.counts: Counter[str] = Counter()
+        self._runner: web.AppRunner | None = None
+        self.url = ""
+
+    async def __aenter__(self) -> Gateway:
+        app = web.Application(client_max_size=self.settings.largest)
+        for path in (*DIALECTS, COMPACT):
+            app.router.add_post(path, self._served(self._talk))
+        for method, path in PASSED:
+            app.router.add_route(method, path, self._served(self._pass))
+        app.router.add_get("/health", self._health)
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_route("*", "/{rest:.*}", self._served(self._unknown))
+        await self.upstream.open()
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            handler_cancellation=True,  # who hangs up is not waited for
+            shutdown_timeout=STOP_SECONDS,
+            auto_decompress=False,
+            max_line_size=65_536,
+            max_field_size=65_536,
+        )
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self.settings.host, self.settings.port, backlog=1024)
+        await site.start()
+        host = f"[{self.settings.host}]" if ":" in self.settings.host else self.settings.host
+        self.url = f"http://{host}:{self._runner.addresses[0][1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """What is under way is finished, for a while; nothing new is taken."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+        await self.upstream.close()
+        await asyncio.to_thread(self.desk.close)
+
+    def _served(
+        self, handle: Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
+    ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        """Around every request: the door, and what is counted and logged of it. Never what it says."""
+
+        async def served(request: web.Request) -> web.StreamResponse:
+            began, status, done = time.monotonic(), 499, ""
+            try:
+                caller = self.door.admit(request.headers)
+                self.door.enter()
+                try:
+                    response = await handle(request, caller)
+                finally:
+                    self.door.leave()
+                status, done = response.status, response.headers.get("x-refold", "")
+            except Refusal as refusal:
+                response = told(refusal, request.path)
+                status, done = refusal.status, response.headers["x-refold"]
+            except web.HTTPRequestEntityTooLarge:
+                refusal = Refusal(413, "the request is too large", "request_too_large")
+                response = told(refusal, request.path)
+                status, done = 413, response.headers["x-refold"]
+            except Cut as cut:
+                response, status, done = cut.response, cut.response.status, "cut"
+            finally:
+                self._note(request, status, done, time.monotonic() - began)
+            return response
+
+        return served
+
+    async def _pass(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        body = await request.read()
+        async with self.upstream.asked(request, body, caller) as answered:
+            return await relay(request, answered, Answer(), "pass")
+
+    async def _talk(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        return await Exchange(self.upstream, self.desk, request, caller).run(await request.read())
+
+    async def _unknown(self, request: web.Request, _: Caller) -> web.StreamResponse:
+        raise Refusal(404, f"nothing is served for {request.method} here", "not_found_error")
+
+    async def _health(self, _: web.Request) -> web.Response:
+        return web.json_response({"status": "ok"})
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        try:
+            self.door.admit(request.headers)
+        except Refusal as refusal:
+            return told(refusal, request.path)
+        lines = ["# TYPE refold_gateway_events_total counter"]
+        lines += [
+            f'refold_gateway_events_total{{what="{what}"}} {count}'
+            for what, count in sorted((self.counts + self.desk.counts).items())
+        ]
+        lines += ["# TYPE refold_gateway_inside gauge", f"refold_gateway_inside {self.door.inside}", ""]
+        return web.Response(text="\n".join(lines), content_type="text/plain")
+
+    def _note(self, request: web.Request, status: int, done: str, seconds: float) -> None:
+        self.counts["requests"] += 1
+        self.counts[f"status {status // 100}xx"] += 1
+        if done:
+            self.counts[done.partition(" ")[0]] += 1
+        line = {
+            "time": round(time.time(), 3),
+            "method": request.method,
+            "route": request.match_info.route.resource.canonical if request.match_info.route.resource else "",
+            "status": status,
+            "refold": done,
+            "seconds": round(seconds, 4),
+        }
+        self._log(json.dumps(line))
+
+
+async def serve(settings: GatewaySettings, *, say: Callable[[str], None]) -> None:
+    """Serve until the process is asked to end. The first thing said is the address."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, stopped.set)
+    async with Gateway(settings) as gateway:
+        say(gateway.url)
+        await stopped.wait()
+
+
+def _variable(name: str | None) -> str | None:
+    if name is None:
+        return None
+    value = os.environ.get(name)
+    if not value:
+        raise SettingError("gateway", f"the variable {name} is not set")
+    return value
+
+
+def _to_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,185 @@
+"""Passing a request on and its answer back, as they are: no byte of a body is changed here, nothing waits for
+the end of a stream, and whoever hangs up, the other side is closed, too."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+
+import aiohttp
+from aiohttp import web
+from multidict import CIMultiDict
+from yarl import URL
+
+from refold.errors import SettingError
+from refold.gateway.door import Caller, Refusal
+from refold.registry.configuration import GatewaySettings
+
+HOPS = frozenset(
+    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"}
+    | {"trailer", "transfer-encoding", "upgrade", "host", "content-length", "expect"}
+)
+"""Headers that are about one connection alone."""
+OURS = frozenset(("x-refold-key", "x-refold-session"))
+READABLE = ("gzip", "deflate", "identity")
+"""Encodings of answers that can be read here, too; a client's wish for others is not passed on."""
+KEPT = 32 * 1024 * 1024
+"""Bytes of an answer that are kept to be written down."""
+AUTOMATIC = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+
+
+class Cut(Exception):
+    """An answer broke off. So did what was handed on."""
+
+    def __init__(self, response: web.StreamResponse) -> None:
+        super().__init__("the answer broke off")
+        self.response = response
+
+
+class Answer:
+    """What came back, piece by piece, for the record."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.kind = ""
+        self.encoding = ""
+        self.complete = False
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def begin(self, upstream: aiohttp.ClientResponse) -> None:
+        self.status, self.kind = upstream.status, upstream.content_type
+        self.encoding = upstream.headers.get("content-encoding", "").lower()
+
+    def add(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size <= KEPT:
+            self._pieces.append(piece)
+
+    @property
+    def data(self) -> bytes:
+        """All of it, or nothing where it was too large or is in an encoding that nobody asked for."""
+        whole = b"".join(self._pieces) if self._size <= KEPT else b""
+        return decoded(whole, self.encoding)
+
+
+class Upstream:
+    def __init__(self, settings: GatewaySettings, key: str | None) -> None:
+        self.base = address_of(settings.upstream or "")
+        self._key = key
+        self._timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=settings.connect_seconds, sock_read=settings.silent_seconds
+        )
+        self._client: aiohttp.ClientSession | None = None
+
+    async def open(self) -> None:
+        self._client = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            timeout=self._timeout,
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=AUTOMATIC,
+            max_line_size=65_536,
+            max_field_size=65_536,
+        )
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+    @asynccontextmanager
+    async def asked(
+        self, request: web.Request, body: bytes, caller: Caller
+    ) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """The upstream's answer to this request with this body. Leaving before its end closes it."""
+        assert self._client is not None
+        url = URL(f"{self.base}{request.rel_url.raw_path_qs}", encoded=True)
+        data = body if request.can_read_body or body else None
+        headers = self._headers(request, caller)
+        try:
+            answered = await self._client.request(
+                request.method, url, headers=headers, data=data, allow_redirects=False
+            )
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            text = f"the upstream cannot be reached ({type(error).__name__})"
+            raise Refusal(502, text, "api_error", code="upstream") from None
+        try:
+            yield answered
+        except BaseException:
+            answered.close()
+            raise
+        else:
+            answered.release()
+
+    def _headers(self, request: web.Request, caller: Caller) -> CIMultiDict[str]:
+        named = _listed(request.headers.getall("connection", []))
+        headers = CIMultiDict(
+            (name, value)
+            for name, value in request.headers.items()
+            if name.lower() not in HOPS | OURS | named and name.lower() != caller.key_header
+        )
+        wanted = [one.partition(";")[0] for one in _listed(request.headers.getall("accept-encoding", []))]
+        headers["Accept-Encoding"] = ", ".join(name for name in READABLE if name in wanted) or "identity"
+        if self._key is not None:
+            for name in ("authorization", "x-api-key"):
+                headers.popall(name, None)
+            if request.path.startswith("/v1/messages"):
+                headers["x-api-key"] = self._key
+            else:
+                headers["Authorization"] = f"Bearer {self._key}"
+        return headers
+
+
+async def relay(
+    request: web.Request, upstream: aiohttp.ClientResponse, answer: Answer, done: str, head: bytes = b""
+) -> web.StreamResponse:
+    """The answer, handed on as it comes. Where it breaks off the connection is closed without an end, so that
+    nobody takes what came for all of it. `head` was read already."""
+    named = _listed(upstream.headers.getall("connection", []))
+    headers = CIMultiDict(
+        (name, value) for name, value in upstream.headers.items() if name.lower() not in HOPS | named
+    )
+    headers["x-refold"] = done
+    response = web.StreamResponse(status=upstream.status, reason=upstream.reason, headers=headers)
+    response.content_length = upstream.content_length
+    answer.begin(upstream)
+    await response.prepare(request)
+    try:
+        if head:
+            await response.write(head)
+        async for piece in upstream.content.iter_any():
+            answer.add(piece)
+            await response.write(piece)
+    except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+        if request.transport is not None:
+            request.transport.close()
+        raise Cut(response) from error
+    await response.write_eof()
+    answer.complete = True
+    return response
+
+
+def address_of(text: str) -> str:
+    """What stands before `/v1/…`; with or without it."""
+    try:
+        url = URL(text)
+    except ValueError:
+        url = URL()
+    if url.scheme not in ("http", "https") or not url.host or url.query_string or url.fragment:
+        raise SettingError("gateway.upstream", "is an address such as https://api.openai.com")
+    return str(url).rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+def decoded(data: bytes, encoding: str) -> bytes:
+    """What an answer says; nothing where it cannot be read."""
+    if encoding.lower() in ("", "identity"):
+        return data
+    try:
+        return zlib.decompressobj(47).decompress(data, KEPT) if encoding.lower() in READABLE else b""
+    except zlib.error:
+        return b""
+
+
+def _listed(values: Iterable[str]) -> set[str]:
+    return {one.strip().lower() for value in values for one in value.split(",") if one.strip()}

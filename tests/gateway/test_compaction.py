@@ -1,0 +1,138 @@
+"""OpenAI's compaction protocols, through the official SDK's own types."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+from openai.types.responses import CompactedResponse, Response, ResponseStreamEvent
+from pydantic import TypeAdapter
+
+from refold.gateway.door import Refusal
+from refold.gateway.sealed import LIFE, Seal
+from refold.testing.wire import WireServer
+from tests.gateway.kit import gateway, run
+from tests.gateway.test_sessions import long_talk
+
+EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
+TRIGGER = {"type": "compaction_trigger"}
+
+
+def items(turns: int) -> list[dict[str, Any]]:
+    talk = [{"type": "message", "role": role, "content": text} for role, text in long_talk(turns)]
+    return [{"type": "message", "role": "developer", "content": "Rules."}, *talk]
+
+
+async def post(client: ClientSession, path: str, **body: Any) -> tuple[int, Any]:
+    async with client.post(path, json={"model": "m", **body}) as reply:
+        data = await reply.read()
+        if reply.content_type != "text/event-stream":
+            return reply.status, json.loads(data)
+        events = [block.partition(b"data: ")[2] for block in data.split(b"\n\n") if b"data: " in block]
+        return reply.status, [json.loads(event) for event in events if event != b"[DONE]"]
+
+
+def test_compaction_in_all_three_ways_gives_one_item_that_the_sdk_accepts() -> None:
+    async def work() -> None:
+        async with gateway(server.url, window=32_000) as (_, client):
+            status, whole = await post(client, "/v1/responses/compact", input=items(6))
+            assert status == 200
+            compacted = CompactedResponse.model_validate(whole)
+            assert [item.type for item in compacted.output] == ["compaction"]
+            status, whole = await post(client, "/v1/responses", input=[*items(6), TRIGGER])
+            assert status == 200
+            assert [item.type for item in Response.model_validate(whole).output] == ["compaction"]
+            status, events = await post(client, "/v1/responses", input=[*items(6), TRIGGER], stream=True)
+            kinds = [EVENT.validate_python(event).type for event in events]
+            assert kinds[0] == "response.created" and kinds[-1] == "response.completed"
+            done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+            assert (
+                [item["type"] for item in done]
+                == ["compaction"]
+                == [x["type"] for x in events[-1]["response"]["output"]]
+            )
+            assert done == events[-1]["response"]["output"]
+
+    with WireServer() as server:
+        run(work)
+        assert server.requests == []
+
+
+def test_a_compaction_item_stands_for_what_was_said_before() -> None:
+    async def work() -> None:
+        async with gateway(server.url, window=64_000) as (made, client):
+            _, whole = await post(client, "/v1/responses/compact", input=items(12))
+            rules, *said = items(12)
+            rest: list[dict[str, Any]] = [{"type": "message", "role": "user", "content": "Go on."}]
+            for answer in ("One.", "Two."):
+                history = [rules, said[0], said[2], *whole["output"], *rest]
+                status, _ = await post(client, "/v1/responses", input=history, stream=True)
+                assert status == 200
+                rest += [{"type": "message", "role": "assistant", "content": answer}]
+                rest += [{"type": "message", "role": "user", "content": "And on."}]
+        [book] = made.desk._books.values()
+        texts = [x.message.text for x in book.session.path if hasattr(x, "message")]
+        assert len(texts) == 25 + 4 and texts[-4:] == ["Go on.", "One.", "And on.", "Two."]
+
+    with WireServer("One.", "Two.") as server:
+        run(work)
+        assert server.problems == []
+    for n, body in enumerate(server.bodies):
+        assert body["input"][0]["content"] == "Rules."
+        assert "compaction" not in [item["type"] for item in body["input"]]
+        assert body["input"][-1]["content"] == ("Go on." if n == 0 else "And on.")
+        assert len(json.dumps(body)) < len(json.dumps(items(12)))
+        assert "Question 0" in json.dumps(body)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_foreign_and_forged_items_are_refused(stream: bool) -> None:
+    async def work() -> None:
+        async with gateway(server.url) as (made, client):
+            good = made.desk.seal.seal("no-such", "entry", "")
+            other = made.desk.seal.seal("s", "e", "bob")
+            for forged in (
+                "gAAAAA==",
+                good[:-2] + "xx",
+                good.replace("refold1", "refold2"),
+                other,
+                good,
+                None,
+                7,
+            ):
+                item = {"type": "compaction", "encrypted_content": forged}
+                status, told = await post(client, "/v1/responses", input=[item, *items(1)], stream=stream)
+                assert status == 400, forged
+                assert told["error"]["code"] == "invalid_encrypted_content"
+            status, _ = await post(client, "/v1/responses", input=[TRIGGER, *items(1)], stream=stream)
+            assert status == 400
+
+    with WireServer() as server:
+        run(work)
+
+
+def test_a_reference_expires() -> None:
+    now = [1000.0]
+    seal = Seal(b"secret", clock=lambda: now[0])
+    sealed = seal.seal("s", "e", "ann")
+    assert seal.open(sealed, "ann").leaf == "e"
+    with pytest.raises(Refusal, match="somebody else"):
+        seal.open(sealed, "bob")
+    with pytest.raises(Refusal, match="not made"):
+        Seal(b"other").open(sealed, "ann")
+    now[0] += LIFE + 1
+    with pytest.raises(Refusal, match="old"):
+        seal.open(sealed, "ann")
+
+
+def test_where_it_is_switched_off_the_upstream_answers() -> None:
+    async def work() -> None:
+        async with gateway(server.url, protocols=False) as (_, client):
+            status, _ = await post(client, "/v1/responses/compact", input=items(1))
+            assert status == 400  # of the scripted upstream, which knows no such address
+
+    with WireServer() as server:
+        run(work)
+        assert [seen.path for seen in server.requests] == ["/v1/responses/compact"]
