@@ -104,7 +104,8 @@ class Terminal:
         """Read to the end; the exit status."""
         end = time.monotonic() + PATIENCE
         while self._pump():
-            assert time.monotonic() < end, f"it does not end; the last that came:\n{self.seen[-3000:]}"
+            if time.monotonic() > end:
+                raise TimeoutError(f"it does not end; the last that came:\n{self.seen[-3000:]}")
         if self._status is None:
             self._status = os.waitstatus_to_exitcode(self._nursery.wait(self.pid))
             os.close(self._master)

@@ -16,7 +16,8 @@ from refold.session.holes import mended
 from refold.stores import rows, schema, words
 from refold.stores.doctor import done, losses, rights
 from refold.stores.rows import Tally
-from refold.stores.sqlite import SqliteStore, claimed, sql_of, text_of
+from refold.stores.schema import text_of
+from refold.stores.sqlite import SqliteStore, claimed, sql_of
 
 _ENTRIES = f"SELECT row, {schema.LINE_VERSION}, {schema.LINE} FROM entries"
 _LINE = f"SELECT {schema.LINE} FROM entries WHERE row = ?"

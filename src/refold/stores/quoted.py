@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from refold.entries import AnyEntry
 from refold.protocols import Store
 from refold.stores import rows, words
-from refold.stores.schema import LINE, LINE_VERSION, SHIFT, select
-from refold.stores.sqlite import SqliteStore, text_of
+from refold.stores.schema import LINE, LINE_VERSION, SHIFT, select, text_of
+
+if TYPE_CHECKING:
+    import apsw
 
 
 class Quoted(NamedTuple):
@@ -18,26 +20,34 @@ class Quoted(NamedTuple):
     score: float
 
 
+@runtime_checkable
+class Quoting(Protocol):
+    """A store that finds entries and reads them in one question."""
+
+    def quoted(self, terms: Iterable[str], *, limit: int, every: bool = False) -> list[Quoted]: ...
+
+
 def quoted(store: Store, terms: Iterable[str], *, limit: int, every: bool = False) -> list[Quoted] | None:
     """The entries in which any of the terms occurs (`every`: all of them), best first; None: this kind of
     store cannot say."""
-    if not isinstance(store, SqliteStore):
-        return None
+    return store.quoted(terms, limit=limit, every=every) if isinstance(store, Quoting) else None
+
+
+def found_in(connection: apsw.Connection, terms: Iterable[str], limit: int, every: bool) -> list[Quoted]:
     wanted = words.query(terms)
     wanted = wanted.replace('" OR "', '" AND "') if every else wanted
     if not wanted:
         return []
-    with store.reading() as connection:
-        found = select(
-            connection,
-            f"""SELECT s.id, best.score, {LINE}, {LINE_VERSION}, e.id
-                FROM (SELECT rowid AS row, -rank AS score FROM words WHERE words MATCH ?
-                      ORDER BY rank LIMIT ?) best
-                JOIN entries e ON e.row = best.row JOIN sessions s ON s.key = best.row >> {SHIFT}
-                ORDER BY best.score DESC""",
-            wanted,
-            limit,
-        )
+    found = select(
+        connection,
+        f"""SELECT CAST(s.id AS BLOB), best.score, {LINE}, {LINE_VERSION}, CAST(e.id AS BLOB)
+            FROM (SELECT rowid AS row, -rank AS score FROM words WHERE words MATCH ?
+                  ORDER BY rank LIMIT ?) best
+            JOIN entries e ON e.row = best.row JOIN sessions s ON s.key = best.row >> {SHIFT}
+            ORDER BY best.score DESC""",
+        wanted,
+        limit,
+    )
     made = (
         (session, rows.of_line(line, version, text_of(id)).entry, float(score))
         for session, score, line, version, id in found

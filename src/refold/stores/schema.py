@@ -107,3 +107,12 @@ def digest(connection: apsw.Connection) -> tuple[int, str]:
             data = piece if isinstance(piece, bytes) else repr(piece).encode()
             total.update(len(data).to_bytes(8, "big") + data)
     return count, total.hexdigest()
+
+
+def text_of(value: Any) -> str | None:
+    if not isinstance(value, bytes):
+        return cast("str | None", value)
+    try:
+        return value.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:  # damaged
+        return value.decode("utf-8", "backslashreplace")

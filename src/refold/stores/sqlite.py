@@ -23,7 +23,9 @@ from refold.protocols import Candidate, Finding, Loaded, SessionInfo
 from refold.stores import Opened, data_folder, default_database, rows, schema, words
 from refold.stores.connections import Connections
 from refold.stores.disk import told
+from refold.stores.quoted import Quoted, found_in
 from refold.stores.rows import Row, Tally
+from refold.stores.schema import text_of
 
 LEAST_ROW = 8
 """Bytes of a database that the smallest row takes."""
@@ -138,6 +140,10 @@ class SqliteStore:
                 Candidate(text_of(owner) or "", text_of(id) or "", float(cast("float", score)))
                 for owner, id, score in found
             ]
+
+    def quoted(self, terms: Iterable[str], *, limit: int, every: bool = False) -> list[Quoted]:
+        with self.reading() as connection:
+            return found_in(connection, terms, limit, every)
 
     # ── other powers ────────────────────────────────────────────────────────────────────────────
 
@@ -348,15 +354,6 @@ def sql_of(text: str | None) -> str | bytes | None:
     except UnicodeEncodeError:
         return cast("str", text).encode("utf-8", "surrogatepass")
     return text
-
-
-def text_of(value: Any) -> str | None:
-    if not isinstance(value, bytes):
-        return cast("str | None", value)
-    try:
-        return value.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:  # damaged
-        return value.decode("utf-8", "backslashreplace")
 
 
 def _values(tally: Tally) -> tuple[Any, ...]:
