@@ -4,6 +4,7 @@ alone (one process, `REFOLD_TIMING=1`); what takes part in `make test` counts st
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Generator
@@ -47,3 +48,19 @@ def steps(work: Callable[[], object]) -> int:
     finally:
         sys.settrace(before)
     return count
+
+
+@contextmanager
+def alarm(seconds: int) -> Generator[None]:
+    """The block is broken off when it hangs."""
+
+    def ring(*_: object) -> None:
+        raise TimeoutError(f"it hangs: {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
