@@ -7,31 +7,34 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
+from click.shell_completion import CompletionItem
 
 from refold.text.terminal import clean, escaped
 from refold.text.truncate import one_line
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    from refold.cli.screen import Screen
     from refold.compaction.preset import Preset
     from refold.protocols import Model
     from refold.session import Session
 
     TextType = click.ParamType[str]
+    CountType = click.ParamType[int]
 else:
-    TextType = click.ParamType  # older releases of click take no type argument
+    TextType = CountType = click.ParamType  # older releases of click take no type argument
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def say(text: str = "", *, err: bool = False) -> None:
@@ -55,9 +58,39 @@ class Names(TextType):
         return f"[{'|'.join(self.known())}]"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from refold.errors import nearest
+
         if value not in self.known():
-            self.fail(f"{clean(value)!r} is none of {', '.join(self.known())}.", param, ctx)
+            meant = nearest(value, self.known())
+            hint = f" Did you mean {meant}?" if meant else ""
+            self.fail(f"{clean(value)!r} is none of {', '.join(self.known())}.{hint}", param, ctx)
         return value
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in self.known() if name.startswith(incomplete)]
+
+
+class Tokens(CountType):
+    """A number of tokens as people write it: 8000, 8k, 1.5m."""
+
+    name = "tokens"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from refold.compare.budgets import parse
+        from refold.errors import SettingError
+
+        try:
+            tokens = parse(str(value)).tokens
+        except SettingError:
+            tokens = None
+        if tokens is None:
+            self.fail(f"{clean(str(value))!r} is no number of tokens: 8000, 8k, 1.5m.", param, ctx)
+        return tokens
 
 
 @contextmanager
@@ -90,10 +123,23 @@ def emit(value: Any) -> None:
     click.echo(escaped(compact_json(msgspec.to_builtins(value))))
 
 
-def console(*, stderr: bool = False) -> Console:
+def console(*, stderr: bool = False) -> Screen:
     from refold.cli.screen import Screen
 
     return Screen(stderr=stderr)
+
+
+def progress(what: str, items: Sequence[T], *, show: bool = True) -> Iterator[T]:
+    """The items one by one, with a bar on standard error where that is a terminal."""
+    out = console(stderr=True)
+    if not (show and out.is_terminal and len(items) > 1):
+        yield from items
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(what, markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=out, transient=True) as bar:
+        yield from bar.track(items)
 
 
 def styled(*pieces: str | tuple[str, str]) -> Text:
@@ -120,8 +166,25 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")(function)
 
 
+def force_option(function: F) -> F:
+    return click.option("--force", is_flag=True, help="Write over what -o names.")(function)
+
+
+def refuse_existing(output: str | None, force: bool) -> None:
+    """Said before the work, not after it."""
+    if output and not force and Path(output).exists():
+        raise click.UsageError(f"{output} exists already: choose another name, or --force writes over it")
+
+
 def file_argument(function: F) -> F:
     return click.argument("file", metavar="FILE")(function)
+
+
+def preset_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """For the completion of a shell."""
+    from refold import presets
+
+    return [name for name in presets.names() if name.startswith(incomplete)]
 
 
 def preset_options(function: F) -> F:
@@ -144,12 +207,16 @@ def preset_options(function: F) -> F:
 
     made: Any = wrapped
     for option in (
-        click.option("--budget", type=click.IntRange(1), help="The view must fit so many tokens."),
-        click.option("--window", type=click.IntRange(1), help="Context window of the model, in tokens."),
+        click.option("--budget", type=Tokens(), help="The view must fit so many tokens: 8000, 8k."),
+        click.option("--window", type=Tokens(), help="Context window of the model, in tokens."),
         click.option("--params", type=click.File("r"), help="Settings of the preset as a JSON object."),
         click.option("--set", "settings", multiple=True, metavar="K=V", help="One setting; may be repeated."),
         click.option(
-            "--preset", default="refold", show_default=True, help="Which design; see `refold presets`."
+            "--preset",
+            default="refold",
+            show_default=True,
+            shell_complete=preset_names,
+            help="Which design; see `refold presets`.",
         ),
     ):
         made = option(made)

@@ -109,7 +109,7 @@ def print_plan(engine: Engine, session: Session, plan: Plan | Reason, due: Due |
     if not isinstance(plan, Plan):
         out.print(styled(f"nothing to fold: {plan.text} ", (f"({plan.code})", "dim")))
         return
-    out.print(_bar(plan, min(out.width, 100) - 2))
+    out.print(_bar(plan, min(out.columns, 100) - 2))
     then = f", then {', '.join(plan.alternatives)}" if plan.alternatives else ""
     size = f"{plan.tokens_before:,} → at most {plan.tokens_after:,} tokens of {plan.window:,}; rung "
     out.print(styled(size, (plan.rung, "bold"), f", {plan.requests} request(s){then}"))
@@ -132,7 +132,7 @@ def print_plan(engine: Engine, session: Session, plan: Plan | Reason, due: Due |
     for id in (*plan.fold, *plan.turn_prefix)[:5]:
         message = said_by(session[id])
         if message is not None:
-            out.print(f"  {message.role:9} {first_line(message.text or '(tool calls)', out.width - 14)}")
+            out.print(f"  {message.role:9} {first_line(message.text or '(tool calls)', out.columns - 14)}")
 
 
 def _money(plan: Plan) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refold.cli.common import (
+    Tokens,
     clean,
     console,
     emit,
@@ -42,7 +43,7 @@ _COLOURS = {"user": "green", "assistant": "cyan", "tool": "yellow", "bash": "mag
 @click.option("--path", help="Only entries that name this file.")
 @click.option("--since", help="Only from this day on (YYYY-MM-DD).")
 @click.option("--until", help="Only up to this day (YYYY-MM-DD).")
-@click.option("--budget", type=click.IntRange(1), help="Most tokens of all hits together.")
+@click.option("--budget", type=Tokens(), help="Most tokens of all hits together.")
 @click.option("--full", is_flag=True, help="Whole messages instead of snippets.")
 @json_option
 def command(

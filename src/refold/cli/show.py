@@ -15,6 +15,7 @@ from refold.cli.common import (
     first_line,
     json_option,
     open_session,
+    preset_names,
     styled,
     tell_problems,
 )
@@ -42,7 +43,9 @@ def _dialects() -> tuple[str, ...]:
 @_look("abridged", "One block per turn: asked, done, ended.")
 @_look("trail", "Files, commands, tests, todos, from the tool calls.")
 @click.option("--wire", type=Names(_dialects), help="As a provider gets it.")
-@click.option("--preset", default="refold", show_default=True, help="Whose view.")
+@click.option(
+    "--preset", default="refold", show_default=True, shell_complete=preset_names, help="Whose view."
+)
 @click.option("--full", is_flag=True, help="Whole messages instead of first lines.")
 @json_option
 def command(file: str, look: str | None, wire: str | None, preset: str, full: bool, as_json: bool) -> None:
@@ -194,7 +197,7 @@ def _print_view(out: Any, value: dict[str, Any], full: bool) -> None:
         head = Text(f"{row['role']:9}", style="bold magenta" if "fold" in row else "bold")
         stands = f" [{len(row['entries'])} entries]" if len(row["entries"]) > 1 else ""
         head.append(stands, style="dim")
-        head.append(" " + (clean(body) if full else first_line(body, max(out.width - 20, 40))))
+        head.append(" " + (clean(body) if full else first_line(body, max(out.columns - 20, 40))))
         out.print(head)
     out.print(f"{len(value['messages'])} messages, {value['tokens']:,} tokens", style="dim")
 
@@ -225,7 +228,7 @@ def _print_tree(out: Any, value: dict[str, Any], full: bool) -> None:
         for mark, style in ((row["label"], "yellow"), ("pinned" if row["pinned"] else None, "green")):
             if mark:
                 line.append(f"[{clean(mark)}] ", style=style)
-        line.append(row["text"] if full else first_line(row["text"], max(out.width - len(line) - 1, 30)))
+        line.append(row["text"] if full else first_line(row["text"], max(out.columns - len(line) - 1, 30)))
         if row["id"] == value["leaf"]:
             line.append("  ← leaf", style="bold yellow")
         out.print(line, soft_wrap=True)

@@ -83,7 +83,14 @@ def _bars(out: Console, title: str, rows: Iterable[tuple[str, int]], whole: int)
     if not rows:
         return
     longest = max(size for _, size in rows) or 1
-    table = Table(title=title, title_justify="left", box=None, show_header=False, pad_edge=False, expand=True)
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=None,
+        show_header=False,
+        pad_edge=False,
+        width=min(out.width, 100),
+    )
     table.add_column(ratio=2, no_wrap=True, overflow="ellipsis")
     table.add_column(ratio=3)
     table.add_column(justify="right", no_wrap=True)
