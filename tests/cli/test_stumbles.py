@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ import refold as library
 from refold import Session
 from refold import messages as m
 from refold.cli import main
+from refold.presets import NAMES
 from refold.registry.sessions import save
+from tests.data import shared
 
 
 def refold(*arguments: str, **more: str) -> Result:
@@ -171,3 +174,76 @@ def test_the_beginning_of_an_id_is_enough(store: str) -> None:
     assert "2 sessions begin with 5e55: give more of the id" in several.output
     assert "there is no file 77" in refold("show", "77", REFOLD_DATABASE=database).output
     assert refold("sessions", "delete", "5e55-1", "--yes", REFOLD_DATABASE=database).exit_code == 0
+
+
+# ── looking ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_ledger_says_what_left_how_large_it_was_and_how_to_get_it_back(own: str) -> None:
+    refold("compact", own, "--budget", "3k")
+    said = refold("show", own, "--ledger").output
+    assert re.search(r"\d+ entries of [\d,]+ tokens left the view; the log keeps them:", said)
+    key = re.search(r"  (\w{7}) +[\d,]+ tokens  result of Read: some code", said)
+    back = re.search(r"back: `refold recall FILE --keys (\w{7}) --full`", said)
+    assert key
+    assert back
+    assert refold("recall", own, "--keys", back[1], "--full").exit_code == 0
+    assert "some code" in refold("recall", own, "--keys", key[1], "--full").output
+
+
+def test_the_tree_leaves_out_records_that_say_nothing() -> None:
+    file = str(shared("claude-code/agentcmd-full-session-two.jsonl"))
+    said = refold("show", file, "--tree").output
+    assert "other" not in {line.split()[1] for line in said.splitlines()}
+    assert "… and 5 records of the program that say nothing; --full shows them" in said
+
+
+def test_entries_are_counted_in_one_way(tmp_path: Path) -> None:
+    file, store = str(shared("claude-code/agentcmd-full-session-two.jsonl")), f"sqlite:{tmp_path}/x.db"
+    told = [json.loads(refold("import", file, "--to", store, "--json").stdout)["sessions"][0]["entries"],
+            json.loads(refold("sessions", "--store", store, "--json").stdout)["sessions"][0]["entries"],
+            json.loads(refold("show", file, "--json").stdout)["entries"]]  # fmt: skip
+    assert len(set(told)) == 1
+    assert f"the log has {told[0]} entries" in refold("show", file).output
+    assert f"({told[0]} entries in the log)" in refold("stats", file).output
+
+
+def test_a_plan_explains_its_numbers() -> None:
+    file = str(shared("pi/before-compaction.jsonl"))
+    said = refold("plan", file).output
+    assert re.search(r"now 195,549 tokens by the provider's count \(.*\), 169,754 by ours", said)
+    said = refold("plan", file, "--budget", "5k").output
+    assert "saves $0.0536 at once" in said
+    assert "$-" not in said
+    assert "after 0 turn" not in said
+
+
+def test_nothing_is_due_where_nothing_is_to_do() -> None:
+    file = str(shared("claude-code/agentcmd-full-session-two.jsonl"))
+    said = refold("plan", file, "--budget", "20k").output
+    assert "not due" in said
+    assert "refused" not in said
+    told = json.loads(refold("plan", file, "--budget", "20k", "--json").stdout)
+    assert (told["due"], told["tokens_after"]) == (False, told["tokens_before"])
+
+
+@pytest.mark.parametrize("preset", NAMES)
+def test_an_upper_bound_is_never_above_what_there_was(preset: str, own: str) -> None:
+    told = json.loads(refold("plan", own, "--preset", preset, "--json").stdout)
+    assert told["tokens_after"] <= told["tokens_before"]
+
+
+def test_a_file_with_many_conversations_says_how_to_choose() -> None:
+    said = refold("show", str(shared("tau-bench/gpt-4o-airline.first80.json")))
+    assert "could not be read" not in said.output
+    assert "holds 80 conversations, this is the first: name another as FILE#1 … FILE#79" in said.output
+
+
+def test_a_person_at_a_terminal_picks_a_conversation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "two.jsonl"
+    lines = ({"messages": [{"role": "user", "content": f"hello {number}"}]} for number in range(2))
+    path.write_text("\n".join(map(json.dumps, lines)))
+    monkeypatch.setattr("refold.cli.common.is_interactive", lambda: True)
+    said = CliRunner().invoke(main, ["show", str(path)], input="1\n").output
+    assert "   0  hello 0\n   1  hello 1\nWhich conversation? [0]: 1\n" in said
+    assert "user      hello 1" in said

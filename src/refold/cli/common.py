@@ -250,10 +250,34 @@ def pair(text: str) -> tuple[str, Any]:
 
 
 def open_session(file: str) -> Session:
-    """A session from any supported file or store. Refold's own are opened for writing."""
+    """A session from any supported file or store. Refold's own are opened for writing. Of several in one
+    file, a person at a terminal chooses."""
     from refold.registry import sessions as opening
+    from refold.transcripts.base import MANY
 
-    return opening.session_of(file)
+    session = opening.session_of(file)
+    several = any(problem.where == MANY for problem in session.problems)
+    if several and is_interactive():
+        return opening.session_of(f"{file}#{_picked(file)}")
+    return session
+
+
+def is_interactive() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _picked(file: str) -> int:
+    from refold.entries import MessageEntry
+    from refold.preserve.words import typed
+    from refold.transcripts import read_all
+
+    titles: list[str] = []
+    for _, loaded in progress("reading", list(read_all(file))):
+        messages = (entry.message for entry in loaded.entries if isinstance(entry, MessageEntry))
+        titles.append(next((said for message in messages if (said := typed(message))), ""))
+    for number, text in enumerate(titles):
+        say(f"{number:4}  {first_line(text, 90)}")
+    return click.prompt("Which conversation?", type=click.IntRange(0, len(titles) - 1), default=0)
 
 
 def own_session(file: str) -> Session:
@@ -268,14 +292,16 @@ def own_session(file: str) -> Session:
 
 
 def tell_problems(session: Session) -> None:
-    """What could not be understood is said, on standard error."""
-    if session.problems:
-        first = session.problems[0]
-        say(
-            f"refold: {len(session.problems)} part(s) could not be read, the first at {first.where}: "
-            f"{first_line(first.text, 160)}",
-            err=True,
-        )
+    """What could not be understood, or was not chosen, is said on standard error."""
+    from refold.transcripts.base import MANY
+
+    unread = [problem for problem in session.problems if problem.where != MANY]
+    for problem in session.problems:
+        if problem.where == MANY:
+            say(f"refold: the file {problem.text} (`refold import FILE` takes all)", err=True)
+    if unread:
+        where, text = unread[0].where, first_line(unread[0].text, 160)
+        say(f"refold: {len(unread)} part(s) could not be read, the first at {where}: {text}", err=True)
 
 
 def write_private(path: Path, data: bytes) -> None:

@@ -47,7 +47,7 @@ def command(file: str, counter: str, top: int, as_json: bool) -> None:
         return
     tell_problems(session)
     out = console()
-    _summary(out, found)
+    _summary(out, found, len(session))
     _bars(out, "by role", found.by_role.items(), found.tokens)
     _bars(out, "by tool", list(found.by_tool.items())[:top], found.tokens)
     _bars(out, "by file", [(_end(path), size) for path, size in found.by_file.items()][:top], found.tokens)
@@ -55,12 +55,13 @@ def command(file: str, counter: str, top: int, as_json: bool) -> None:
     _lists(out, found)
 
 
-def _summary(out: Console, found: Stats) -> None:
+def _summary(out: Console, found: Stats, entries: int) -> None:
     used = found.usage
     out.print(
         styled(
             (f"{found.tokens:,}", "bold"),
-            f" tokens in {found.messages} messages and {len(found.turns)} turns; the model sees ",
+            f" tokens in {found.messages} messages and {len(found.turns)} turns ",
+            f"({entries:,} entries in the log); the model sees ",
             (f"{found.view:,}", "bold"),
             f" ({found.counter})",
         )
