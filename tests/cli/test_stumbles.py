@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -247,3 +250,58 @@ def test_a_person_at_a_terminal_picks_a_conversation(tmp_path: Path, monkeypatch
     said = CliRunner().invoke(main, ["show", str(path)], input="1\n").output
     assert "   0  hello 0\n   1  hello 1\nWhich conversation? [0]: 1\n" in said
     assert "user      hello 1" in said
+
+
+# ── waiting, interrupting, completing ───────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("command", [("compact",), ("export", "--to", "jsonl"), ("compare", "--html")])
+def test_ctrl_c_leaves_no_half_file(
+    command: tuple[str, ...], own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the worst moment: all is written, and only the name is missing."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    for name in ("rename", "replace", "link"):
+        monkeypatch.setattr(os, name, interrupted)
+    monkeypatch.setattr(Path, "replace", interrupted)
+    folder = tmp_path / "results"
+    folder.mkdir()
+    out = (str(folder / "out"),) if "--html" in command else ("-o", str(folder / "out"))
+    done = refold(command[0], own, *command[1:], *out)
+    assert done.exit_code == 1
+    assert "Aborted!" in done.output
+    assert not list(folder.iterdir())
+
+
+def test_a_terminal_sees_that_work_goes_on_and_a_pipe_does_not(own: str) -> None:
+    program = [sys.executable, "-m", "refold", "compact", own, "--budget", "3k", "--passes", "3"]
+    ours, theirs = os.openpty()
+    piped = subprocess.run(program, stdout=subprocess.PIPE, stderr=theirs, check=True, timeout=60).stdout
+    os.close(theirs)
+    shown = os.read(ours, 65_536)
+    os.close(ours)
+    assert b"folding" in shown
+    assert b"\x1b" not in piped
+    assert b"fits" in piped
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("refold comp", {"compact", "compare"}),
+        ("refold plan x --preset re", {"refold"}),
+        ("refold export x --to mark", {"markdown"}),
+        ("refold sessions doc", {"doctor"}),
+    ],
+)
+def test_a_shell_completes_names(typed: str, offered: set[str]) -> None:
+    words = typed.split()
+    done = CliRunner().invoke(
+        main,
+        prog_name="refold",
+        env={"_REFOLD_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)},
+    )
+    assert {line.partition(",")[2] for line in done.output.splitlines()} == offered

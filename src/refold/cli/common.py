@@ -129,6 +129,16 @@ def console(*, stderr: bool = False) -> Screen:
     return Screen(stderr=stderr)
 
 
+@contextmanager
+def waiting(what: str, *, show: bool = True) -> Generator[None]:
+    """Something to look at, on standard error, while one piece of work takes its time."""
+    if show and sys.stderr.isatty():
+        with console(stderr=True).status(first_line(what, 80)):
+            yield
+    else:
+        yield
+
+
 def progress(what: str, items: Sequence[T], *, show: bool = True) -> Iterator[T]:
     """The items one by one, with a bar on standard error where that is a terminal."""
     out = console(stderr=True)
@@ -255,7 +265,8 @@ def open_session(file: str) -> Session:
     from refold.registry import sessions as opening
     from refold.transcripts.base import MANY
 
-    session = opening.session_of(file)
+    with waiting(f"reading {file} …"):
+        session = opening.session_of(file)
     several = any(problem.where == MANY for problem in session.problems)
     if several and is_interactive():
         return opening.session_of(f"{file}#{_picked(file)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +20,7 @@ from refold.cli.common import (
     styled,
     table,
     tell_problems,
+    waiting,
 )
 from refold.cli.show import view_dict
 
@@ -122,7 +122,7 @@ async def _perform(
     from refold.entries import Fold
 
     if passes is None:
-        with _waiting(show and engine.model is not None):
+        with waiting("summarising …" if engine.model else "folding …", show=show):
             known = len(session.annotations(Fold))
             await upkeep(engine, session, hooks=engine.hooks)
             passed = await one_pass(engine, session, instructions=focus)
@@ -131,7 +131,7 @@ async def _perform(
         return await replay(engine, session, passes=passes, instructions=focus)
     from rich.progress import Progress
 
-    with Progress(transient=True) as bar:
+    with Progress(transient=True, console=console(stderr=True)) as bar:
         task = bar.add_task("folding", total=1.0)
         return await replay(
             engine,
@@ -140,11 +140,6 @@ async def _perform(
             progress=lambda done: bar.update(task, completed=done),
             instructions=focus,
         )
-
-
-def _waiting(show: bool) -> AbstractContextManager[object]:
-    """Something to look at while a model writes."""
-    return console().status("summarising …") if show else nullcontext()
 
 
 def as_dict(

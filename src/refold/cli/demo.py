@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from refold.cli.common import console, first_line, guarded, styled
+from refold.cli.common import console, first_line, guarded, styled, write_private
 
 if TYPE_CHECKING:
     from refold.cli.screen import Screen
@@ -67,8 +67,7 @@ def run(folder: Path) -> None:
 def unpack(path: Path) -> Path:
     """The sample as a file that can be looked at."""
     packed = files("refold.data").joinpath("sample.jsonl.gz").read_bytes()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.decompress(packed))
+    write_private(path, gzip.decompress(packed))
     return path
 
 

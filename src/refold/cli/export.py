@@ -17,6 +17,7 @@ from refold.cli.common import (
     refuse_existing,
     say,
     tell_problems,
+    waiting,
     write_private,
 )
 
@@ -68,7 +69,8 @@ def command(
         raise click.UsageError(f"{output} is the source itself: choose another file")
     refuse_existing(output, force)
     session = open_session(file)
-    exported = export(session, target, view=view, redact=redact, cwd=cwd)
+    with waiting("writing …"):
+        exported = export(session, target, view=view, redact=redact, cwd=cwd)
     if output:
         write_private(Path(output), exported.data)
     elif isinstance(exported, Resumable):

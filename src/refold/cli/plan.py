@@ -16,6 +16,7 @@ from refold.cli.common import (
     preset_options,
     styled,
     tell_problems,
+    waiting,
 )
 
 if TYPE_CHECKING:
@@ -42,8 +43,9 @@ def command(file: str, preset: Preset, focus: str | None, as_json: bool) -> None
 
     session = open_session(file)
     engine = Engine(preset)
-    plan = engine.plan(session, force=True, instructions=focus)
-    natural = engine.plan(session, instructions=focus)
+    with waiting("counting …"):
+        plan = engine.plan(session, force=True, instructions=focus)
+        natural = engine.plan(session, instructions=focus)
     due = _trigger(session, plan, natural.reason if isinstance(natural, Plan) else natural)
     if as_json:
         emit(as_dict(engine, session, plan, due))

@@ -18,6 +18,7 @@ from refold.cli.common import (
     open_session,
     say,
     tell_problems,
+    waiting,
 )
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def command(
     if not (query.strip() or keys or turns or tool or path or since or until):
         raise click.UsageError("give a query, or --keys, --turns, --tool, --path, --since, --until")
     session = open_session(file)
-    index = index_of(session)
+    with waiting("reading all that was said …"):
+        index = index_of(session)
     named = [key.strip() for given in keys for key in given.split(",") if key.strip()]
     numbers = [number for given in turns for number in _turns(given)]
     whole = (numbers or named) and not query.strip()

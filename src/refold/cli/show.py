@@ -19,6 +19,7 @@ from refold.cli.common import (
     preset_names,
     styled,
     tell_problems,
+    waiting,
 )
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def command(file: str, look: str | None, wire: str | None, preset: str, full: bo
     session = open_session(file)
     engine = Engine(preset)
     look = look or "view"
-    value = engine.view(session).to(wire) if wire else LOOK[look](engine, session)
+    with waiting("counting …"):
+        value = engine.view(session).to(wire) if wire else LOOK[look](engine, session)
     if as_json:
         emit(value)
         return

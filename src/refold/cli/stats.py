@@ -16,6 +16,7 @@ from refold.cli.common import (
     open_session,
     styled,
     tell_problems,
+    waiting,
 )
 from refold.text.truncate import tail
 
@@ -41,7 +42,8 @@ def command(file: str, counter: str, top: int, as_json: bool) -> None:
     from refold.compare.stats import stats
 
     session = open_session(file)
-    found = stats(session, tokens.get(counter), top=top)
+    with waiting("counting …"):
+        found = stats(session, tokens.get(counter), top=top)
     if as_json:
         emit(found)
         return
