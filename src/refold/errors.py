@@ -32,6 +32,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that somebody meant who misspelt it."""
+    from difflib import get_close_matches
+
+    spellings = {one.casefold(): one for one in known}
+    found = get_close_matches(name.casefold(), spellings, n=1, cutoff=0.7)
+    return spellings[found[0]] if found else None
+
+
+def _choices(name: str, known: Iterable[str]) -> str:
+    known = tuple(known)
+    meant = nearest(name, known)
+    listed = f"; there are: {', '.join(known)}" if known else ""
+    return listed + (f"; did you mean {meant}?" if meant else "")
+
+
 class RefoldError(Exception):
     """Base of all. `str(error)` is one sentence that says what to do."""
 
@@ -52,13 +68,12 @@ class SettingError(UsageError):
 
 class UnknownSetting(SettingError, TypeError):
     def __init__(self, key: str, known: Iterable[str]) -> None:
-        super().__init__(key, f"no such setting; there are: {', '.join(sorted(known))}")
+        super().__init__(key, f"no such setting{_choices(key, sorted(known))}")
 
 
 class UnknownName(UsageError):
     def __init__(self, kind: str, name: str, known: tuple[str, ...] = ()) -> None:
-        hint = f"; there are: {', '.join(known)}" if known else ""
-        super().__init__(f"no {kind} is called {name!r}{hint}")
+        super().__init__(f"no {kind} is called {name!r}{_choices(name, known)}")
         self.name = name
 
 

@@ -24,8 +24,10 @@ def refold(*arguments: str) -> Result:
 
 def as_json(*arguments: str) -> Any:
     result = refold(*arguments, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    told = json.loads(result.stdout)
+    fits = arguments[0] != "compact" or told["fits"]
+    assert result.exit_code == (0 if fits else 1), result.output[-400:]
+    return told
 
 
 @pytest.fixture
@@ -125,9 +127,9 @@ def test_compact_in_place_undo_redo_pin_unpin(own: str) -> None:
     after = as_json("show", own, "--view")
     assert after["tokens"] < before["tokens"]
     assert as_json("undo", own)["undo"] == fold
-    assert as_json("show", own) == before
+    assert as_json("show", own)["messages"] == before["messages"]
     assert as_json("redo", own)["redo"] == fold
-    assert as_json("show", own) == after
+    assert as_json("show", own)["messages"] == after["messages"]
     entry = before["messages"][0]["entries"][0]
     assert as_json("pin", own, entry)["pins"] == [entry]
     assert as_json("unpin", own, entry)["pins"] == []

@@ -134,6 +134,14 @@ def test_the_demo_folds_the_sample_and_says_where_the_report_is(tmp_path: Path) 
     assert "never touch the files in migrations/" in result.output.replace("\n", " ")
     assert "提交信息必须用英文写" in result.output
     assert "created harbour/reminders/job.py" in result.output
+    bars = re.findall(r"(?m)^(before|after) +(█+) +([\d,]+) tokens$", result.output)
+    (_, before, large), (_, after, small) = bars
+    large, small = (int(figure.replace(",", "")) for figure in (large, small))
+    assert abs(len(after) / len(before) - small / large) < 0.02
+    forms = re.findall(r"(?m)^  (whole|clipped|as lines|not shown) +(\d+) messages of", result.output)
+    assert [name for name, _ in forms] == ["whole", "clipped", "as lines", "not shown"]
+    assert sum(int(count) for _, count in forms) == len(refold.load(out / "sample.jsonl").path)
+    assert result.output.rindex("report.html") > result.output.rindex("All designs")
     assert (out / "report.html").stat().st_size > 50_000
 
 

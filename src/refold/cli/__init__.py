@@ -32,7 +32,22 @@ COMMANDS = {
 }
 
 
-class Commands(click.Group):
+class Group(click.Group):
+    """A group that guesses which of its commands was meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        from refold.errors import nearest
+
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            meant = nearest(args[0], known)
+            ctx.fail(f"No such command {args[0]!r}." + (f" Did you mean {meant}?" if meant else ""))
+        return super().resolve_command(ctx, args)
+
+
+class Commands(Group):
     """A group that knows its commands by name and imports them late."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002

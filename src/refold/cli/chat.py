@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from refold.cli.chat_models import NO_MODEL, OFFER, named
-from refold.cli.common import console, json_option, pair, say
+from refold.cli.common import Tokens, console, json_option, pair, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ MODES = ("ask", "edits", "read-only", "all")
 @click.option(
     "--set", "settings", multiple=True, metavar="K=V", help="One setting of the preset; may be repeated."
 )
-@click.option("--window", type=click.IntRange(1), help="Context window, in tokens.  [default: the model's]")
+@click.option("--window", type=Tokens(), help="Context window, in tokens.  [default: the model's]")
 @click.option("--summariser", help="Who writes summaries: a model, same, or digest.  [default: digest]")
 @click.option("--resume", metavar="ID", help="Go on with this conversation (the beginning of an id will do).")
 @click.option("--continue", "go_on", is_flag=True, help="Go on with the newest conversation of this folder.")

@@ -7,31 +7,34 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
+from click.shell_completion import CompletionItem
 
 from refold.text.terminal import clean, escaped
 from refold.text.truncate import one_line
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    from refold.cli.screen import Screen
     from refold.compaction.preset import Preset
     from refold.protocols import Model
     from refold.session import Session
 
     TextType = click.ParamType[str]
+    CountType = click.ParamType[int]
 else:
-    TextType = click.ParamType  # older releases of click take no type argument
+    TextType = CountType = click.ParamType  # older releases of click take no type argument
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def say(text: str = "", *, err: bool = False) -> None:
@@ -55,9 +58,39 @@ class Names(TextType):
         return f"[{'|'.join(self.known())}]"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from refold.errors import nearest
+
         if value not in self.known():
-            self.fail(f"{clean(value)!r} is none of {', '.join(self.known())}.", param, ctx)
+            meant = nearest(value, self.known())
+            hint = f" Did you mean {meant}?" if meant else ""
+            self.fail(f"{clean(value)!r} is none of {', '.join(self.known())}.{hint}", param, ctx)
         return value
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in self.known() if name.startswith(incomplete)]
+
+
+class Tokens(CountType):
+    """A number of tokens as people write it: 8000, 8k, 1.5m."""
+
+    name = "tokens"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from refold.compare.budgets import parse
+        from refold.errors import SettingError
+
+        try:
+            tokens = parse(str(value)).tokens
+        except SettingError:
+            tokens = None
+        if tokens is None:
+            self.fail(f"{clean(str(value))!r} is no number of tokens: 8000, 8k, 1.5m.", param, ctx)
+        return tokens
 
 
 @contextmanager
@@ -90,10 +123,33 @@ def emit(value: Any) -> None:
     click.echo(escaped(compact_json(msgspec.to_builtins(value))))
 
 
-def console(*, stderr: bool = False) -> Console:
+def console(*, stderr: bool = False) -> Screen:
     from refold.cli.screen import Screen
 
     return Screen(stderr=stderr)
+
+
+@contextmanager
+def waiting(what: str, *, show: bool = True) -> Generator[None]:
+    """Something to look at, on standard error, while one piece of work takes its time."""
+    if show and sys.stderr.isatty():
+        with console(stderr=True).status(first_line(what, 80)):
+            yield
+    else:
+        yield
+
+
+def progress(what: str, items: Sequence[T], *, show: bool = True) -> Iterator[T]:
+    """The items one by one, with a bar on standard error where that is a terminal."""
+    out = console(stderr=True)
+    if not (show and out.is_terminal and len(items) > 1):
+        yield from items
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(what, markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=out, transient=True) as bar:
+        yield from bar.track(items)
 
 
 def styled(*pieces: str | tuple[str, str]) -> Text:
@@ -120,8 +176,25 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")(function)
 
 
+def force_option(function: F) -> F:
+    return click.option("--force", is_flag=True, help="Write over what -o names.")(function)
+
+
+def refuse_existing(output: str | None, force: bool) -> None:
+    """Said before the work, not after it."""
+    if output and not force and Path(output).exists():
+        raise click.UsageError(f"{output} exists already: choose another name, or --force writes over it")
+
+
 def file_argument(function: F) -> F:
     return click.argument("file", metavar="FILE")(function)
+
+
+def preset_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """For the completion of a shell."""
+    from refold import presets
+
+    return [name for name in presets.names() if name.startswith(incomplete)]
 
 
 def preset_options(function: F) -> F:
@@ -144,12 +217,16 @@ def preset_options(function: F) -> F:
 
     made: Any = wrapped
     for option in (
-        click.option("--budget", type=click.IntRange(1), help="The view must fit so many tokens."),
-        click.option("--window", type=click.IntRange(1), help="Context window of the model, in tokens."),
+        click.option("--budget", type=Tokens(), help="The view must fit so many tokens: 8000, 8k."),
+        click.option("--window", type=Tokens(), help="Context window of the model, in tokens."),
         click.option("--params", type=click.File("r"), help="Settings of the preset as a JSON object."),
         click.option("--set", "settings", multiple=True, metavar="K=V", help="One setting; may be repeated."),
         click.option(
-            "--preset", default="refold", show_default=True, help="Which design; see `refold presets`."
+            "--preset",
+            default="refold",
+            show_default=True,
+            shell_complete=preset_names,
+            help="Which design; see `refold presets`.",
         ),
     ):
         made = option(made)
@@ -183,10 +260,35 @@ def pair(text: str) -> tuple[str, Any]:
 
 
 def open_session(file: str) -> Session:
-    """A session from any supported file or store. Refold's own are opened for writing."""
+    """A session from any supported file or store. Refold's own are opened for writing. Of several in one
+    file, a person at a terminal chooses."""
     from refold.registry import sessions as opening
+    from refold.transcripts.base import MANY
 
-    return opening.session_of(file)
+    with waiting(f"reading {file} …"):
+        session = opening.session_of(file)
+    several = any(problem.where == MANY for problem in session.problems)
+    if several and is_interactive():
+        return opening.session_of(f"{file}#{_picked(file)}")
+    return session
+
+
+def is_interactive() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _picked(file: str) -> int:
+    from refold.entries import MessageEntry
+    from refold.preserve.words import typed
+    from refold.transcripts import read_all
+
+    titles: list[str] = []
+    for _, loaded in progress("reading", list(read_all(file))):
+        messages = (entry.message for entry in loaded.entries if isinstance(entry, MessageEntry))
+        titles.append(next((said for message in messages if (said := typed(message))), ""))
+    for number, text in enumerate(titles):
+        say(f"{number:4}  {first_line(text, 90)}")
+    return click.prompt("Which conversation?", type=click.IntRange(0, len(titles) - 1), default=0)
 
 
 def own_session(file: str) -> Session:
@@ -201,14 +303,16 @@ def own_session(file: str) -> Session:
 
 
 def tell_problems(session: Session) -> None:
-    """What could not be understood is said, on standard error."""
-    if session.problems:
-        first = session.problems[0]
-        say(
-            f"refold: {len(session.problems)} part(s) could not be read, the first at {first.where}: "
-            f"{first_line(first.text, 160)}",
-            err=True,
-        )
+    """What could not be understood, or was not chosen, is said on standard error."""
+    from refold.transcripts.base import MANY
+
+    unread = [problem for problem in session.problems if problem.where != MANY]
+    for problem in session.problems:
+        if problem.where == MANY:
+            say(f"refold: the file {problem.text} (`refold import FILE` takes all)", err=True)
+    if unread:
+        where, text = unread[0].where, first_line(unread[0].text, 160)
+        say(f"refold: {len(unread)} part(s) could not be read, the first at {where}: {text}", err=True)
 
 
 def write_private(path: Path, data: bytes) -> None:

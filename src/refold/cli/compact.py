@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,13 +10,17 @@ from refold.cli.common import (
     console,
     emit,
     file_argument,
+    force_option,
     json_option,
     named_model,
     open_session,
     preset_options,
+    refuse_existing,
+    say,
     styled,
     table,
     tell_problems,
+    waiting,
 )
 from refold.cli.show import view_dict
 
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), help="Write the session (log and folds) here."
 )
+@force_option
 @click.option("--in-place", is_flag=True, help="Fold a session of Claude Code or Codex where it lies.")
 @json_option
 def command(
@@ -51,13 +55,15 @@ def command(
     model: str | None,
     focus: str | None,
     output: str | None,
+    force: bool,
     in_place: bool,
     as_json: bool,
 ) -> None:
     """Fold a transcript until its view fits.
 
     A session of refold is folded in place (`refold undo` takes it back). Transcripts of other programs are
-    only read; -o saves the outcome as a session of refold. Nothing is ever lost: the log stays whole.
+    only read; -o saves the outcome as a session of refold. Nothing is ever lost: the log stays whole. Exit
+    code 1 where the view does not fit.
 
     With --in-place, Claude Code or Codex goes on from the fold when the session is resumed: the file is
     backed up, what was in it stays, and a session in use is left alone.
@@ -67,27 +73,28 @@ def command(
     from refold.hooks import Hooks
     from refold.registry.sessions import save
 
+    refuse_existing(output, force)
     place = _in_place(file, passes) if in_place else None
     session = place.session if place else open_session(file)
     engine = Engine(preset, model=named_model(model or preset.summary_model), hooks=Hooks.installed())
     done = loop.run(_perform(engine, session, passes, focus, show=not as_json))
     if output:
-        save(done.session, output)
+        save(done.session, output, replace=force)
     written = place.write() if place else None
     view = engine.view(done.session)
     limit = preset.budget
     fits, why = done.verdict(engine, view, limit)
     if as_json:
         emit({**as_dict(done, view, limit, passes or 1, fits, why), "in_place": _placed(written)})
-        return
-    tell_problems(session)
-    _print(done, view, limit, output, fits, why)
-    if written is not None:
-        console().print(
-            f"{written.file} is folded; as it was: {written.backup}\nresume it: {written.command}"
-        )
-    elif place is not None:
-        console().print(f"{file} is left as it was")
+    else:
+        tell_problems(session)
+        _print(done, view, limit, output, fits, why)
+        if written is not None:
+            say(f"{written.file} is folded; as it was: {written.backup}\nresume it: {written.command}")
+        elif place is not None:
+            say(f"{file} is left as it was")
+    if not fits:
+        raise SystemExit(1)
 
 
 def _in_place(file: str, passes: int | None) -> InPlace:
@@ -115,7 +122,7 @@ async def _perform(
     from refold.entries import Fold
 
     if passes is None:
-        with _waiting(show and engine.model is not None):
+        with waiting("summarising …" if engine.model else "folding …", show=show):
             known = len(session.annotations(Fold))
             await upkeep(engine, session, hooks=engine.hooks)
             passed = await one_pass(engine, session, instructions=focus)
@@ -124,7 +131,7 @@ async def _perform(
         return await replay(engine, session, passes=passes, instructions=focus)
     from rich.progress import Progress
 
-    with Progress(transient=True) as bar:
+    with Progress(transient=True, console=console(stderr=True)) as bar:
         task = bar.add_task("folding", total=1.0)
         return await replay(
             engine,
@@ -133,11 +140,6 @@ async def _perform(
             progress=lambda done: bar.update(task, completed=done),
             instructions=focus,
         )
-
-
-def _waiting(show: bool) -> AbstractContextManager[object]:
-    """Something to look at while a model writes."""
-    return console().status("summarising …") if show else nullcontext()
 
 
 def as_dict(
@@ -184,12 +186,20 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, fits: boo
         right = ("before", "after", "left the view")
         out.print(table(("fold", "rung", "before", "after", "by", "left the view"), rows, right=right))
     for failed in done.failures:
-        out.print(styled(("failed", "yellow"), f" at rung {failed.rung}: {failed.text}"))
+        if failed.text not in (why or ""):  # said below
+            where = f"failed at rung {failed.rung}" if failed.rung else "no further fold"
+            out.print(styled((where, "yellow"), f": {failed.text}"))
     for notice in filter(None, (LayeredDetails.of(fold).notice for fold in done.folds)):
         out.print(notice, style="yellow")
-    verdict = ("fits", "green") if fits else ("does not fit", "red")
+    verdict = ("fits", "green") if fits else (f"does not fit, {_last_rung(done)}", "red")
     out.print(styled(f"view: {len(view)} messages, {view.tokens:,} tokens of {limit:,}: ", verdict))
     if why is not None:
         out.print(why)
     if output:
         out.print(f"written to {output}; `refold show {output} --full` prints what the model sees")
+
+
+def _last_rung(done: Replayed) -> str:
+    """How far down its ladder the design went."""
+    tried = [failed.rung for failed in done.failures if failed.rung] or [fold.rung for fold in done.folds]
+    return f"after rung {tried[-1]}" if tried else "and no rung has anything to fold"

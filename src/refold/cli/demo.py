@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from refold.cli.common import console, first_line, guarded, styled
+from refold.cli.common import console, first_line, guarded, styled, write_private
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from refold.cli.screen import Screen
     from refold.compare.run import Cell, Comparison
 
 BUDGET = "10k"
+FORMS = {
+    "whole": ("whole", "word for word"),
+    "clipped": ("clipped", "calls and long results, each cut down to what it showed"),
+    "lines": ("as lines", "a line each of the record that stands for them"),
+    "gone": ("not shown", "in the log only, where `refold recall` finds them"),
+}
+"""What became of a message, in words."""
 
 
 @click.command("demo")
@@ -61,12 +67,11 @@ def run(folder: Path) -> None:
 def unpack(path: Path) -> Path:
     """The sample as a file that can be looked at."""
     packed = files("refold.data").joinpath("sample.jsonl.gz").read_bytes()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.decompress(packed))
+    write_private(path, gzip.decompress(packed))
     return path
 
 
-def _tell_kept(screen: Console, cell: Cell, done: Comparison) -> None:
+def _tell_kept(screen: Screen, cell: Cell, done: Comparison) -> None:
     from refold.compaction.reading import reading
     from refold.preserve.state_text import verdict_text
     from refold.text.truncate import one_line
@@ -77,7 +82,8 @@ def _tell_kept(screen: Console, cell: Cell, done: Comparison) -> None:
     known = reading(cell.done.session)
     files = known.state.files()
     took = f"in {cell.seconds:.1f} s, without a model"
-    screen.print(styled((f"\n{whole:,} → {cell.tokens:,} tokens", "bold"), f" {took}. What is kept:"))
+    screen.print(styled((f"\n{whole:,} → {cell.tokens:,} tokens", "bold"), f" {took}:\n"))
+    _bars(screen, whole, cell)
     screen.print(f"\nthe user's own words ({_percent(cell.constraints)} verbatim):")
     for saying in known.sayings:
         screen.print(f"  • {one_line(saying.text, 800)}")
@@ -92,6 +98,18 @@ def _tell_kept(screen: Console, cell: Cell, done: Comparison) -> None:
         check = known.state.checks[-1]
         text = f"{first_line(check.command, 60)}: {first_line(verdict_text(check), 80)}"
         screen.print(f"  last build or test: {text}")
+
+
+def _bars(screen: Screen, whole: int, cell: Cell) -> None:
+    """The context before and after; and in which form what was said stands in it now."""
+    width = min(screen.columns, 100) - 30
+    for name, size, style in (("before", whole, "red"), ("after", cell.tokens or 0, "green")):
+        bar = "█" * max(round(size * width / max(whole, 1)), 1)
+        screen.print(styled(f"{name:7} ", (f"{bar:{width}}", style), f" {size:7,} tokens"))
+    screen.print()
+    for form, part in (cell.forms or {}).items():
+        size = f"{part.messages:4} messages of {part.tokens:6,} tokens"
+        screen.print(styled((f"  {FORMS[form][0]:10}", "bold"), f" {size}: {FORMS[form][1]}"))
 
 
 def _percent(share: float | None) -> str:

@@ -11,10 +11,13 @@ from refold.cli.common import (
     emit,
     escaped,
     file_argument,
+    force_option,
     json_option,
     open_session,
+    refuse_existing,
     say,
     tell_problems,
+    waiting,
     write_private,
 )
 
@@ -34,6 +37,7 @@ def _targets() -> tuple[str, ...]:
     type=click.Path(dir_okay=False),
     help="Where to write it; else it is printed (claude-code, codex: put where that program resumes it).",
 )
+@force_option
 @click.option("--view", is_flag=True, help="What the model sees now, with folds, instead of everything said.")
 @click.option("--redact", is_flag=True, help="Take secrets out; Markdown never has any.")
 @click.option(
@@ -43,7 +47,14 @@ def _targets() -> tuple[str, ...]:
 )
 @json_option
 def command(
-    file: str, target: str, output: str | None, view: bool, redact: bool, cwd: str | None, as_json: bool
+    file: str,
+    target: str,
+    output: str | None,
+    force: bool,
+    view: bool,
+    redact: bool,
+    cwd: str | None,
+    as_json: bool,
 ) -> None:
     """Write a session in another format. What that format cannot hold is listed.
 
@@ -56,8 +67,10 @@ def command(
 
     if output and Path(output).exists() and Path(file).exists() and Path(output).samefile(file):
         raise click.UsageError(f"{output} is the source itself: choose another file")
+    refuse_existing(output, force)
     session = open_session(file)
-    exported = export(session, target, view=view, redact=redact, cwd=cwd)
+    with waiting("writing …"):
+        exported = export(session, target, view=view, redact=redact, cwd=cwd)
     if output:
         write_private(Path(output), exported.data)
     elif isinstance(exported, Resumable):

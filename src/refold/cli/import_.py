@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from refold.cli.common import console, emit, first_line, json_option, table
+from refold.cli.common import console, emit, json_option, progress, table
 
 if TYPE_CHECKING:
     from refold.transcripts.importing import Outcome
@@ -32,6 +31,7 @@ def command(paths: tuple[str, ...], store: str, format: str | None, as_json: boo
     A folder is read with everything in it, for example ~/.claude/projects or ~/.codex/sessions. Do it again
     whenever you like: what is there is left alone, what grew gets the rest. Sources are never changed.
     """
+    from refold.protocols import Placed
     from refold.stores import open_store
     from refold.transcripts.importing import Importer, find
 
@@ -40,42 +40,20 @@ def command(paths: tuple[str, ...], store: str, format: str | None, as_json: boo
     outcomes: list[Outcome] = []
     with ExitStack() as stack:
         stack.callback(target.close)
-        step = stack.enter_context(_progress(len(files), shown=not as_json))
         importer = Importer(target)
-        for path, named in files:
+        for path, named in progress("reading", files, show=not as_json):
             outcomes.extend(importer.take(path, named=named, format=format))
-            step(path.name)
     counts = Counter(outcome.state for outcome in outcomes)
     summary: dict[str, Any] = {state: counts[state] for state in _STATES}
     if as_json:
         emit({"store": store, "files": len(files), **summary, "sessions": outcomes})
     else:
-        _print(outcomes, summary, store)
+        _print(outcomes, summary, str(target.path) if isinstance(target, Placed) else store)
     if counts["failed"] or not files:
         raise SystemExit(1)
 
 
-@contextmanager
-def _progress(total: int, *, shown: bool) -> Generator[Callable[[str], None]]:
-    """Gives a function to call after each file."""
-    out = console()
-    if not (shown and out.is_terminal and total > 1):
-        yield lambda _: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    name = TextColumn("{task.fields[name]}", markup=False)
-    with Progress(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), name, console=out) as bar:
-        task = bar.add_task("import", total=total, name="")
-
-        def step(name: str) -> None:
-            bar.update(task, advance=1, name=first_line(name, 40))
-
-        yield step
-
-
 def _print(outcomes: list[Outcome], summary: dict[str, Any], store: str) -> None:
-
     out = console()
     told = [one for one in outcomes if one.state in ("imported", "grown")]
     if told:

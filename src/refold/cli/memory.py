@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from refold.cli import Group
 from refold.cli.common import clean, console, emit, json_option, say
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def default_path() -> Path:
     return Path(named) if named else data_folder() / "memory.md"
 
 
-@click.group("memory")
+@click.group("memory", cls=Group)
 @click.option("--file", "path", type=click.Path(dir_okay=False), help="The memory file.")
 @click.pass_context
 def command(ctx: click.Context, path: str | None) -> None:
@@ -107,13 +108,24 @@ def forget(file: MemoryFile, numbers: tuple[int, ...], match: str | None, as_jso
                 kept.append(f"{line}\n")
         return "".join(kept)
 
+    count = len(_notes(file.read()))
     file.update(without)
     if as_json:
         emit({"forgotten": gone, "notes": len(_notes(file.read()))})
     else:
-        say(f"forgot {len(gone)} note(s)")
+        _tell_forgotten(len(gone), [number for number in numbers if number > count], match, count)
     if not gone:
         raise SystemExit(1)
+
+
+def _tell_forgotten(gone: int, absent: list[int], match: str | None, count: int) -> None:
+    there = f"there are {count}" if count != 1 else "there is 1"
+    for number in absent:
+        say(f"refold: there is no note {number}: {there} (`refold memory list`)", err=True)
+    if match and not gone:
+        say(f"refold: no note contains {match!r}", err=True)
+    if gone:
+        say(f"forgot {gone} note(s)")
 
 
 @command.command("compress")

@@ -8,10 +8,15 @@ import click
 
 from refold.cli.common import console, emit, json_option, table
 
+DOUBLES = ("chaos", "scripted")
+"""Models for tests."""
+
 
 @click.command("models")
 @click.argument("name", required=False)
-@click.option("--all", "everything", is_flag=True, help="Also models of providers without a key.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Also models of providers without a key, and test doubles."
+)
 @json_option
 def command(name: str | None, everything: bool, as_json: bool) -> None:
     """Which models are configured, with their windows and prices.
@@ -30,7 +35,8 @@ def command(name: str | None, everything: bool, as_json: bool) -> None:
         emit({"default": config.model, "summariser": config.summariser, "file": str(configuration.path()),
               "providers": providers, "models": rows})  # fmt: skip
         return
-    _print(providers, rows, str(configuration.path()), config.model)
+    shown = [row for row in providers if everything or row["name"] not in DOUBLES]
+    _print(shown, rows, str(configuration.path()), config.model)
 
 
 def _providers(config: Any) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from refold.cli.common import (
     preset_options,
     styled,
     tell_problems,
+    waiting,
 )
 
 if TYPE_CHECKING:
@@ -44,14 +45,39 @@ def command(file: str, preset: Preset, focus: str | None, as_json: bool) -> None
 
     session = open_session(file)
     engine = Engine(preset)
-    plan = engine.plan(session, force=True, instructions=focus)
-    natural = engine.plan(session, instructions=focus)
-    due = natural.reason if isinstance(natural, Plan) else natural
+    with waiting("counting …"):
+        plan = engine.plan(session, force=True, instructions=focus)
+        natural = engine.plan(session, instructions=focus)
+    due = _trigger(session, plan, natural.reason if isinstance(natural, Plan) else natural)
     if as_json:
         emit(redacted.values(msgspec.to_builtins(as_dict(engine, session, plan, due))))
         return
     tell_problems(session)
     print_plan(engine, session, plan, due)
+
+
+def _trigger(session: Session, plan: Plan | Reason, due: Due | Reason) -> Due | Reason:
+    """Nothing is due where nothing can be done; and a provider refused nothing whose reply came."""
+    from refold.compaction.plan import Plan, Reason
+    from refold.compaction.situation import Due
+    from refold.messages import Assistant
+
+    if not due:
+        return due
+    if not isinstance(plan, Plan):
+        return Reason(plan.code, plan.text)
+    last = session.last_reply
+    if (
+        due.code != "overflow"
+        or last is None
+        or last.usage is None
+        or not isinstance(last.message, Assistant)
+    ):
+        return due
+    if last.message.stop == "error":
+        return due
+    size = last.usage.prompt
+    return Due(due.code, f"the last request had {size:,} tokens by the provider's count, {plan.window:,} fit")
 
 
 def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Reason) -> dict[str, Any]:
@@ -87,6 +113,7 @@ def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Re
     }
     if isinstance(plan, Plan):
         told |= {key: getattr(plan, key) for key in told if hasattr(plan, key)}
+        told["tokens_after"] = min(plan.tokens_after, plan.tokens_before)
         told["requests"] = plan.requests if engine.summariser.uses_model else 0
         told["cost"] = cost(plan, engine.model.name if engine.model else None)
     told |= _fits(engine, told["tokens_after"])
@@ -109,12 +136,16 @@ def print_plan(engine: Engine, session: Session, plan: Plan | Reason, due: Due |
     name, measure = engine.preset.name, engine.preset.measure
     out.print(styled((name, "bold"), f", by {measure}: ", trigger, f" ({due.text})"))
     if not isinstance(plan, Plan):
-        out.print(styled(f"nothing to fold: {plan.text} ", (f"({plan.code})", "dim")))
+        tokens = f"the view has {engine.view(session).tokens:,} tokens"
+        out.print(styled(f"nothing to fold: {plan.text}; {tokens} ", (f"({plan.code})", "dim")))
         return
-    out.print(_bar(plan, min(out.width, 100) - 2))
-    then = f", then {', '.join(plan.alternatives)}" if plan.alternatives else ""
-    size = f"{plan.tokens_before:,} → at most {plan.tokens_after:,} tokens of {plan.window:,}; rung "
-    out.print(styled(size, (plan.rung, "bold"), f", {plan.requests} request(s){then}"))
+    out.print(_bar(plan, min(out.columns, 100) - 2))
+    then = f"; if that does not do: {', '.join(plan.alternatives)}" if plan.alternatives else ""
+    after = min(plan.tokens_after, plan.tokens_before)
+    size = f"{plan.tokens_before:,} → at most {after:,} tokens of {plan.window:,}; rung "
+    if sizes := _two_counts(plan):
+        out.print(sizes)
+    out.print(styled(size, (plan.rung, "bold"), f", {plan.requests} requests to a model{then}"))
     folded = len(plan.fold) + len(plan.turn_prefix)
     split = (
         f", {len(plan.turn_prefix)} of them the beginning of a turn that is cut through" if plan.split else ""
@@ -136,7 +167,7 @@ def print_plan(engine: Engine, session: Session, plan: Plan | Reason, due: Due |
         message = said_by(session[id])
         if message is not None:
             text = redacted.text(message.text) or "(tool calls)"
-            out.print(f"  {message.role:9} {first_line(text, out.width - 14)}")
+            out.print(f"  {message.role:9} {first_line(text, out.columns - 14)}")
 
 
 def _money(plan: Plan) -> str:
@@ -148,27 +179,41 @@ def _money(plan: Plan) -> str:
     pays = (
         "never pays back"
         if money.break_even_turns is None
-        else f"pays after {money.break_even_turns} turn(s)"
+        else f"pays after {money.break_even_turns} {'turn' if money.break_even_turns == 1 else 'turns'}"
     )
-    return f"money ({money.model}): ${money.now:.4f} now, ${money.per_turn:.4f} saved per turn; {pays}"
+    if money.now <= 0:
+        now, pays = f"saves ${-money.now:.4f} at once", "pays from the first turn on"
+    else:
+        now = f"costs ${money.now:.4f} once"
+    later = f"saves ${money.per_turn:.4f} per turn" if money.per_turn > 0 else "saves nothing later"
+    return f"money ({money.model}): {now}, {later}; {pays}"
+
+
+def _two_counts(plan: Plan) -> str | None:
+    """Where the provider counts otherwise than we do, both figures, and why they differ."""
+    sizes = plan.situation.sizes
+    if abs(sizes.provider - sizes.tokens) * 50 <= sizes.tokens:
+        return None
+    why = " (it adds the system prompt and the tools, which are not in a transcript, and has its own tokens)"
+    return f"now {sizes.provider:,} tokens by the provider's count{why}, {sizes.tokens:,} by ours"
 
 
 def _bar(plan: Plan, width: int) -> Any:
-    """The context as a bar: what is folded, what is masked, what stays."""
+    """The context as a bar: what is folded, what is clipped, what stays."""
     from rich.text import Text
 
     s = plan.situation
     gone = set(plan.fold) | set(plan.turn_prefix)
     masked = {*plan.masked, *plan.clipped}
-    kinds = {"folded": 0, "masked": 0, "kept": 0}
+    kinds = {"folded": 0, "clipped": 0, "kept": 0}
     for index, item in enumerate(s.items):
         size = s.projection.size(s.counter, index, index + 1)
         ids = set(item.entries)
-        kind = "folded" if ids & gone or (item.fold and plan.fold) else "masked" if ids & masked else "kept"
+        kind = "folded" if ids & gone or (item.fold and plan.fold) else "clipped" if ids & masked else "kept"
         kinds[kind] += size
     total = max(sum(kinds.values()), 1)
     bar = Text()
-    for kind, style, mark in (("folded", "red", "░"), ("masked", "yellow", "▒"), ("kept", "green", "█")):
+    for kind, style, mark in (("folded", "red", "░"), ("clipped", "yellow", "▒"), ("kept", "green", "█")):
         bar.append(mark * round(kinds[kind] * width / total), style=style)
     bar.append("\n")
     bar.append("  ".join(f"{kind} {size:,}" for kind, size in kinds.items()), style="dim")

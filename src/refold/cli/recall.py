@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refold.cli.common import (
+    Tokens,
     clean,
     console,
     emit,
@@ -17,6 +18,7 @@ from refold.cli.common import (
     open_session,
     say,
     tell_problems,
+    waiting,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ _COLOURS = {"user": "green", "assistant": "cyan", "tool": "yellow", "bash": "mag
 @click.option("--path", help="Only entries that name this file.")
 @click.option("--since", help="Only from this day on (YYYY-MM-DD).")
 @click.option("--until", help="Only up to this day (YYYY-MM-DD).")
-@click.option("--budget", type=click.IntRange(1), help="Most tokens of all hits together.")
+@click.option("--budget", type=Tokens(), help="Most tokens of all hits together.")
 @click.option("--full", is_flag=True, help="Whole messages instead of snippets.")
 @json_option
 def command(
@@ -70,7 +72,8 @@ def command(
     if not (query.strip() or keys or turns or tool or path or since or until):
         raise click.UsageError("give a query, or --keys, --turns, --tool, --path, --since, --until")
     session = open_session(file)
-    index = index_of(session)
+    with waiting("reading all that was said …"):
+        index = index_of(session)
     named = [key.strip() for given in keys for key in given.split(",") if key.strip()]
     numbers = [number for given in turns for number in _turns(given)]
     whole = (numbers or named) and not query.strip()

@@ -14,10 +14,23 @@ from rich.segment import Segment
 
 from refold.text.terminal import clean
 
+UNBOUNDED = 100_000
+"""Columns of a file or a pipe: nothing is wrapped or cut there, for whoever searches it."""
+LINE = 200
+"""Columns of a first line where nobody has a width."""
+
 
 class Screen(Console):
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(highlight=False, markup=False, emoji=False, soft_wrap=False, stderr=stderr)
+        self.is_piped = not self.file.isatty()
+        if self.is_piped:
+            self.soft_wrap, self.width = True, UNBOUNDED
+
+    @property
+    def columns(self) -> int:
+        """Columns for what is shortened to one line on purpose."""
+        return LINE if self.is_piped else self.width
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):

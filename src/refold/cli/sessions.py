@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from msgspec.structs import asdict
 
-from refold.cli.common import clean, console, emit, first_line, json_option, say, table
+from refold.cli import Group
+from refold.cli.common import clean, console, emit, first_line, json_option, progress, say, table
 
 if TYPE_CHECKING:
     from refold.protocols import SessionInfo, Store
@@ -33,12 +34,12 @@ def store_option(function: F) -> F:
     )(function)
 
 
-@click.group("sessions", invoke_without_command=True)
+@click.group("sessions", invoke_without_command=True, cls=Group)
 @store_option
-@click.option("--name", help="Only sessions whose name or id contains this.")
+@click.option("--name", help="Only sessions whose title or id contains this.")
 @click.option("--folder", help="Only sessions that worked in this folder or below.")
-@click.option("--since", metavar="DATE", help="Changed since: 2026-05-31, 12h, 7d, 3w.")
-@click.option("--until", metavar="DATE", help="Changed before.")
+@click.option("--since", metavar="DATE", help="Last entry since: 2026-05-31, 12h, 7d, 3w.")
+@click.option("--until", metavar="DATE", help="Last entry before.")
 @click.option("--search", metavar="TEXT", help="Only sessions in which this was said, best first.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
 @json_option
@@ -62,17 +63,22 @@ def command(
     if ctx.invoked_subcommand is not None:
         return
     with opened(spec) as store:
-        found = list(store.sessions())
         begin, end = moment(since), moment(until)
-        found = [info for info in found if _fits(info, name, folder, begin, end)]
+        found = [info for info in store.sessions() if _fits(info, folder, begin, end)]
+        titles = _titles(store, found if name else found[:limit], show=not as_json)
+        if name:
+            found = [i for i in found if name.casefold() in f"{titles[i.id]}\n{i.id}".casefold()]
         search = search and search.strip()
         if search:
             total, rows = _said(store, search, found, limit)
         else:
             total, rows = len(found), [asdict(info) for info in found[:limit]]
+        for row in rows:
+            row["title"] = titles.get(row["id"]) or row["name"] or ""
         if as_json:
-            emit({"store": spec or "sqlite:", "total": total, "sessions": rows})
+            emit({"store": spec or "sqlite:", "path": _path(store), "total": total, "sessions": rows})
         else:
+            say(f"store: {_path(store)}")
             _print(rows, total, search)
 
 
@@ -84,14 +90,16 @@ def command(
 @click.pass_obj
 def delete(above: str | None, ids: tuple[str, ...], spec: str | None, yes: bool, as_json: bool) -> None:
     """Delete sessions for good. ID may be the beginning of one."""
+    from refold.registry.sessions import find_id, title
+
     if as_json and not yes:
         raise click.UsageError("--json needs --yes: there is nobody to ask")
     with opened(spec or above) as store:
         known = {info.id: info for info in store.sessions()}
-        chosen = [known[_resolve(id, known)] for id in ids]
+        chosen = [known[find_id(store, id)] for id in ids]
         for info in chosen:
             if not as_json:
-                say(f"{info.id}  {first_line(info.name or '')}  {info.entries} entries")
+                say(f"{info.id}  {first_line(title(store, info))}  {info.entries} entries")
         if not yes:
             click.confirm(f"Delete {len(chosen)} session(s)? This cannot be undone", abort=True)
         for info in dict.fromkeys(chosen):
@@ -139,10 +147,11 @@ def doctor(above: str | None, spec: str | None, repair: bool, as_json: bool) -> 
 @click.pass_obj
 def copy(above: str | None, id: str, target: str, move: bool, spec: str | None, as_json: bool) -> None:
     """Copy a session into another store, with everything in it."""
+    from refold.registry.sessions import find_id
     from refold.stores import moving, open_store
 
     with opened(spec or above) as store:
-        chosen = _resolve(id, {info.id: info for info in store.sessions()})
+        chosen = find_id(store, id)
         other = open_store(target).store
         info = (moving.move if move else moving.copy)(store, chosen, other)
         other.close()
@@ -203,11 +212,20 @@ def moment(text: str | None, now: Callable[[], float] = time.time) -> float | No
         raise click.UsageError(f"{clean(text)!r} is no date: use 2026-05-31, 12h, 7d or 3w") from None
 
 
-def _fits(
-    info: SessionInfo, name: str | None, folder: str | None, begin: float | None, end: float | None
-) -> bool:
-    if name and name.casefold() not in f"{info.name or ''}\n{info.id}".casefold():
-        return False
+def _titles(store: Store, infos: Sequence[SessionInfo], *, show: bool) -> dict[str, str]:
+    from refold.registry.sessions import title
+
+    return {info.id: title(store, info) for info in progress("reading", infos, show=show)}
+
+
+def _path(store: Store) -> str:
+    from refold.protocols import Placed
+    from refold.stores import default_database
+
+    return str(store.path) if isinstance(store, Placed) else f"{default_database()} (not there yet)"
+
+
+def _fits(info: SessionInfo, folder: str | None, begin: float | None, end: float | None) -> bool:
     if folder and not (info.cwd and Path(info.cwd).is_relative_to(Path(folder).expanduser().absolute())):
         return False
     return (begin is None or info.updated >= begin) and (end is None or info.updated < end)
@@ -231,19 +249,6 @@ def _said(
     return max(len(rows), len(result.matches)), rows[:limit]
 
 
-def _resolve(id: str, known: dict[str, SessionInfo]) -> str:
-    from refold.errors import UnknownName
-
-    if id in known:
-        return id
-    matching = [other for other in known if other.startswith(id)]
-    if len(matching) == 1:
-        return matching[0]
-    if matching:
-        raise click.UsageError(f"{len(matching)} sessions begin with {clean(id)}: give more of the id")
-    raise UnknownName("session", id)
-
-
 # ── showing ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -257,18 +262,21 @@ def _print(rows: list[dict[str, Any]], total: int, search: str | None) -> None:
         _print_hits(rows, search)
     else:
         _print_table(rows)
+        say("`refold show SESSION` opens one; the beginning of its id is enough")
     if total > len(rows):
         console().print(Text(f"… and {total - len(rows)} more; --limit shows them", style="dim"))
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    headings = ("session", "changed", "entries", "size", "name", "folder")
+    headings = ("session", "last entry", "entries", "size", "title", "folder")
+    out = console()
+    wide = 1_000 if out.is_piped else 60
     cells = (
-        (row["id"], _day(row["updated"]), f"{row['entries']:,}", _size(row["bytes"]), row["name"], row["cwd"])
+        (row["id"], _day(row["updated"]), f"{row['entries']:,}", _size(row["bytes"]),
+         first_line(row["title"], 60), first_line(row["cwd"] or "", wide))
         for row in rows
-    )
-    short = ([first_line(cell or "", 60) for cell in line] for line in cells)
-    console().print(table(headings, short, right=("entries", "size")))
+    )  # fmt: skip
+    out.print(table(headings, cells, right=("entries", "size")))
 
 
 def _print_hits(rows: list[dict[str, Any]], search: str) -> None:
@@ -279,7 +287,7 @@ def _print_hits(rows: list[dict[str, Any]], search: str) -> None:
     out = console()
     for row in rows:
         head = Text(clean(row["id"]), style="bold")
-        head.append(f"  {_day(row['updated'])}  {first_line(row['name'] or '', 60)}", style="not bold")
+        head.append(f"  {_day(row['updated'])}  {first_line(row['title'], 60)}", style="not bold")
         head.append(f"  {row['matches']} ×", style="not bold dim")
         out.print(head)
         for hit in row["hits"]:

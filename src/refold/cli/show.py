@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
+from msgspec.structs import asdict
 
 from refold.cli.common import (
     Names,
@@ -16,8 +17,10 @@ from refold.cli.common import (
     first_line,
     json_option,
     open_session,
+    preset_names,
     styled,
     tell_problems,
+    waiting,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +46,9 @@ def _dialects() -> tuple[str, ...]:
 @_look("abridged", "One block per turn: asked, done, ended.")
 @_look("trail", "Files, commands, tests, todos, from the tool calls.")
 @click.option("--wire", type=Names(_dialects), help="As a provider gets it.")
-@click.option("--preset", default="refold", show_default=True, help="Whose view.")
+@click.option(
+    "--preset", default="refold", show_default=True, shell_complete=preset_names, help="Whose view."
+)
 @click.option("--full", is_flag=True, help="Whole messages instead of first lines.")
 @json_option
 def command(file: str, look: str | None, wire: str | None, preset: str, full: bool, as_json: bool) -> None:
@@ -53,7 +58,8 @@ def command(file: str, look: str | None, wire: str | None, preset: str, full: bo
     session = open_session(file)
     engine = Engine(preset)
     look = look or "view"
-    value = engine.view(session).to(wire) if wire else LOOK[look](engine, session)
+    with waiting("counting …"):
+        value = engine.view(session).to(wire) if wire else LOOK[look](engine, session)
     if as_json:
         emit(value)
         return
@@ -91,6 +97,7 @@ def _view(engine: Engine, session: Session) -> dict[str, Any]:
 
     view = engine.view(session)
     shown = view_dict(view)
+    shown["entries"] = len(session)
     for message, key in zip(shown["messages"], sequence_numbers(session, view.items), strict=True):
         message["sequence"] = key
     return shown
@@ -147,6 +154,18 @@ def _about(entry: Any) -> str:
             return ""
 
 
+def _what(session: Session, id: str) -> str:
+    """An entry in words: who said it, and how it begins."""
+    from refold.messages import Result
+    from refold.session.edits import said_by
+
+    message = said_by(session[id]) if id in session else None
+    if message is None:
+        return "no longer in the log"
+    kind = f"result of {message.name or 'a tool'}" if isinstance(message, Result) else message.role
+    return f"{kind}: {first_line(_words(message), 80) or '(no text)'}"
+
+
 def _ledger(engine: Engine, session: Session) -> dict[str, Any]:
     from refold.compaction.ledger import rows
     from refold.entries import Fold
@@ -164,7 +183,10 @@ def _ledger(engine: Engine, session: Session) -> dict[str, Any]:
                 "tokens_before": fold.tokens_before,
                 "tokens_after": fold.tokens_after,
                 "check": fold.check,
-                "lost": rows(session, fold, engine.counter),
+                "lost": [
+                    {**asdict(row), "what": _what(session, row.id)}
+                    for row in rows(session, fold, engine.counter)
+                ],
             }
             for fold in session.annotations(Fold)
         ]
@@ -199,9 +221,10 @@ def _print_view(out: Any, value: dict[str, Any], full: bool) -> None:
         head = Text(f"{row['role']:9}", style="bold magenta" if "fold" in row else "bold")
         stands = f" [{len(row['entries'])} entries]" if len(row["entries"]) > 1 else ""
         head.append(stands, style="dim")
-        head.append(" " + (clean(body) if full else first_line(body, max(out.width - 20, 40))))
+        head.append(" " + (clean(body) if full else first_line(body, max(out.columns - 20, 40))))
         out.print(head)
-    out.print(f"{len(value['messages'])} messages, {value['tokens']:,} tokens", style="dim")
+    sizes = f"{len(value['messages'])} messages, {value['tokens']:,} tokens"
+    out.print(f"{sizes}; the log has {value['entries']:,} entries", style="dim")
 
 
 def _part(part: Any) -> str:
@@ -214,6 +237,10 @@ def _part(part: Any) -> str:
     )
 
 
+_TYPES = {"other": "record"}
+"""Names of entries for people."""
+
+
 def _print_tree(out: Any, value: dict[str, Any], full: bool) -> None:
     from rich.text import Text
 
@@ -221,19 +248,28 @@ def _print_tree(out: Any, value: dict[str, Any], full: bool) -> None:
     siblings: dict[str | None, int] = {}
     for row in value["entries"]:
         siblings[row["parent"]] = siblings.get(row["parent"], 0) + 1
+    records = 0
     for row in value["entries"]:
         branched = siblings[row["parent"]] > 1
         depth[row["id"]] = depth.get(row["parent"], 0) + (1 if branched else 0)
+        if row["type"] == "other" and not full:
+            records += 1
+            continue
         line = Text("  " * depth[row["id"]] + ("├ " if branched else ""))
         line.append(f"{row['id']} ", style="cyan" if row["on_path"] else "dim")
-        line.append(f"{row['role'] or row['type']:9} ", style="magenta" if row["type"] == "fold" else "bold")
+        line.append(
+            f"{row['role'] or _TYPES.get(row['type'], row['type']):9} ",
+            style="magenta" if row["type"] == "fold" else "bold",
+        )
         for mark, style in ((row["label"], "yellow"), ("pinned" if row["pinned"] else None, "green")):
             if mark:
                 line.append(f"[{clean(mark)}] ", style=style)
-        line.append(row["text"] if full else first_line(row["text"], max(out.width - len(line) - 1, 30)))
+        line.append(row["text"] if full else first_line(row["text"], max(out.columns - len(line) - 1, 30)))
         if row["id"] == value["leaf"]:
             line.append("  ← leaf", style="bold yellow")
         out.print(line, soft_wrap=True)
+    if records:
+        out.print(f"… and {records} records of the program that say nothing; --full shows them", style="dim")
 
 
 def _print_ledger(out: Any, value: dict[str, Any], full: bool) -> None:
@@ -245,12 +281,16 @@ def _print_ledger(out: Any, value: dict[str, Any], full: bool) -> None:
         state = "" if fold["active"] else " (undone)"
         sizes = f"{fold['tokens_before']:,} → {fold['tokens_after']:,} tokens"
         name = (fold["id"], "bold magenta")
-        out.print(styled(name, f"{state} {fold['preset']}/{fold['rung']}: {sizes}; {fold['reason']}"))
+        out.print(styled(name, f"{state} {fold['preset']}, rung {fold['rung']}: {sizes}; {fold['reason']}"))
+        gone = sum(row["size"] for row in fold["lost"])
+        out.print(f"  {len(fold['lost'])} entries of {gone:,} tokens left the view; the log keeps them:")
         for name, found in fold["check"].items():
             out.print(Text(f"  {name}: {first_line(str(found), 300 if full else 100)}", style="dim"))
         lost = fold["lost"] if full else fold["lost"][:10]
         for row in lost:
-            out.print(Text(f"  {row.key}  {row.kind:9} {row.size:7,} tokens  {row.hash}  {row.id}"))
+            out.print(Text(f"  {row['key']}  {row['size']:7,} tokens  {row['what']}"))
+        if lost:
+            out.print(f"  back: `refold recall FILE --keys {lost[0]['key']} --full` (any key of the list)")
         if len(lost) < len(fold["lost"]):
             out.print(f"  … and {len(fold['lost']) - len(lost)} more; --full shows all", style="dim")
 

@@ -17,6 +17,7 @@ from refold.cli.common import (
     open_session,
     styled,
     tell_problems,
+    waiting,
 )
 from refold.text.truncate import tail
 
@@ -42,13 +43,14 @@ def command(file: str, counter: str, top: int, as_json: bool) -> None:
     from refold.compare.stats import stats
 
     session = open_session(file)
-    found = _without_secrets(stats(session, tokens.get(counter), top=top))
+    with waiting("counting …"):
+        found = _without_secrets(stats(session, tokens.get(counter), top=top))
     if as_json:
         emit(found)
         return
     tell_problems(session)
     out = console()
-    _summary(out, found)
+    _summary(out, found, len(session))
     _bars(out, "by role", found.by_role.items(), found.tokens)
     _bars(out, "by tool", list(found.by_tool.items())[:top], found.tokens)
     _bars(out, "by file", [(_end(path), size) for path, size in found.by_file.items()][:top], found.tokens)
@@ -65,12 +67,13 @@ def _without_secrets(found: Stats) -> Stats:
     return msgspec.convert(clean, type(found))
 
 
-def _summary(out: Console, found: Stats) -> None:
+def _summary(out: Console, found: Stats, entries: int) -> None:
     used = found.usage
     out.print(
         styled(
             (f"{found.tokens:,}", "bold"),
-            f" tokens in {found.messages} messages and {len(found.turns)} turns; the model sees ",
+            f" tokens in {found.messages} messages and {len(found.turns)} turns ",
+            f"({entries:,} entries in the log); the model sees ",
             (f"{found.view:,}", "bold"),
             f" ({found.counter})",
         )
@@ -93,7 +96,14 @@ def _bars(out: Console, title: str, rows: Iterable[tuple[str, int]], whole: int)
     if not rows:
         return
     longest = max(size for _, size in rows) or 1
-    table = Table(title=title, title_justify="left", box=None, show_header=False, pad_edge=False, expand=True)
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=None,
+        show_header=False,
+        pad_edge=False,
+        width=min(out.width, 100),
+    )
     table.add_column(ratio=2, no_wrap=True, overflow="ellipsis")
     table.add_column(ratio=3)
     table.add_column(justify="right", no_wrap=True)

@@ -11,7 +11,7 @@ import msgspec
 
 from refold.costs.prices import Long, Prices
 from refold.data import table
-from refold.errors import SettingError
+from refold.errors import SettingError, nearest
 
 Overrides = Mapping[str, Mapping[str, Any]]
 """Model name → fields of `Known` or `Prices`, as in the `[models]` table of the configuration."""
@@ -48,10 +48,12 @@ def window_of(model: str, overrides: Overrides | None = None) -> int:
     """The window of a model. `SettingError` where nobody knows it: a guess would fold at the wrong time."""
     row = known(model, overrides)
     if row is None or row.window is None:
+        meant = nearest(bare(model), (*_table(), *(overrides or ())))
+        hint = f"; did you mean {bare(meant)}?" if meant else ""
         raise SettingError(
             "window",
             f"nobody here knows how many tokens {bare(model)!r} takes: pass --window N, or put "
-            f'window = N under [models."{bare(model)}"] in the configuration',
+            f'window = N under [models."{bare(model)}"] in the configuration{hint}',
         )
     return row.window
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
+from pathlib import Path
 
-from refold.errors import SessionExists, StorageError, UnknownName
-from refold.protocols import SessionInfo, Store
+from refold.entries import MessageEntry
+from refold.errors import RefoldError, SessionExists, StorageError, UnknownName, UsageError
+from refold.protocols import Lines, SessionInfo, Store
 from refold.session import Session
 from refold.session.tree import random_id
 
@@ -58,19 +61,60 @@ def session_of(name: str) -> Session:
     path, mark, id = name.rpartition("#")
     spec = path if mark and path and is_store(path) else name
     if not is_store(spec):
-        return load(name)
+        own = None if Path(name).exists() else _of_own(name)
+        return load(name) if own is None else own
     store, named = open_store(spec)
     chosen = id if spec == path else named
-    if chosen is None:
-        chosen = _only(store, name)
-    return stored(store, chosen)
+    return stored(store, _only(store, name) if chosen is None else find_id(store, chosen))
 
 
-def save(session: Session, path: str | os.PathLike[str]) -> None:
-    """Write the whole log of a session to a new file of our own format."""
+def find_id(store: Store, beginning: str) -> str:
+    """The id of a session of which the beginning is given."""
+    ids = [info.id for info in store.sessions()]
+    if beginning in ids:
+        return beginning
+    matching = [id for id in ids if id.startswith(beginning)]
+    if len(matching) > 1:
+        raise UsageError(f"{len(matching)} sessions begin with {beginning}: give more of the id")
+    if not matching:
+        raise UnknownName("session", beginning)
+    return matching[0]
+
+
+def title(store: Store, info: SessionInfo) -> str:
+    """The name of a session, or else what its user asked first."""
+    from refold import format as stored_format
+    from refold.preserve.words import typed
+
+    if info.name or not isinstance(store, Lines):
+        return info.name or ""
+    with suppress(RefoldError):  # a file under another name than its session, or damaged
+        for line in store.lines(info.id):
+            entry = stored_format.decode(line)
+            if isinstance(entry, MessageEntry) and (said := typed(entry.message).strip()):
+                return said
+    return ""
+
+
+def save(session: Session, path: str | os.PathLike[str], *, replace: bool = False) -> None:
+    """Write the whole log of a session to a new file of our own format; over an old one if told so."""
     from refold.stores.jsonl import write
 
-    write(path, session.info, session.entries)
+    write(path, session.info, session.entries, replace=replace)
+
+
+def _of_own(name: str) -> Session | None:
+    """The session of the user's own database whose id, or the beginning of it, this is."""
+    from refold.stores import default_database, open_store
+
+    if not default_database().exists():
+        return None
+    store = open_store("sqlite:").store
+    try:
+        return stored(store, find_id(store, name))
+    except UnknownName:
+        store.close()
+        return None
 
 
 def _only(store: Store, name: str) -> str:

@@ -161,13 +161,15 @@ class JsonlStore:
         """The facts of a file without decoding what was said."""
         with self._mutex, self._file(path, write=False) as fd:
             known = self._begin(path, fd)
+            pieces: list[bytes] = []
             for line, _ in reading.lines(self._disk, fd, known):
                 pieces = rows.split(line)
                 named = rows.of_lines(piece for piece in pieces if b'"info"' in piece)
                 known.tally.add(named)
                 known.tally.entries += len(pieces) - len(named)
             stat = os.fstat(fd)
-        known.tally.bytes, known.tally.updated = stat.st_size, stat.st_mtime
+        said = rows.newest(rows.of_lines(pieces[-1:]))
+        known.tally.bytes, known.tally.updated = stat.st_size, said or stat.st_mtime
         return known.tally.info
 
     @contextlib.contextmanager

@@ -44,7 +44,7 @@ class MemoryStore:
             tally.guard(new, after)
             self._lines[session].extend(row.line for row in new)
             tally.add(new)
-            tally.updated = self._clock()
+            tally.updated = rows.newest(new) or self._clock()
 
     def load(self, session: str, start: int = 0) -> Loaded:
         with self._mutex:

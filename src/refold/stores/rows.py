@@ -121,6 +121,12 @@ class Tally(msgspec.Struct, kw_only=True):
                 self.cwd = self.cwd if entry.cwd is None else entry.cwd
 
 
+def newest(rows: Sequence[Row]) -> float:
+    """When the last of the entries that have a date was said. A conversation is as old as what was said in
+    it, whenever it came into the store."""
+    return next((row.entry.time for row in reversed(rows) if row.entry and row.entry.time > 0), 0.0)
+
+
 def fresh(info: SessionInfo, now: float) -> Tally:
     """The tally of a session that was just made."""
     info = admitted(info)

@@ -268,7 +268,7 @@ class SqliteStore:
                     connection.execute("INSERT INTO words(rowid, text) VALUES (?,?)", (at, text))
                 at += 1
             tally.add(new)
-            tally.updated = self._clock()
+            tally.updated = rows.newest(new) or self._clock()
             self.put_tally(connection, key, tally)
 
     def put_tally(self, connection: apsw.Connection, key: int, tally: Tally) -> None:

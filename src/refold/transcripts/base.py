@@ -80,6 +80,10 @@ class Head:
             return None
 
 
+MANY = "conversations"
+"""Where a problem is that is none: the file holds several conversations, and nobody said which."""
+
+
 class Source:
     """A file being read. Problems collect in `problems`; hand them on in `Loaded`."""
 
@@ -167,7 +171,10 @@ class Source:
             title = self.name or "the file"
             raise FormatError(f"{title} holds {found} conversations: choose 0 to {found - 1}, not {index}")
         if found > 1 and self.index is None:
-            self.problem("file", f"holds {found} conversations, this is the first: name another as FILE#1 …")
+            self.problem(
+                MANY,
+                f"holds {found} conversations, this is the first: name another as FILE#1 … FILE#{found - 1}",
+            )
         return index
 
     def loaded(self, entries: Iterable[AnyEntry], info: SessionInfo | None = None) -> Loaded:

@@ -1,0 +1,307 @@
+"""Where new users stumbled: what each command prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import refold as library
+from refold import Session
+from refold import messages as m
+from refold.cli import main
+from refold.presets import NAMES
+from refold.registry.sessions import save
+from tests.data import shared
+
+
+def refold(*arguments: str, **more: str) -> Result:
+    return CliRunner().invoke(main, list(arguments), env=more)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> str:
+    session = Session()
+    for number in range(12):
+        session.append(m.user(f"question {number} " + "and more words " * 40))
+        path = f"a/rather/long/folder/of/a/repository/with/many/levels/src/module{number}.py"
+        session.append(m.assistant(f"Looking at {path}", m.call(f"c{number}", "Read", path=path)))
+        session.append(m.result(f"c{number}", "some code\n" * 120, name="Read"))
+        session.append(m.assistant(f"answer {number}"))
+    save(session, tmp_path / "session.jsonl")
+    return str(tmp_path / "session.jsonl")
+
+
+@pytest.mark.parametrize("look", ["--view", "--tree", "--trail", "--abridged"])
+@pytest.mark.parametrize("columns", ["40", "80"])
+def test_piped_output_is_never_wrapped(own: str, look: str, columns: str) -> None:
+    lines = refold("show", own, look, "--full", COLUMNS=columns).output.splitlines()
+    assert any("levels/src/module3.py" in line and "a/rather/long" in line for line in lines)
+
+
+def test_piped_tables_are_never_cut(own: str, tmp_path: Path) -> None:
+    store = f"jsonl:{tmp_path}/"
+    name = "a name of a session that is longer than the columns of a terminal"
+    library.open(f"{store}", id="long" * 20).append(m.user(name))
+    assert "long" * 20 in refold("sessions", "--store", store, COLUMNS="40").output
+    assert len(refold("recall", own, "question 3", COLUMNS="20").output.splitlines()[1]) > 100
+
+
+def test_compact_that_does_not_fit_exits_1_and_says_so_once_with_the_rung(own: str) -> None:
+    done = refold("compact", own, "--budget", "200", "--preset", "pi")
+    assert done.exit_code == 1
+    assert done.output.count("does not fit") == 1
+    assert "does not fit, after rung" in done.output
+    assert "failed at rung :" not in done.output
+
+
+def test_what_cannot_be_folded_is_said_once(tmp_path: Path) -> None:
+    path = tmp_path / "giant.json"
+    path.write_text(json.dumps([{"role": "user", "content": "word " * 5000}]))
+    done = refold("compact", str(path), "--budget", "1k")
+    assert done.exit_code == 1
+    assert done.output.count("newest user message") == 1
+    assert "does not fit, and no rung has anything to fold" in done.output
+
+
+@pytest.mark.parametrize("command", ["compact", "plan"])
+def test_a_budget_is_written_as_people_write_it(command: str, own: str) -> None:
+    sizes = [refold(command, own, "--budget", b, "--json").stdout for b in ("8k", "8000")]
+    assert json.loads(sizes[0]).get("budget") == json.loads(sizes[1]).get("budget")
+    assert refold("recall", own, "question", "--budget", "1.5k").exit_code == 0
+    assert refold(command, own, "--window", "200k").exit_code == 0
+    wrong = refold(command, own, "--budget", "lots")
+    assert wrong.exit_code == 2
+    assert "'lots' is no number of tokens: 8000, 8k, 1.5m." in wrong.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (("compcat",), "compact"),
+        (("sessions", "dcotor"), "doctor"),
+        (("memory", "lsit"), "list"),
+        (("plan", "FILE", "--preset", "refodl"), "refold"),
+        (("plan", "FILE", "--set", "windw=3"), "window"),
+        (("presets", "agument"), "augment"),
+        (("compact", "FILE", "--model", "opneai:gpt-5"), "openai"),
+        (("models", "claude-sonet-4-5"), "claude-sonnet-4-5"),
+        (("export", "FILE", "--to", "markdwon"), "markdown"),
+        (("compare", "FILE", "--presets", "refodl"), "refold"),
+    ],
+)
+def test_a_misspelt_name_is_guessed(arguments: tuple[str, ...], meant: str, own: str) -> None:
+    done = refold(*(own if one == "FILE" else one for one in arguments))
+    assert done.exit_code == 2
+    assert f"id you mean {meant}?" in done.output
+
+
+@pytest.mark.parametrize("command", [("compact",), ("export", "--to", "markdown")])
+def test_output_is_written_over_only_when_forced(command: tuple[str, ...], own: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.write_text("mine")
+    refused = refold(command[0], own, *command[1:], "-o", str(out))
+    assert refused.exit_code == 2
+    assert "--force writes over it" in refused.output
+    assert out.read_text() == "mine"
+    assert refold(command[0], own, *command[1:], "-o", str(out), "--force").exit_code == 0
+    assert "answer 11" in out.read_text()
+
+
+def test_forgetting_a_note_that_is_not_there_says_so(tmp_path: Path) -> None:
+    file = str(tmp_path / "memory.md")
+    refold("memory", "--file", file, "add", "tabs, not spaces")
+    done = refold("memory", "--file", file, "forget", "9")
+    assert done.exit_code == 1
+    assert done.output == "refold: there is no note 9: there is 1 (`refold memory list`)\n"
+    assert "no note contains 'x y'" in refold("memory", "--file", file, "forget", "--match", "x y").output
+    assert refold("memory", "--file", file, "forget", "1").output == "forgot 1 note(s)\n"
+
+
+def test_models_hides_test_doubles_unless_asked() -> None:
+    assert "scripted" not in refold("models").output
+    assert "scripted" in refold("models", "--all").output
+
+
+# ── sessions ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """Two imported conversations without names."""
+    for number, day in ((1, "2025-03-01"), (2, "2025-02-01")):
+        lines = [
+            {"type": "user", "uuid": f"u{number}", "parentUuid": None, "sessionId": f"5e55-{number}{number}",
+             "timestamp": f"{day}T10:00:00Z", "cwd": "/home/me/project",
+             "message": {"role": "user", "content": f"Please repair the gate number {number}"}},
+            {"type": "assistant", "uuid": f"a{number}", "parentUuid": f"u{number}", "sessionId": f"5e55-{number}{number}",
+             "timestamp": f"{day}T11:00:00Z",
+             "message": {"role": "assistant", "content": [{"type": "text", "text": "Done."}]}},
+        ]  # fmt: skip
+        (tmp_path / f"{number}.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["sqlite:{}/s.db", "jsonl:{}/own/"])
+def test_sessions_have_the_first_prompt_as_title_and_the_dates_of_the_conversation(
+    store: str, kind: str
+) -> None:
+    place = kind.format(store)
+    done = refold("import", f"{store}/1.jsonl", f"{store}/2.jsonl", "--to", place)
+    assert done.exit_code == 0
+    assert place.partition(":")[2].rstrip("/") in done.output
+    head, _, first, second, *_ = refold("sessions", "--store", place).output.splitlines()
+    assert head == f"store: {place.partition(':')[2].rstrip('/')}"
+    assert "Please repair the gate number 1" in first
+    assert "2025-03-01" in first
+    assert "/home/me/project" in first
+    assert "2025-02-01" in second
+    found = refold("sessions", "--store", place, "--name", "GATE number 2").output
+    assert "5e55-22" in found
+    assert "5e55-11" not in found
+
+
+def test_the_beginning_of_an_id_is_enough(store: str) -> None:
+    database = f"{store}/mine.db"
+    refold("import", f"{store}/1.jsonl", f"{store}/2.jsonl", "--to", f"sqlite:{database}")
+    assert "number 2" in refold("show", f"sqlite:{database}#5e55-2").output
+    assert "number 1" in refold("show", "5e55-1", REFOLD_DATABASE=database).output
+    several = refold("show", "5e55", REFOLD_DATABASE=database)
+    assert several.exit_code == 2
+    assert "2 sessions begin with 5e55: give more of the id" in several.output
+    assert "there is no file 77" in refold("show", "77", REFOLD_DATABASE=database).output
+    assert refold("sessions", "delete", "5e55-1", "--yes", REFOLD_DATABASE=database).exit_code == 0
+
+
+# ── looking ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_ledger_says_what_left_how_large_it_was_and_how_to_get_it_back(own: str) -> None:
+    refold("compact", own, "--budget", "3k")
+    said = refold("show", own, "--ledger").output
+    assert re.search(r"\d+ entries of [\d,]+ tokens left the view; the log keeps them:", said)
+    key = re.search(r"  (\w{7}) +[\d,]+ tokens  result of Read: some code", said)
+    back = re.search(r"back: `refold recall FILE --keys (\w{7}) --full`", said)
+    assert key
+    assert back
+    assert refold("recall", own, "--keys", back[1], "--full").exit_code == 0
+    assert "some code" in refold("recall", own, "--keys", key[1], "--full").output
+
+
+def test_the_tree_leaves_out_records_that_say_nothing() -> None:
+    file = str(shared("claude-code/agentcmd-full-session-two.jsonl"))
+    said = refold("show", file, "--tree").output
+    assert "other" not in {line.split()[1] for line in said.splitlines()}
+    assert "… and 5 records of the program that say nothing; --full shows them" in said
+
+
+def test_entries_are_counted_in_one_way(tmp_path: Path) -> None:
+    file, store = str(shared("claude-code/agentcmd-full-session-two.jsonl")), f"sqlite:{tmp_path}/x.db"
+    told = [json.loads(refold("import", file, "--to", store, "--json").stdout)["sessions"][0]["entries"],
+            json.loads(refold("sessions", "--store", store, "--json").stdout)["sessions"][0]["entries"],
+            json.loads(refold("show", file, "--json").stdout)["entries"]]  # fmt: skip
+    assert len(set(told)) == 1
+    assert f"the log has {told[0]} entries" in refold("show", file).output
+    assert f"({told[0]} entries in the log)" in refold("stats", file).output
+
+
+def test_a_plan_explains_its_numbers() -> None:
+    file = str(shared("pi/before-compaction.jsonl"))
+    said = refold("plan", file).output
+    assert re.search(r"now 195,549 tokens by the provider's count \(.*\), 169,754 by ours", said)
+    said = refold("plan", file, "--budget", "5k").output
+    assert "saves $0.0536 at once" in said
+    assert "$-" not in said
+    assert "after 0 turn" not in said
+
+
+def test_nothing_is_due_where_nothing_is_to_do() -> None:
+    file = str(shared("claude-code/agentcmd-full-session-two.jsonl"))
+    said = refold("plan", file, "--budget", "20k").output
+    assert "not due" in said
+    assert "refused" not in said
+    told = json.loads(refold("plan", file, "--budget", "20k", "--json").stdout)
+    assert (told["due"], told["tokens_after"]) == (False, told["tokens_before"])
+
+
+@pytest.mark.parametrize("preset", NAMES)
+def test_an_upper_bound_is_never_above_what_there_was(preset: str, own: str) -> None:
+    told = json.loads(refold("plan", own, "--preset", preset, "--json").stdout)
+    assert told["tokens_after"] <= told["tokens_before"]
+
+
+def test_a_file_with_many_conversations_says_how_to_choose() -> None:
+    said = refold("show", str(shared("tau-bench/gpt-4o-airline.first80.json")))
+    assert "could not be read" not in said.output
+    assert "holds 80 conversations, this is the first: name another as FILE#1 … FILE#79" in said.output
+
+
+def test_a_person_at_a_terminal_picks_a_conversation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "two.jsonl"
+    lines = ({"messages": [{"role": "user", "content": f"hello {number}"}]} for number in range(2))
+    path.write_text("\n".join(map(json.dumps, lines)))
+    monkeypatch.setattr("refold.cli.common.is_interactive", lambda: True)
+    said = CliRunner().invoke(main, ["show", str(path)], input="1\n").output
+    assert "   0  hello 0\n   1  hello 1\nWhich conversation? [0]: 1\n" in said
+    assert "user      hello 1" in said
+
+
+# ── waiting, interrupting, completing ───────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("command", [("compact",), ("export", "--to", "jsonl"), ("compare", "--html")])
+def test_ctrl_c_leaves_no_half_file(
+    command: tuple[str, ...], own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the worst moment: all is written, and only the name is missing."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    for name in ("rename", "replace", "link"):
+        monkeypatch.setattr(os, name, interrupted)
+    monkeypatch.setattr(Path, "replace", interrupted)
+    folder = tmp_path / "results"
+    folder.mkdir()
+    out = (str(folder / "out"),) if "--html" in command else ("-o", str(folder / "out"))
+    done = refold(command[0], own, *command[1:], *out)
+    assert done.exit_code == 1
+    assert "Aborted!" in done.output
+    assert not list(folder.iterdir())
+
+
+def test_a_terminal_sees_that_work_goes_on_and_a_pipe_does_not(own: str) -> None:
+    program = [sys.executable, "-m", "refold", "compact", own, "--budget", "3k", "--passes", "3"]
+    ours, theirs = os.openpty()
+    piped = subprocess.run(program, stdout=subprocess.PIPE, stderr=theirs, check=True, timeout=60).stdout
+    os.close(theirs)
+    shown = os.read(ours, 65_536)
+    os.close(ours)
+    assert b"folding" in shown
+    assert b"\x1b" not in piped
+    assert b"fits" in piped
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("refold comp", {"compact", "compare"}),
+        ("refold plan x --preset re", {"refold"}),
+        ("refold export x --to mark", {"markdown"}),
+        ("refold sessions doc", {"doctor"}),
+    ],
+)
+def test_a_shell_completes_names(typed: str, offered: set[str]) -> None:
+    words = typed.split()
+    done = CliRunner().invoke(
+        main,
+        prog_name="refold",
+        env={"_REFOLD_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)},
+    )
+    assert {line.partition(",")[2] for line in done.output.splitlines()} == offered
