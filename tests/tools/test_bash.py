@@ -104,6 +104,10 @@ def test_no_command_is_said(bench: Bench, command: str) -> None:
     assert bench.error("Bash", command=command)[0] == "invalid_arguments"
 
 
+PYTHON = os.path.realpath(sys.executable)
+"""Not the one of a virtual environment: that may lie in the folder for temporary files, which a sandbox hides."""
+
+
 # ── when it ends ────────────────────────────────────────────────────────────────────────────────
 
 HIDERS = "sleep 7{0}1 & setsid sleep 7{0}2 & (setsid nohup sleep 7{0}3 >/dev/null 2>&1 &); trap '' TERM HUP;"
@@ -323,7 +327,7 @@ def test_no_network_and_no_service_of_this_machine_is_reached(
     confined: Bench, servers: dict[str, Any]
 ) -> None:
     confined.write("probe.py", PROBE.format(**servers))
-    found = confined.data("Bash", command=f"{sys.executable} -S probe.py")
+    found = confined.data("Bash", command=f"{PYTHON} -S probe.py")
     tcp, _, *local = found["stdout"].split()  # a datagram may leave for a network that has nobody in it
     assert [tcp, *local] == ["refused"] * 3, found
 
@@ -333,7 +337,7 @@ def test_where_the_network_is_allowed_services_of_this_machine_are_still_not_rea
 ) -> None:
     confined.place.network = True
     confined.write("probe.py", PROBE.format(**servers).replace("SOCK_DGRAM", "SOCK_STREAM"))
-    found = confined.data("Bash", command=f"{sys.executable} -S probe.py")
+    found = confined.data("Bash", command=f"{PYTHON} -S probe.py")
     assert found["stdout"].split()[:2] == ["reached"] * 2, found
     assert found["stdout"].split()[3] == "refused", found
 
@@ -349,7 +353,7 @@ def test_other_processes_are_neither_ended_nor_read(confined: Bench, monkeypatch
 
 
 def test_what_programs_need_is_there(confined: Bench) -> None:
-    command = f"git --version && {sys.executable} -c 'import json, tempfile; tempfile.mkdtemp()' && cat <(echo ok) && nproc >/dev/null && echo x > /dev/null && mktemp >/dev/null && echo fine"
+    command = f"git --version && {PYTHON} -c 'import json, tempfile; tempfile.mkdtemp()' && cat <(echo ok) && nproc >/dev/null && echo x > /dev/null && mktemp >/dev/null && echo fine"
     found = confined.data("Bash", command=command)
     assert found["stdout"].endswith("ok\nfine\n"), found
 
