@@ -305,3 +305,22 @@ def test_a_shell_completes_names(typed: str, offered: set[str]) -> None:
         env={"_REFOLD_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)},
     )
     assert {line.partition(",")[2] for line in done.output.splitlines()} == offered
+
+
+def test_the_five_commands_of_the_readme_lead_to_a_session_that_is_resumed(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+    _, *commands = re.findall(r"(?m)^(?:make setup|\.venv/bin/refold (.+?)) +#", readme)
+    assert [command.split()[0] for command in commands] == ["import", "sessions", "compact", "export"]
+    monkeypatch.setenv("HOME", store)
+    monkeypatch.setenv("REFOLD_DATABASE", str(tmp_path / "mine.db"))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    projects = tmp_path / ".claude" / "projects"
+    projects.mkdir(parents=True)
+    (tmp_path / "1.jsonl").rename(projects / "1.jsonl")
+    for command in commands:
+        words = command.replace("~/.claude/projects", str(projects)).replace(" ID", " 5e55").split()
+        done = refold(*words, *(("--cwd", store) if words[0] == "export" else ()))
+        assert done.exit_code == 0, done.output
+    assert re.search(r"resume it: .*claude --resume [\w-]{36}", done.output)
