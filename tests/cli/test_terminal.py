@@ -73,7 +73,7 @@ def calls(file: Path, folder: Path) -> dict[str, list[list[str]]]:
                      "--html", str(folder / "r.html")], ["compare", str(folder / f"no{EVIL[:9]}.jsonl".replace("\x00", ""))]],
         "export": [["export", f, "--to", to] for to in ("markdown", "openai", "anthropic", "jsonl", "pi")],
         "import": [["import", f, "--store", db], ["import", str(file.parent), "--store", db]],
-        "sessions": [["sessions", "list", "--store", f"jsonl:{file.parent}"], ["sessions", "search", "evil", "--store", f"jsonl:{file.parent}"],
+        "sessions": [["sessions", "--store", f"jsonl:{file.parent}/"], ["sessions", "--search", "evil", "--store", f"jsonl:{file.parent}/"],
                      ["sessions", "doctor", "--store", f"jsonl:{file.parent}"]],
         "pin": [["pin", f, first], ["pin", f, f"no{EVIL}".replace("\x00", "")]],
         "unpin": [["unpin", f, first]],
