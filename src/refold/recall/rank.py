@@ -3,8 +3,8 @@
 An entry's score for a question is BM25 over its own words and, at a lower weight, those of its neighbours: in
 a conversation the words that find an answer often stand in the question before it. Then, as factors: who said
 it, whether it tells rather than asks, whether it names a time when a time is asked for, how much of the
-question its stretch of conversation covers, and in logs of work what the question aims at (`aims`). What the
-weights are worth on dialogues they have not seen: `benchmarks/recall_folds.py`.
+question its stretch of conversation covers. What the weights are worth on dialogues they have not seen:
+`benchmarks/recall_folds.py`.
 
 Large logs are not scored whole. The rarest terms choose the candidates, within a fixed number of postings;
 common terms are only looked up for those.
@@ -22,7 +22,6 @@ from operator import itemgetter
 
 import msgspec
 
-from refold.recall import aims
 from refold.recall.index import ASKS, ENDS_ASKING, TELLS_TIME, Doc, Index
 from refold.text import dates, words
 
@@ -84,30 +83,23 @@ class Question(msgspec.Struct, frozen=True):
     speakers: frozenset[str] = frozenset()
     when: dates.When = dates.NEVER
     asks_when: bool = False
-    aim: aims.Aim = aims.NONE
 
 
 def read(index: Index, text: str, weights: Weights | None = None) -> Question:
     """What the text asks of this index. Weights are chosen by the question and the log unless given."""
-    aim = aims.read(text) if _uses_tools(index) else aims.NONE
-    asked = words.terms(aims.subject(text) if aim.order else text)
+    asked = words.terms(text)
     weights = weights or (WORK if _is_work(index, text, asked) else DIALOGUE)
     speakers = _speakers(index, text)
     known = sorted((having, term) for term in asked if (having := len(index.positions(term))))
     terms = {term: idf(len(index), having) for having, term in known[:TERMS_LIMIT]}
-    when = dates.read(text, capitals=True)
-    return Question(text, terms, weights, speakers, when, dates.asks_when(text), aim)
+    return Question(text, terms, weights, speakers, dates.read(text, capitals=True), dates.asks_when(text))
 
 
 def _is_work(index: Index, text: str, asked: Sequence[str]) -> bool:
     """True for identifiers, or very many words, asked of a log in which tools are used."""
-    if not _uses_tools(index):
+    if index.tool_entries < WORK_SHARE * len(index):
         return False
     return len(asked) > MANY_TERMS or _identifier.search(text) is not None
-
-
-def _uses_tools(index: Index) -> bool:
-    return 0 < index.tool_entries >= WORK_SHARE * len(index)
 
 
 def idf(total: int, having: int) -> float:
@@ -291,8 +283,6 @@ class Scoring:
                 if question.when != dates.NEVER and question.when.covers(index.dates[stretch]):
                     score += w.date
             score *= 1 + w.size * min(1.0, index.sizes[i] / (2 * self.mean))
-            if question.aim != aims.NONE:
-                score *= question.aim.worth(index.docs[i].message, i / len(index))
             adjusted[i] = score
         return adjusted
 
