@@ -4,6 +4,7 @@ results, parallel batches, signed and sealed thinking, several turns, an open st
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import assume, given, reject, settings
@@ -187,6 +188,29 @@ def test_R20_an_unanswered_result_that_just_fits_its_half_costs_no_other_its_for
     assert [
         (b, lowered(x, y)) for b, x, y in zip(budgets, views, views[1:], strict=False) if lowered(x, y)
     ] == []
+
+
+def test_R19_a_huge_result_that_nobody_has_answered_leaves_room_for_what_led_to_it() -> None:
+    session = Session()
+    session.append(m.user("Request: build all parts."))
+    for number in range(30):
+        session.append(m.assistant([m.call(f"c{number}", "Bash", command=f"make part{number}")]))
+        session.append(m.result(f"c{number}", text(f"out{number}", 200 if number == 29 else 3), name="Bash"))
+    newest, budgets = session.path[-1].id, range(1_000, 9_000, 400)
+    size = COUNTER.message(originals(session)[newest])
+    views = [forms(session, budget) for budget in budgets]
+    for budget, view in zip(budgets, views, strict=True):
+        assert 0.2 * budget < view[newest] <= budget / 2
+        assert view[newest] == size or 2 * size > budget
+    assert [less for pair in pairwise(views) if (less := lowered(*pair))] == []
+
+
+@given(sessions(None), st.sampled_from((2_000, 3_000, 6_000)))
+@settings(max_examples=60, deadline=None)
+def test_R19_the_goal_is_used(session: Session, budget: int) -> None:
+    assume(Engine().view(session).tokens > 2 * budget)
+    engine, twin = folded(session, budget)
+    assert 0.85 * budget <= engine.view(twin).tokens <= budget
 
 
 @given(sessions(), st.integers(0, 40))
