@@ -193,11 +193,10 @@ def grade(
     caps = [cap for block in walk.blocks() for _, _, cap in block]
     quoted = walk.place - walk.first
     if low < len(GRID) - 1:
-        adding, more = (
-            _Adding(pieces, caps, room, size, not quoted),
-            _Walk(pieces, GRID[low + 1], curve, last),
-        )
+        adding = _Adding(pieces, caps, room, size, further=not walk.quotes)
+        more = _Walk(pieces, GRID[low + 1], curve, last)
         for block in more.blocks():
+            adding.further = adding.further and not more.quotes
             if not all(adding.take(*item) for item in block):
                 break
             yield
@@ -241,7 +240,7 @@ class _Adding:
         while found >= least and (over := self.size(index, now, found) - room) > 0:
             found -= over
         found = found if found >= least else low
-        if new and (not found or not cap):
+        if new and (not found or not cap or self.pieces.newest[place][-1]):
             self.caps.pop()
             return False
         self.caps[place], self.room = found, _CALL if new else 0
@@ -250,11 +249,12 @@ class _Adding:
 
 class _Walk:
     """The items that are no lines at a scale, newest first. At the end `first` is the index of the oldest of
-    them, `place` that of the oldest one in its place."""
+    them, `place` that of the oldest one in its place; where these differ, it `quotes`."""
 
     def __init__(self, pieces: Pieces, scale: float, curve: Curve, last: int) -> None:
         self.pieces, self.scale, self.curve, self.last = pieces, scale, curve, last
         self.first = self.place = pieces.total
+        self.quotes = False
 
     def blocks(self) -> Iterator[Block]:
         """(In most words: every item passes here a dozen times a fold.)"""
@@ -276,7 +276,7 @@ class _Walk:
                 if not place:
                     thought += sealed
                     if thought > most_sealed and index < last:
-                        place = index + 1
+                        place, self.quotes = index + 1, True
                 if place:
                     sealed = 0
             if sealed:
