@@ -123,7 +123,7 @@ def lay_out(
         steps = range(first + grades.first, cut)
         whole = next((i for i in steps if legal(s.items, i, PAIRS)), cut)  # no result without its call
         quotes = tuple(Quote(i, caps[i]) for i in range(whole, cut))
-        caps |= dict.fromkeys(range(cut, first + grades.first), LEVELS[0])
+        caps |= {index: reader.least(index) for index in range(cut, first + grades.first)}
         forms: dict[int, Form] = {}
         for index in range(cut, len(s.items)):
             if form := reader.form(index, caps.get(index, 0)):
@@ -234,6 +234,13 @@ class _Reader:
         if extra := self.s.sizes.extra.item(index):
             form = Form(form.message, form.size + extra)
         return form if form.size < self.s.sizes.item(index) else None
+
+    def least(self, index: int) -> int:
+        """The level of an item that only stays because the wire wants it: what the user typed stays too."""
+        item = self.items[index]
+        if own := self._typed_among_others(item):
+            return LEVELS[0] + own
+        return 0 if self._is_typed(item) else LEVELS[0]
 
     def fixed(self, index: int) -> bool:
         """May the item not be touched?"""
