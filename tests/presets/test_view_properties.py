@@ -197,10 +197,12 @@ def test_R19_a_huge_result_that_nobody_has_answered_leaves_room_for_what_led_to_
         session.append(m.assistant([m.call(f"c{number}", "Bash", command=f"make part{number}")]))
         session.append(m.result(f"c{number}", text(f"out{number}", 200 if number == 29 else 3), name="Bash"))
     newest, budgets = session.path[-1].id, range(1_000, 9_000, 400)
-    size = COUNTER.message(originals(session)[newest])
+    whole = forms(session, 99_999)
+    size = whole[newest]
     views = [forms(session, budget) for budget in budgets]
     for budget, view in zip(budgets, views, strict=True):
-        assert 0.2 * budget < view[newest] <= budget / 2
+        others = all(view[id] == whole[id] for id in view if id != newest)
+        assert 0.2 * budget < view[newest] <= (budget if others else budget / 2)
         assert view[newest] == size or 2 * size > budget
     assert [less for pair in pairwise(views) if (less := lowered(*pair))] == []
 
@@ -210,7 +212,7 @@ def test_R19_a_huge_result_that_nobody_has_answered_leaves_room_for_what_led_to_
 def test_R19_the_goal_is_used(session: Session, budget: int) -> None:
     assume(Engine().view(session).tokens > 2 * budget)
     engine, twin = folded(session, budget)
-    assert 0.8 * budget <= engine.view(twin).tokens <= budget
+    assert 0.85 * budget <= engine.view(twin).tokens <= budget
 
 
 @given(sessions(), st.integers(0, 40))

@@ -64,7 +64,7 @@ class Piece(NamedTuple):
     said: bool = False
     """The agent's own words and calls: they fade slowest."""
     cap: int | None = None
-    """The level it is clipped to at every scale; 0: it stays as it is. None: its age decides."""
+    """The level that it has at any scale at least; 0: it stays as it is. None: its age decides alone."""
     stale: bool = False
     """A later result of the same call says it anew."""
     sealed: int = 0
@@ -281,8 +281,8 @@ class _Walk:
                     sealed = 0
             if sealed:
                 cap = 0
-            elif cap is None:
-                allowed = caps[kind][stale]
+            elif cap != 0:
+                least, allowed = cap, caps[kind][stale]
                 if age > allowed.bound:
                     allowed.lower(age)
                 cap, rest = allowed.cap, now - typed
@@ -290,6 +290,8 @@ class _Walk:
                     cap = 0
                 elif typed:
                     cap += typed
+                elif least is not None and least > cap:
+                    cap = least
             block.append((index, now + sealed, cap))
             age += whole if whole < most else most
             if number % _PIECE == 0:

@@ -218,7 +218,10 @@ class _Reader:
         size = sizes.get(level)
         if size is None:
             form = self.form(self.first + index, level)
-            size = sizes[level] = now if form is None else form.size
+            size = now if form is None else form.size
+            if level == self.newest[self.total - 1 - index][3]:
+                size = max(size, level)  # a part of the view: where its lines end is no gain for others
+            sizes[level] = size
         return size
 
     def form(self, index: int, level: int) -> Form | None:
@@ -295,6 +298,9 @@ class _Reader:
         own = self._typed_among_others(item)
         said = waits or isinstance(message, Assistant) or (not own and self._is_typed(item))
         cap = None if self.loose else self._cap(index, item, now, own, waits=waits)
+        if cap:
+            said = False  # its part is sure; for more it waits until the rest is there
+            sizes.pop(cap, None)
         return Piece(whole, now - sealed, said, cap, stale, 0 if self.loose else sealed, own)
 
     def _cap(self, index: int, item: Item, now: int, own: int, *, waits: bool) -> int | None:
