@@ -163,7 +163,7 @@ class _Book:
         self._tools[name] = msgspec.structs.replace(
             known, errors=known.errors + message.is_error, result_tokens=known.result_tokens + size
         )
-        subject = _subject(made.call, made.paths) if made else ""
+        subject = subject_of(made.call, made.paths) if made else ""
         self.results.append(Big(entry_id, name, subject, self.turns[-1].turn, size))
         if made is None:
             return
@@ -209,7 +209,7 @@ def _add(counts: dict[str, int], key: str, size: int) -> None:
         counts[key] = counts.get(key, 0) + size
 
 
-def _subject(call: m.Call, paths: Sequence[str]) -> str:
+def subject_of(call: m.Call, paths: Sequence[str]) -> str:
     """What a call was about: its command, or its files."""
     if kind(call.name) == "bash":
         return one_line(command_line(call), 120)
