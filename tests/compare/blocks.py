@@ -16,4 +16,6 @@ def blocks(document: str) -> list[dict[str, Any]]:
 
 def everything(document: str) -> str:
     """All that a reader can get to see: the page, and what its script unpacks."""
-    return document + "\n".join(json.dumps(block, ensure_ascii=False).replace("\\n", "\n") for block in blocks(document))
+    return document + "\n".join(
+        json.dumps(block, ensure_ascii=False).replace("\\n", "\n") for block in blocks(document)
+    )

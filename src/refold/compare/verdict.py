@@ -131,7 +131,8 @@ def _others(best: Group, folded: Sequence[Group]) -> str:
     told = ""
     if rest:
         least, most = rest[0].retention or 0, best.retention or 0
-        told = f"Next: `{rest[0].name}`, which keeps {least:.0%} where this keeps {most:.0%}."
+        much = "as much" if most - least < 0.005 else f"{least:.0%} where this keeps {most:.0%}"
+        told = f"Next: `{rest[0].name}`, which keeps {much}."
     if out:
         told += f" Does not fit: {_listed([f'`{group.name}`' for group in out])}."
     return told.strip()

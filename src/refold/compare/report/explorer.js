@@ -116,10 +116,12 @@
   function head(i) {
     const entry = data.entries[i];
     return [
-      h("span", { class: "number" }, `#${i + 1}`), " ", h("b", { class: `role ${entry.role}` }, entry.role), " ",
+      h("span", { class: "number" }, number(i)), " ", h("b", { class: `role ${entry.role}` }, entry.role), " ",
       h("span", { class: "about" }, entry.about || line(entry.text) || "(no text)"),
     ];
   }
+  /** As records and marks name it: its place in the log that was folded. */
+  const number = (i) => `#${cell.numbers[i] ?? i}`;
   /** One message before and after a fold, side by side. */
   function pair(i, from, to) {
     const now = form(i, to), edit = to[i];
@@ -209,7 +211,7 @@
       const puts = edit.put.filter((_, n) => !own.has(n));
       const told = puts.reduce((sum, put) => sum + put.tokens, 0);
       const marked = new Set(here.map((i) => (edit.lines[i] || []).join(":")));
-      const which = edit.first === edit.last ? `message ${edit.first + 1}` : `messages ${edit.first + 1} to ${edit.last + 1}`;
+      const which = edit.first === edit.last ? number(edit.first) : `${number(edit.first)} to ${number(edit.last)}`;
       return h("details", { class: "record" },
         h("summary", {}, `What stands for ${which}: ${puts.length ? size(told) : "nothing"}`),
         edit.put.map((put, n) => (own.has(n) ? null : h("pre", { tabindex: 0 },
@@ -232,7 +234,7 @@
     const kinds = new Set([...root.querySelectorAll("[name=form]:checked")].map((box) => box.value));
     found = data.entries.flatMap((entry, i) => {
       if (!kinds.has(form(i, after))) return [];
-      const hay = `${entry.role} ${entry.about} ${entry.key} #${i + 1} ${entry.text}`.toLowerCase();
+      const hay = `${entry.role} ${entry.about} ${entry.key} ${number(i)} ${entry.text}`.toLowerCase();
       return asked.every((word) => hay.includes(word)) ? [i] : [];
     });
     if (part("order").value === "size") found.sort((a, b) => data.entries[b].tokens - data.entries[a].tokens);

@@ -151,6 +151,7 @@ class _Folds:
             "title": title(cell),
             "tokens": cell.tokens,
             "note": plain(cell.error or ""),
+            "numbers": [cell.done.session.position(one.id) for one in self.said] if cell.done else [],
             "folds": [self._fold(cell.done.session, fold) for fold in folds if cell.done],
         }
 

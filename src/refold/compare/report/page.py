@@ -295,8 +295,8 @@ def _footer() -> Markup:
             "All figures are computed by code, without a judge. A check of a summary is literal: names, "
             "paths, numbers, commands and quotations occur in what it summarises; it cannot see that a test "
             "“passes” which failed. Money is a replay with list prices and a model of the prompt cache, not "
-            "a bill. Secrets are redacted on this page. Nothing is ever deleted: the log keeps every message, "
-            "and every fold can be undone.",
+            "a bill. Secrets are redacted on this page. Nothing is ever deleted: the log keeps every "
+            "message, and every fold can be undone.",
         ),
     )
 
