@@ -18,6 +18,7 @@ from refold.cli.common import (
     open_session,
     refuse_existing,
     tell_problems,
+    waiting,
     write_private,
 )
 
@@ -116,7 +117,9 @@ def write(done: Comparison, path: str) -> None:
     """Write the report, for its owner alone; the folder is made."""
     from refold.compare.report import page
 
-    write_private(Path(path), page(done).encode())
+    with waiting("writing the report …"):
+        document = page(done).encode()
+    write_private(Path(path), document)
 
 
 def print_tables(out: Console, done: Comparison) -> None:

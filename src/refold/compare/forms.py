@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Literal, TypeAlias
 
@@ -130,9 +131,11 @@ def _arguments(call: Call) -> Iterable[str]:
     return leaves(call.arguments) if call.raw is None else (call.raw,)
 
 
-def _looked_at(text: str) -> list[str]:
-    found = sentences(text)
-    return found if len(found) <= 2 * LOOKED_AT else found[:LOOKED_AT] + found[-LOOKED_AT:]
+@lru_cache(maxsize=2_048)
+def _looked_at(text: str) -> tuple[str, ...]:
+    """Kept: every fold of every design looks for the same sentences again."""
+    found = [_flat(sentence) for sentence in sentences(text)]
+    return tuple(found if len(found) <= 2 * LOOKED_AT else found[:LOOKED_AT] + found[-LOOKED_AT:])
 
 
 def _flat(text: str) -> str:
