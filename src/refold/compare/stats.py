@@ -17,6 +17,7 @@ from refold.preserve.tools import actions
 from refold.protocols import TokenCounter
 from refold.session import Projection, Session
 from refold.session.edits import said_by
+from refold.session.sent import Surcharges
 from refold.session.toolnames import canonical, command_line, kind
 from refold.text.truncate import one_line
 
@@ -29,9 +30,12 @@ def stats(session: Session, counter: TokenCounter, *, top: int = TOP) -> Stats:
     for entry in session.path:
         book.take(entry)
     tools, files = book.all_tools(), book.all_files()
+    projection = Projection(session)
+    added = Surcharges.of(projection, counter).total
     found = Stats(
         tokens=sum(book.roles.values()),
-        view=Projection(session).size(counter),
+        view=projection.size(counter) + added,
+        added=added,
         counter=counter.name,
         messages=book.messages,
         by_role=_sorted(book.roles),
