@@ -1,8 +1,8 @@
 """Questions about causes, about what came first or last and what changed, asked of real sessions of work.
 
 `python -m benchmarks.questions`. Each has the numbers of the messages that answer it, found by reading. The first
-two groups were there while the ranking was built (it was fitted to the first alone); the third was written
-afterwards, about two sessions that had not been looked at.
+group was there while the weight was chosen, the second beside it. The third, about two other sessions, was written after
+that and showed that a question may name an identifier. The last was written when nothing was changed any more.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ FILES = {
     "parser": "openhands/multi_swe_bench-example-output.jsonl#1",
     "teams": "codex/rollout-2025-09-24T19-22-20-01997e76-d124-7592-9cac-2ec05abbca08.jsonl",
     "refactor": "pi/before-compaction.jsonl",
+    "match": "openhands/multi_swe_bench-example-output.jsonl#2",
+    "rounding": "swe-agent/play__marshmallow-code__marshmallow-1867__function_calling_replace_from_source__"
+    "marshmallow-code__marshmallow-1867.traj",
 }
 
 
@@ -68,6 +71,18 @@ FRESH = (
     Asked("refactor", "why are there a main-new and a cli-new?", (86,)),
     Asked("refactor", "why did the prompting methods not compile at first?", (133, 135)),
 )
+LAST = (
+    Asked("match", "why did the compiler not build at first?", (65, 87)),
+    Asked("match", "why could cmake not find what it needs?", (87, 99)),
+    Asked("match", "why did replacing the return statement fail?", (32, 53)),
+    Asked("match", "what was the last thing that was missing?", (99,)),
+    Asked("match", "why was the indentation changed with sed?", (55, 59)),
+    Asked("rounding", "why did the first edit of the file fail?", (20,)),
+    Asked("rounding", "what changed in the output after the fix?", (24,)),
+    Asked("themes", "what happens when the theme file is deleted?", (636, 640)),
+    Asked("themes", "why were there artifacts when the theme was selected?", (685, 686)),
+    Asked("themes", "why is the README mentioned in the system prompt?", (653, 674)),
+)
 
 Ranking = Callable[[Index, str], Sequence[int]]
 
@@ -84,7 +99,7 @@ def found(folder: Path, ranking: Ranking = shipped) -> dict[str, dict[int, int]]
         for name, session in sessions.items()
     }
     counts: dict[str, dict[int, int]] = {}
-    for group, questions in (("built", BUILT), ("held", HELD), ("fresh", FRESH)):
+    for group, questions in (("built", BUILT), ("held", HELD), ("fresh", FRESH), ("last", LAST)):
         counts[group] = dict.fromkeys(DEPTHS, 0)
         for asked in questions:
             index = index_of(sessions[asked.session])

@@ -19,8 +19,8 @@ from refold.text import dates, words
 from refold.text.sentences import speaker_of
 
 ENDS_ASKING, ASKS, TELLS_TIME, SILENT = 1, 2, 4, 8
-"""What is known of an entry beside its words. Silent: nobody explains anything there (a result, a bare call, a
-system prompt)."""
+"""What is known of an entry beside its words. Silent: nobody explains anything there (a result, a bare call,
+a system prompt)."""
 PAUSE = 3 * 3600
 """Seconds of silence after which a new stretch of conversation begins."""
 PROSE_LIMIT = 4000

@@ -60,8 +60,8 @@ WORK = Weights(length=0.0, before=(0.0,), after=(), answer=0.3, spread=0.7, repe
 """For identifiers in a log with tool calls: the words of neighbours mislead, a result answers its call, and
 several hits should cover the question together (a call names many things, held by different entries)."""
 EXPLAINED = Weights(silent=0.4)
-"""For questions in words of a log with tool calls. Why something failed, what came first, what changed: that is
-in what was said about the work, and the same words stand ten times as often in what tools printed."""
+"""For questions in words of a log with tool calls. Why something failed, what came first, what changed: that
+is in what was said about the work, and the same words stand ten times as often in what tools printed."""
 
 WORK_SHARE = 0.1
 MANY_TERMS = 12
@@ -103,8 +103,8 @@ def read(index: Index, text: str, weights: Weights | None = None) -> Question:
 
 
 def _fitting(index: Index, text: str, asked: Sequence[str]) -> Weights:
-    """In a log in which tools are used identifiers, or very many words, ask for something else than a question
-    in words does, even one that names an identifier."""
+    """In a log in which tools are used identifiers, or very many words, ask for something else than a
+    question in words does, even one that names an identifier."""
     if index.tool_entries < WORK_SHARE * len(index):
         return DIALOGUE
     given = text.split()
