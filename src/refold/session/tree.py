@@ -22,7 +22,7 @@ from refold.session.door import admitted
 from refold.session.followers import Followers
 from refold.session.holes import mended, parent_of
 from refold.session.incoming import messages_of
-from refold.session.merge import Merged, difference
+from refold.session.merge import Merged, take_over
 from refold.session.sound import objection
 
 E = TypeVar("E", bound=e.Entry)
@@ -58,8 +58,7 @@ class Session:
         self._log: list[e.AnyEntry] = []
         self._by_id: dict[str, e.AnyEntry] = {}
         self._children: dict[str | None, list[str]] = {}
-        self._related = 0
-        """Entries whose parents have been asked for their children: few ever are."""
+        self._related = 0  # entries whose parents have been asked for their children: few ever are
         self._path: list[e.AnyPathEntry] = []
         self._position: dict[str, int] = {}
         self._turns: list[int] = []
@@ -187,10 +186,18 @@ class Session:
         """Root → `id`, whether or not it is on the active path."""
         return list(self.ancestors(id))[::-1]
 
+    def branches(self, id: str | None) -> Iterator[list[e.AnyPathEntry]]:
+        """The other paths that lead through `id`, to their ends, the newest first."""
+        below = list(self.children(id))
+        for child in below:
+            below += self.children(child)
+        ends = {id for id in below if id not in self._position and not self.children(id)}
+        return (self.path_to(entry.id) for entry in reversed(self._log) if entry.id in ends)
+
     def common_ancestor(self, a: str | None, b: str | None) -> str | None:
         """The deepest entry that is on the way to both."""
-        above_a = {entry.id for entry in self.ancestors(a)}
-        return next((entry.id for entry in self.ancestors(b) if entry.id in above_a), None)
+        above = {entry.id for entry in self.ancestors(a)}
+        return next((entry.id for entry in self.ancestors(b) if entry.id in above), None)
 
     def count(self, entry: e.MessageEntry, counter: TokenCounter) -> int:
         """Size of an entry's message, counted once per counter."""
@@ -242,7 +249,7 @@ class Session:
         """Append what was said: a message, a text of the user, or a dict of any dialect; it becomes the new
         leaf. Or append a ready-made entry. Returns the entry, the last one of a dict of several messages."""
         if isinstance(said, e.Entry):
-            if usage is not None or model is not None or meta is not None:
+            if not usage is model is meta is None:
                 raise WrongType("usage, model and meta go with a message: an entry has its own")
             return self.extend((cast("e.AnyEntry", said),))[0]
         made: list[e.MessageEntry] = []
@@ -280,15 +287,9 @@ class Session:
 
     def merge(self, messages: Iterable[Any], *, exactly: bool = False) -> Merged:
         """Take over a list that a framework hands back (messages, or dicts of any dialect): what is known is
-        recognised, our own summaries included; the rest is appended, on a branch where the list departs.
+        recognised, on any branch, summaries too; the rest is appended, on a branch where the list departs.
         `exactly`: the path ends where the list ends, also where we know more (an answer asked for anew)."""
-        news = difference(self._path, self.position, parse_list(messages), exactly=exactly)
-        if news.branches:
-            self.move(news.target)
-            for fold in news.folds:
-                fresh = {"id": self.new_id(), "parent": self._leaf, "time": self.clock()}
-                self.append(msgspec.structs.replace(fold, **fresh, usage=None, requests=0))
-        return Merged(tuple(self.append(message) for message in news.messages), news.branches)
+        return take_over(self, parse_list(messages), exactly)
 
     def refresh(self) -> int:
         """Take over what another writer appended to the store meanwhile; returns how many entries."""
