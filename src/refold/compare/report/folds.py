@@ -52,7 +52,7 @@ def fold(cell: Cell, one: e.Fold, room: int) -> Markup:
             f"{one.tokens_before:,} → {one.tokens_after:,} tokens",
             el("span", f"−{freed:.0%} · {one.rung} · by {one.author or 'unknown'}", cls="quiet"),
         ),
-        el("div", before(session, one), after(one, room), cls="pair"),
+        el("div", before(session, one), after(session, one, room), cls="pair"),
         facts(cell, one),
         cls="fold",
     )
@@ -93,12 +93,12 @@ def _entry(entry: e.AnyPathEntry, lost: e.Lost | None) -> Markup:
     )
 
 
-def after(one: e.Fold, room: int) -> Markup:
+def after(session: Session, one: e.Fold, room: int) -> Markup:
     """Summaries in full length where there is room; of masks and lines the first few."""
-    texts = {
-        edit.kind: [redacted.whole(m) for e_ in one.edits if e_.kind == edit.kind for m in e_.put]
-        for edit in one.edits
-    }
+    known = redacted.Known(_folded(session, one))
+    texts: dict[str, list[str]] = {}
+    for edit in one.edits:
+        texts.setdefault(edit.kind, []).extend(known.text(redacted.whole(message)) for message in edit.put)
     whole = [text for kind, found in texts.items() if kind == "summary" for text in found]
     small = [(kind, found) for kind, found in texts.items() if kind != "summary"]
     parts: list[Child] = [
