@@ -21,7 +21,7 @@ from refold.session.dialects import parse_list
 from refold.session.door import admitted
 from refold.session.followers import Followers
 from refold.session.holes import mended, parent_of
-from refold.session.incoming import messages_of
+from refold.session.incoming import messages_of, plain_meta
 from refold.session.merge import Merged, take_over
 from refold.session.sound import objection
 
@@ -158,7 +158,7 @@ class Session:
     def __getitem__(self, id: str) -> e.AnyEntry:
         try:
             return self._by_id[id]
-        except KeyError:
+        except (KeyError, TypeError):
             raise EntryNotFound(id) from None
 
     def __repr__(self) -> str:
@@ -256,7 +256,7 @@ class Session:
         for message in messages_of(said):
             parent = made[-1].id if made else self._leaf
             made.append(self.make(e.MessageEntry, message=message, parent=parent))
-        made[-1] = msgspec.structs.replace(made[-1], usage=usage, model=model, meta=dict(meta or {}))
+        made[-1] = msgspec.structs.replace(made[-1], usage=usage, model=model, meta=plain_meta(meta))
         return self.extend(made)[-1]
 
     def make(self, kind: type[E], /, **fields: Any) -> E:
