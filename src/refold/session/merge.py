@@ -8,9 +8,9 @@ joined or split messages on the way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,15 +22,26 @@ from refold.session.edits import Path, Position, active_folds, outermost, projec
 from refold.session.invariants import repair_by
 from refold.session.items import Item
 
-if TYPE_CHECKING:
-    from refold.session.tree import Session
-
 OLDER = 16
 """How many folds back a list may be."""
 BRANCHES = 16
 """How many other branches a list is looked for on, the newest first."""
-Branches: TypeAlias = Callable[[str | None], Iterable[Path]]
-"""The other paths of a tree that lead through an entry, the newest first."""
+
+
+class Tree(NamedTuple):
+    """What the path is one of several ways through."""
+
+    log: Sequence[e.Entry]
+    children: Callable[[str | None], Sequence[str]]
+    path_to: Callable[[str], Path]
+
+    def branches(self, id: str | None, position: Position) -> Iterator[Path]:
+        """The paths through an entry that end elsewhere than this one, the newest first."""
+        below = list(self.children(id))
+        for child in below:
+            below += self.children(child)
+        ends = {id for id in below if position(id) is None and not self.children(id)}
+        return (self.path_to(entry.id) for entry in reversed(self.log) if entry.id in ends)
 
 
 class Piece(NamedTuple):
@@ -81,25 +92,14 @@ class Reading(NamedTuple):
         return self.same == len(self.theirs) or 0 < self.same == len(self.ours)
 
 
-def take_over(session: Session, given: list[m.Message], exactly: bool) -> Merged:
-    """Append what a list holds beyond a session (`Session.merge`)."""
-    news = difference(session.path, session.position, given, session.branches, exactly=exactly)
-    if news.branches:
-        session.move(news.target)
-        for fold in news.folds:
-            fresh = {"id": session.new_id(), "parent": session.leaf, "time": session.clock()}
-            session.append(msgspec.structs.replace(fold, **fresh, usage=None, requests=0))
-    return Merged(tuple(session.append(message) for message in news.messages), news.branches)
-
-
 def difference(
-    path: Path, position: Position, given: list[m.Message], branches: Branches, *, exactly: bool = False
+    path: Path, position: Position, given: list[m.Message], tree: Tree, *, exactly: bool = False
 ) -> Difference:
     """What comes behind the longest common beginning of the list and what we know: of this path or, where
     more of the list is there, of another one; on a branch if the two differ before the end, or (`exactly`)
     if we hold more than the list does."""
     here = _read(path, position, given)
-    reading = _read_elsewhere(here, given, branches) if here.same < len(here.theirs) else here
+    reading = _read_elsewhere(here, given, tree) if here.same < len(here.theirs) else here
     news = _beyond(reading, exactly)
     if reading is here or news.branches:
         return news
@@ -127,12 +127,12 @@ def _departure(reading: Reading) -> tuple[int, str | None]:
     return same, next((item.entries[-1] for item in before if item.entries), None)
 
 
-def _read_elsewhere(here: Reading, given: list[m.Message], branches: Branches) -> Reading:
+def _read_elsewhere(here: Reading, given: list[m.Message], tree: Tree) -> Reading:
     """The reading on that path of the tree on which most of the list is known."""
     goes_on = here.same == len(here.ours)
     at = here.path[-1].id if goes_on and here.path else None if goes_on else _departure(here)[1]
     best = here
-    for path in islice(branches(at), BRANCHES):
+    for path in islice(tree.branches(at, here.position), BRANCHES):
         places = {entry.id: place for place, entry in enumerate(path)}
         reading = _read(path, places.get, given, older=0)
         best = reading if reading.same > best.same else best

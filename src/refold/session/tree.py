@@ -22,7 +22,7 @@ from refold.session.door import admitted
 from refold.session.followers import Followers
 from refold.session.holes import mended, parent_of
 from refold.session.incoming import messages_of, plain_meta
-from refold.session.merge import Merged, take_over
+from refold.session.merge import Merged, Tree, difference
 from refold.session.sound import objection
 
 E = TypeVar("E", bound=e.Entry)
@@ -186,14 +186,6 @@ class Session:
         """Root → `id`, whether or not it is on the active path."""
         return list(self.ancestors(id))[::-1]
 
-    def branches(self, id: str | None) -> Iterator[list[e.AnyPathEntry]]:
-        """The other paths that lead through `id`, to their ends, the newest first."""
-        below = list(self.children(id))
-        for child in below:
-            below += self.children(child)
-        ends = {id for id in below if id not in self._position and not self.children(id)}
-        return (self.path_to(entry.id) for entry in reversed(self._log) if entry.id in ends)
-
     def common_ancestor(self, a: str | None, b: str | None) -> str | None:
         """The deepest entry that is on the way to both."""
         above = {entry.id for entry in self.ancestors(a)}
@@ -289,7 +281,14 @@ class Session:
         """Take over a list that a framework hands back (messages, or dicts of any dialect): what is known is
         recognised, on any branch, summaries too; the rest is appended, on a branch where the list departs.
         `exactly`: the path ends where the list ends, also where we know more (an answer asked for anew)."""
-        return take_over(self, parse_list(messages), exactly)
+        tree = Tree(self._log, self.children, self.path_to)
+        news = difference(self._path, self.position, parse_list(messages), tree, exactly=exactly)
+        if news.branches:
+            self.move(news.target)
+            for fold in news.folds:
+                fresh = {"id": self.new_id(), "parent": self._leaf, "time": self.clock()}
+                self.append(msgspec.structs.replace(fold, **fresh, usage=None, requests=0))
+        return Merged(tuple(self.append(message) for message in news.messages), news.branches)
 
     def refresh(self) -> int:
         """Take over what another writer appended to the store meanwhile; returns how many entries."""
