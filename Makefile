@@ -68,7 +68,7 @@ $(EXAMPLES): pyproject.toml
 
 test-examples: $(EXAMPLES)
 	.examples-venv/bin/basedpyright -p tests/integrations/pyright.json
-	.examples-venv/bin/python -m pytest tests/examples tests/integrations -rs
+	.examples-venv/bin/python -m pytest -n auto tests/examples tests/integrations -rs
 
 # What confines commands is a Debian package; without it these tests say so and skip.
 test-sandbox: $(READY)
