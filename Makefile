@@ -3,15 +3,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 EXAMPLES := .examples-venv/.ready
+RAY := .ray-venv/.ready
 CLIENTS := .clients/.ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup run test check bench bench-continuation mutation torture test-examples test-sandbox test-clients test-local test-live format clean
+.PHONY: help setup run test check bench bench-continuation mutation torture test-examples test-ray test-sandbox test-clients test-local test-live format clean
 
 help:
 	@echo "make run     compact a bundled session and write a report"
 	@echo "make test    run all tests"
 	@echo "make test-examples  the examples and integrations, with LangGraph, pydantic-ai and OpenAI Agents installed"
+	@echo "make test-ray  batches on Ray, in an environment of its own"
 	@echo "make test-sandbox  the tools of the coding agent, with bubblewrap and ripgrep installed"
 	@echo "make test-clients  sessions go into the real Claude Code and Codex and come back (needs npm)"
 	@echo "make check   ruff, pyright (strict), import-linter, docs"
@@ -32,7 +34,7 @@ run: $(READY)
 	@$(BIN)/python -m refold.cli.demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n auto -m "not torture and not local and not live and not clients"
+	$(BIN)/python -m pytest -n auto -m "not torture and not local and not live and not ray and not clients"
 
 check: $(READY)
 	$(BIN)/ruff check src tests benchmarks examples
@@ -56,7 +58,7 @@ mutation: $(READY)
 # The long runs; then every property test at random, many times over; then the tests that have a clock.
 torture: $(READY)
 	$(BIN)/python -m pytest -n auto -m torture --hypothesis-profile=torture
-	REFOLD_ROUNDS=20 $(BIN)/python -m pytest -n auto -m "hypothesis and not torture and not local and not live and not clients" --hypothesis-profile=torture
+	REFOLD_ROUNDS=20 $(BIN)/python -m pytest -n auto -m "hypothesis and not torture and not local and not live and not ray and not clients" --hypothesis-profile=torture
 	REFOLD_TIMING=1 $(BIN)/python -m pytest -n 0 -m timing
 
 $(EXAMPLES): pyproject.toml
@@ -68,6 +70,15 @@ $(EXAMPLES): pyproject.toml
 test-examples: $(EXAMPLES)
 	.examples-venv/bin/basedpyright -p tests/integrations/pyright.json
 	.examples-venv/bin/python -m pytest tests/examples tests/integrations -rs
+
+$(RAY): pyproject.toml
+	$(PYTHON) -m venv .ray-venv
+	.ray-venv/bin/python -m pip install --quiet --upgrade pip
+	.ray-venv/bin/python -m pip install --quiet --editable . --group ray
+	@touch $(RAY)
+
+test-ray: $(RAY)
+	.ray-venv/bin/python -m pytest tests/batch -m "ray or not torture" -rs
 
 # What confines commands is a Debian package; without it these tests say so and skip.
 test-sandbox: $(READY)
@@ -98,4 +109,4 @@ format: $(READY)
 	$(BIN)/ruff format src tests benchmarks examples
 
 clean:
-	rm -rf .venv out .bench-venv .examples-venv .clients
+	rm -rf .venv out .bench-venv .examples-venv .ray-venv .clients

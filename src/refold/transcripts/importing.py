@@ -11,7 +11,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -56,29 +56,67 @@ def find(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[Path, bool]]:
     return list(found.items())
 
 
+Conversations = Iterator["tuple[str, Loaded] | Outcome"]
+"""Of one file, each with its format; or what became of it where there is nothing to take."""
+
+
+def conversations(path: Path, *, named: bool = True, format: str | None = None) -> Conversations:
+    """Everything in a file; it is only read. A file found in a folder that is no transcript is skipped, not
+    failed."""
+    there = False
+    try:
+        for kind, loaded in read_all(path, format=format):
+            if not any(entry.on_path for entry in loaded.entries):
+                yield Outcome(file=str(path), state="skipped", format=kind, text="no messages in it")
+                continue
+            Session.of(loaded)  # a log that is no tree is refused before anything is written
+            there = True
+            yield kind, loaded
+    except FormatError as error:
+        yield Outcome(file=str(path), state="failed" if named or there else "skipped", text=str(error))
+    except RefoldError as error:
+        yield Outcome(file=str(path), state="failed", text=str(error))
+
+
+class Asked(NamedTuple):
+    """A file to read; `named` itself, or found in a folder that was."""
+
+    file: Path
+    named: bool
+    format: str | None = None
+
+
+def reading(asked: Asked) -> list[tuple[str, Loaded] | Outcome]:
+    """What a worker does; `Importer.put` does the rest."""
+    return list(conversations(asked.file, named=asked.named, format=asked.format))
+
+
 class Importer:
     """Takes files into one store."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._known = {info.id for info in store.sessions()}
+        self._known = {info.id: info.entries for info in store.sessions()}
 
     def take(self, path: Path, *, named: bool = True, format: str | None = None) -> Iterator[Outcome]:
-        """Everything in a file. A file found in a folder that is no transcript is skipped, not failed."""
+        """Everything in a file."""
+        return self.put(path, conversations(path, named=named, format=format))
+
+    def put(self, path: Path, found: Iterable[tuple[str, Loaded] | Outcome]) -> Iterator[Outcome]:
+        """What was read of a file."""
         taken: set[str] = set()
-        try:
-            for kind, loaded in read_all(path, format=format):
-                yield self._conversation(path, kind, loaded, taken)
-        except FormatError as error:
-            state: State = "failed" if named or taken else "skipped"
-            yield Outcome(file=str(path), state=state, text=str(error))
-        except RefoldError as error:
-            yield Outcome(file=str(path), state="failed", text=str(error))
+        for one in found:
+            try:
+                yield one if isinstance(one, Outcome) else self._conversation(path, *one, taken)
+            except RefoldError as error:
+                yield Outcome(file=str(path), state="failed", text=str(error))
+                return
+
+    def has(self, outcome: Outcome) -> bool:
+        """Whether what was taken then is still there."""
+        return outcome.id is None or self._known.get(outcome.id, -1) >= outcome.entries
 
     def _conversation(self, path: Path, format: str, loaded: Loaded, taken: set[str]) -> Outcome:
-        if not any(entry.on_path for entry in loaded.entries):
-            return Outcome(file=str(path), state="skipped", format=format, text="no messages in it")
-        Session.of(loaded)  # a log that is no tree is refused before anything is written
         info = loaded.info or SessionInfo(id=path.stem)
         wanted = info.id if info.id not in taken else f"{info.id}-{len(taken)}"
         taken.add(wanted)
@@ -109,7 +147,7 @@ class Importer:
 
     def _create(self, id: str, info: SessionInfo, entries: Sequence[AnyEntry]) -> None:
         self.store.create(msgspec.structs.replace(info, id=id))
-        self._known.add(id)
+        self._known[id] = len(entries)
         self._append(id, entries, None)
 
     def _append(self, id: str, entries: Sequence[AnyEntry], tip: str | None) -> None:
