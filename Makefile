@@ -34,7 +34,7 @@ run: $(READY)
 	@$(BIN)/python -m refold.cli.demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n auto -m "not torture and not local and not live and not ray and not clients"
+	$(BIN)/python -m pytest -n auto -m "not torture and not local and not live and not clients"
 
 check: $(READY)
 	$(BIN)/ruff check src tests benchmarks examples
@@ -58,7 +58,7 @@ mutation: $(READY)
 # The long runs; then every property test at random, many times over; then the tests that have a clock.
 torture: $(READY)
 	$(BIN)/python -m pytest -n auto -m torture --hypothesis-profile=torture
-	REFOLD_ROUNDS=20 $(BIN)/python -m pytest -n auto -m "hypothesis and not torture and not local and not live and not ray and not clients" --hypothesis-profile=torture
+	REFOLD_ROUNDS=20 $(BIN)/python -m pytest -n auto -m "hypothesis and not torture and not local and not live and not clients" --hypothesis-profile=torture
 	REFOLD_TIMING=1 $(BIN)/python -m pytest -n 0 -m timing
 
 $(EXAMPLES): pyproject.toml
@@ -78,7 +78,7 @@ $(RAY): pyproject.toml
 	@touch $(RAY)
 
 test-ray: $(RAY)
-	.ray-venv/bin/python -m pytest tests/batch -m "ray or not torture" -rs
+	.ray-venv/bin/python -m pytest tests/batch -m "not torture" -rs
 
 # What confines commands is a Debian package; without it these tests say so and skip.
 test-sandbox: $(READY)

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +18,6 @@ from refold.messages import compact_json
 from refold.protocols import SessionInfo, Store
 from refold.session.tree import random_id
 
-EVERY = 1.0
-"""Seconds of work that a kill may cost: results are written together that come within this time."""
 DAYS = 30
 """How long results are kept that nobody added to."""
 
@@ -29,21 +25,16 @@ DAYS = 30
 class Kept:
     """Results by key. `store` belongs to the caller."""
 
-    def __init__(
-        self, store: Store, id: str, *, anew: bool = False, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, store: Store, id: str, *, anew: bool = False) -> None:
         """`anew`: as if nothing had been done before."""
         self.store, self.id = store, id
         self.failure: str | None = None
         """Why nothing is written any more. Work goes on without."""
-        self._clock = clock
-        self._written = clock()
-        self._new: list[State] = []
         try:
             entries = store.load(id).entries
         except UnknownName:
             entries = ()
-            _make(store, SessionInfo(id=id, created=self._written))
+            _make(store, SessionInfo(id=id))
         states = [entry for entry in entries if isinstance(entry, State) and not anew]
         self._values = {entry.name: entry.value for entry in states}
 
@@ -57,19 +48,12 @@ class Kept:
         return len(self._values)
 
     def put(self, key: str, value: Any) -> None:
-        """`value` is JSON. It is held here only until it is written."""
-        now = self._clock()
-        self._new.append(State(id=random_id(), time=now, name=key, value=value))
-        if now - self._written >= EVERY:
-            self.flush()
-
-    def flush(self) -> None:
-        new, self._new = self._new, []
-        self._written = self._clock()
-        if not new or self.failure is not None:
+        """`value` is JSON. It is written, and not held here."""
+        if self.failure is not None:
             return
         try:
-            self.store.append(self.id, new, after=None)
+            entry = State(id=random_id(), time=time.time(), name=key, value=value)
+            self.store.append(self.id, (entry,), after=None)
         except StorageError as error:
             self.failure = str(error)
 
@@ -97,6 +81,8 @@ def file_key(path: Path, *parts: Any) -> str | None:
     """What is asked about a file: another name, or other content, is another key. None: nobody can read it;
     whoever does the work says why."""
     try:
+        if not path.is_file():
+            return None
         with path.open("rb") as stream:
             content = hashlib.file_digest(stream, "blake2b").hexdigest()
     except (OSError, ValueError):
@@ -108,6 +94,8 @@ def file_key(path: Path, *parts: Any) -> str | None:
 def release() -> str:
     """What results depend on beside their input: this package as it is (a version number does not change with
     every change of the code) and who counts tokens."""
+    from importlib.metadata import PackageNotFoundError, version
+
     root = Path(__file__).parents[1]
     total = hashlib.blake2b(digest_size=12)
     for path in sorted(root.rglob("*")):

@@ -79,7 +79,6 @@ def keeping(id: str, spec: str | None, *, anew: bool) -> Generator[Kept | None]:
     try:
         yield kept
     finally:
-        kept.flush()
         store.close()
         if kept.failure:
             say(f"refold: not all that was done is kept: {kept.failure}", err=True)
