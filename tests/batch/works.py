@@ -55,3 +55,12 @@ def counted(given: tuple[int, str]) -> int:
     number, folder = given
     (Path(folder) / f"{number}-{time.monotonic_ns()}").touch()
     return number
+
+
+def compared_or_killed(task: Any) -> Any:
+    """The work of `refold compare`, on a transcript that kills whoever reads it."""
+    from refold.compare import many
+
+    if "poison" in task.file:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return many.work(task)
