@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +14,7 @@ import msgspec
 from refold.cli.common import F, console, say
 
 if TYPE_CHECKING:
-    from refold.batch import Ending, Kept
+    from refold.batch import Ending, Executor, Kept
 
 
 def batch_options(function: F) -> F:
@@ -57,6 +58,15 @@ class Tally(msgspec.Struct):
         parts = {"done before": self.kept, "failed": self.failed, "begun again": self.repeated}
         told = "".join(f", {number:,} {what}" for what, number in parts.items() if number)
         return f"{self.jobs:,} files on {self.on} in {self.seconds:,.0f} s{told}"
+
+
+@contextmanager
+def working(on: str) -> Generator[Executor]:
+    """Who does the work. What others print meanwhile (Ray, of dead workers) is not for standard output."""
+    from refold import batch
+
+    with redirect_stdout(sys.stderr), batch.opened(on) as executor:
+        yield executor
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from refold.cli.batch import Tally, batch_options, followed, keeping
+from refold.cli.batch import Tally, batch_options, followed, keeping, working
 from refold.cli.common import (
     console,
     emit,
@@ -124,13 +124,12 @@ def many(
     files: Sequence[tuple[str, bool]], plan: Plan, tally: Tally, kept: str | None, *, anew: bool, show: bool
 ) -> Compared:
     """The files by whoever does the work, each as it comes; the result is in their order."""
-    from refold import batch
     from refold.compare.many import endings, fingerprint, jobs, joined
 
     def failed(ending: Ending) -> bool:
         return bool(ending.value.unread)
 
-    with keeping(f"compare-{fingerprint(plan)}", kept, anew=anew) as done, batch.opened(tally.on) as on:
+    with keeping(f"compare-{fingerprint(plan)}", kept, anew=anew) as done, working(tally.on) as on:
         ended = endings(jobs(files, plan), plan, on, done)
         found = list(followed("comparing", ended, len(files), tally, failed, show=show))
     compared = joined(ending.value for ending in sorted(found, key=lambda ending: ending.number))

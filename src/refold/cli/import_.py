@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from refold.batch import Job
+from refold.batch import Batch, Job
 from refold.batch.kept import digest, file_key, release
-from refold.cli.batch import Tally, batch_options, followed, keeping
+from refold.cli.batch import Tally, batch_options, followed, keeping, working
 from refold.cli.common import console, emit, json_option, table
 
 if TYPE_CHECKING:
@@ -86,7 +86,6 @@ def _imported(
 ) -> list[Outcome]:
     """Files are read by whoever does the work, and put into the store here, in their order: of two that claim
     one id the first has it, however long it took to read."""
-    from refold import batch
     from refold.transcripts.importing import Asked, Importer, Outcome, reading
 
     importer = Importer(target)
@@ -100,7 +99,7 @@ def _imported(
     def failed(ending: Ending) -> bool:
         return ending.error is not None or any(one.state == "failed" for one in outcomes(ending.value))
 
-    many = batch.Batch(
+    many = Batch(
         reading,
         finish,
         keeps=lambda value: all(one.state != "failed" for one in outcomes(value)),
@@ -109,7 +108,7 @@ def _imported(
     )
     jobs = (Job(Asked(path, named, format), file_key(path, named)) for path, named in files)
     told: list[Outcome] = []
-    with batch.opened(tally.on) as on:
+    with working(tally.on) as on:
         ended = many.run(jobs, on, kept)
         for ending in followed("reading", ended, len(files), tally, failed, show=show):
             if ending.error is not None:
