@@ -39,7 +39,7 @@ class OnRay:
         self._call = self._ray.remote(num_cpus=1, max_retries=0)(attempt)
         self._running: dict[Any, None] = {}
         first = self._returned(self._call.remote(str, ""))
-        if first.error is not None:
+        if first.error is not None and not first.died:
             self._ray.shutdown()
             raise StorageError(f"the workers of this Ray cannot do anything: {first.error}")
         cores = int(self._ray.cluster_resources().get("CPU", 1))
