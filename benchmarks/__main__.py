@@ -36,6 +36,7 @@ MEASURES: dict[str, str] = {
     "agent": "the coding agent: until the prompt is there, and in every turn",
     "house": "files, floors, and what one step goes through, before and after the rebuild",
     "long_run": "M5: a session of 10,000 and of 50,000 messages, turn by turn, beside other libraries",
+    "many": "what many transcripts cost: per session, per fold, per gigabyte, and per job",
     "peers": "M5 and pair safety of other libraries",
 }
 
