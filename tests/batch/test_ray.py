@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -112,6 +114,51 @@ def test_whoever_is_killed_leaves_nothing_of_ray_behind(tmp_path: Path) -> None:
     giver.kill()
     giver.wait()
     until(lambda: not any(map(is_alive, [int(file.read_text()), *below])))
+
+
+def test_a_cluster_does_the_same_through_its_client_server(folder: Path, tmp_path: Path) -> None:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    environment = {**os.environ, **token, "PYTHONPATH": f"{ROOT / 'src'}", "RAY_USAGE_STATS_ENABLED": "0"}
+    start = [
+        "start",
+        "--head",
+        "--block",
+        "--port=0",
+        f"--ray-client-server-port={port}",
+        "--include-dashboard=false",
+    ]
+    head = subprocess.Popen(
+        [Path(sys.executable).with_name("ray"), *start],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    asked = [
+        sys.executable,
+        "-m",
+        "refold",
+        "compare",
+        str(folder),
+        "--presets",
+        "refold",
+        "--budgets",
+        "900",
+        "--json",
+    ]
+    try:
+        done = subprocess.run(
+            [*asked, "--on", f"ray://127.0.0.1:{port}"], env=environment, capture_output=True, check=True
+        )
+    finally:
+        head.terminate()
+        head.wait()
+    rows = json.loads(done.stdout)["rows"]
+    for row in rows:
+        row.pop("seconds")
+    assert rows == told(*asked[3:-1], "--anew", "--on", "here")["rows"]
 
 
 def test_a_cluster_that_is_not_there_is_said_in_one_sentence() -> None:

@@ -35,7 +35,8 @@ class OnRay:
         try:
             self._ray.init(address, logging_level=logging.CRITICAL, **given)
         except Exception as error:
-            raise StorageError(f"no Ray at {address}: {type(error).__name__}: {error}") from error
+            hint = "" if address == "local" else "; one that wants a token needs RAY_AUTH_MODE=token"
+            raise StorageError(f"no Ray at {address} ({type(error).__name__}: {error}){hint}") from error
         self._call = self._ray.remote(num_cpus=1, max_retries=0)(attempt)
         self._running: dict[Any, None] = {}
         first = self._returned(self._call.remote(str, ""))
