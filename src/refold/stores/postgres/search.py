@@ -1,0 +1,107 @@
+"""Candidates for recall by PostgreSQL's full-text search.
+
+The lexemes are those of the one ranker (`text/words.py`), with the single characters of scripts without spaces,
+as in the SQLite store: dictionaries of the server are not asked, so every server finds the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from refold.entries import AnyEntry
+from refold.stores import words
+from refold.stores.postgres.links import Link
+from refold.text.words import terms
+
+MAX_BYTES = 600_000
+"""Of the lexemes of one entry. PostgreSQL takes a megabyte."""
+ROWS = 20_000
+"""About so many entries are looked at for a question. Words that alone would give more do not choose, they only
+weigh: otherwise a question with `the file` in it reads half of a large database."""
+MOST = 5 * ROWS
+"""Where the rarest word is that common, more are left out, whatever they say."""
+WEIGHED = 16
+"""Of the words of a question, the rarest."""
+
+
+def vector(entry: AnyEntry | None) -> str | None:
+    """What an entry is found by, as PostgreSQL reads a `tsvector`; None: nothing."""
+    text = words.of_entry(entry) if entry is not None else ""
+    lexemes, size = list[str](), 0
+    for term in terms(text):
+        size += len(term.encode())
+        if size > MAX_BYTES:
+            break
+        lexemes.append(_quoted(term))
+    return " ".join(lexemes) or None
+
+
+def lexemes(asked: Iterable[str]) -> list[str]:
+    """What a question looks for."""
+    some = islice(asked, words.MAX_TERMS)
+    texts = (words.prepared(term[: words.MAX_TERM], query=True) for term in some)
+    return list(dict.fromkeys(term for text in texts for term in terms(text)))
+
+
+def best(
+    link: Link, asked: Iterable[str], limit: int, *, key: int | None = None, every: bool = False
+) -> list[tuple[Any, ...]]:
+    """(session's id, entry's id, score, version, line) of the entries with any of the terms (`every`: all), best
+    first. BM25 with every word counted once: rare words weigh more, long entries less."""
+    wanted = lexemes(asked)
+    if not wanted or limit <= 0:
+        return []
+    choosing, weighed = _chosen(link, wanted, key is None and not every)
+    query = (" & " if every else " | ").join(map(_quoted, wanted if every else choosing))
+    has = ", ".join(f"(words @@ %s::tsquery)::int AS has{n}" for n in range(len(weighed)))
+    often = ", ".join(f"greatest(sum(has{n}), 1) AS often{n}" for n in range(len(weighed)))
+    worth = " + ".join(f"has{n} * ln(1 + number / often{n})" for n in range(len(weighed)))
+    return link.ask(
+        f"""WITH hit AS MATERIALIZED (
+              SELECT session, place, length(words) AS size, {has} FROM entries
+              WHERE words @@ %s::tsquery {"" if key is None else "AND session = %s"} LIMIT %s
+            ), every AS (SELECT count(*)::float8 AS number, avg(size) AS usual, {often} FROM hit
+            ), best AS (
+              SELECT session, place, ({worth})::float8 * 2.2 / (1.3 + 0.9 * size / usual)::float8 AS score
+              FROM hit, every ORDER BY score DESC, session DESC, place DESC LIMIT %s
+            )
+            SELECT s.id, e.id, score, e.version, e.line FROM best
+            JOIN entries e USING (session, place) JOIN sessions s ON s.key = best.session
+            ORDER BY score DESC, best.session DESC, place DESC""",
+        *map(_quoted, weighed),
+        query,
+        *(() if key is None else (key,)),
+        MOST,
+        limit,
+    )
+
+
+def _chosen(link: Link, wanted: list[str], sparing: bool) -> tuple[list[str], list[str]]:
+    """(lexemes that choose entries, lexemes that weigh): all of them, unless that would be too many entries."""
+    common = _common(link, wanted) if sparing else {}
+    wanted = sorted(wanted, key=lambda lexeme: common.get(lexeme, 0.0))
+    choosing, entries = wanted[:1], common.get(wanted[0], 0.0)
+    for lexeme in wanted[1:]:
+        entries += common.get(lexeme, 0.0)
+        if entries > ROWS:
+            break
+        choosing.append(lexeme)
+    return choosing, wanted[:WEIGHED]
+
+
+def _common(link: Link, wanted: list[str]) -> dict[str, float]:
+    """About how many entries have each of the lexemes, as far as the server's statistics know it as common."""
+    found = link.ask(
+        """SELECT lexeme, sum(share * reltuples)::float8
+           FROM pg_stats s JOIN pg_class c ON c.oid = to_regclass(quote_ident(s.tablename)),
+             unnest(most_common_elems::text::text[], most_common_elem_freqs) AS common(lexeme, share)
+           WHERE schemaname = current_schema() AND attname = 'words' AND lexeme = ANY(%s) GROUP BY lexeme""",
+        wanted,
+    )
+    return {lexeme: float(count) for lexeme, count in found}
+
+
+def _quoted(lexeme: str) -> str:
+    return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"
