@@ -6,12 +6,13 @@ EXAMPLES := .examples-venv/.ready
 CLIENTS := .clients/.ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup run test check bench bench-continuation mutation torture test-examples test-sandbox test-clients test-local test-live format clean
+.PHONY: help setup run test check bench bench-continuation mutation torture test-examples test-postgres test-sandbox test-clients test-local test-live format clean
 
 help:
 	@echo "make run     compact a bundled session and write a report"
 	@echo "make test    run all tests"
 	@echo "make test-examples  the examples and integrations, with LangGraph, pydantic-ai and OpenAI Agents installed"
+	@echo "make test-postgres  the PostgreSQL store, with a server of its own from PyPI"
 	@echo "make test-sandbox  the tools of the coding agent, with bubblewrap and ripgrep installed"
 	@echo "make test-clients  sessions go into the real Claude Code and Codex and come back (needs npm)"
 	@echo "make check   ruff, pyright (strict), import-linter, docs"
@@ -68,6 +69,11 @@ $(EXAMPLES): pyproject.toml
 test-examples: $(EXAMPLES)
 	.examples-venv/bin/basedpyright -p tests/integrations/pyright.json
 	.examples-venv/bin/python -m pytest tests/examples tests/integrations -rs
+
+# `make test` skips these tests, and says so, where the server is not installed.
+test-postgres: $(READY)
+	$(BIN)/python -m pip install --quiet --group postgres
+	$(BIN)/python -m pytest -n auto -m "not torture" tests/postgres -rs
 
 # What confines commands is a Debian package; without it these tests say so and skip.
 test-sandbox: $(READY)

@@ -32,7 +32,7 @@ def command(paths: tuple[str, ...], store: str, format: str | None, as_json: boo
     whenever you like: what is there is left alone, what grew gets the rest. Sources are never changed.
     """
     from refold.protocols import Placed
-    from refold.stores import open_store
+    from refold.stores import open_store, shown
     from refold.transcripts.importing import Importer, find
 
     files = find(paths)
@@ -46,9 +46,9 @@ def command(paths: tuple[str, ...], store: str, format: str | None, as_json: boo
     counts = Counter(outcome.state for outcome in outcomes)
     summary: dict[str, Any] = {state: counts[state] for state in _STATES}
     if as_json:
-        emit({"store": store, "files": len(files), **summary, "sessions": outcomes})
+        emit({"store": shown(store), "files": len(files), **summary, "sessions": outcomes})
     else:
-        _print(outcomes, summary, str(target.path) if isinstance(target, Placed) else store)
+        _print(outcomes, summary, str(target.path) if isinstance(target, Placed) else shown(store))
     if counts["failed"] or not files:
         raise SystemExit(1)
 

@@ -192,9 +192,9 @@ def placed(
     count: int,
     broken: type[Exception],
 ) -> Iterator[tuple[int, Row]]:
-    """(place, row) of a session's rows from a place on, of which there should be `count`. `select` gives (place,
-    id, version, line) from one place up to another. Where it raises `broken`, they are read one by one: those
-    on other pages of the database can still be read."""
+    """(place, row) of a session's rows from a place on, of which there should be `count`. `select` gives
+    (place, id, version, line) from one place up to another. Where it raises `broken`, they are read one by
+    one: those on other pages of the database can still be read."""
     at, whole = first, True
     try:
         for place, id, version, line in select(first, END):

@@ -62,7 +62,8 @@ class SqliteStore:
         with self.writing() as connection:
             try:
                 connection.execute(
-                    f"INSERT INTO sessions({rows.COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)", rows.columns(tally, sql_of)
+                    f"INSERT INTO sessions({rows.COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)",
+                    rows.columns(tally, sql_of),
                 )
             except apsw.ConstraintError:
                 raise SessionExists(info.id) from None
@@ -256,7 +257,8 @@ class SqliteStore:
 
     def put_tally(self, connection: apsw.Connection, key: int, tally: Tally) -> None:
         connection.execute(
-            f"UPDATE sessions SET ({rows.COLUMNS}) = (?,?,?,?,?,?,?,?,?) WHERE key = ?", (*rows.columns(tally, sql_of), key)
+            f"UPDATE sessions SET ({rows.COLUMNS}) = (?,?,?,?,?,?,?,?,?) WHERE key = ?",
+            (*rows.columns(tally, sql_of), key),
         )
 
     def _set_up(self, connection: apsw.Connection) -> None:

@@ -1,8 +1,8 @@
 """Connections to one PostgreSQL database: a few, shared by the threads of a process, none across a fork.
 
-Nothing waits for ever: connecting, a statement, a lock, an answer that does not come and a free connection each
-have a limit. A call whose connection broke is made again on another one until its time is over. If it
-had said COMMIT: then it looks first whether that was done (`Unanswered`).
+Nothing waits for ever: connecting, a statement, a lock, an answer that does not come and a free connection
+each have a limit. A call whose connection broke is made again on another one until its time is over; one that
+had said COMMIT looks first whether that was done (`Unanswered`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _AGAIN = ("40001", "40P01", "53300", "57P01", "57P02", "57P03")
 
 
 class Unanswered(psycopg.OperationalError):
-    """The connection broke after COMMIT was sent: it is done or it is not. Who is called again looks first."""
+    """The connection broke after COMMIT was sent: it is done or it is not. Who is called again looks
+    first."""
 
 
 class Address:
@@ -140,8 +141,8 @@ class Links:
         _drain(self._idle)
 
     def after_fork(self) -> None:
-        """In the child. The connections are the parent's: a byte from here would spoil its conversation, and an
-        open one would hide from the server that the parent is gone."""
+        """In the child. The connections are the parent's: a byte from here would spoil its conversation, and
+        an open one would hide from the server that the parent is gone."""
         nowhere = os.open(os.devnull, os.O_RDWR)
         for link in self._every:
             with contextlib.suppress(psycopg.Error):
@@ -226,7 +227,9 @@ def translated(error: psycopg.Error, where: Address) -> RefoldError:
     code = error.sqlstate or ""
     text = (error.diag.message_primary or str(error)).strip().replace("\n", "; ")
     if isinstance(error, errors.InsufficientPrivilege | errors.ReadOnlySqlTransaction):
-        return ReadOnly(f"{where} may only be read by this role ({text}): ask for the right to write, or read")
+        return ReadOnly(
+            f"{where} may only be read by this role ({text}): ask for the right to write, or read"
+        )
     if code.startswith("28"):
         return StorageError(f"{where} refuses this role or its password ({text})")
     if code == "3D000":
@@ -234,7 +237,9 @@ def translated(error: psycopg.Error, where: Address) -> RefoldError:
     if code == "55P03":
         return StorageError(f"{where} is being written by another process for too long: try again later")
     if code == "57014":
-        return StorageError(f"{where} took longer than this store may wait, nothing was added: try again later")
+        return StorageError(
+            f"{where} took longer than this store may wait, nothing was added: try again later"
+        )
     if code == "53100":
         return StorageError(f"the disk of {where} is full, nothing was added: free some space and try again")
     if code.startswith("XX"):

@@ -42,7 +42,9 @@ class Listener:
             try:
                 link = self._links.connect()
                 link.say(f"LISTEN refold_{self._key}")
-                link.ask("SELECT pg_advisory_lock_shared(%s, (%s::bigint %% 2147483647)::int)", LOCK, self._key)
+                link.ask(
+                    "SELECT pg_advisory_lock_shared(%s, (%s::bigint %% 2147483647)::int)", LOCK, self._key
+                )
                 return link
             except psycopg.Error as error:
                 if time.monotonic() > deadline:

@@ -1,7 +1,7 @@
 """Candidates for recall by PostgreSQL's full-text search.
 
-The lexemes are those of the one ranker (`text/words.py`), with the single characters of scripts without spaces,
-as in the SQLite store: dictionaries of the server are not asked, so every server finds the same.
+The lexemes are those of the one ranker (`text/words.py`), with the single characters of scripts without
+spaces, as in the SQLite store: dictionaries of the server are not asked, so every server finds the same.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from refold.text.words import terms
 MAX_BYTES = 600_000
 """Of the lexemes of one entry. PostgreSQL takes a megabyte."""
 ROWS = 20_000
-"""About so many entries are looked at for a question. Words that alone would give more do not choose, they only
-weigh: otherwise a question with `the file` in it reads half of a large database."""
+"""About so many entries are looked at for a question. Words that alone would give more do not choose, they
+only weigh: otherwise a question with `the file` in it reads half of a large database."""
 MOST = 5 * ROWS
 """Where the rarest word is that common, more are left out, whatever they say."""
 WEIGHED = 16
@@ -48,8 +48,8 @@ def lexemes(asked: Iterable[str]) -> list[str]:
 def best(
     link: Link, asked: Iterable[str], limit: int, *, key: int | None = None, every: bool = False
 ) -> list[tuple[Any, ...]]:
-    """(session's id, entry's id, score, version, line) of the entries with any of the terms (`every`: all), best
-    first. BM25 with every word counted once: rare words weigh more, long entries less."""
+    """(session's id, entry's id, score, version, line) of the entries with any of the terms (`every`: all),
+    best first. BM25 with every word counted once: rare words weigh more, long entries less."""
     wanted = lexemes(asked)
     if not wanted or limit <= 0:
         return []
@@ -79,7 +79,8 @@ def best(
 
 
 def _chosen(link: Link, wanted: list[str], sparing: bool) -> tuple[list[str], list[str]]:
-    """(lexemes that choose entries, lexemes that weigh): all of them, unless that would be too many entries."""
+    """(lexemes that choose entries, lexemes that weigh): all of them, unless that would be too many
+    entries."""
     common = _common(link, wanted) if sparing else {}
     wanted = sorted(wanted, key=lambda lexeme: common.get(lexeme, 0.0))
     choosing, entries = wanted[:1], common.get(wanted[0], 0.0)
@@ -92,7 +93,8 @@ def _chosen(link: Link, wanted: list[str], sparing: bool) -> tuple[list[str], li
 
 
 def _common(link: Link, wanted: list[str]) -> dict[str, float]:
-    """About how many entries have each of the lexemes, as far as the server's statistics know it as common."""
+    """About how many entries have each of the lexemes, as far as the server's statistics know it as
+    common."""
     found = link.ask(
         """SELECT lexeme, sum(share * reltuples)::float8
            FROM pg_stats s JOIN pg_class c ON c.oid = to_regclass(quote_ident(s.tablename)),

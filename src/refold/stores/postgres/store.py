@@ -1,7 +1,7 @@
 """Sessions of many processes and hosts in one PostgreSQL database.
 
-An append is one transaction: it takes the session's row (that is the compare-and-swap, and nobody else appends
-until it ends), adds the entries with their words, and commits before it returns.
+An append is one transaction: it takes the session's row (that is the compare-and-swap, and nobody else
+appends until it ends), adds the entries with their words, and commits before it returns.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ WITH owner AS (
 SELECT key, place, CASE WHEN NOT pg_try_advisory_xact_lock(%s, (key %% 2147483647)::int)
   THEN pg_notify('refold_' || key, '') END FROM owner
 """
-"""Somebody who watches the session holds its lock; only then is anybody told. (Telling takes a lock of the whole
-server until the commit is on the disk.)"""
+"""Somebody who watches the session holds its lock; only then is anybody told. (Telling takes a lock of the
+whole server until the commit is on the disk.)"""
 
 
 class PostgresStore:
@@ -143,7 +143,9 @@ class PostgresStore:
                 return key
 
         def rewrite(link: Link) -> None:
-            [(part,)] = link.ask("SELECT tableoid::regclass::text FROM entries WHERE session = %s LIMIT 1", key)
+            [(part,)] = link.ask(
+                "SELECT tableoid::regclass::text FROM entries WHERE session = %s LIMIT 1", key
+            )
             link.say("SET statement_timeout = 0")
             try:
                 link.limit = 1e6
@@ -168,7 +170,9 @@ class PostgresStore:
         def work(link: Link) -> list[Candidate]:
             key = None if session is None else self.tally(link, session)[0]
             found = search.best(link, asked, limit, key=key)
-            return [Candidate(text_of(owner) or "", text_of(id) or "", score) for owner, id, score, *_ in found]
+            return [
+                Candidate(text_of(owner) or "", text_of(id) or "", score) for owner, id, score, *_ in found
+            ]
 
         return self._links.run(work)
 
@@ -223,7 +227,11 @@ class PostgresStore:
 
     def put_tally(self, link: Link, key: int, tally: Tally) -> None:
         marks = ", ".join(["%s"] * 9)
-        link.ask(f"UPDATE sessions SET ({rows.COLUMNS}) = ({marks}) WHERE key = %s", *rows.columns(tally, _bytes), key)
+        link.ask(
+            f"UPDATE sessions SET ({rows.COLUMNS}) = ({marks}) WHERE key = %s",
+            *rows.columns(tally, _bytes),
+            key,
+        )
 
     def _checked(self, row: tuple[Any, ...]) -> tuple[int, Tally]:
         version, key, *columns = row
