@@ -107,7 +107,7 @@ class Links:
 
     def run(self, work: Callable[[Link], T]) -> T:
         """What `work` makes of a connection; again, if that breaks or the server wants it."""
-        deadline, pause = time.monotonic() + self.timeout, 0.02
+        deadline, pause = time.monotonic() + self.timeout, 0.01
         while True:
             try:
                 with self._use(deadline) as link:
@@ -116,7 +116,7 @@ class Links:
                 if not self._is_worth_it(error) or time.monotonic() + pause > deadline:
                     raise translated(error, self.address) from error
             time.sleep(pause)
-            pause = min(1.0, pause * 2)
+            pause = min(0.25, pause * 2)
 
     def connect(self) -> Link:
         """A connection for somebody who keeps it."""
