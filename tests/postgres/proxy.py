@@ -16,8 +16,8 @@ Fault = Literal["cut", "reset", "stall", "swallow"]
 class Proxy:
     """Listens on `port` and passes everything on to `target`.
 
-    `trouble(fault, after)`: the connections that carry more than `after` further bytes towards the server meet the
-    fault, until `calm`. `swallow` passes what the client said, and nothing that the server answers.
+    `trouble(fault, after)`: the connections that carry more than `after` further bytes towards the server
+    meet the fault, until `calm`. `swallow` passes what the client said, and nothing that the server answers.
     """
 
     def __init__(self, target: int) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 
-from refold.errors import StorageError
+from refold.errors import FormatError, StorageError
 from refold.protocols import Finding
 from refold.stores.doctor import counted, done
 from refold.stores.postgres import schema, search
 from refold.stores.postgres.links import Link, transaction
 from refold.stores.postgres.store import PostgresStore
-from refold.stores.rows import Row, Tally
+from refold.stores.rows import Tally
 
 
 def examine(store: PostgresStore, repair: bool) -> list[Finding]:
@@ -19,9 +20,12 @@ def examine(store: PostgresStore, repair: bool) -> list[Finding]:
     where = str(store.address)
     try:
         found = store.run(lambda link: list(_index(link, where, repair)))
-        found += store.run(lambda link: _orphans(link, where, repair))
+        with suppress(FormatError):  # a damaged page; its session says so
+            found += store.run(lambda link: _orphans(link, where, repair))
         for _, tally in store.run(store.tallies):
             found += store.run(partial(_session, store=store, id=tally.id, repair=repair))
+            with suppress(FormatError):
+                found += store.run(partial(_words, store=store, id=tally.id, repair=repair))
     except StorageError as error:
         return [Finding(where, str(error), "lasting")]
     return found
@@ -52,26 +56,27 @@ def _orphans(link: Link, where: str, repair: bool) -> list[Finding]:
 
 
 def _session(link: Link, *, store: PostgresStore, id: str, repair: bool) -> list[Finding]:
-    here = f"{store.address}#{id}"
     with transaction(link):
         key, tally = store.tally(link, id, "FOR UPDATE" if repair else "")
-        found = list(store.rows(link, key, tally))
+        found = [row for _, row in store.rows(link, key, tally)]
         put: Callable[[Tally], None] | None = partial(store.put_tally, link, key) if repair else None
-        findings = list(counted(here, tally, [row for _, row in found], put))
-        return findings + _words(link, here, key, found, repair)
+        return list(counted(f"{store.address}#{id}", tally, found, put))
 
 
-def _words(link: Link, here: str, key: int, found: list[tuple[int, Row]], repair: bool) -> list[Finding]:
-    there = {place for (place,) in link.ask(
-        "SELECT place FROM entries WHERE session = %s AND words IS NOT NULL", key
-    )}  # fmt: skip
-    wanted = {place: text for place, row in found if (text := search.vector(row.entry)) is not None}
-    if there == wanted.keys():
-        return []
-    for place in there.symmetric_difference(wanted) if repair else ():
-        link.ask(
-            "UPDATE entries SET words = %s::tsvector WHERE session = %s AND place = %s",
-            *(wanted.get(place), key, place),
-        )
+def _words(link: Link, *, store: PostgresStore, id: str, repair: bool) -> list[Finding]:
+    with transaction(link):
+        key, tally = store.tally(link, id, "FOR UPDATE" if repair else "")
+        rows = link.ask("SELECT place FROM entries WHERE session = %s AND words IS NOT NULL", key)
+        there = {place for (place,) in rows}
+        texts = ((place, search.vector(row.entry)) for place, row in store.rows(link, key, tally))
+        wanted = {place: text for place, text in texts if text is not None}
+        if there == wanted.keys():
+            return []
+        for place in there.symmetric_difference(wanted) if repair else ():
+            link.ask(
+                "UPDATE entries SET words = %s::tsvector WHERE session = %s AND place = %s",
+                *(wanted.get(place), key, place),
+            )
     lacks, more = len(wanted.keys() - there), len(there - wanted.keys())
-    return [Finding(here, f"the index of words lacks {lacks} entries, {more} are too many", done(repair))]
+    text = f"the index of words lacks {lacks} entries, {more} are too many"
+    return [Finding(f"{store.address}#{id}", text, done(repair))]

@@ -45,7 +45,10 @@ class Address:
         base, mark, query = url.partition("?")
         options = dict(parse_qsl(query, keep_blank_values=True))
         self.schema = options.pop("schema", "refold")
+        user, _, rest = base.removeprefix("postgresql://").rpartition("@")
         try:
+            if "/" in user or "@" in rest:
+                raise psycopg.ProgrammingError("a sign of the password that means something in a URL")
             self.conninfo = base + (mark + urlencode(options) if options else "")
             parts = conninfo_to_dict(self.conninfo)
         except psycopg.Error:  # its text may quote a part of the password
@@ -147,7 +150,7 @@ class Links:
         for link in self._every:
             with contextlib.suppress(psycopg.Error):
                 os.dup2(nowhere, link.fileno())
-            _abandoned.append(link)
+                link.close()  # says goodbye to nobody
         os.close(nowhere)
         self._idle.clear()
         self._every = weakref.WeakSet()
@@ -180,9 +183,6 @@ class Links:
         if error.sqlstate is None:
             return self._reached and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
         return error.sqlstate in _AGAIN or (error.sqlstate.startswith("08") and self._reached)
-
-
-_abandoned: list[Link] = []
 
 
 def _drain(idle: list[Link]) -> None:
@@ -230,10 +230,6 @@ def translated(error: psycopg.Error, where: Address) -> RefoldError:
         return ReadOnly(
             f"{where} may only be read by this role ({text}): ask for the right to write, or read"
         )
-    if code.startswith("28"):
-        return StorageError(f"{where} refuses this role or its password ({text})")
-    if code == "3D000":
-        return StorageError(f"{where}: there is no such database; make it first (createdb)")
     if code == "55P03":
         return StorageError(f"{where} is being written by another process for too long: try again later")
     if code == "57014":
@@ -245,5 +241,7 @@ def translated(error: psycopg.Error, where: Address) -> RefoldError:
     if code.startswith("XX"):
         return FormatError(f"{where} is damaged ({text}): run `refold sessions doctor`")
     if not code or code.startswith("08") or code in _AGAIN:
-        return StorageError(f"{where} cannot be reached ({text}): check that the server is there")
+        return StorageError(
+            f"{where} cannot be reached ({text}): check the server, the role and the database"
+        )
     return StorageError(f"{where}: {text}")

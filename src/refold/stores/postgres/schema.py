@@ -44,17 +44,17 @@ only kept if every line is still there afterwards."""
 def prepare(link: Link, schema: str, timeout: float) -> None:
     """Settings of a connection; the tables, made in a new schema, brought up to date in an older one."""
     _settle(link, schema, timeout)
-    if version(link) == VERSION:
+    if version(link, schema) == VERSION:
         return
     with transaction(link):
         link.ask("SELECT pg_advisory_xact_lock(%s)", LOCK)  # of many who come to a new database, one makes it
-        if version(link) is None:
+        if version(link, schema) is None:
             link.say(f"CREATE SCHEMA IF NOT EXISTS {_quoted(schema)};" + TABLES)
             link.say("".join(PART.format(n=n, parts=PARTS) for n in range(PARTS)) + WORDS)
             link.ask("UPDATE about SET version = %s", VERSION)
             return
         link.say("LOCK TABLE about, sessions, entries IN ACCESS EXCLUSIVE MODE")
-        found = version(link) or 0
+        found = version(link, schema) or 0
         check(found, schema, newest=True)
         migrate(link, f"the schema {schema}", found, VERSION, MIGRATIONS, digest)
         link.ask("UPDATE about SET version = %s", VERSION)
@@ -82,10 +82,12 @@ def _settle(link: Link, schema: str, timeout: float) -> None:
         raise StorageError(f"the database is encoded as {row[-1]}: make one with the encoding UTF8")
 
 
-def version(link: Link) -> int | None:
-    """None: there are no tables yet."""
-    [(there,)] = link.ask("SELECT to_regclass('about')::text")
-    return None if there is None else link.ask("SELECT version FROM about")[0][0]
+def version(link: Link, schema: str) -> int | None:
+    """None: there are no tables yet. (A question by name, `to_regclass`, is answered from a memory that is
+    not brought up to date inside a transaction.)"""
+    if not link.ask("SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'about'", schema):
+        return None
+    return link.ask("SELECT version FROM about")[0][0]
 
 
 def check(found: int, what: str, *, newest: bool = False) -> None:
