@@ -6,7 +6,8 @@ spaces, as in the SQLite store: dictionaries of the server are not asked, so eve
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -22,6 +23,8 @@ ROWS = 20_000
 only weigh: otherwise a question with `the file` in it reads half of a large database."""
 MOST = 5 * ROWS
 """Where the rarest word is that common, more are left out, whatever they say."""
+FRESH = 600.0
+"""Seconds after which statistics are asked for again."""
 WEIGHED = 16
 """Of the words of a question, the rarest."""
 
@@ -56,14 +59,20 @@ def _terms(text: str) -> list[str]:
 
 
 def best(
-    link: Link, asked: Iterable[str], limit: int, *, key: int | None = None, every: bool = False
+    link: Link,
+    asked: Iterable[str],
+    limit: int,
+    common: Mapping[str, float],
+    *,
+    key: int | None = None,
+    every: bool = False,
 ) -> list[tuple[Any, ...]]:
     """(session's id, entry's id, score, version, line) of the entries with any of the terms (`every`: all),
     best first. BM25 with every word counted once: rare words weigh more, long entries less."""
     wanted = lexemes(asked)
     if not wanted or limit <= 0:
         return []
-    choosing, weighed = _chosen(link, wanted, key is None and not every)
+    choosing, weighed = _chosen(wanted, common if key is None else {})
     query = (" & " if every else " | ").join(map(_quoted, wanted if every else choosing))
     has = ", ".join(f"(words @@ %s::tsquery)::int AS has{n}" for n in range(len(weighed)))
     often = ", ".join(f"greatest(sum(has{n}), 1) AS often{n}" for n in range(len(weighed)))
@@ -88,10 +97,8 @@ def best(
     )
 
 
-def _chosen(link: Link, wanted: list[str], sparing: bool) -> tuple[list[str], list[str]]:
-    """(lexemes that choose entries, lexemes that weigh): all of them, unless that would be too many
-    entries."""
-    common = _common(link, wanted) if sparing else {}
+def _chosen(wanted: list[str], common: Mapping[str, float]) -> tuple[list[str], list[str]]:
+    """(lexemes that choose entries, lexemes that weigh): all, unless that would be too many entries."""
     wanted = sorted(wanted, key=lambda lexeme: common.get(lexeme, 0.0))
     choosing, entries = wanted[:1], common.get(wanted[0], 0.0)
     for lexeme in wanted[1:]:
@@ -102,17 +109,25 @@ def _chosen(link: Link, wanted: list[str], sparing: bool) -> tuple[list[str], li
     return choosing, wanted[:WEIGHED]
 
 
-def _common(link: Link, wanted: list[str]) -> dict[str, float]:
-    """About how many entries have each of the lexemes, as far as the server's statistics know it as
-    common."""
-    found = link.ask(
-        """SELECT lexeme, sum(share * reltuples)::float8
-           FROM pg_stats s JOIN pg_class c ON c.oid = to_regclass(quote_ident(s.tablename)),
-             unnest(most_common_elems::text::text[], most_common_elem_freqs) AS common(lexeme, share)
-           WHERE schemaname = current_schema() AND attname = 'words' AND lexeme = ANY(%s) GROUP BY lexeme""",
-        wanted,
-    )
-    return {lexeme: float(count) for lexeme, count in found}
+class Statistics:
+    """About how many entries have a lexeme, of those that the server knows as common."""
+
+    def __init__(self) -> None:
+        self._common: dict[str, float] = {}
+        self._until = 0.0
+
+    def common(self, link: Link) -> dict[str, float]:
+        if time.monotonic() > self._until:
+            found = link.ask(
+                """SELECT lexeme, sum(share * reltuples)::float8
+                   FROM pg_stats s JOIN pg_class c ON c.oid = to_regclass(quote_ident(s.tablename)),
+                     unnest(most_common_elems::text::text[], most_common_elem_freqs) AS often(lexeme, share)
+                   WHERE schemaname = current_schema() AND attname = 'words' AND lexeme IS NOT NULL
+                   GROUP BY lexeme HAVING sum(share * reltuples) > 1"""
+            )
+            self._common = {lexeme: float(count) for lexeme, count in found}
+            self._until = time.monotonic() + FRESH
+        return self._common
 
 
 def _quoted(lexeme: str) -> str:

@@ -63,6 +63,7 @@ class PostgresStore:
     ) -> None:
         self.address = Address(url)
         self._clock = clock
+        self._statistics = search.Statistics()
         self._links = Links(self.address, timeout=timeout, size=size, set_up=self._set_up)
 
     def __repr__(self) -> str:
@@ -169,7 +170,7 @@ class PostgresStore:
 
         def work(link: Link) -> list[Candidate]:
             key = None if session is None else self.tally(link, session)[0]
-            found = search.best(link, asked, limit, key=key)
+            found = search.best(link, asked, limit, self._statistics.common(link), key=key)
             return [
                 Candidate(text_of(owner) or "", text_of(id) or "", score) for owner, id, score, *_ in found
             ]
@@ -178,7 +179,9 @@ class PostgresStore:
 
     def quoted(self, terms: Iterable[str], *, limit: int, every: bool = False) -> list[Quoted]:
         asked = tuple(terms)
-        found = self._links.run(lambda link: search.best(link, asked, limit, every=every))
+        found = self._links.run(
+            lambda link: search.best(link, asked, limit, self._statistics.common(link), every=every)
+        )
         made = (
             (owner, rows.of_line(line, version, text_of(id)).entry, score)
             for owner, id, score, version, line in found
