@@ -167,7 +167,7 @@ class Links:
             )
         room = self._room  # a child of a fork has another one
         try:
-            link = self._idle.pop() if self._idle else self.connect()
+            link = self._waiting() or self.connect()
             try:
                 yield link
             finally:
@@ -178,6 +178,11 @@ class Links:
                     self._idle.append(link)
         finally:
             room.release()
+
+    def _waiting(self) -> Link | None:
+        with contextlib.suppress(IndexError):
+            return self._idle.pop()
+        return None
 
     def _is_worth_it(self, error: psycopg.Error) -> bool:
         if error.sqlstate is None:
