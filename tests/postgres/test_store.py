@@ -24,6 +24,7 @@ from refold.entries import MessageEntry
 from refold.errors import Conflict, NewerFormat, ReadOnly, RefoldError, SessionExists, StorageError
 from refold.protocols import SessionInfo
 from refold.registry.search import across
+from refold.registry.sessions import save, stored
 from refold.session.forget import forget
 from refold.stores import doctor, moving, shown, watching
 from refold.stores.jsonl import JsonlStore
@@ -134,7 +135,7 @@ def test_a_reader_reads_and_cannot_write(store: PostgresStore, server: Server, u
         ):
             admin.execute(sql.encode())
     reader = PostgresStore(url.replace("postgres@", f"reader_{name}@"))
-    session = refold.registry.sessions.stored(reader, S)
+    session = stored(reader, S)
     assert [entry.id for entry in session.path] == ["a"]
     assert [hit.entry_id for hit in reader.search(["é"])] == ["a"]
     assert doctor.examine(reader) == []
@@ -384,7 +385,7 @@ def test_recall_over_it_finds_what_sqlite_finds(store: PostgresStore, tmp_path: 
 
 
 def test_a_session_open_elsewhere_hears_of_new_entries(store: PostgresStore, url: str) -> None:
-    session = refold.registry.sessions.stored(PostgresStore(url), S)
+    session = stored(PostgresStore(url), S)
     watch = watching.watch(session)
     assert not watch.wait(0.05)
     script = "import refold, sys; refold.open(sys.argv[1], 'session').append('hello')"
@@ -511,11 +512,11 @@ def test_what_is_lost_is_a_hole_and_the_rest_opens(store: PostgresStore) -> None
     store.append(S, [kit.said(id, ids[n - 1] if n else None) for n, id in enumerate(ids)], after=None)
     store.run(lambda link: link.say("DELETE FROM entries WHERE place IN (4, 9)"))
     store.run(lambda link: link.say("UPDATE entries SET line = substr(line, 1, 40) WHERE place = 6"))
-    session = refold.registry.sessions.stored(store, S)
+    session = stored(store, S)
     assert [entry.id for entry in session.path][:9] == ids[:9]
     assert {finding.state for finding in doctor.examine(store)} >= {"lost"}
     session.append(m.user("It goes on."))
-    assert refold.registry.sessions.stored(store, S).path[-1].id == session.leaf
+    assert stored(store, S).path[-1].id == session.leaf
 
 
 def test_damaged_pages_hide_only_what_is_on_them(server: Server, store: PostgresStore) -> None:
@@ -531,7 +532,7 @@ def test_damaged_pages_hide_only_what_is_on_them(server: Server, store: Postgres
     # The server's own copy of the page is given up.
     store.run(lambda link: link.say("CREATE EXTENSION IF NOT EXISTS pg_buffercache SCHEMA public"))
     store.run(lambda link: link.ask("SELECT public.pg_buffercache_evict_relation(%s::regclass)", part))
-    session = refold.registry.sessions.stored(store, S)
+    session = stored(store, S)
     there = [entry for entry in session.path if isinstance(entry, MessageEntry)]
     assert 200 < len(there) < 300 and session.path[-1].id == "e299"
     assert {finding.state for finding in doctor.examine(store)} >= {"lost"}
@@ -540,7 +541,7 @@ def test_damaged_pages_hide_only_what_is_on_them(server: Server, store: Postgres
 
 def test_what_is_forgotten_is_in_no_file_of_the_tables(store: PostgresStore, server: Server) -> None:
     secret = "ghp_" + "q1W2e3R4t5Y6u7I8o9" * 2
-    session = refold.registry.sessions.stored(store, S)
+    session = stored(store, S)
     key = session.append(m.user(f"The key is {secret}.")).id
     session.append(m.assistant("I see."))
     store.run(lambda link: link.say("CHECKPOINT"))
@@ -548,7 +549,7 @@ def test_what_is_forgotten_is_in_no_file_of_the_tables(store: PostgresStore, ser
     forget(session, [key])
     store.run(lambda link: link.say("CHECKPOINT"))
     assert holding(server, secret) == []
-    again = refold.registry.sessions.stored(store, S)
+    again = stored(store, S)
     assert "[forgotten]" in again.path[0].message.text and store.search(["key"]) == []
     with pytest.raises(Conflict):
         store.replace(S, {key: kit.said(key, None)}, after="nobody")
@@ -583,7 +584,7 @@ def test_the_commands_work_on_it(url: str, tmp_path: Path) -> None:
     command("sessions", "copy", "one", "--store", url, "--to", f"jsonl:{tmp_path}/out.jsonl")
     assert len(refold.load(tmp_path / "out.jsonl").path) == 8
     (tmp_path / "in").mkdir()
-    refold.registry.sessions.save(session, tmp_path / "in" / "two.jsonl")
+    save(session, tmp_path / "in" / "two.jsonl")
     imported = command("import", str(tmp_path / "in"), "--to", url + "b")
     assert imported["imported"] == 1
     assert command("sessions", "delete", "one", "--yes", "--store", url)["deleted"] == ["one"]

@@ -14,6 +14,9 @@ from refold.stores.postgres.links import Link, transaction
 from refold.stores.postgres.store import PostgresStore
 from refold.stores.rows import Tally
 
+PATIENCE = "SET LOCAL idle_in_transaction_session_timeout = '10min'"
+"""A long session takes a while to be looked through."""
+
 
 def examine(store: PostgresStore, repair: bool) -> list[Finding]:
     """Session by session, each in a transaction of its own: others go on writing."""
@@ -57,6 +60,7 @@ def _orphans(link: Link, where: str, repair: bool) -> list[Finding]:
 
 def _session(link: Link, *, store: PostgresStore, id: str, repair: bool) -> list[Finding]:
     with transaction(link):
+        link.say(PATIENCE)
         key, tally = store.tally(link, id, "FOR UPDATE" if repair else "")
         found = [row for _, row in store.rows(link, key, tally)]
         put: Callable[[Tally], None] | None = partial(store.put_tally, link, key) if repair else None
@@ -65,6 +69,7 @@ def _session(link: Link, *, store: PostgresStore, id: str, repair: bool) -> list
 
 def _words(link: Link, *, store: PostgresStore, id: str, repair: bool) -> list[Finding]:
     with transaction(link):
+        link.say(PATIENCE)
         key, tally = store.tally(link, id, "FOR UPDATE" if repair else "")
         rows = link.ask("SELECT place FROM entries WHERE session = %s AND words IS NOT NULL", key)
         there = {place for (place,) in rows}

@@ -29,8 +29,9 @@ CONNECT = 10
 """Seconds that connecting may take."""
 IDLE = 15
 """Seconds that a transaction may stand still. Then its writer is gone, and others get its locks."""
-_AGAIN = ("40001", "40P01", "53300", "57P01", "57P02", "57P03")
-"""Codes of the server for what another attempt may overcome: it restarts, has no room, or chose a victim."""
+_AGAIN = ("23505", "25P03", "40001", "40P01", "53300", "57P01", "57P02", "57P03")
+"""Codes of the server for what another attempt may overcome: it restarts, has no room, chose a victim, or
+another writer took the same place in a session whose counts are damaged."""
 
 
 class Unanswered(psycopg.OperationalError):

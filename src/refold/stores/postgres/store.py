@@ -117,15 +117,17 @@ class PostgresStore:
         return iter(self._links.run(lambda link: [tally.info for _, tally in self.tallies(link)]))
 
     def delete(self, session: str) -> None:
-        sent: list[bool] = []
+        sent: list[int] = []
 
         def work(link: Link) -> None:
             try:
                 with transaction(link):
                     key, _ = self.tally(link, session, "FOR UPDATE")
+                    if sent and key != sent[0]:  # ours is gone, and somebody has made another one
+                        return
                     link.ask("DELETE FROM entries WHERE session = %s", key)
                     link.ask("DELETE FROM sessions WHERE key = %s", key)
-                    sent.append(True)
+                    sent.append(key)
             except UnknownName:
                 if not sent:
                     raise
