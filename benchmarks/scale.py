@@ -1,6 +1,6 @@
 """What millions of entries cost: PostgreSQL beside SQLite, in one run on one machine.
 
-    python -m benchmarks.scale [--entries 10000000] [--place FOLDER] [--parts 16] [--plain]
+    python -m benchmarks.scale [--entries 10000000] [--place FOLDER] [--parts 16] [--plain] [--only postgres]
 
 Needs `make test-postgres` (its server). Both databases lie on the disk of FOLDER and wait for it. They are filled
 by themselves, from 20,000 different entries with a word of its own in each copy; then single appends, refreshes and
@@ -26,7 +26,6 @@ from tests.postgres.server import Server
 from refold import format as fmt
 from refold import messages as m
 from refold.entries import MessageEntry
-from refold.protocols import SessionInfo
 from refold.registry.search import across
 from refold.stores import words
 from refold.stores.postgres import schema, search
@@ -179,12 +178,16 @@ def measure(stores: dict[str, Any], made: list[MessageEntry], entries: int, appe
                 times.setdefault((name, f"candidates: {kind}"), []).append(spent)
                 spent = timed(lambda: across(store, question, limit=10))  # noqa: B023
                 times.setdefault((name, f"recall: {kind}"), []).append(spent)
+    for name, store in stores.items():
+        times[name, "list of all sessions"] = [timed(lambda: list(store.sessions())) for _ in range(3)]  # noqa: B023
     for (name, what), each in times.items():
         found[name][what] = quantiles(each)
     return found
 
 
-def run(entries: int, place: Path, *, parts: int, plain: bool, appends: int) -> dict[str, Any]:
+def run(
+    entries: int, place: Path, *, parts: int, plain: bool, appends: int, only: str | None = None
+) -> dict[str, Any]:
     folder = Path(tempfile.mkdtemp(prefix="refold-scale-", dir=place))
     schema.PARTS = parts
     server = Server(folder, *SETTINGS)
@@ -194,21 +197,19 @@ def run(entries: int, place: Path, *, parts: int, plain: bool, appends: int) -> 
             "postgres": PostgresStore(server.url),
             "sqlite": SqliteStore(folder / "s.db"),
         }
+        stores = {name: store for name, store in stores.items() if only in (None, name)}
+        fill: dict[str, Any] = {"postgres": fill_postgres, "sqlite": fill_sqlite}
         filled = {
-            "postgres": timed(lambda: fill_postgres(stores["postgres"], made, entries)) / 1000,
-            "sqlite": timed(lambda: fill_sqlite(stores["sqlite"], made, entries)) / 1000,
+            name: timed(lambda: fill[name](store, made, entries)) / 1000  # noqa: B023
+            for name, store in stores.items()
         }
         print(json.dumps(filled), flush=True)
         if plain:
             for part in range(parts):
                 sql = f"ALTER INDEX entries_{part}_words_idx SET (fastupdate = off)"
                 stores["postgres"].run(lambda link, sql=sql: link.say(sql))
-        stores["postgres"].create(SessionInfo(id="warm"))
         found = measure(stores, made, entries, appends)
-        [(size,)] = stores["postgres"].run(
-            lambda link: link.ask("SELECT pg_database_size(current_database())")
-        )
-        sizes = {"postgres": size, "sqlite": (folder / "s.db").stat().st_size}
+        sizes = {name: bytes_of(name, store) for name, store in stores.items()}
         for store in stores.values():
             store.close()
         return {
@@ -224,13 +225,19 @@ def run(entries: int, place: Path, *, parts: int, plain: bool, appends: int) -> 
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def bytes_of(name: str, store: Any) -> int:
+    if name == "sqlite":
+        return store.path.stat().st_size
+    return store.run(lambda link: link.ask("SELECT pg_database_size(current_database())"))[0][0]
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale")
     parser.add_argument("--entries", type=int, default=10_000_000)
     parser.add_argument("--place", type=Path, default=Path(tempfile.gettempdir()))
     parser.add_argument("--parts", type=int, default=schema.PARTS)
     parser.add_argument("--appends", type=int, default=2000)
+    parser.add_argument("--only", choices=("postgres", "sqlite"))
     parser.add_argument("--plain", action="store_true")
     chosen = parser.parse_args()
-    found = run(chosen.entries, chosen.place, parts=chosen.parts, plain=chosen.plain, appends=chosen.appends)
-    print(json.dumps(found, indent=1))
+    print(json.dumps(run(**vars(chosen)), indent=1))
