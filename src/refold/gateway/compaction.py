@@ -72,6 +72,12 @@ class Compacted(msgspec.Struct, frozen=True):
             "total_tokens": self.before + self.after,
         }
 
+    def said(self, *, whole: bool, stream: bool) -> tuple[bytes, str]:
+        """The answer and its content type; `whole`: that of the compact address."""
+        if stream and not whole:
+            return b"".join(self.stream()), "text/event-stream"
+        return msgspec.json.encode(self.whole() if whole else self.response(self.item)), "application/json"
+
     def whole(self) -> Wire:
         """The answer of the compact address."""
         return {

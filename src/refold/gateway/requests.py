@@ -49,6 +49,11 @@ def model_named(raw: bytes) -> str:
         return ""
 
 
+def names(headers: Mapping[str, str]) -> dict[str, str]:
+    """Of the headers of a request, those in which its session may be named."""
+    return {name: headers[name] for name in (SESSION, *CLIENTS) if name in headers}
+
+
 class Asked(msgspec.Struct, frozen=True):
     """What a request says."""
 
@@ -60,6 +65,8 @@ class Asked(msgspec.Struct, frozen=True):
     session: str
     chain: Sequence[bytes]
     """One hash for each message and all that come before it; prompts in front are left out."""
+    size: int = 0
+    """Bytes of the request."""
     since: str | None = None
     """The entry that stands for all that was said before these messages."""
 
@@ -109,7 +116,8 @@ def read(path: str, raw: bytes, headers: Mapping[str, str], owner: str) -> Asked
     except (RefoldError, ValueError, TypeError, KeyError, AttributeError):
         return None
     chain = _chain(messages)
-    return Asked(dialect.name, request, wire, messages, _session(request, headers, chain, owner), chain)
+    session = _session(request, headers, chain, owner)
+    return Asked(dialect.name, request, wire, messages, session, chain, len(raw))
 
 
 def since(asked: Asked, wire: Sequence[Wire], reference: Reference | None) -> Asked:

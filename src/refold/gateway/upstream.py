@@ -3,9 +3,10 @@ the end of a stream, and whoever hangs up, the other side is closed, too."""
 
 from __future__ import annotations
 
-import zlib
+import io
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -14,6 +15,7 @@ from yarl import URL
 
 from refold.errors import SettingError
 from refold.gateway.door import Caller, Refusal
+from refold.gateway.replies import KEPT, READABLE
 from refold.registry.configuration import GatewaySettings
 
 HOPS = frozenset(
@@ -22,10 +24,6 @@ HOPS = frozenset(
 )
 """Headers that are about one connection alone."""
 OURS = frozenset(("x-refold-key", "x-refold-session"))
-READABLE = ("gzip", "deflate", "identity")
-"""Encodings of answers that can be read here, too; a client's wish for others is not passed on."""
-KEPT = 32 * 1024 * 1024
-"""Bytes of an answer that are kept to be written down."""
 AUTOMATIC = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 
 
@@ -57,11 +55,15 @@ class Answer:
         if self._size <= KEPT:
             self._pieces.append(piece)
 
-    @property
-    def data(self) -> bytes:
-        """All of it, or nothing where it was too large or is in an encoding that nobody asked for."""
-        whole = b"".join(self._pieces) if self._size <= KEPT else b""
-        return decoded(whole, self.encoding)
+    def said(self) -> dict[str, Any]:
+        """All of it, or nothing where it was too large."""
+        return {
+            "status": self.status,
+            "kind": self.kind,
+            "encoding": self.encoding,
+            "data": b"".join(self._pieces) if self._size <= KEPT else b"",
+            "complete": self.complete,
+        }
 
 
 class Upstream:
@@ -95,7 +97,7 @@ class Upstream:
         """The upstream's answer to this request with this body. Leaving before its end closes it."""
         assert self._client is not None
         url = URL(f"{self.base}{request.rel_url.raw_path_qs}", encoded=True)
-        data = body if request.can_read_body or body else None
+        data = io.BytesIO(body) if request.can_read_body or body else None  # written piece by piece
         headers = self._headers(request, caller)
         try:
             answered = await self._client.request(
@@ -147,6 +149,7 @@ async def relay(
     await response.prepare(request)
     try:
         if head:
+            answer.add(head)
             await response.write(head)
         async for piece in upstream.content.iter_any():
             answer.add(piece)
@@ -169,16 +172,6 @@ def address_of(text: str) -> str:
     if url.scheme not in ("http", "https") or not url.host or url.query_string or url.fragment:
         raise SettingError("gateway.upstream", "is an address such as https://api.openai.com")
     return str(url).rstrip("/").removesuffix("/v1").rstrip("/")
-
-
-def decoded(data: bytes, encoding: str) -> bytes:
-    """What an answer says; nothing where it cannot be read."""
-    if encoding.lower() in ("", "identity"):
-        return data
-    try:
-        return zlib.decompressobj(47).decompress(data, KEPT) if encoding.lower() in READABLE else b""
-    except zlib.error:
-        return b""
 
 
 def _listed(values: Iterable[str]) -> set[str]:
