@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from refold import entries as e
+from refold.engine import Engine
+from refold.engine.background import Watch
 from refold.errors import UnknownName
 from refold.gateway.door import Refusal
 from refold.gateway.requests import Asked
@@ -32,6 +34,8 @@ class Book:
 
     session: Session
     size: int = 0
+    watch: Watch | None = None
+    """Prepares folds ahead."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     asked: dict[bytes, str | None] = field(default_factory=dict[bytes, "str | None"])
     answered: dict[bytes, str | None] = field(default_factory=dict[bytes, "str | None"])
@@ -61,6 +65,7 @@ class Books:
         self._store: Store | None = None
         self._open: OrderedDict[str, Book] = OrderedDict()
         self._size = 0
+        self._closing: set[asyncio.Task[None]] = set()
 
     def of(self, asked: Asked) -> Book:
         """The session of a request, opened or made. The longest unused ones are closed."""
@@ -78,8 +83,14 @@ class Books:
         """It is read anew next time."""
         if (book := self._open.pop(id, None)) is not None:
             self._size -= book.size
+            if book.watch is not None:
+                self._closing.add(task := asyncio.ensure_future(book.watch.close()))
+                task.add_done_callback(self._closing.discard)
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        for id in list(self._open):
+            self.drop(id)
+        await asyncio.gather(*self._closing)
         if self._store is not None:
             self._store.close()
 
@@ -92,6 +103,14 @@ class Books:
             info = SessionInfo(id=id, created=time.time())
             self._store.create(info)
             return Session(id=id, store=self._store, info=info)
+
+
+def watched(book: Book, engine: Engine) -> Watch:
+    """What prepares folds of this session ahead, as this engine makes them."""
+    if book.watch is None or book.watch.planner is not engine:
+        book.watch = engine.watch(book.session)
+        book.watch.enter()
+    return book.watch
 
 
 def taken(book: Book, asked: Asked) -> Turn:

@@ -13,16 +13,14 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from refold.compaction.overflow import in_error
-from refold.compaction.plan import Plan
-from refold.errors import Conflict, DoesNotFit, OverflowAgain
 from refold.gateway import books, replies
-from refold.gateway.books import Book, Books, Turn
-from refold.gateway.compaction import Compacted, expand, is_marked
+from refold.gateway.answers import Answers
+from refold.gateway.books import Books, Turn
 from refold.gateway.door import Refusal
 from refold.gateway.letters import (
     LIMIT,
@@ -33,29 +31,22 @@ from refold.gateway.letters import (
     Opening,
     Order,
     Question,
+    Recall,
     Refused,
     Reply,
     Request,
-    Speech,
     ToDesk,
     letters,
     packed,
     to_desk,
 )
-from refold.gateway.requests import COMPACT, DIALECTS, Asked, model_named, read, since
-from refold.gateway.sealed import Seal
-from refold.gateway.windows import Windows
-from refold.session import View
-
-MARKS = 4
-"""Blocks with `cache_control` that Anthropic allows."""
+from refold.gateway.requests import Asked
 
 
 class Desk:
     def __init__(self, opening: Opening, send: Callable[[FromDesk], None]) -> None:
-        self.settings, self._send = opening.settings, send
-        self._windows, self._seal = Windows(opening.settings), Seal(opening.secret)
-        self._books = Books(opening.settings.store)
+        self._send, self._books = send, Books(opening.settings.store)
+        self._answers = Answers(opening, self._books)
         self._turns: dict[int, asyncio.Future[Turn | None]] = {}
         self._unwritten: deque[Note | Reply] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -64,7 +55,9 @@ class Desk:
     def take(self, letter: ToDesk) -> None:
         """Whoever waits is served at once; what is only to be written down, one after the other."""
         if isinstance(letter, Question):
-            self._begin(self._answer(letter))
+            self._begin(self._answer(letter.number, self._answer_to(letter)))
+        elif isinstance(letter, Recall):
+            self._begin(self._answer(letter.number, self._recall(letter)))
         elif isinstance(letter, Note | Reply):
             self._unwritten.append(letter)
             if self._writing is None:
@@ -73,7 +66,7 @@ class Desk:
     async def finish(self) -> None:
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._books.close()
+        await self._books.close()
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
@@ -111,7 +104,7 @@ class Desk:
         if turn.done():  # the upstream refused it meanwhile, so it was looked at
             return ""
         try:
-            asked, _ = self._read(note)
+            asked, _ = self._answers.read(note)
             turn.set_result(None if asked is None else await self._taken(asked))
         finally:
             if not turn.done():
@@ -141,22 +134,14 @@ class Desk:
         except Exception:
             self._books.drop(turn.asked.session)
             raise
+        self._answers.ahead(turn)
         return "recorded"
-
-    def _read(self, request: Request) -> tuple[Asked | None, bool]:
-        """The request, and whether it asks for compaction."""
-        asked = read(request.path, request.raw, request.names, request.owner)
-        if asked is None or not speaks_compaction(self.settings.protocols, request.path, request.raw):
-            return asked, False
-        expanded = expand(asked.wire, self._seal, request.owner)
-        return since(asked, expanded.items, expanded.reference), expanded.trigger
 
     # ── answering ───────────────────────────────────────────────────────────────────────────────
 
-    async def _answer(self, question: Question) -> None:
-        number = question.number
+    async def _answer(self, number: int, work: Coroutine[Any, Any, FromDesk]) -> None:
         try:
-            answer = await self._answer_to(question)
+            answer = await work
         except Refusal as refusal:
             answer = Refused(
                 number=number, status=refusal.status, text=refusal.text, kind=refusal.kind, code=refusal.code
@@ -166,105 +151,21 @@ class Desk:
         self._send(answer)
 
     async def _answer_to(self, question: Question) -> FromDesk:
-        number, raw = question.number, question.raw
-        marked = speaks_compaction(self.settings.protocols, question.path, raw)
-        fits = len(raw) < self._windows.of(model_named(raw))
-        if fits and not marked and question.refused is None:
-            self._begin(self._counted(0, 0, self._noted(question, self._turn(number))))
-            return Order(number=number)
-        asked, trigger = self._read(question)
-        if asked is None:
-            return Order(number=number, done="pass unread" if not fits else "pass")
-        if trigger or question.path == COMPACT:
-            return await self._compact(question, asked)
-        return await self._prepare(question, asked)
-
-    async def _prepare(self, question: Question, asked: Asked) -> FromDesk:
-        """The request written down and, where it is too long, folded. Raises `Refusal` where nothing that
-        fits can be made."""
-        for attempt in range(2):
-            book = self._books.of(asked)
-            try:
-                async with book.lock:
-                    return await self._prepared(book, question, asked)
-            except Conflict:  # another program writes to this session, too
-                self._books.drop(asked.session)
-                if attempt:
-                    raise
-        raise AssertionError("unreachable")
-
-    async def _prepared(self, book: Book, question: Question, asked: Asked) -> Order:
-        turn, session = books.taken(book, asked), book.session
-        engine = self._windows.engine_for(str(asked.body.get("model") or ""))
-        if question.refused is not None:
-            engine.failed(session, question.refused, model=asked.model)
-        before = engine.view(session, system=asked.beside).tokens
-        try:
-            view = await engine.prepare(session, system=asked.beside, model=asked.model)
-        except (DoesNotFit, OverflowAgain) as error:
-            text = f"prompt is too long: {error}"
-            code = "context_length_exceeded"
-            raise Refusal(400, text, "invalid_request_error", code=code) from error
-        book.know(asked)
-        turn.leaf = session.leaf
-        waited = self._turns[question.number] = asyncio.get_running_loop().create_future()
-        waited.set_result(turn)
-        folded = any(item.fold is not None or not item.entries for item in view.items)
-        if not folded and asked.since is None:
+        if self._answers.fits(question):  # it was only too long to be looked at by others
+            self._begin(self._counted(0, 0, self._noted(question, self._turn(question.number))))
             return Order(number=question.number)
-        body = asked.with_messages(messages_of(view, asked))
-        done = f"fold {before} {view.tokens}"
-        return Order(number=question.number, body=body, done=done, counts=("folded",))
+        answer, turn = await self._answers.to(question)
+        if turn is not None:
+            waited = self._turns[question.number] = asyncio.get_running_loop().create_future()
+            waited.set_result(turn)
+        return answer
 
-    async def _compact(self, question: Question, asked: Asked) -> Speech:
-        """Fold because the client wants it, and a reference to what came of it."""
-        book = self._books.of(asked)
-        async with book.lock:
-            session, name = books.taken(book, asked).book.session, str(asked.body.get("model") or "")
-            engine = self._windows.engine_for(name)
-            before = engine.view(session, system=asked.beside).tokens
-            plan = await engine.planned(session, force=True, system=asked.beside)
-            if isinstance(plan, Plan):
-                await engine.apply(session, plan)
-            book.know(asked)
-            after = engine.view(session, system=asked.beside).tokens
-            if session.leaf is None:
-                raise Refusal(400, "there is nothing to compact", "invalid_request_error")
-            sealed = self._seal.seal(session.id, session.leaf, question.owner)
-        compacted = Compacted(sealed, name, before, after)
-        body, kind = compacted.said(whole=question.path == COMPACT, stream=bool(asked.body.get("stream")))
-        return Speech(
-            number=question.number,
-            body=body,
-            kind=kind,
-            done=f"compact {before} {after}",
-            counts=("compacted",),
-        )
-
-
-def speaks_compaction(protocols: bool, path: str, raw: bytes) -> bool:
-    """Does only a gateway, or the provider itself, understand this request?"""
-    return protocols and (path == COMPACT or (DIALECTS[path] == "responses" and is_marked(raw)))
-
-
-def messages_of(view: View, asked: Asked) -> list[dict[str, Any]]:
-    """The view as the list of messages of the request."""
-    shown = View(view.items, counter=view.counter, count=lambda: 0)
-    if asked.dialect != "anthropic":
-        return shown.to(asked.dialect)
-    taken = sum(_marks(asked.body.get(key)) for key in ("system", "tools"))
-    cached = any(_marks(each.get("content")) for each in asked.wire)
-    wire: list[dict[str, Any]] = shown.to_anthropic(cache=cached)["messages"]
-    marked = [block for each in wire for block in each["content"] if "cache_control" in block]
-    for block in marked[: max(0, len(marked) + taken - MARKS)]:
-        del block["cache_control"]
-    return wire
-
-
-def _marks(blocks: Any) -> int:
-    """Blocks after which the client wants a cache kept."""
-    listed = cast("list[Any]", blocks) if isinstance(blocks, list) else []
-    return sum(isinstance(block, dict) and "cache_control" in block for block in listed)
+    async def _recall(self, letter: Recall) -> FromDesk:
+        waited = self._turns.get(letter.number)
+        turn = None if waited is None else await waited
+        if turn is None:
+            return Broken(number=letter.number, error="UnknownTurn")
+        return await self._answers.recalled(letter, turn)
 
 
 def is_overflow(status: int, text: str) -> bool:

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
 from aiohttp import web
 
-from refold.gateway.desk import is_overflow, speaks_compaction
+from refold.gateway.compaction import is_marked
+from refold.gateway.desk import is_overflow
 from refold.gateway.door import Caller, Refusal
-from refold.gateway.letters import Broken, FromDesk, Note, Order, Question, Refused, Reply, Speech
+from refold.gateway.letters import (
+    Broken,
+    FromDesk,
+    Note,
+    Order,
+    Question,
+    Recall,
+    Refused,
+    Reply,
+    Speech,
+)
 from refold.gateway.line import Line
 from refold.gateway.openings import Opening, opening_of
-from refold.gateway.replies import decoded
+from refold.gateway.replies import KEPT, decoded
 from refold.gateway.requests import COMPACT, model_named, names
-from refold.gateway.upstream import Answer, Upstream, relay
+from refold.gateway.shapes import Shape, shape_of
+from refold.gateway.upstream import Answer, Handing, Upstream, relay
 from refold.gateway.windows import Windows
 
 READ = 1024 * 1024
 """Bytes of a request that are looked at here: more take too long while others wait."""
+ROUNDS = 5
+"""How often a model may recall something in one answer."""
 
 
 @dataclass
@@ -30,36 +44,88 @@ class Exchange:
     request: web.Request
     caller: Caller
     number: int
+    answer: Answer = field(default_factory=Answer)
 
     async def run(self, raw: bytes) -> web.StreamResponse:
         """A body of fewer bytes than the window has tokens fits, whatever it says: it is passed on, and
         written down meanwhile."""
-        speaks = self._speaks(raw)
-        if not speaks and self.request.path == COMPACT:
+        marked = is_marked(self.windows.settings, self.request.path, raw)
+        if not marked and self.request.path == COMPACT:
             return await self._ask(raw, Order(number=0))
-        if not speaks and len(raw) < READ and self._fits(raw):
+        if not marked and len(raw) < READ and len(raw) < self.windows.of(model_named(raw)):
             self.line.tell(Note(**self._asked(raw)))
             return await self._ask(raw, Order(number=self.number))
         answer = await self.line.ask(Question(**self._asked(raw)))
         if isinstance(answer, Speech):
             headers = {"x-refold": answer.done}
             return web.Response(body=answer.body, content_type=answer.kind, headers=headers)
-        return await self._ask(raw, self._order(raw, answer), doubtful=True)
+        return await self._ask(raw, self._order(raw, answer, marked), doubtful=True)
 
     async def _ask(self, raw: bytes, order: Order, *, doubtful: bool = False) -> web.StreamResponse:
         """Pass it on. Where the upstream says that it is too long, once more, folded."""
-        answer, done = Answer(), order.done
         try:
-            async with self.upstream.asked(self.request, order.body or raw, self.caller) as answered:
+            async with self._sent(raw, order) as answered:
                 opening = await opening_of(answered, doubtful=doubtful)
                 again = await self._after_refusal(raw, answered, opening) if order.number else None
                 if again is None or again.body is None:
-                    return await relay(self.request, answered, answer, done, opening.head)
-            async with self.upstream.asked(self.request, again.body, self.caller) as answered:
-                return await relay(self.request, answered, answer, f"{again.done} retried")
+                    return await self._hand_on(order, answered, order.done, opening.head)
+            async with self._sent(raw, again) as answered:
+                return await self._hand_on(again, answered, f"{again.done} retried")
         finally:
             if order.number:
-                self.line.tell(Reply(number=self.number, **answer.said()))
+                self.line.tell(Reply(number=self.number, **self.answer.said()))
+
+    def _sent(self, raw: bytes, order: Order) -> Any:
+        body, shaped = order.body or raw, order.extras is not None
+        return self.upstream.asked(self.request, body, self.caller, plain=shaped)
+
+    async def _hand_on(
+        self, order: Order, answered: aiohttp.ClientResponse, done: str, head: bytes = b""
+    ) -> web.StreamResponse:
+        encoded = answered.headers.get("content-encoding", "identity").lower() != "identity"
+        if order.extras is None or answered.status != 200 or encoded:
+            return await relay(self.request, answered, self.answer, done, head)
+        handing = Handing(self.request, answered, self.answer, done)
+        shape = shape_of(order.extras)
+        body = order.body
+        said = await self._round(shape, handing, answered, head)
+        while shape.again and order.extras.recall and body and shape.round < ROUNDS and len(said) <= KEPT:
+            kind = answered.content_type
+            letter = Recall(number=self.number, body=body, kind=kind, said=said)
+            order_again = await self.line.ask(letter)
+            body = order_again.body if isinstance(order_again, Order) else None
+            if body is None:
+                break  # what the model said so far is all there is
+            shape.begin()
+            said = await self._further(shape, handing, body)
+        last = shape.end() if handing.streams else shape.result()
+        return await handing.end(last, complete=shape.ended)
+
+    async def _further(self, shape: Shape, handing: Handing, body: bytes) -> bytes:
+        """One more round of the same answer. Where it fails, the client is told in the middle of it."""
+        try:
+            async with self.upstream.asked(self.request, body, self.caller, plain=True) as answered:
+                if answered.status == 200:
+                    return await self._round(shape, handing, answered)
+                text = f"the upstream refused to go on ({answered.status})"
+        except Refusal as refusal:
+            text = refusal.text
+        await handing.fail(shape.error(text) if handing.streams else b"")
+        raise Refusal(502, text, "api_error", code="upstream")
+
+    async def _round(
+        self, shape: Shape, handing: Handing, answered: aiohttp.ClientResponse, head: bytes = b""
+    ) -> bytes:
+        """What the upstream says once; what of it can be handed on is."""
+        pieces: list[bytes] = []
+        async for piece in handing.pieces(answered, head):
+            pieces.append(piece)
+            if handing.streams:
+                await handing.write(shape.stream(piece))
+        said = b"".join(pieces)
+        if not handing.streams:
+            shape.whole(said)
+        return said
 
     async def _after_refusal(
         self, raw: bytes, answered: aiohttp.ClientResponse, opening: Opening
@@ -73,15 +139,15 @@ class Exchange:
         folded = await self.line.ask(Question(**self._asked(raw), refused=said))
         return folded if isinstance(folded, Order) else None
 
-    def _order(self, raw: bytes, answer: FromDesk) -> Order:
+    def _order(self, raw: bytes, answer: FromDesk, marked: bool) -> Order:
         """What is sent; raises `Refusal`. Where the desk fails, what may fit is passed on as it is."""
         if isinstance(answer, Order):
             return answer
         if isinstance(answer, Refused):
             raise Refusal(answer.status, answer.text, answer.kind, code=answer.code)
         why = answer.error if isinstance(answer, Broken) else ""
-        if self._speaks(raw):
-            raise Refusal(503, f"the session of a compaction item cannot be read ({why})", "api_error")
+        if marked:
+            raise Refusal(503, f"what this request asks for cannot be done now ({why})", "api_error")
         if len(raw) // 4 < self.windows.of(model_named(raw)):
             self.line.counts["passed_open"] += 1
             return Order(number=self.number, done="pass unread")
@@ -96,9 +162,3 @@ class Exchange:
             "names": names(self.request.headers),
             "owner": self.caller.owner,
         }
-
-    def _fits(self, raw: bytes) -> bool:
-        return len(raw) < self.windows.of(model_named(raw))
-
-    def _speaks(self, raw: bytes) -> bool:
-        return speaks_compaction(self.windows.settings.protocols, self.request.path, raw)

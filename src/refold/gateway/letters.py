@@ -58,7 +58,17 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True, tag="opening"):
     secret: bytes
 
 
-ToDesk: TypeAlias = Note | Question | Reply | Opening
+class Recall(msgspec.Struct, frozen=True, kw_only=True, tag="recall"):
+    """The model has asked what was said before: send this again, with what it said and what it asked for."""
+
+    number: int
+    body: bytes
+    """What was sent."""
+    kind: str
+    said: bytes
+
+
+ToDesk: TypeAlias = Note | Question | Reply | Opening | Recall
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,12 +85,27 @@ class Done(Answer, frozen=True, tag="done"):
     size: int = 0
 
 
+class Extras(msgspec.Struct, frozen=True, kw_only=True):
+    """How the answer differs from what the upstream says."""
+
+    dialect: str
+    item: dict[str, Any] | None = None
+    """A compaction item, or block, that stands before all that the model says."""
+    usage: dict[str, Any] = {}
+    """What making it took."""
+    applied: list[dict[str, Any]] | None = None
+    """What was cleared before; None: nobody asked."""
+    recall: bool = False
+    """Calls of the tool that recalls are answered here."""
+
+
 class Order(Answer, frozen=True, tag="order"):
     """Send this."""
 
     body: bytes | None = None
     """None: what came."""
     done: str = "pass"
+    extras: Extras | None = None
 
 
 class Speech(Answer, frozen=True, tag="speech"):

@@ -22,6 +22,7 @@ from refold.gateway.letters import (
     Note,
     Opening,
     Question,
+    Recall,
     Reply,
     from_desk,
     letters,
@@ -87,7 +88,7 @@ class Line:
         self._waiting += size
         self._writer.write(packed(letter))
 
-    async def ask(self, question: Question) -> FromDesk:
+    async def ask(self, question: Question | Recall) -> FromDesk:
         if self._writer is None:
             return Broken(number=question.number, error="DeskGone")
         answer = self._asked[question.number] = asyncio.get_running_loop().create_future()

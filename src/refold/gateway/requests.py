@@ -72,7 +72,17 @@ class Asked(msgspec.Struct, frozen=True):
 
     @property
     def model(self) -> str:
-        return f"{PROVIDERS[self.dialect]}:{self.body.get('model') or ''}"
+        return f"{PROVIDERS[self.dialect]}:{self.name}"
+
+    @property
+    def name(self) -> str:
+        """Of the model, as the client calls it."""
+        return str(self.body.get("model") or "")
+
+    @property
+    def said(self) -> Sequence[Wire]:
+        """The messages without the prompts in front."""
+        return self.wire[self.prompts :]
 
     @property
     def prompts(self) -> int:
@@ -86,6 +96,14 @@ class Asked(msgspec.Struct, frozen=True):
         kept = [self.body.get(key) for key in ("system", "instructions", "tools")]
         parts = [*(part for part in kept if part), *self.wire[: self.prompts]]
         return "\n".join(part if isinstance(part, str) else m.compact_json(part) for part in parts)
+
+    def with_tool(self, tool: Wire, name: str) -> Asked:
+        """With a tool more, unless there is one of that name."""
+        tools = self.body.get("tools")
+        known = cast("list[Any]", tools) if isinstance(tools, list) else []
+        names = [each.get("name", (each.get("function") or {}).get("name")) for each in known if each]
+        body = self.body if name in names else {**self.body, "tools": [*known, tool]}
+        return msgspec.structs.replace(self, body=body)
 
     def with_messages(self, wire: Sequence[Wire]) -> bytes:
         """The body with other messages; everything else stays."""

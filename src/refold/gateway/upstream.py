@@ -92,13 +92,16 @@ class Upstream:
 
     @asynccontextmanager
     async def asked(
-        self, request: web.Request, body: bytes, caller: Caller
+        self, request: web.Request, body: bytes, caller: Caller, *, plain: bool = False
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """The upstream's answer to this request with this body. Leaving before its end closes it."""
+        """The upstream's answer to this request with this body; `plain`: not compressed. Leaving before its
+        end closes it."""
         assert self._client is not None
         url = URL(f"{self.base}{request.rel_url.raw_path_qs}", encoded=True)
         data = io.BytesIO(body) if request.can_read_body or body else None  # written piece by piece
         headers = self._headers(request, caller)
+        if plain:
+            headers["Accept-Encoding"] = "identity"
         try:
             answered = await self._client.request(
                 request.method, url, headers=headers, data=data, allow_redirects=False
@@ -133,34 +136,76 @@ class Upstream:
         return headers
 
 
+class Handing:
+    """An answer that is handed on to the client while it comes. Where it breaks off the connection is closed
+    without an end, so that nobody takes what came for all of it."""
+
+    def __init__(
+        self, request: web.Request, upstream: aiohttp.ClientResponse, answer: Answer, done: str
+    ) -> None:
+        self._request, self._answer, self._begun = request, answer, False
+        named = _listed(upstream.headers.getall("connection", []))
+        headers = CIMultiDict(
+            (name, value) for name, value in upstream.headers.items() if name.lower() not in HOPS | named
+        )
+        headers["x-refold"] = done
+        self.response = web.StreamResponse(status=upstream.status, reason=upstream.reason, headers=headers)
+        self.streams = upstream.content_type == "text/event-stream"
+        answer.begin(upstream)
+
+    async def pieces(self, upstream: aiohttp.ClientResponse, head: bytes = b"") -> AsyncGenerator[bytes]:
+        """What comes; `head` was read already. Raises `Cut`."""
+        try:
+            if head:
+                yield head
+            async for piece in upstream.content.iter_any():
+                yield piece
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+            await self.fail()
+            raise Cut(self.response) from error
+
+    async def write(self, data: bytes) -> None:
+        if not self._begun:
+            self._begun = True
+            await self.response.prepare(self._request)
+        if data:
+            self._answer.add(data)
+            try:
+                await self.response.write(data)
+            except ConnectionError as error:
+                await self.fail()
+                raise Cut(self.response) from error
+
+    async def fail(self, last: bytes = b"") -> None:
+        """It cannot go on; where nothing was said yet, the caller can still say why."""
+        if last:
+            await self.write(last)
+        if self._begun or self.streams:
+            if self._request.transport is not None:
+                self._request.transport.close()
+            if last:
+                raise Cut(self.response)
+
+    async def end(self, last: bytes = b"", *, complete: bool = True) -> web.StreamResponse:
+        if not complete:
+            await self.fail()
+            raise Cut(self.response)
+        await self.write(last)
+        await self.response.write_eof()
+        self._answer.complete = True
+        return self.response
+
+
 async def relay(
     request: web.Request, upstream: aiohttp.ClientResponse, answer: Answer, done: str, head: bytes = b""
 ) -> web.StreamResponse:
-    """The answer, handed on as it comes. Where it breaks off the connection is closed without an end, so that
-    nobody takes what came for all of it. `head` was read already."""
-    named = _listed(upstream.headers.getall("connection", []))
-    headers = CIMultiDict(
-        (name, value) for name, value in upstream.headers.items() if name.lower() not in HOPS | named
-    )
-    headers["x-refold"] = done
-    response = web.StreamResponse(status=upstream.status, reason=upstream.reason, headers=headers)
-    response.content_length = upstream.content_length
-    answer.begin(upstream)
-    await response.prepare(request)
-    try:
-        if head:
-            answer.add(head)
-            await response.write(head)
-        async for piece in upstream.content.iter_any():
-            answer.add(piece)
-            await response.write(piece)
-    except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-        if request.transport is not None:
-            request.transport.close()
-        raise Cut(response) from error
-    await response.write_eof()
-    answer.complete = True
-    return response
+    """The answer, handed on as it comes."""
+    handing = Handing(request, upstream, answer, done)
+    handing.response.content_length = upstream.content_length
+    await handing.write(b"")
+    async for piece in handing.pieces(upstream, head):
+        await handing.write(piece)
+    return await handing.end()
 
 
 def address_of(text: str) -> str:

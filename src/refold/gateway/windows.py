@@ -13,6 +13,10 @@ from refold.registry.configuration import GatewayModel, GatewaySettings
 
 WINDOW = 128_000
 """Where nobody knows better."""
+STEP = 4096
+"""Smaller windows than a model's own are multiples of this."""
+KEPT = 64
+"""Engines."""
 
 
 class Windows:
@@ -34,11 +38,16 @@ class Windows:
                 continue
         return WINDOW
 
-    def engine_for(self, model: str) -> Engine:
+    def engine_for(self, model: str, at_most: int | None = None) -> Engine:
+        """`at_most`: folds so much that a window of these tokens would do."""
         rule, window = self._rule(model), self.of(model)
+        if at_most is not None:
+            window = min(window, max(STEP, at_most // STEP * STEP))
         name = (rule.preset if rule else None) or self.settings.preset or self._config.preset or "refold"
         engine = self._engines.get((name, window))
         if engine is None:
+            if len(self._engines) > KEPT:
+                self._engines.clear()
             preset: Preset = models.preset(name, {"window": window}, config=self._config)
             engine = Engine(preset, model=models.summariser(self._config))
             self._engines[name, window] = engine
