@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,14 @@ ERRORS: dict[str, dict[str, Any]] = {
     },
     "anthropic": {"type": "error", "error": {"type": "invalid_request_error", "message": LONG}},
 }
+
+
+async def until(true: Callable[[], bool]) -> None:
+    for _ in range(1000):
+        if true():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never came")
 
 
 def events(*payloads: dict[str, Any]) -> list[bytes]:
@@ -117,14 +126,12 @@ def test_a_desk_that_dies_stops_nobody_and_is_started_again(
             _, done, _ = await ask(client, "openai", body("openai", long_talk(8)))
             assert done.startswith("fold")
             os.kill(pids[0], signal.SIGKILL)
-            while made.line.counts["desk_lost"] == 0:
-                await asyncio.sleep(0.01)
+            await until(lambda: bool(made.line.counts["desk_lost"]))
             _, done, _ = await ask(client, "openai", body("openai", [("user", "x")]))
             assert done == "pass"
             status, _, data = await ask(client, "openai", body("openai", long_talk(60)))
             assert status == 503 and json.loads(data)["error"]["code"] == "context_length_exceeded"
-            while len(pids) < 2:
-                await asyncio.sleep(0.01)
+            await until(lambda: len(pids) > 1)
             _, done, _ = await ask(client, "openai", body("openai", long_talk(8)))
             assert done.startswith("fold")
         assert made.line.counts["unrecorded"] >= 1
@@ -164,14 +171,11 @@ def test_a_fold_is_prepared_ahead_and_published_when_it_is_due(
         return "Fine."
 
     async def work() -> None:
-        settings = {"store": f"sqlite:{tmp_path / 'a.db'}", "window": 26_000, "preset": "pi"}
+        settings = {"store": f"sqlite:{tmp_path / 'a.db'}", "window": 36_000}
         async with gateway(server.url, **settings) as (_, client):
             _, done, _ = await ask(client, "openai", body("openai", talk))
             assert done == "pass"
-            for _ in range(500):
-                if written:
-                    break
-                await asyncio.sleep(0.01)
+            await until(lambda: bool(written))
             await asyncio.sleep(0.1)
             before = len(written)
             more = [*talk, ("assistant", "Fine."), *long_talk(2)]

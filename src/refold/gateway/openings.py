@@ -13,6 +13,8 @@ ERROR = 64 * 1024
 """Bytes of an error, or of a beginning, that are looked at."""
 HELD_SECONDS = 2.0
 """How long the beginning of a stream is held back at most."""
+LOOK_SECONDS = 0.5
+"""How often one looks whether there is a connection still."""
 _ERROR = re.compile(
     rb'event: *(?:error|response\.failed)\b|data: *\{ *"(?:error"|type" *: *"(?:error|response\.failed)")'
 )
@@ -32,6 +34,22 @@ class Opening:
     """What the upstream says against the request."""
 
 
+async def next_piece(answered: aiohttp.ClientResponse) -> bytes:
+    """What comes next; nothing: it is all. aiohttp closes a connection on which nonsense comes, but does not
+    wake up who reads from it: so look from time to time."""
+    while True:
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                return await answered.content.readany()
+        except aiohttp.ServerTimeoutError:
+            raise
+        except TimeoutError:
+            connection = answered.connection
+            transport = None if connection is None else connection.transport
+            if transport is None or transport.is_closing():
+                raise aiohttp.ClientPayloadError("the connection was closed") from None
+
+
 async def opening_of(answered: aiohttp.ClientResponse, *, doubtful: bool) -> Opening:
     """Of an error, all of it. Of a stream, the first piece; where it is `doubtful` whether the request fits,
     so much that one sees whether an answer begins."""
@@ -42,7 +60,7 @@ async def opening_of(answered: aiohttp.ClientResponse, *, doubtful: bool) -> Ope
         return opening
     try:
         async with asyncio.timeout(HELD_SECONDS if stream else None):
-            while len(opening.head) < ERROR and (piece := await answered.content.readany()):
+            while len(opening.head) < ERROR and (piece := await next_piece(answered)):
                 opening.head += piece
                 if stream and not _is_open(opening.head, doubtful):
                     break

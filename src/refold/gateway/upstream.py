@@ -15,6 +15,7 @@ from yarl import URL
 
 from refold.errors import SettingError
 from refold.gateway.door import Caller, Refusal
+from refold.gateway.openings import next_piece
 from refold.gateway.replies import KEPT, READABLE
 from refold.registry.configuration import GatewaySettings
 
@@ -158,7 +159,7 @@ class Handing:
         try:
             if head:
                 yield head
-            async for piece in upstream.content.iter_any():
+            while piece := await next_piece(upstream):
                 yield piece
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
             await self.fail()
