@@ -8,7 +8,7 @@ import json
 import random
 import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,13 +70,15 @@ class Upstream:
             return
         if kind.isdigit():
             text = json.dumps({"error": {"type": "odd", "message": kind}})
-            writer.write(f"HTTP/1.1 {kind} X\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode())
+            writer.write(
+                f"HTTP/1.1 {kind} X\r\nConnection: close\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode()
+            )
             await writer.drain()
             return
         data = answer_of(dialect)
         part = data if kind in ("whole", "drip") else data[: after % len(data)]
         writer.write(
-            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
         )
         step = 40 if kind == "drip" else 1 << 20
         for at in range(0, len(part), step):
@@ -98,6 +100,7 @@ async def faulty() -> AsyncGenerator[tuple[str, Upstream]]:
     server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
     async with server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", made
+    await asyncio.sleep(0.1)  # transports that are closed want a turn
 
 
 async def one(client: aiohttp.ClientSession, made: Upstream, number: int, chance: random.Random) -> None:
@@ -148,7 +151,7 @@ def faults(runs: int, at_once: int) -> None:
     async def work() -> None:
         chance, numbers = random.Random(5), iter(range(runs))
         settings: dict[str, Any] = {"window": 8_000, "recall": True, "silent_seconds": SILENT}
-        async with faulty() as (url, made), gateway(url, **settings) as (_, client):
+        async with faulty() as (url, made), gateway(url, **settings) as (served, client):
 
             async def some() -> None:
                 for number in numbers:
@@ -159,6 +162,7 @@ def faults(runs: int, at_once: int) -> None:
                         raise AssertionError(f"run {number} hangs: {KINDS[number % len(KINDS)]}") from None
 
             await asyncio.gather(*(some() for _ in range(at_once)))
+            assert not served.counts["failed"]
 
     asyncio.run(work())
 
@@ -262,6 +266,8 @@ def besiege(requests: int) -> None:
             return b""
         finally:
             writer.close()
+            with suppress(ConnectionError, OSError):
+                await writer.wait_closed()
 
     async def work() -> None:
         chance = random.Random(11)

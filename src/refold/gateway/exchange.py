@@ -110,8 +110,9 @@ class Exchange:
                 text = f"the upstream refused to go on ({answered.status})"
         except Refusal as refusal:
             text = refusal.text
-        await handing.fail(shape.error(text) if handing.streams else b"")
-        raise Refusal(502, text, "api_error", code="upstream")
+        if handing.streams:
+            await handing.write(shape.error(text))
+        raise handing.broken(text)
 
     async def _round(
         self, shape: Shape, handing: Handing, answered: aiohttp.ClientResponse, head: bytes = b""

@@ -43,6 +43,8 @@ async def next_piece(answered: aiohttp.ClientResponse) -> bytes:
                 return await answered.content.readany()
         except aiohttp.ServerTimeoutError:
             raise
+        except RuntimeError as error:  # aiohttp's word for a connection that was closed before
+            raise aiohttp.ClientPayloadError(str(error)) from error
         except TimeoutError:
             connection = answered.connection
             transport = None if connection is None else connection.transport

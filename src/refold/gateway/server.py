@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import secrets
 import signal
@@ -29,6 +30,8 @@ PASSED = (
     ("GET", "/v1/models"),
     ("GET", "/v1/models/{name:.+}"),
 )
+_silent = logging.getLogger("refold.gateway.silent")
+_silent.disabled = True
 STOP_SECONDS = 20.0
 """How long answers that are under way may take when the gateway is stopped."""
 
@@ -69,6 +72,7 @@ class Gateway:
         self._runner = web.AppRunner(
             app,
             access_log=None,
+            logger=_silent,  # it quotes what it cannot read
             handler_cancellation=True,  # who hangs up is not waited for
             shutdown_timeout=STOP_SECONDS,
             auto_decompress=False,
@@ -113,6 +117,10 @@ class Gateway:
                 status, done = 413, response.headers["x-refold"]
             except Cut as cut:
                 response, status, done = cut.response, cut.response.status, "cut"
+            except Exception as error:  # nobody thought of it: said in the caller's dialect, and visible
+                refusal = Refusal(500, f"this went wrong here ({type(error).__name__})", "api_error")
+                response = told(refusal, request.path)
+                status, done = 500, f"failed {type(error).__name__}"
             finally:
                 self._note(request, status, done, time.monotonic() - began)
             return response

@@ -162,8 +162,7 @@ class Handing:
             while piece := await next_piece(upstream):
                 yield piece
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-            await self.fail()
-            raise Cut(self.response) from error
+            raise self.broken() from error
 
     async def write(self, data: bytes) -> None:
         if not self._begun:
@@ -174,23 +173,19 @@ class Handing:
             try:
                 await self.response.write(data)
             except ConnectionError as error:
-                await self.fail()
-                raise Cut(self.response) from error
+                raise self.broken() from error
 
-    async def fail(self, last: bytes = b"") -> None:
-        """It cannot go on; where nothing was said yet, the caller can still say why."""
-        if last:
-            await self.write(last)
-        if self._begun or self.streams:
-            if self._request.transport is not None:
-                self._request.transport.close()
-            if last:
-                raise Cut(self.response)
+    def broken(self, why: str = "the upstream's answer broke off") -> Cut | Refusal:
+        """It cannot go on. Where nothing was said yet, why can still be said."""
+        if not self._begun:
+            return Refusal(502, why, "api_error", code="upstream")
+        if self._request.transport is not None:
+            self._request.transport.close()
+        return Cut(self.response)
 
     async def end(self, last: bytes = b"", *, complete: bool = True) -> web.StreamResponse:
         if not complete:
-            await self.fail()
-            raise Cut(self.response)
+            raise self.broken()
         await self.write(last)
         await self.response.write_eof()
         self._answer.complete = True
