@@ -47,6 +47,8 @@ def answer_of(dialect: str) -> bytes:
 class Upstream:
     """Breaks off as the header `x-fault` of a request says."""
 
+    within: float
+    """Seconds after which it is to be closed."""
     closed: dict[str, float] = field(default_factory=dict[str, float])
     """When the other side hung up, by the header `x-run`."""
 
@@ -95,8 +97,8 @@ class Upstream:
 
 
 @asynccontextmanager
-async def faulty() -> AsyncGenerator[tuple[str, Upstream]]:
-    made = Upstream()
+async def faulty(within: float) -> AsyncGenerator[tuple[str, Upstream]]:
+    made = Upstream(within)
     server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
     async with server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", made
@@ -141,17 +143,16 @@ async def one(client: aiohttp.ClientSession, made: Upstream, number: int, chance
 
 
 async def _closed(made: Upstream, number: int, since: float) -> None:
-    """Within a second."""
     while str(number) not in made.closed:
-        assert time.monotonic() - since < 1.5, "the upstream is still open"  # half a second for this machine
+        assert time.monotonic() - since < made.within, "the upstream is still open"
         await asyncio.sleep(0.01)
 
 
-def faults(runs: int, at_once: int) -> None:
+def faults(runs: int, at_once: int, within: float) -> None:
     async def work() -> None:
         chance, numbers = random.Random(5), iter(range(runs))
         settings: dict[str, Any] = {"window": 8_000, "recall": True, "silent_seconds": SILENT}
-        async with faulty() as (url, made), gateway(url, **settings) as (served, client):
+        async with faulty(within) as (url, made), gateway(url, **settings) as (served, client):
 
             async def some() -> None:
                 for number in numbers:
@@ -168,12 +169,12 @@ def faults(runs: int, at_once: int) -> None:
 
 
 def test_faults_of_the_upstream_and_clients_that_leave() -> None:
-    faults(60, 10)
+    faults(60, 10, within=15.0)
 
 
 @pytest.mark.torture
 def test_a_thousand_faults() -> None:
-    faults(1000, 20)
+    faults(1000, 20, within=1.0)
 
 
 def identical(requests: int) -> None:

@@ -67,6 +67,7 @@ class Desk:
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._books.close()
+        await self._answers.windows.close()
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)

@@ -8,6 +8,7 @@ from functools import lru_cache
 from refold.compaction.preset import Preset
 from refold.engine import Engine
 from refold.errors import SettingError, UnknownName
+from refold.models.remote import Remote
 from refold.registry import configuration, models
 from refold.registry.configuration import GatewayModel, GatewaySettings
 
@@ -23,9 +24,14 @@ class Windows:
     def __init__(self, settings: GatewaySettings) -> None:
         self.settings = settings
         self._config = configuration.load()
+        self._summariser = models.summariser(self._config)
         self._engines: dict[tuple[str, int], Engine] = {}
         self.of = lru_cache(1024)(self._of)
         self.engine_for("")  # a wrong preset is said at once
+
+    async def close(self) -> None:
+        if isinstance(self._summariser, Remote):
+            await self._summariser.aclose()
 
     def _of(self, model: str) -> int:
         rule = self._rule(model)
@@ -49,7 +55,7 @@ class Windows:
             if len(self._engines) > KEPT:
                 self._engines.clear()
             preset: Preset = models.preset(name, {"window": window}, config=self._config)
-            engine = Engine(preset, model=models.summariser(self._config))
+            engine = Engine(preset, model=self._summariser)
             self._engines[name, window] = engine
         return engine
 
