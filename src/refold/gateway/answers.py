@@ -113,7 +113,11 @@ class Answers:
     ) -> e.Fold | None:
         """A fold because the client wants one, however much room the window has."""
         engine = self.windows.engine_for(asked.name, at_most)
-        plan = await engine.planned(book.session, force=True, system=asked.beside, instructions=instructions)
+        wanted: dict[str, Any] = {"force": True, "system": asked.beside, "instructions": instructions}
+        try:
+            plan = await engine.planned(book.session, **wanted)
+        except DoesNotFit:  # nothing that could be taken out would make it small enough
+            return None
         made = await engine.apply(book.session, plan) if isinstance(plan, Plan) else None
         return made if isinstance(made, e.Fold) else None
 
