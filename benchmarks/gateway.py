@@ -63,7 +63,8 @@ def gateway(upstream: str, store: Path) -> Iterator[tuple[str, subprocess.Popen[
 
 def load(url: str, streams: int, seconds: float, model: str = "m") -> dict[str, Any]:
     command = _python("benchmarks.gateway_parts", "clients", url, str(streams), str(seconds), model)
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, check=True)
+    limit = 2 * seconds + 60
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, check=True, timeout=limit)
     return json.loads(done.stdout)
 
 
@@ -137,6 +138,8 @@ def litellm(upstream: str, streams: int, seconds: float, folder: Path) -> dict[s
         _wait_for("http://127.0.0.1:48731/health/liveliness")
         found = figures(load("http://127.0.0.1:48731", streams, seconds))
         return {**found, "processor_s": _processor(process)}
+    except (TimeoutError, subprocess.TimeoutExpired) as error:
+        return {"skipped": f"LiteLLM did not come to an end: {error}"}
     finally:
         process.terminate()
         process.wait(30)
@@ -162,13 +165,19 @@ def run(*, quick: bool = False) -> dict[str, Any]:
         started(_python("benchmarks.gateway_parts", "upstream")) as (upstream, _),
     ):
         folder = Path(name)
-        found["direct"] = figures(load(upstream, streams, seconds))
+
+        def note(part: str, figures: dict[str, Any]) -> None:
+            found[part] = {**figures, "load": round(os.getloadavg()[0], 1)}
+            print(part, json.dumps(found[part]), file=sys.stderr, flush=True)
+
+        note("direct", figures(load(upstream, streams, seconds)))
         with started(_python("benchmarks.gateway_parts", "bare", upstream)) as (url, process):
-            found["bare"] = figures(load(url, streams, seconds))
-            found["bare"]["processor_s"] = _processor(process)
-        found["gateway"] = through_gateway(upstream, streams, seconds, folder)
-        found["litellm"] = litellm(upstream, streams, seconds, folder)
-        found["disturbed"] = disturbed(upstream, min(streams, 200), folder)
+            seen = figures(load(url, streams, seconds))
+            note("bare", {**seen, "processor_s": _processor(process)})
+        note("gateway", through_gateway(upstream, streams, seconds, folder))
+        note("disturbed", disturbed(upstream, min(streams, 200), folder))
+        note("litellm", litellm(upstream, streams, seconds, folder))
+    found["load_after"] = os.getloadavg()[0]
     for key in ("p50_ms", "p99_ms"):
         for name in ("bare", "gateway", "litellm"):
             if key in found[name]:
