@@ -12,10 +12,13 @@ from refold.cli.common import (
     console,
     emit,
     first_line,
+    force_option,
     json_option,
     named_model,
     open_session,
+    refuse_existing,
     tell_problems,
+    waiting,
     write_private,
 )
 
@@ -45,8 +48,12 @@ FORMS = ("whole", "clipped", "lines", "gone")
 @click.option("--model", help="Who writes the summaries, e.g. openai:gpt-…; default: the embedded digest.")
 @click.option("--prices", help="Whose prices count; default: the model that the transcript names.")
 @click.option(
-    "--html", type=click.Path(dir_okay=False), help="Write the report, one page that needs no network."
+    "-o",
+    "--html",
+    type=click.Path(dir_okay=False),
+    help="Write the report here: one page that needs no network.",
 )
+@force_option
 @json_option
 def command(
     files: tuple[str, ...],
@@ -56,6 +63,7 @@ def command(
     model: str | None,
     prices: str | None,
     html: str | None,
+    force: bool,
     as_json: bool,
 ) -> None:
     """What each design would do to your transcripts, side by side.
@@ -71,6 +79,7 @@ def command(
     plan = Plan(_presets(names), parse_list(budgets), _passes(passes), named_model(model), prices)
     if not plan.budgets:
         raise click.UsageError("--budgets names no budget")
+    refuse_existing(html, force)
     done = perform(files, plan, show=not as_json)
     if html:
         write(done, html)
@@ -108,7 +117,9 @@ def write(done: Comparison, path: str) -> None:
     """Write the report, for its owner alone; the folder is made."""
     from refold.compare.report import page
 
-    write_private(Path(path), page(done).encode())
+    with waiting("writing the report …"):
+        document = page(done).encode()
+    write_private(Path(path), document)
 
 
 def print_tables(out: Console, done: Comparison) -> None:
@@ -133,6 +144,16 @@ def print_tables(out: Console, done: Comparison) -> None:
     if len(done.transcripts) > 1:
         out.print(f"\nmeans over {len(done.transcripts)} transcripts", style="bold")
         print_table(out, done.cells)
+    print_verdict(out, done)
+
+
+def print_verdict(out: Console, done: Comparison) -> None:
+    from refold.compare.verdict import verdict
+
+    found = verdict(done)
+    out.print(f"\n{found.title}", style="bold")
+    for line in found.text:
+        out.print(f"  {line}")
 
 
 def print_table(out: Console, cells: Sequence[Cell]) -> None:
