@@ -7,7 +7,7 @@ RAY := .ray-venv/.ready
 CLIENTS := .clients/.ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup run test check bench bench-continuation mutation torture test-examples test-ray test-sandbox test-clients test-local test-live format clean
+.PHONY: help setup run test check bench bench-continuation mutation torture test-examples test-ray test-sandbox test-browser test-clients test-local test-live format clean
 
 help:
 	@echo "make run     compact a bundled session and write a report"
@@ -15,6 +15,7 @@ help:
 	@echo "make test-examples  the examples and integrations, with LangGraph, pydantic-ai and OpenAI Agents installed"
 	@echo "make test-ray  batches on Ray, in an environment of its own"
 	@echo "make test-sandbox  the tools of the coding agent, with bubblewrap and ripgrep installed"
+	@echo "make test-browser  the report in a real Chromium, on a phone and on a desk"
 	@echo "make test-clients  sessions go into the real Claude Code and Codex and come back (needs npm)"
 	@echo "make check   ruff, pyright (strict), import-linter, docs"
 	@echo "make bench   measure, and rewrite the tables of the README"
@@ -34,7 +35,7 @@ run: $(READY)
 	@$(BIN)/python -m refold.cli.demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n auto -m "not torture and not local and not live and not clients"
+	$(BIN)/python -m pytest -n auto -m "not torture and not local and not live and not clients and not browser"
 
 check: $(READY)
 	$(BIN)/ruff check src tests benchmarks examples
@@ -58,7 +59,7 @@ mutation: $(READY)
 # The long runs; then every property test at random, many times over; then the tests that have a clock.
 torture: $(READY)
 	$(BIN)/python -m pytest -n auto -m torture --hypothesis-profile=torture
-	REFOLD_ROUNDS=20 $(BIN)/python -m pytest -n auto -m "hypothesis and not torture and not local and not live and not clients" --hypothesis-profile=torture
+	REFOLD_ROUNDS=20 $(BIN)/python -m pytest -n auto -m "hypothesis and not torture and not local and not live and not clients and not browser" --hypothesis-profile=torture
 	REFOLD_TIMING=1 $(BIN)/python -m pytest -n 0 -m timing
 
 $(EXAMPLES): pyproject.toml
@@ -84,6 +85,13 @@ test-ray: $(RAY)
 test-sandbox: $(READY)
 	apt-get install -y bubblewrap ripgrep
 	$(BIN)/python -m pytest tests/tools -rs
+
+# Chromium is a Debian package; what drives it comes from PyPI. Where either is missing the tests say so and skip.
+test-browser: $(READY)
+	@command -v chromium chromium-browser google-chrome > /dev/null || apt-get install -y chromium \
+		|| echo "no Chromium: the tests of the report in a browser are skipped"
+	$(BIN)/python -m pip install --quiet --group browser
+	$(BIN)/python -m pytest tests/compare/test_reader.py tests/compare/test_browser.py -rs
 
 # Their install scripts only copy a program from one folder to another: not needed, and not run.
 $(CLIENTS): Makefile

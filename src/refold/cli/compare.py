@@ -13,11 +13,14 @@ from refold.cli.common import (
     console,
     emit,
     first_line,
+    force_option,
     json_option,
     named_model,
     open_session,
+    refuse_existing,
     say,
     tell_problems,
+    waiting,
     write_private,
 )
 
@@ -51,8 +54,12 @@ REPORTED = 100
 @click.option("--model", help="Who writes the summaries, e.g. openai:gpt-…; default: the embedded digest.")
 @click.option("--prices", help="Whose prices count; default: the model that the transcript names.")
 @click.option(
-    "--html", type=click.Path(dir_okay=False), help="Write the report, one page that needs no network."
+    "-o",
+    "--html",
+    type=click.Path(dir_okay=False),
+    help="Write the report here: one page that needs no network.",
 )
+@force_option
 @batch_options
 @json_option
 def command(
@@ -63,6 +70,7 @@ def command(
     model: str | None,
     prices: str | None,
     html: str | None,
+    force: bool,
     on: str | None,
     kept: str | None,
     anew: bool,
@@ -79,6 +87,7 @@ def command(
     from refold.compare.run import row
 
     plan = _plan(names, budgets, passes, model, prices)
+    refuse_existing(html, force)
     found = files_of(files)
     tally: Tally | None = None
     if html or (on is None and len(found) == 1):
@@ -162,7 +171,9 @@ def write(done: Comparison, path: str) -> None:
     """Write the report, for its owner alone; the folder is made."""
     from refold.compare.report import page
 
-    write_private(Path(path), page(done).encode())
+    with waiting("writing the report …"):
+        document = page(done).encode()
+    write_private(Path(path), document)
 
 
 def print_tables(out: Console, done: Compared) -> None:
@@ -178,6 +189,16 @@ def print_tables(out: Console, done: Compared) -> None:
         print_table(out, done.cells)
     if done.skipped:
         out.print(f"{done.skipped:,} files are no transcripts", style="dim")
+    print_verdict(out, done)
+
+
+def print_verdict(out: Console, done: Compared) -> None:
+    from refold.compare.verdict import verdict
+
+    found = verdict(done)
+    out.print(f"\n{found.title}", style="bold")
+    for line in found.text:
+        out.print(f"  {line}")
 
 
 def _print_transcript(out: Console, about: About, cells: Sequence[Cell]) -> None:

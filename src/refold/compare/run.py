@@ -84,6 +84,13 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     def failed(self) -> bool:
         return self.tokens is None
 
+    @property
+    def untouched(self) -> bool:
+        """Nothing was folded: the view is the conversation as it was, and says nothing about a design."""
+        return self.forms is not None and all(
+            form == "whole" or not part.messages for form, part in self.forms.items()
+        )
+
     def share(self, form: Form) -> float | None:
         """Of all messages; None where there are none."""
         whole = sum(part.messages for part in self.forms.values()) if self.forms else 0

@@ -45,7 +45,7 @@ class Dialogue:
         check_floor(s, self.shape.budget)
         view = self._view(s, self.shape.within(s))
         if view.in_place and not view.layout.forms:
-            return Reason("everything_fits", "the view fits as it is; there is nothing to fold")
+            return Reason("everything_fits", "the view fits as it is")
 
         def finish(_: Sequence[str]) -> Steps[Finished]:
             return view.finished(None if view.in_place else (yield from self._record(view)))

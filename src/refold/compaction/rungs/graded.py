@@ -183,7 +183,7 @@ def _grade(
     return Graded(s, shape, goal, layout, composer)
 
 
-EVERYTHING_FITS = Reason("everything_fits", "the view fits as it is; there is nothing to fold")
+EVERYTHING_FITS = Reason("everything_fits", "the view fits as it is")
 NOT_ENOUGH = Reason("not_enough", "clipping messages in their place would not free enough")
 
 
