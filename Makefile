@@ -70,7 +70,7 @@ $(EXAMPLES): pyproject.toml
 
 test-examples: $(EXAMPLES)
 	.examples-venv/bin/basedpyright -p tests/integrations/pyright.json
-	.examples-venv/bin/python -m pytest tests/examples tests/integrations -rs
+	.examples-venv/bin/python -m pytest -n auto tests/examples tests/integrations -rs
 
 $(RAY): pyproject.toml
 	$(PYTHON) -m venv .ray-venv

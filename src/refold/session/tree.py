@@ -21,8 +21,8 @@ from refold.session.dialects import parse_list
 from refold.session.door import admitted
 from refold.session.followers import Followers
 from refold.session.holes import mended, parent_of
-from refold.session.incoming import messages_of
-from refold.session.merge import Merged, difference
+from refold.session.incoming import messages_of, plain_meta
+from refold.session.merge import Merged, Tree, difference
 from refold.session.sound import objection
 
 E = TypeVar("E", bound=e.Entry)
@@ -58,8 +58,7 @@ class Session:
         self._log: list[e.AnyEntry] = []
         self._by_id: dict[str, e.AnyEntry] = {}
         self._children: dict[str | None, list[str]] = {}
-        self._related = 0
-        """Entries whose parents have been asked for their children: few ever are."""
+        self._related = 0  # entries whose parents have been asked for their children: few ever are
         self._path: list[e.AnyPathEntry] = []
         self._position: dict[str, int] = {}
         self._turns: list[int] = []
@@ -159,7 +158,7 @@ class Session:
     def __getitem__(self, id: str) -> e.AnyEntry:
         try:
             return self._by_id[id]
-        except KeyError:
+        except (KeyError, TypeError):
             raise EntryNotFound(id) from None
 
     def __repr__(self) -> str:
@@ -189,8 +188,8 @@ class Session:
 
     def common_ancestor(self, a: str | None, b: str | None) -> str | None:
         """The deepest entry that is on the way to both."""
-        above_a = {entry.id for entry in self.ancestors(a)}
-        return next((entry.id for entry in self.ancestors(b) if entry.id in above_a), None)
+        above = {entry.id for entry in self.ancestors(a)}
+        return next((entry.id for entry in self.ancestors(b) if entry.id in above), None)
 
     def count(self, entry: e.MessageEntry, counter: TokenCounter) -> int:
         """Size of an entry's message, counted once per counter."""
@@ -242,14 +241,14 @@ class Session:
         """Append what was said: a message, a text of the user, or a dict of any dialect; it becomes the new
         leaf. Or append a ready-made entry. Returns the entry, the last one of a dict of several messages."""
         if isinstance(said, e.Entry):
-            if usage is not None or model is not None or meta is not None:
+            if not usage is model is meta is None:
                 raise WrongType("usage, model and meta go with a message: an entry has its own")
             return self.extend((cast("e.AnyEntry", said),))[0]
         made: list[e.MessageEntry] = []
         for message in messages_of(said):
             parent = made[-1].id if made else self._leaf
             made.append(self.make(e.MessageEntry, message=message, parent=parent))
-        made[-1] = msgspec.structs.replace(made[-1], usage=usage, model=model, meta=dict(meta or {}))
+        made[-1] = msgspec.structs.replace(made[-1], usage=usage, model=model, meta=plain_meta(meta))
         return self.extend(made)[-1]
 
     def make(self, kind: type[E], /, **fields: Any) -> E:
@@ -280,9 +279,10 @@ class Session:
 
     def merge(self, messages: Iterable[Any], *, exactly: bool = False) -> Merged:
         """Take over a list that a framework hands back (messages, or dicts of any dialect): what is known is
-        recognised, our own summaries included; the rest is appended, on a branch where the list departs.
+        recognised, on any branch, summaries too; the rest is appended, on a branch where the list departs.
         `exactly`: the path ends where the list ends, also where we know more (an answer asked for anew)."""
-        news = difference(self._path, self.position, parse_list(messages), exactly=exactly)
+        tree = Tree(self._log, self.children, self.path_to)
+        news = difference(self._path, self.position, parse_list(messages), tree, exactly=exactly)
         if news.branches:
             self.move(news.target)
             for fold in news.folds:

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from refold.errors import FormatError, StorageError, UnknownName
+from refold.errors import FormatError, StorageError, UnknownName, expect
 from refold.protocols import Store
 from refold.stores.disk import told
 
@@ -53,6 +53,7 @@ KINDS: dict[str, Kind] = {
 def open_store(spec: str | os.PathLike[str] = "sqlite:") -> Opened:
     """The store that `spec` names: `sqlite:PATH` (no path: the user's own database), `sqlite:PATH#SESSION`,
     `jsonl:PATH`, `memory:`, or a bare path, recognised by what it is or by how it is called."""
+    expect(spec, (str, os.PathLike), "a store is named by a text such as sqlite:agent.db, or by a path")
     text = os.fspath(spec)
     if "\0" in text:
         raise StorageError("a path cannot have a NUL in it: choose another name")

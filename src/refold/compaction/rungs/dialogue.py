@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from refold import entries as e
 from refold.compaction.clips import Form
-from refold.compaction.layout import Layout, clip_kept, legal_cut, may_leave, newest_step
+from refold.compaction.cut import legal_cut, may_leave, newest_step
+from refold.compaction.layout import Layout, clip_kept
 from refold.compaction.plan import Finished, Proposal, Reason
 from refold.compaction.reading import reading
 from refold.compaction.record import Composer, Record, check_floor
