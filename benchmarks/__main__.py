@@ -34,6 +34,7 @@ MEASURES: dict[str, str] = {
     "stores": "opening and appending",
     "engine": "M5: what the engine costs",
     "agent": "the coding agent: until the prompt is there, and in every turn",
+    "gateway": "first bytes through the gateway, a thousand streams at once, beside a bare pass-through and LiteLLM",
     "house": "files, floors, and what one step goes through, before and after the rebuild",
     "long_run": "M5: a session of 10,000 and of 50,000 messages, turn by turn, beside other libraries",
     "many": "what many transcripts cost: per session, per fold, per gigabyte, and per job",

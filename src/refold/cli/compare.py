@@ -195,7 +195,7 @@ def print_tables(out: Console, done: Compared) -> None:
 def print_verdict(out: Console, done: Compared) -> None:
     from refold.compare.verdict import verdict
 
-    found = verdict(done)
+    found = verdict(done.cells, [about.tokens for about in done.transcripts])
     out.print(f"\n{found.title}", style="bold")
     for line in found.text:
         out.print(f"  {line}")

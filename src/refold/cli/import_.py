@@ -51,7 +51,7 @@ def command(
     Workers read; this process alone writes.
     """
     from refold.protocols import Placed
-    from refold.stores import open_store
+    from refold.stores import open_store, shown
     from refold.transcripts.importing import find
 
     files = find(paths)
@@ -59,7 +59,7 @@ def command(
     tally = Tally(on or ("processes" if len(files) > FEW else "here"))
     with ExitStack() as stack:
         stack.callback(target.close)
-        place = str(target.path) if isinstance(target, Placed) else store
+        place = str(target.path) if isinstance(target, Placed) else shown(store)
         done = None
         if kept or tally.on != "here":
             id = f"import-{digest(release(), place, format)}"
@@ -68,7 +68,7 @@ def command(
     counts = Counter(outcome.state for outcome in outcomes)
     summary: dict[str, Any] = {state: counts[state] for state in _STATES}
     if as_json:
-        emit({"store": store, "files": len(files), **summary, "sessions": outcomes, "batch": tally})
+        emit({"store": shown(store), "files": len(files), **summary, "sessions": outcomes, "batch": tally})
     else:
         _print(outcomes, summary, place)
     if counts["failed"] or not files:
