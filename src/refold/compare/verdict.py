@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from refold.compare.forms import FORMS
 from refold.compare.groups import Group, groups
-from refold.compare.run import Comparison
+from refold.compare.run import Cell
 
 CLOSE = 0.02
 """Designs that keep nearly as much as the best are as good; of them the cheapest is taken."""
@@ -24,17 +24,18 @@ class Verdict(NamedTuple):
     best: Group | None = None
 
 
-def verdict(done: Comparison) -> Verdict:
-    found = groups(done.cells)
+def verdict(cells: Sequence[Cell], sizes: Sequence[int]) -> Verdict:
+    """`sizes`: tokens of the transcripts."""
+    found = groups(cells)
     good = [group for group in found if group.good]
     folded = [group for group in good if group.folded]
     fitting = [group for group in folded if any(cell.fits for cell in group.folded)]
     if not good:
         return Verdict(
-            "Nothing could be compared.", tuple(dict.fromkeys(cell.error or "" for cell in done.cells))[:3]
+            "Nothing could be compared.", tuple(dict.fromkeys(cell.error or "" for cell in cells))[:3]
         )
     if not folded:
-        return Verdict("Nothing needs folding.", (_untouched(done, good),))
+        return Verdict("Nothing needs folding.", (_untouched(sizes, good),))
     if not fitting:
         nearest = min(folded, key=lambda group: group.mean(lambda cell: cell.tokens) or 0)
         size = nearest.mean(lambda cell: cell.tokens) or 0
@@ -61,12 +62,12 @@ def ranked(found: Sequence[Group]) -> list[Group]:
     return [best, *(group for group in order if group is not best)]
 
 
-def _untouched(done: Comparison, good: Sequence[Group]) -> str:
+def _untouched(sizes: Sequence[int], good: Sequence[Group]) -> str:
     over = [cell for group in good for cell in group.good if not cell.fits]
     if over:
         return over[0].error or "No design found anything to fold."
-    size = max(t.tokens for t in done.transcripts)
-    which = "The conversation" if len(done.transcripts) == 1 else "The longest conversation"
+    size = max(sizes)
+    which = "The conversation" if len(sizes) == 1 else "The longest conversation"
     asked = ", ".join(dict.fromkeys(group.asked for group in good))
     return (
         f"{which} has {size:,} tokens and fits {asked} as it is. A smaller budget (`--budgets`) shows more."

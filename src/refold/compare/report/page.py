@@ -33,7 +33,7 @@ def page(done: Comparison) -> str:
         f"default-src 'none'; style-src {_allowed(style)}; script-src {_allowed(script)}; "
         "base-uri 'none'; form-action 'none'"
     )
-    found = verdict(done)
+    found = verdict(done.cells, [t.tokens for t in done.transcripts])
     head = el(
         "head",
         el("meta", charset="utf-8"),
