@@ -110,6 +110,7 @@ def circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
 HELPERS = {
     "refold.stores.jsonl": ("refold.stores.doctor_jsonl", "refold.stores.forgetting"),
     "refold.stores.sqlite": ("refold.stores.doctor_sqlite", "refold.stores.forgetting"),
+    "refold.stores.postgres.store": ("refold.stores.postgres.doctor",),
 }
 """A store hands itself to its doctor, or to what rewrites its files; both are loaded when somebody asks."""
 

@@ -30,6 +30,7 @@ from refold.shrink.clip import LEVELS, clipped
 from refold.text.redact import redact
 from refold.tokens import get as counter
 from refold.transcripts.export import export, targets
+from tests.compare.blocks import everything
 from tests.test_poison import engine_for
 
 KINDS: tuple[Kind, ...] = tuple(kind for kinds in (TUNED, HELD) for rows in kinds.values() for kind in rows)
@@ -57,7 +58,7 @@ def share(said: str, value: int) -> float:
     return sum(gone) / len(gone)
 
 
-def everything(request: Request) -> str:
+def whole(request: Request) -> str:
     return "\n".join(m.in_full(message) for message in request.messages)
 
 
@@ -66,7 +67,7 @@ def folded(name: str, session: Session, model: bool = True) -> tuple[str, str]:
     asked: list[str] = []
 
     def echo(request: Request) -> str:
-        asked.append(everything(request))
+        asked.append(whole(request))
         return asked[-1][:60_000] if name != "rounds" else asked[-1][-400:]
 
     engine = engine_for(name, None)
@@ -93,7 +94,7 @@ def folded(name: str, session: Session, model: bool = True) -> tuple[str, str]:
 
 def report(session: Session) -> str:
     found = ComparePlan(("refold", "pi"), [parse("6000")])
-    return page(run(compare([("x.jsonl", session)], found)))
+    return everything(page(run(compare([("x.jsonl", session)], found))))
 
 
 def exits(value: int) -> dict[str, Callable[[], str]]:

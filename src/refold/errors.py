@@ -14,6 +14,7 @@ RefoldError
 ├── StorageError               a store or a file could not do what was asked
 │   ├── Conflict               somebody else appended first: refresh, then append or branch
 │   │   └── SessionExists      a session of that id is there already: open it or choose another id
+│   ├── ReadOnly               this role may read the store and not write to it
 │   ├── FormatError            a file is not what it should be
 │   │   └── NotJson            it is not even JSON
 │   └── NewerFormat            written by a newer release: upgrade refold
@@ -132,6 +133,10 @@ class SessionExists(Conflict):
         StorageError.__init__(self, f"a session {id!r} exists already: open it or choose another id")
         self.expected = None
         self.found = id
+
+
+class ReadOnly(StorageError):
+    pass
 
 
 class FormatError(StorageError):

@@ -241,6 +241,23 @@ class Forgets(Protocol):
         ...
 
 
+class Watch(Protocol):
+    """Hears of what is appended to one session from the moment it was made."""
+
+    def wait(self, timeout: float) -> bool:
+        """Until something may have been appended, by whomever; False: nothing was in that many seconds."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Watches(Protocol):
+    """Optional power of a store: it tells of appends, so that nobody has to look (`stores.watching`)."""
+
+    def watch(self, session: str) -> Watch: ...
+
+
 class Candidate(msgspec.Struct, frozen=True):
     session: str
     entry_id: str

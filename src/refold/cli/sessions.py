@@ -30,7 +30,10 @@ _WIDTH = 240
 
 def store_option(function: F) -> F:
     return click.option(
-        "--store", "spec", metavar="STORE", help="sqlite:FILE, jsonl:FILE or jsonl:FOLDER/ [default: yours]"
+        "--store",
+        "spec",
+        metavar="STORE",
+        help="sqlite:FILE, jsonl:FILE, jsonl:FOLDER/ or postgres://… [default: yours]",
     )(function)
 
 
@@ -62,6 +65,8 @@ def command(
     ctx.obj = spec
     if ctx.invoked_subcommand is not None:
         return
+    from refold.stores import shown
+
     with opened(spec) as store:
         begin, end = moment(since), moment(until)
         found = [info for info in store.sessions() if _fits(info, folder, begin, end)]
@@ -76,9 +81,16 @@ def command(
         for row in rows:
             row["title"] = titles.get(row["id"]) or row["name"] or ""
         if as_json:
-            emit({"store": spec or "sqlite:", "path": _path(store), "total": total, "sessions": rows})
+            emit(
+                {
+                    "store": shown(spec or "sqlite:"),
+                    "path": _path(store, spec),
+                    "total": total,
+                    "sessions": rows,
+                }
+            )
         else:
-            say(f"store: {_path(store)}")
+            say(f"store: {_path(store, spec)}")
             _print(rows, total, search)
 
 
@@ -148,7 +160,7 @@ def doctor(above: str | None, spec: str | None, repair: bool, as_json: bool) -> 
 def copy(above: str | None, id: str, target: str, move: bool, spec: str | None, as_json: bool) -> None:
     """Copy a session into another store, with everything in it."""
     from refold.registry.sessions import find_id
-    from refold.stores import moving, open_store
+    from refold.stores import moving, open_store, shown
 
     with opened(spec or above) as store:
         chosen = find_id(store, id)
@@ -156,9 +168,9 @@ def copy(above: str | None, id: str, target: str, move: bool, spec: str | None, 
         info = (moving.move if move else moving.copy)(store, chosen, other)
         other.close()
     if as_json:
-        emit({"session": info, "store": target})
+        emit({"session": info, "store": shown(target)})
     else:
-        say(f"{info.id}: {info.entries} entries are in {target}")
+        say(f"{info.id}: {info.entries} entries are in {shown(target)}")
 
 
 @command.command("backup")
@@ -172,7 +184,7 @@ def backup(above: str | None, file: str, spec: str | None, as_json: bool) -> Non
 
     with opened(spec or above) as store:
         if not isinstance(store, Backups):
-            raise click.UsageError("only databases have a backup; copy the files of other stores")
+            raise click.UsageError("only SQLite has a backup; copy files, and use pg_dump for PostgreSQL")
         store.backup(file)
     if as_json:
         emit({"backup": file, "bytes": Path(file).stat().st_size})
@@ -218,11 +230,13 @@ def _titles(store: Store, infos: Sequence[SessionInfo], *, show: bool) -> dict[s
     return {info.id: title(store, info) for info in progress("reading", infos, show=show)}
 
 
-def _path(store: Store) -> str:
+def _path(store: Store, spec: str | None) -> str:
     from refold.protocols import Placed
-    from refold.stores import default_database
+    from refold.stores import default_database, shown
 
-    return str(store.path) if isinstance(store, Placed) else f"{default_database()} (not there yet)"
+    if isinstance(store, Placed):
+        return str(store.path)
+    return shown(spec) if spec else f"{default_database()} (not there yet)"
 
 
 def _fits(info: SessionInfo, folder: str | None, begin: float | None, end: float | None) -> bool:

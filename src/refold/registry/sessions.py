@@ -84,12 +84,13 @@ def find_id(store: Store, beginning: str) -> str:
 
 
 def title(store: Store, info: SessionInfo) -> str:
-    """The name of a session, or else what its user asked first."""
+    """The name of a session, if that is more than its id, or else what its user asked first."""
     from refold import format as stored_format
     from refold.preserve.words import typed
 
-    if info.name or not isinstance(store, Lines):
-        return info.name or ""
+    named = info.name != info.id and info.name
+    if named or not isinstance(store, Lines):
+        return named or ""
     with suppress(RefoldError):  # a file under another name than its session, or damaged
         for line in store.lines(info.id):
             entry = stored_format.decode(line)

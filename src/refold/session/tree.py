@@ -127,8 +127,8 @@ class Session:
 
     @property
     def name(self) -> str | None:
-        names = [info.name for info in self.annotations(e.Info) if info.name is not None]
-        return names[-1] if names else self.info.name
+        names = (info.name for info in reversed(self.annotations(e.Info)) if info.name is not None)
+        return next(names, self.info.name)
 
     @property
     def labels(self) -> dict[str, str]:
@@ -244,12 +244,15 @@ class Session:
             if not usage is model is meta is None:
                 raise WrongType("usage, model and meta go with a message: an entry has its own")
             return self.extend((cast("e.AnyEntry", said),))[0]
-        made: list[e.MessageEntry] = []
-        for message in messages_of(said):
-            parent = made[-1].id if made else self._leaf
-            made.append(self.make(e.MessageEntry, message=message, parent=parent))
+        made = self._chained(messages_of(said))
         made[-1] = msgspec.structs.replace(made[-1], usage=usage, model=model, meta=plain_meta(meta))
         return self.extend(made)[-1]
+
+    def _chained(self, messages: Iterable[Message]) -> list[e.MessageEntry]:
+        made: list[e.MessageEntry] = []
+        for said in messages:
+            made.append(self.make(e.MessageEntry, message=said, parent=made[-1].id if made else self._leaf))
+        return made
 
     def make(self, kind: type[E], /, **fields: Any) -> E:
         """An entry of `kind` with a fresh id, the time, and the leaf as its parent."""
@@ -288,7 +291,8 @@ class Session:
             for fold in news.folds:
                 fresh = {"id": self.new_id(), "parent": self._leaf, "time": self.clock()}
                 self.append(msgspec.structs.replace(fold, **fresh, usage=None, requests=0))
-        return Merged(tuple(self.append(message) for message in news.messages), news.branches)
+        added = cast("Sequence[e.MessageEntry]", self.extend(self._chained(news.messages)))
+        return Merged(tuple(added), news.branches)
 
     def refresh(self) -> int:
         """Take over what another writer appended to the store meanwhile; returns how many entries."""
@@ -329,10 +333,9 @@ class Session:
             if entry.id in self._by_id or entry.id in fresh:
                 raise TreeError(f"there is an entry with the id {entry.id!r} already")
             fresh.add(entry.id)
-            if entry.on_path:
-                parent = parent_of(entry)
-                if parent is not None and parent not in fresh and not self._is_on_tree(parent):
-                    raise TreeError(f"{parent!r} is named as a parent, but there is no such entry")
+            parent = parent_of(entry) if entry.on_path else None
+            if parent is not None and parent not in fresh and not self._is_on_tree(parent):
+                raise TreeError(f"{parent!r} is named as a parent, but there is no such entry")
             if isinstance(entry, e.Fold):
                 self._check_fold(entry)
 
@@ -343,8 +346,7 @@ class Session:
             raise FoldError(why)
 
     def _is_on_tree(self, id: str) -> bool:
-        entry = self._by_id.get(id)
-        return entry is not None and entry.on_path
+        return id in self._by_id and self._by_id[id].on_path
 
     def _record(self, entry: e.AnyEntry) -> None:
         self._log.append(entry)
@@ -382,8 +384,7 @@ class Session:
             self._replies.append(position)
 
     def _rebuild_path(self) -> None:
-        self.epoch += 1
-        path = self.path_to(self._leaf)
+        self.epoch, path = self.epoch + 1, self.path_to(self._leaf)
         self._path, self._position, self._turns, self._replies = [], {}, [], []
         for entry in path:
             self._push(entry)

@@ -1,4 +1,4 @@
-"""Where sessions live: `memory:`, `jsonl:FILE` (or a folder of such files), `sqlite:DATABASE`.
+"""Where sessions live: `memory:`, `jsonl:FILE` (or a folder of such files), `sqlite:DATABASE`, `postgres://…`.
 
 `KINDS` is the table: a new kind is a module and a row. Nothing heavy is imported before a store is opened.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -16,7 +17,7 @@ from refold.errors import FormatError, StorageError, UnknownName, expect
 from refold.protocols import Store
 from refold.stores.disk import told
 
-__all__ = ["KINDS", "Kind", "Opened", "default_database", "is_store", "open_store"]
+__all__ = ["KINDS", "Kind", "Opened", "default_database", "is_store", "open_store", "shown"]
 
 
 class Opened(NamedTuple):
@@ -47,7 +48,10 @@ KINDS: dict[str, Kind] = {
     "sqlite": Kind("refold.stores.sqlite", (".db", ".sqlite", ".sqlite3"), b"SQLite format 3\0", many=True),
     "jsonl": Kind("refold.stores.jsonl", (".jsonl",), folders=True, shared=True),
     "memory": Kind("refold.stores.memory"),
+    "postgres": Kind("refold.stores.postgres", many=True),
+    "postgresql": Kind("refold.stores.postgres", many=True),
 }
+_SECRETS = re.compile(r"(?<=://)([^:/?#@]*):.*@|((?:pass|password|sslpassword)=)[^&#]*")
 
 
 def open_store(spec: str | os.PathLike[str] = "sqlite:") -> Opened:
@@ -68,6 +72,11 @@ def open_store(spec: str | os.PathLike[str] = "sqlite:") -> Opened:
         rest, _, session = rest.rpartition("#")
     store, found = cast("Callable[[str], Opened]", import_module(KINDS[name].module).opened)(rest)
     return Opened(store, session or found)
+
+
+def shown(spec: str) -> str:
+    """The text for people and reports: without a password."""
+    return _SECRETS.sub(lambda found: f"{found[1]}@" if found[2] is None else f"{found[2]}…", spec)
 
 
 def _exists(text: str) -> bool:
@@ -114,7 +123,7 @@ def _guess(path: Path) -> str:
         return next(name for name, kind in KINDS.items() if kind.folders)
     text = str(path).lower()
     for name, kind in KINDS.items():
-        if (text.partition("#")[0] if kind.many else text).endswith(kind.endings):
+        if kind.endings and (text.partition("#")[0] if kind.many else text).endswith(kind.endings):
             return name
     if path.is_file():
         head = _head(path)

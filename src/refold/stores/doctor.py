@@ -1,18 +1,20 @@
 """Looks for what is wrong with a store, repairs what can be repaired, and says what cannot.
 
-Each kind of store knows its own damage (`doctor_jsonl`, `doctor_sqlite`); here is what they share.
+Each kind of store knows its own damage (`doctor_jsonl`, `doctor_sqlite`, `postgres/doctor`); here is what
+they share.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 from refold.entries import Hole
 from refold.protocols import Examinable, Finding, Store
-from refold.session.holes import Mended
+from refold.session.holes import Mended, mended
+from refold.stores.rows import Row, Tally
 
 NAMED = 20
 """Lost entries that are told one by one."""
@@ -36,6 +38,31 @@ def rights(path: Path, repair: bool) -> Iterator[Finding]:
         if repair:
             path.chmod(0o600)
         yield Finding(str(path), f"others can read it (mode {mode:o})", done(repair))
+
+
+def counted(
+    here: str, tally: Tally, found: Sequence[Row], put: Callable[[Tally], None] | None
+) -> Iterator[Finding]:
+    """What is wrong with a session of a database, by its own row and the rows of its entries; `put` repairs
+    the former."""
+    if bad := [row for row in found if row.why]:
+        text = f"{len(bad)} rows are no entries ({bad[0].why}); their bytes are kept where they are"
+        yield Finding(here, text, "lost")
+    tree = mended(row.entry for row in found if row.entry is not None)
+    yield from losses(here, tree, "what is left of it is in its row")
+    true = Tally(id=tally.id, created=tally.created, updated=tally.updated)
+    true.add(found)
+    true.tip = tally.tip if any(row.entry is None for row in found) and tally.tip else true.tip
+    if _counts(true) != _counts(tally):
+        true.name, true.cwd = true.name or tally.name, true.cwd or tally.cwd
+        if put is not None:
+            put(true)
+        text = f"its row says {tally.entries} entries, there are {true.entries}"
+        yield Finding(here, text, done(put is not None))
+
+
+def _counts(tally: Tally) -> tuple[object, ...]:
+    return tally.entries, tally.bytes, tally.bad, tally.tip
 
 
 def losses(where: str, tree: Mended, bytes_at: str) -> Iterator[Finding]:

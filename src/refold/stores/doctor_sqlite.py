@@ -6,16 +6,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import cast
 
 import apsw
 
 from refold.errors import FormatError, RefoldError, StorageError
 from refold.protocols import Finding, SessionInfo
-from refold.session.holes import mended
 from refold.stores import rows, schema, words
-from refold.stores.doctor import done, losses, rights
-from refold.stores.rows import Tally
+from refold.stores.doctor import counted, done, rights
 from refold.stores.schema import text_of
 from refold.stores.sqlite import SqliteStore, claimed, sql_of
 
@@ -74,25 +73,8 @@ def _sessions(store: SqliteStore, connection: apsw.Connection, where: str, repai
             if repair:
                 store.put_tally(connection, key, tally)
             yield Finding(here, "its id is damaged; it is called this from now on", done(repair))
-        if bad := [row for row in found if row.why]:
-            text = f"{len(bad)} rows are no entries ({bad[0].why}); their bytes are kept where they are"
-            yield Finding(here, text, "lost")
-        tree = mended(row.entry for row in found if row.entry is not None)
-        yield from losses(here, tree, "what is left of it is in its row")
-        true = Tally(id=tally.id, created=tally.created, updated=tally.updated)
-        true.add(found)
-        true.tip = tally.tip if any(row.entry is None for row in found) and tally.tip else true.tip
-        if _counted(true) != _counted(tally):
-            true.name, true.cwd = true.name or tally.name, true.cwd or tally.cwd
-            if repair:
-                store.put_tally(connection, key, true)
-            yield Finding(
-                here, f"its row says {tally.entries} entries, there are {true.entries}", done(repair)
-            )
-
-
-def _counted(tally: Tally) -> tuple[object, ...]:
-    return tally.entries, tally.bytes, tally.bad, tally.tip
+        put = partial(store.put_tally, connection, key) if repair else None
+        yield from counted(here, tally, found, put)
 
 
 def _words(connection: apsw.Connection, where: str, repair: bool, broken: bool) -> Iterator[Finding]:

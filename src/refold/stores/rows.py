@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -15,9 +15,12 @@ from refold.errors import Conflict, FormatError
 from refold.protocols import Loaded, Problem, SessionInfo
 from refold.session.door import admitted
 from refold.stores import damage
+from refold.stores.schema import text_of
 
 RAW_LIMIT = 4096
 """How much of an unreadable line a `Problem` carries."""
+END = 1 << 36
+"""Behind the last place that a session can have."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -121,6 +124,39 @@ class Tally(msgspec.Struct, kw_only=True):
                 self.cwd = self.cwd if entry.cwd is None else entry.cwd
 
 
+COLUMNS = "id, created, updated, name, cwd, entries, bytes, bad, tip"
+
+
+def columns(tally: Tally, text: Callable[[str | None], Any]) -> tuple[Any, ...]:
+    """A tally as the row of a database; `text` makes of a text what that can keep."""
+    return (
+        text(tally.id),
+        tally.created,
+        tally.updated,
+        text(tally.name),
+        text(tally.cwd),
+        tally.entries,
+        tally.bytes,
+        tally.bad,
+        text(tally.tip),
+    )
+
+
+def of_columns(row: Sequence[Any]) -> Tally:
+    id, created, updated, name, cwd, entries, size, bad, tip = row
+    return Tally(
+        id=text_of(id) or "",
+        created=created,
+        updated=updated,
+        name=text_of(name),
+        cwd=text_of(cwd),
+        entries=entries,
+        bytes=size,
+        bad=bad,
+        tip=text_of(tip),
+    )
+
+
 def newest(rows: Sequence[Row]) -> float:
     """When the last of the entries that have a date was said. A conversation is as old as what was said in
     it, whenever it came into the store."""
@@ -148,6 +184,38 @@ def loaded(rows: Iterable[tuple[str, Row]], start: int, tally: Tally) -> Loaded:
         else:
             entries.append(row.entry)
     return Loaded(tuple(entries), tuple(problems), tally.info, tally.tip)
+
+
+def placed(
+    select: Callable[[int, int], Iterator[tuple[int, str | None, int, bytes]]],
+    first: int,
+    count: int,
+    broken: type[Exception],
+) -> Iterator[tuple[int, Row]]:
+    """(place, row) of a session's rows from a place on, of which there should be `count`. `select` gives
+    (place, id, version, line) from one place up to another. Where it raises `broken`, they are read one by
+    one: those on other pages of the database can still be read."""
+    at, whole = first, True
+    try:
+        for place, id, version, line in select(first, END):
+            if gap := place - at:
+                yield at, Row(b"", None, f"{gap} rows are missing")
+            at = place + 1
+            yield place, of_line(line, version, id)
+    except broken:
+        whole = False
+    if whole and at < count:
+        yield at, Row(b"", None, f"the last {count - at} rows are missing")
+    for place in range(at, at if whole else count):
+        try:
+            found = next(select(place, place + 1), None)
+        except broken:
+            yield place, Row(b"", None, "its page of the database is damaged")
+            continue
+        if found is None:
+            yield place, Row(b"", None, "the row is missing")
+        else:
+            yield place, of_line(found[3], found[2], found[1])
 
 
 # ── the header of a file ────────────────────────────────────────────────────────────────────────

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from refold.errors import FormatError, NewerFormat, StorageError
 
 if TYPE_CHECKING:
     import apsw
 
+C = TypeVar("C")
 VERSION = 1
 APPLICATION_ID = 0x52464C44  # RFLD
 LINE, LINE_VERSION = "coalesce(CAST(line AS BLOB), x'')", "coalesce(CAST(version AS INTEGER), 0)"
@@ -52,7 +53,7 @@ def prepare(connection: apsw.Connection, path: str) -> None:
             raise FormatError(f"{path} is a database of another program: choose another file")
         else:
             check(connection, path, newest=True)
-            _migrate(connection, path, found)
+            migrate(connection, path, found, VERSION, MIGRATIONS, digest)
         connection.execute(f"PRAGMA user_version={VERSION}")
         connection.execute("COMMIT")
     except BaseException:
@@ -82,15 +83,23 @@ def check(connection: apsw.Connection, path: str, *, newest: bool = False) -> No
         raise StorageError(f"{path} changed its version while it was open: open it again")
 
 
-def _migrate(connection: apsw.Connection, path: str, found: int) -> None:
-    for step in range(found, VERSION):
-        if step not in MIGRATIONS:
-            raise FormatError(f"{path} names a version that never was ({step}): its first page is damaged")
+def migrate(
+    connection: C,
+    what: str,
+    found: int,
+    newest: int,
+    steps: Mapping[int, Callable[[C], None]],
+    digest: Callable[[C], tuple[int, str]],
+) -> None:
+    """Step by step, inside a transaction of the caller."""
+    for step in range(found, newest):
+        if step not in steps:
+            raise FormatError(f"{what} names a version that never was ({step}): its first page is damaged")
         before = digest(connection)
-        MIGRATIONS[step](connection)
+        steps[step](connection)
         if digest(connection) != before:
             raise StorageError(
-                f"{path} could not be brought from version {step} to {step + 1}: it is unchanged"
+                f"{what} could not be brought from version {step} to {step + 1}: it is unchanged"
             )
 
 

@@ -29,8 +29,7 @@ from refold.stores.schema import text_of
 
 LEAST_ROW = 8
 """Bytes of a database that the smallest row takes."""
-_COLUMNS = "id, created, updated, name, cwd, entries, bytes, bad, tip"
-_READ = re.sub(r"\b(id|name|cwd|tip)\b", r"CAST(\1 AS BLOB)", _COLUMNS)
+_READ = re.sub(r"\b(id|name|cwd|tip)\b", r"CAST(\1 AS BLOB)", rows.COLUMNS)
 """Texts as bytes: one that is damaged is no UTF-8 any more, and must not hide its row."""
 
 
@@ -63,7 +62,8 @@ class SqliteStore:
         with self.writing() as connection:
             try:
                 connection.execute(
-                    f"INSERT INTO sessions({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)", _values(tally)
+                    f"INSERT INTO sessions({rows.COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)",
+                    rows.columns(tally, sql_of),
                 )
             except apsw.ConstraintError:
                 raise SessionExists(info.id) from None
@@ -176,29 +176,13 @@ class SqliteStore:
     def rows(
         self, connection: apsw.Connection, key: int, tally: Tally, first: int = 0
     ) -> Iterator[tuple[int, Row]]:
-        """(place, row) of a session's rows from a place on. Where a page of the database is damaged, one by
-        one: those on other pages can still be read."""
-        at, count, whole = first, claimed(connection, tally.entries + tally.bad), True
-        try:
-            for row, id, version, line in _select(connection, _row(key, first), _row(key + 1)):
-                if gap := row - _row(key, at):
-                    yield at, Row(b"", None, f"{gap} rows are missing")
-                at = row - _row(key) + 1
-                yield at - 1, rows.of_line(line, version, text_of(id))
-        except apsw.CorruptError:
-            whole = False
-        if whole and at < count:
-            yield at, Row(b"", None, f"the last {count - at} rows are missing")
-        for place in range(at, at if whole else count):
-            try:
-                found = next(_select(connection, _row(key, place), _row(key, place + 1)), None)
-            except apsw.CorruptError:
-                yield place, Row(b"", None, "its page of the database is damaged")
-                continue
-            if found is None:
-                yield place, Row(b"", None, "the row is missing")
-            else:
-                yield place, rows.of_line(found[3], found[2], text_of(found[1]))
+        """(place, row) of a session's rows from a place on."""
+
+        def select(first: int, end: int) -> Iterator[tuple[int, str | None, int, bytes]]:
+            found = _select(connection, _row(key, first), _row(key, end))
+            return ((row - _row(key), text_of(id), version, line) for row, id, version, line in found)
+
+        return rows.placed(select, first, claimed(connection, tally.entries + tally.bad), apsw.CorruptError)
 
     def row(self, key: int, place: int) -> int:
         """Where an entry of the session with that key is."""
@@ -241,14 +225,14 @@ class SqliteStore:
         found = schema.select(connection, f"SELECT key, {_READ} FROM sessions WHERE id = ?", sql_of(session))
         if not found:
             raise UnknownName("session", session)
-        return found[0][0], _tally(found[0][1:])
+        return found[0][0], rows.of_columns(found[0][1:])
 
     def tallies(self, connection: apsw.Connection) -> list[tuple[int, Tally]]:
         """Keys and tallies of all sessions, newest first."""
         found = schema.select(
             connection, f"SELECT key, {_READ} FROM sessions ORDER BY updated DESC, key DESC"
         )
-        return [(row[0], _tally(row[1:])) for row in found]
+        return [(row[0], rows.of_columns(row[1:])) for row in found]
 
     def _add(self, session: str, new: list[Row], after: str | None) -> None:
         if not new:
@@ -273,7 +257,8 @@ class SqliteStore:
 
     def put_tally(self, connection: apsw.Connection, key: int, tally: Tally) -> None:
         connection.execute(
-            f"UPDATE sessions SET ({_COLUMNS}) = (?,?,?,?,?,?,?,?,?) WHERE key = ?", (*_values(tally), key)
+            f"UPDATE sessions SET ({rows.COLUMNS}) = (?,?,?,?,?,?,?,?,?) WHERE key = ?",
+            (*rows.columns(tally, sql_of), key),
         )
 
     def _set_up(self, connection: apsw.Connection) -> None:
@@ -354,32 +339,3 @@ def sql_of(text: str | None) -> str | bytes | None:
     except UnicodeEncodeError:
         return cast("str", text).encode("utf-8", "surrogatepass")
     return text
-
-
-def _values(tally: Tally) -> tuple[Any, ...]:
-    return (
-        sql_of(tally.id),
-        tally.created,
-        tally.updated,
-        sql_of(tally.name),
-        sql_of(tally.cwd),
-        tally.entries,
-        tally.bytes,
-        tally.bad,
-        sql_of(tally.tip),
-    )
-
-
-def _tally(row: tuple[Any, ...]) -> Tally:
-    id, created, updated, name, cwd, entries, size, bad, tip = row
-    return Tally(
-        id=text_of(id) or "",
-        created=created,
-        updated=updated,
-        name=text_of(name),
-        cwd=text_of(cwd),
-        entries=entries,
-        bytes=size,
-        bad=bad,
-        tip=text_of(tip),
-    )

@@ -1,0 +1,87 @@
+"""What can be wrong with a schema of PostgreSQL: what somebody changed by hand, and what a disk did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+
+from refold.errors import FormatError, StorageError
+from refold.protocols import Finding
+from refold.stores.doctor import counted, done
+from refold.stores.postgres import schema, search
+from refold.stores.postgres.links import Link, transaction
+from refold.stores.postgres.store import PostgresStore
+from refold.stores.rows import Tally
+
+PATIENCE = "SET LOCAL idle_in_transaction_session_timeout = '10min'"
+"""A long session takes a while to be looked through."""
+
+
+def examine(store: PostgresStore, repair: bool) -> list[Finding]:
+    """Session by session, each in a transaction of its own: others go on writing."""
+    where = str(store.address)
+    try:
+        found = store.run(lambda link: list(_index(link, where, repair)))
+        with suppress(FormatError):  # a damaged page; its session says so
+            found += store.run(lambda link: _orphans(link, where, repair))
+        for _, tally in store.run(store.tallies):
+            found += store.run(partial(_session, store=store, id=tally.id, repair=repair))
+            with suppress(FormatError):
+                found += store.run(partial(_words, store=store, id=tally.id, repair=repair))
+    except StorageError as error:
+        return [Finding(where, str(error), "lasting")]
+    return found
+
+
+def _index(link: Link, where: str, repair: bool) -> Iterator[Finding]:
+    [(there,)] = link.ask("SELECT to_regclass('entries_words') IS NOT NULL")
+    if not there:
+        if repair:
+            link.say("SET statement_timeout = 0")
+            link.say(schema.WORDS)
+            link.say("RESET statement_timeout")
+        yield Finding(where, "the index of words is missing: every search reads all entries", done(repair))
+
+
+def _orphans(link: Link, where: str, repair: bool) -> list[Finding]:
+    keys = link.ask(
+        "SELECT DISTINCT session FROM entries"
+        " WHERE session NOT IN (SELECT key FROM sessions) ORDER BY session"
+    )
+    for (key,) in keys if repair else ():
+        link.ask(
+            "INSERT INTO sessions(key, id, created, updated) OVERRIDING SYSTEM VALUE VALUES (%s, %s, 0, 0)",
+            *(key, f"recovered-{key}".encode()),
+        )
+    text = "entries without a session; they belong to recovered-{}"
+    return [Finding(where, text.format(key), done(repair)) for (key,) in keys]
+
+
+def _session(link: Link, *, store: PostgresStore, id: str, repair: bool) -> list[Finding]:
+    with transaction(link):
+        link.say(PATIENCE)
+        key, tally = store.tally(link, id, "FOR UPDATE" if repair else "")
+        found = [row for _, row in store.rows(link, key, tally)]
+        put: Callable[[Tally], None] | None = partial(store.put_tally, link, key) if repair else None
+        return list(counted(f"{store.address}#{id}", tally, found, put))
+
+
+def _words(link: Link, *, store: PostgresStore, id: str, repair: bool) -> list[Finding]:
+    with transaction(link):
+        link.say(PATIENCE)
+        key, tally = store.tally(link, id, "FOR UPDATE" if repair else "")
+        rows = link.ask("SELECT place FROM entries WHERE session = %s AND words IS NOT NULL", key)
+        there = {place for (place,) in rows}
+        texts = ((place, search.vector(row.entry)) for place, row in store.rows(link, key, tally))
+        wanted = {place: text for place, text in texts if text is not None}
+        if there == wanted.keys():
+            return []
+        for place in there.symmetric_difference(wanted) if repair else ():
+            link.ask(
+                "UPDATE entries SET words = %s::tsvector WHERE session = %s AND place = %s",
+                *(wanted.get(place), key, place),
+            )
+    lacks, more = len(wanted.keys() - there), len(there - wanted.keys())
+    text = f"the index of words lacks {lacks} entries, {more} are too many"
+    return [Finding(f"{store.address}#{id}", text, done(repair))]

@@ -1,0 +1,52 @@
+"""Hearing of what others append to a session (LISTEN), on a connection of one's own."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+
+import psycopg
+
+from refold.stores.postgres.links import Link, Links, translated
+
+LOCK = 0x52464C57  # RFLW
+"""With a session's key: whoever watches it shares this lock, and whoever appends sees that it is held."""
+
+
+class Listener:
+    """Watches one session (`protocols.Watch`)."""
+
+    def __init__(self, links: Links, key: Callable[[Link], int]) -> None:
+        self._links = links
+        self._key = links.run(key)
+        self._link = self._listening()
+
+    def wait(self, timeout: float) -> bool:
+        deadline = time.monotonic() + timeout
+        try:
+            return any(True for _ in self._link.notifies(timeout=timeout, stop_after=1))
+        except psycopg.OperationalError:
+            self.close()
+        self._link = self._listening(max(0.0, deadline - time.monotonic()))
+        return True  # something may have come while nobody listened
+
+    def close(self) -> None:
+        with contextlib.suppress(psycopg.Error):
+            self._link.close()
+
+    def _listening(self, patience: float = 0.0) -> Link:
+        """The lock is taken after the channel is open: an append that did not see it is done by then."""
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                link = self._links.connect()
+                link.say(f"LISTEN refold_{self._key}")
+                link.ask(
+                    "SELECT pg_advisory_lock_shared(%s, (%s::bigint %% 2147483647)::int)", LOCK, self._key
+                )
+                return link
+            except psycopg.Error as error:
+                if time.monotonic() > deadline:
+                    raise translated(error, self._links.address) from error
+                time.sleep(0.1)

@@ -1,0 +1,118 @@
+"""The tables of a PostgreSQL store, their version, and how older ones become newer ones.
+
+Texts and lines are `bytea`: PostgreSQL's text takes neither a NUL nor half of a surrogate pair. A session's
+entries lie in one of `PARTS` partitions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from psycopg import sql
+
+from refold.errors import NewerFormat, StorageError
+from refold.stores.postgres.links import IDLE, Link, transaction
+from refold.stores.schema import migrate
+
+VERSION = 1
+PARTS = 16
+"""Forgetting rewrites one of them, not everything; and none gets so large that its upkeep takes long."""
+LOCK = 0x52464C44  # RFLD
+
+TABLES = """
+CREATE TABLE about(version integer NOT NULL);
+INSERT INTO about VALUES (0);
+CREATE TABLE sessions(
+  key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id bytea NOT NULL UNIQUE,
+  created double precision NOT NULL, updated double precision NOT NULL, name bytea, cwd bytea,
+  entries bigint NOT NULL DEFAULT 0, bytes bigint NOT NULL DEFAULT 0, bad bigint NOT NULL DEFAULT 0, tip bytea
+) WITH (fillfactor = 50);
+CREATE TABLE entries(
+  session bigint NOT NULL, place bigint NOT NULL, id bytea, version integer NOT NULL, line bytea NOT NULL,
+  words tsvector, PRIMARY KEY (session, place)
+) PARTITION BY HASH (session);
+"""
+PART = "CREATE TABLE entries_{n} PARTITION OF entries FOR VALUES WITH (MODULUS {parts}, REMAINDER {n});"
+WORDS = "CREATE INDEX IF NOT EXISTS entries_words ON entries USING gin (words);"
+
+MIGRATIONS: dict[int, Callable[[Link], None]] = {}
+"""`MIGRATIONS[n]` makes tables of version n + 1 of those of version n. It runs inside a transaction that is
+only kept if every line is still there afterwards."""
+
+
+def prepare(link: Link, schema: str, timeout: float) -> None:
+    """Settings of a connection; the tables, made in a new schema, brought up to date in an older one."""
+    _settle(link, schema, timeout)
+    if version(link, schema) == VERSION:
+        return
+    with transaction(link):
+        link.ask("SELECT pg_advisory_xact_lock(%s)", LOCK)  # of many who come to a new database, one makes it
+        if version(link, schema) is None:
+            link.say(f"CREATE SCHEMA IF NOT EXISTS {_quoted(schema)};" + TABLES)
+            link.say("".join(PART.format(n=n, parts=PARTS) for n in range(PARTS)) + WORDS)
+            link.ask("UPDATE about SET version = %s", VERSION)
+            return
+        link.say("LOCK TABLE about, sessions, entries IN ACCESS EXCLUSIVE MODE")
+        found = version(link, schema) or 0
+        check(found, schema, newest=True)
+        migrate(link, f"the schema {schema}", found, VERSION, MIGRATIONS, digest)
+        link.ask("UPDATE about SET version = %s", VERSION)
+
+
+def _settle(link: Link, schema: str, timeout: float) -> None:
+    wait = f"{int(timeout * 1000)}ms"
+    settings = {
+        "search_path": _quoted(schema),
+        "statement_timeout": wait,
+        "lock_timeout": wait,
+        "idle_in_transaction_session_timeout": f"{IDLE}s",
+        "jit": "off",  # compiling a question to the index takes longer than answering it
+    }
+    asked = ", ".join("set_config(%s, %s, false)" for _ in settings)
+    flat = [text for pair in settings.items() for text in pair]
+    # A commit that does not wait for the disk is no commit; stricter settings of the server stay.
+    [row] = link.ask(
+        f"""SELECT {asked}, set_config('synchronous_commit', CASE current_setting('synchronous_commit')
+            WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false),
+            current_setting('server_encoding')""",
+        *flat,
+    )
+    if row[-1] != "UTF8":
+        raise StorageError(f"the database is encoded as {row[-1]}: make one with the encoding UTF8")
+
+
+def version(link: Link, schema: str) -> int | None:
+    """None: there are no tables yet. (A question by name, `to_regclass`, is answered from a memory that is
+    not brought up to date inside a transaction.)"""
+    if not link.ask("SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'about'", schema):
+        return None
+    return link.ask("SELECT version FROM about")[0][0]
+
+
+def check(found: int, what: str, *, newest: bool = False) -> None:
+    """Is this still the version we know? Another process may have migrated it."""
+    if found > VERSION:
+        raise NewerFormat(what, found, VERSION)
+    if found < VERSION and not newest:
+        raise StorageError(f"{what} changed its version while it was open: open it again")
+
+
+def digest(link: Link) -> tuple[int, str]:
+    """How many lines there are, and a hash over which session says what, in order."""
+    count, total = 0, hashlib.blake2b(digest_size=16)
+    with link.cursor("digest", binary=True) as cursor:
+        cursor.execute(
+            b"SELECT s.id, e.id, e.line FROM entries e JOIN sessions s ON s.key = e.session"
+            b" ORDER BY e.session, e.place"
+        )
+        for row in cursor:
+            count += 1
+            for piece in row:
+                data = b"" if piece is None else bytes(piece)
+                total.update(len(data).to_bytes(8, "big") + data)
+    return count, total.hexdigest()
+
+
+def _quoted(name: str) -> str:
+    return sql.Identifier(name).as_string()

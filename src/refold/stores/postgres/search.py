@@ -1,0 +1,134 @@
+"""Candidates for recall by PostgreSQL's full-text search.
+
+The lexemes are those of the one ranker (`text/words.py`), with the single characters of scripts without
+spaces, as in the SQLite store: dictionaries of the server are not asked, so every server finds the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any
+
+from refold.entries import AnyEntry
+from refold.stores import words
+from refold.stores.postgres.links import Link
+from refold.text.words import UNSPACED, terms
+
+MAX_BYTES = 600_000
+"""Of the lexemes of one entry. PostgreSQL takes a megabyte."""
+ROWS = 20_000
+"""About so many entries are looked at for a question. Words that alone would give more do not choose, they
+only weigh: otherwise a question with `the file` in it reads half of a large database."""
+MOST = 5 * ROWS
+"""Where the rarest word is that common, more are left out, whatever they say."""
+FRESH = 600.0
+"""Seconds after which statistics are asked for again."""
+WEIGHED = 16
+"""Of the words of a question, the rarest."""
+
+
+def vector(entry: AnyEntry | None) -> str | None:
+    """What an entry is found by, as PostgreSQL reads a `tsvector`; None: nothing."""
+    text = words.of_entry(entry) if entry is not None else ""
+    lexemes, size = list[str](), 0
+    for term in _terms(text):
+        size += len(term.encode())
+        if size > MAX_BYTES:
+            break
+        lexemes.append(_quoted(term))
+    return " ".join(lexemes) or None
+
+
+def lexemes(asked: Iterable[str]) -> list[str]:
+    """What a question looks for."""
+    some = islice(asked, words.MAX_TERMS)
+    texts = (words.prepared(term[: words.MAX_TERM], query=True) for term in some)
+    return list(dict.fromkeys(term for text in texts for term in _terms(text)))
+
+
+def _terms(text: str) -> list[str]:
+    """Of a prepared text, where what has no spaces is in pairs already: a quarter of a million of them are
+    taken as they are, not read one by one."""
+    return (
+        terms(text)
+        if text.isascii()
+        else [*terms(UNSPACED.sub(" ", text)), *dict.fromkeys(UNSPACED.findall(text))]
+    )
+
+
+def best(
+    link: Link,
+    asked: Iterable[str],
+    limit: int,
+    common: Mapping[str, float],
+    *,
+    key: int | None = None,
+    every: bool = False,
+) -> list[tuple[Any, ...]]:
+    """(session's id, entry's id, score, version, line) of the entries with any of the terms (`every`: all),
+    best first. BM25 with every word counted once: rare words weigh more, long entries less."""
+    wanted = lexemes(asked)
+    if not wanted or limit <= 0:
+        return []
+    choosing, weighed = _chosen(wanted, common if key is None else {})
+    query = (" & " if every else " | ").join(map(_quoted, wanted if every else choosing))
+    has = ", ".join(f"(words @@ %s::tsquery)::int AS has{n}" for n in range(len(weighed)))
+    often = ", ".join(f"greatest(sum(has{n}), 1) AS often{n}" for n in range(len(weighed)))
+    worth = " + ".join(f"has{n} * ln(1 + number / often{n})" for n in range(len(weighed)))
+    return link.ask(
+        f"""WITH hit AS MATERIALIZED (
+              SELECT session, place, length(words) AS size, {has} FROM entries
+              WHERE words @@ %s::tsquery {"" if key is None else "AND session = %s"} LIMIT %s
+            ), every AS (SELECT count(*)::float8 AS number, avg(size) AS usual, {often} FROM hit
+            ), best AS (
+              SELECT session, place, ({worth})::float8 * 2.2 / (1.3 + 0.9 * size / usual)::float8 AS score
+              FROM hit, every ORDER BY score DESC, session DESC, place DESC LIMIT %s
+            )
+            SELECT s.id, e.id, score, e.version, e.line FROM best
+            JOIN entries e USING (session, place) JOIN sessions s ON s.key = best.session
+            ORDER BY score DESC, best.session DESC, place DESC""",
+        *map(_quoted, weighed),
+        query,
+        *(() if key is None else (key,)),
+        MOST,
+        limit,
+    )
+
+
+def _chosen(wanted: list[str], common: Mapping[str, float]) -> tuple[list[str], list[str]]:
+    """(lexemes that choose entries, lexemes that weigh): all, unless that would be too many entries."""
+    wanted = sorted(wanted, key=lambda lexeme: common.get(lexeme, 0.0))
+    choosing, entries = wanted[:1], common.get(wanted[0], 0.0)
+    for lexeme in wanted[1:]:
+        entries += common.get(lexeme, 0.0)
+        if entries > ROWS:
+            break
+        choosing.append(lexeme)
+    return choosing, wanted[:WEIGHED]
+
+
+class Statistics:
+    """About how many entries have a lexeme, of those that the server knows as common."""
+
+    def __init__(self) -> None:
+        self._common: dict[str, float] = {}
+        self._until = 0.0
+
+    def common(self, link: Link) -> dict[str, float]:
+        if time.monotonic() > self._until:
+            found = link.ask(
+                """SELECT lexeme, sum(share * reltuples)::float8
+                   FROM pg_stats s JOIN pg_class c ON c.oid = to_regclass(quote_ident(s.tablename)),
+                     unnest(most_common_elems::text::text[], most_common_elem_freqs) AS often(lexeme, share)
+                   WHERE schemaname = current_schema() AND attname = 'words' AND lexeme IS NOT NULL
+                   GROUP BY lexeme HAVING sum(share * reltuples) > 1"""
+            )
+            self._common = {lexeme: float(count) for lexeme, count in found}
+            self._until = time.monotonic() + FRESH
+        return self._common
+
+
+def _quoted(lexeme: str) -> str:
+    return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"

@@ -1,0 +1,331 @@
+"""Sessions of many processes and hosts in one PostgreSQL database.
+
+An append is one transaction: it takes the session's row (that is the compare-and-swap, and nobody else
+appends until it ends), adds the entries with their words, and commits before it returns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from psycopg import errors
+
+from refold.entries import AnyEntry
+from refold.errors import Conflict, SessionExists, StorageError, UnknownName
+from refold.format import VERSION
+from refold.protocols import Candidate, Finding, Loaded, SessionInfo, Watch
+from refold.stores import rows
+from refold.stores.forgetting import replaced
+from refold.stores.postgres import listening, schema, search
+from refold.stores.postgres.links import Address, Link, Links, Unanswered, snapshot, transaction
+from refold.stores.quoted import Quoted
+from refold.stores.rows import Row, Tally
+from refold.stores.schema import text_of
+
+T = TypeVar("T")
+SIZE = 10
+"""Connections of one store at most."""
+PAGE = 500
+"""Entries that are fetched at once."""
+_READ = f"(SELECT version FROM about), key, {rows.COLUMNS}"
+
+_APPEND = """
+WITH owner AS (
+  UPDATE sessions SET updated = %s, name = coalesce(%s, name), cwd = coalesce(%s, cwd),
+    entries = entries + %s, bytes = bytes + %s, bad = bad + %s, tip = coalesce(%s, tip)
+  WHERE id = %s AND (NOT %s OR tip IS NOT DISTINCT FROM %s) AND (SELECT version FROM about) = %s
+  RETURNING key, greatest(
+    entries + bad - %s, (SELECT coalesce(max(place) + 1, 0) FROM entries WHERE session = key)) AS place
+), added AS (
+  INSERT INTO entries(session, place, id, version, line, words)
+  SELECT key, place + number - 1, new.id, %s, line, words::tsvector FROM owner,
+    unnest(%b::bytea[], %b::bytea[], %s::text[]) WITH ORDINALITY AS new(id, line, words, number)
+)
+SELECT key, place, CASE WHEN NOT pg_try_advisory_xact_lock(%s, (key %% 2147483647)::int)
+  THEN pg_notify('refold_' || key, '') END FROM owner
+"""
+"""Somebody who watches the session holds its lock; only then is anybody told. (Telling takes a lock of the
+whole server until the commit is on the disk.)"""
+
+
+class PostgresStore:
+    """The sessions in one schema of a database; its tables are made on first use."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout: float = 60.0,
+        size: int = SIZE,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.address = Address(url)
+        self._clock = clock
+        self._statistics = search.Statistics()
+        self._links = Links(self.address, timeout=timeout, size=size, set_up=self._set_up)
+
+    def __repr__(self) -> str:
+        return f"<PostgresStore {self.address}>"
+
+    # ── the protocol ────────────────────────────────────────────────────────────────────────────
+
+    def create(self, info: SessionInfo) -> None:
+        values = rows.columns(rows.fresh(info, self._clock()), _bytes)
+        marks, sent = ", ".join(["%s"] * len(values)), list[bool]()
+
+        def work(link: Link) -> None:
+            try:
+                with transaction(link):
+                    link.ask(f"INSERT INTO sessions({rows.COLUMNS}) VALUES ({marks})", *values)
+                    sent.append(True)
+            except errors.UniqueViolation:
+                found = link.ask(f"SELECT {rows.COLUMNS} FROM sessions WHERE id = %s", values[0])
+                if not sent or found != [values]:
+                    raise SessionExists(info.id) from None
+
+        self._links.run(work)
+
+    def append(self, session: str, entries: Sequence[AnyEntry], *, after: str | None) -> None:
+        self._add(session, rows.of_entries(entries), after)
+
+    def append_lines(self, session: str, lines: Sequence[bytes], *, after: str | None) -> None:
+        self._add(session, rows.of_lines(lines), after)
+
+    def load(self, session: str, start: int = 0) -> Loaded:
+        def work(link: Link) -> Loaded:
+            with snapshot(link), rows.decoding():
+                key, tally = self.tally(link, session)
+                first = _place(link, key, start) if tally.bad else start
+                found = ((f"row {place + 1}", row) for place, row in self.rows(link, key, tally, first))
+                return rows.loaded(found, 0, tally)
+
+        return self._links.run(work)
+
+    def lines(self, session: str) -> Iterator[bytes]:
+        def work(link: Link) -> list[bytes]:
+            with snapshot(link):
+                key, _ = self.tally(link, session)
+                found = _select(link, key, 0, rows.END)
+                return [rows.current(line, version) for _, _, version, line in found]
+
+        return iter(self._links.run(work))
+
+    def sessions(self) -> Iterator[SessionInfo]:
+        """The sessions, newest first."""
+        return iter(self._links.run(lambda link: [tally.info for _, tally in self.tallies(link)]))
+
+    def delete(self, session: str) -> None:
+        sent: list[int] = []
+
+        def work(link: Link) -> None:
+            try:
+                with transaction(link):
+                    key, _ = self.tally(link, session, "FOR UPDATE")
+                    if sent and key != sent[0]:  # ours is gone, and somebody has made another one
+                        return
+                    link.ask("DELETE FROM entries WHERE session = %s", key)
+                    link.ask("DELETE FROM sessions WHERE key = %s", key)
+                    sent.append(key)
+            except UnknownName:
+                if not sent:
+                    raise
+
+        self._links.run(work)
+
+    def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
+        """Updated rows live on as dead ones until their part of the table is written anew."""
+
+        def change(link: Link) -> int:
+            with transaction(link):
+                key, tally = self.tally(link, session, "FOR UPDATE")
+                if tally.tip != after:
+                    raise Conflict(after, tally.tip)
+                self._replace(link, key, tally, entries)
+                return key
+
+        def rewrite(link: Link) -> None:
+            [(part,)] = link.ask(
+                "SELECT tableoid::regclass::text FROM entries WHERE session = %s LIMIT 1", key
+            )
+            link.say("SET statement_timeout = 0")
+            try:
+                link.limit = 1e6
+                link.say(f"VACUUM (FULL, ANALYZE) {part}")
+            finally:
+                link.close()  # with its settings
+
+        key = self._links.run(change)
+        self._links.run(rewrite)
+
+    def close(self) -> None:
+        self._links.close()
+
+    # ── searching ───────────────────────────────────────────────────────────────────────────────
+
+    def search(
+        self, terms: Iterable[str], *, session: str | None = None, limit: int = 200
+    ) -> list[Candidate]:
+        """Entries in which any of the terms occurs, best first."""
+        asked = tuple(terms)
+
+        def work(link: Link) -> list[Candidate]:
+            key = None if session is None else self.tally(link, session)[0]
+            found = search.best(link, asked, limit, self._statistics.common(link), key=key)
+            return [
+                Candidate(text_of(owner) or "", text_of(id) or "", score) for owner, id, score, *_ in found
+            ]
+
+        return self._links.run(work)
+
+    def quoted(self, terms: Iterable[str], *, limit: int, every: bool = False) -> list[Quoted]:
+        asked = tuple(terms)
+        found = self._links.run(
+            lambda link: search.best(link, asked, limit, self._statistics.common(link), every=every)
+        )
+        made = (
+            (owner, rows.of_line(line, version, text_of(id)).entry, score)
+            for owner, id, score, version, line in found
+        )
+        return [Quoted(text_of(owner) or "", entry, score) for owner, entry, score in made if entry]
+
+    # ── other powers ────────────────────────────────────────────────────────────────────────────
+
+    def watch(self, session: str) -> Watch:
+        return listening.Listener(self._links, lambda link: self.tally(link, session)[0])
+
+    def examine(self, *, repair: bool = False) -> list[Finding]:
+        from refold.stores.postgres import doctor
+
+        return doctor.examine(self, repair)
+
+    # ── beyond the protocol ─────────────────────────────────────────────────────────────────────
+
+    def run(self, work: Callable[[Link], T]) -> T:
+        """What `work` makes of a connection; it may be called again."""
+        return self._links.run(work)
+
+    def rows(self, link: Link, key: int, tally: Tally, first: int = 0) -> Iterator[tuple[int, Row]]:
+        """(place, row) of a session's rows from a place on."""
+
+        def select(first: int, end: int) -> Iterator[tuple[int, str | None, int, bytes]]:
+            try:
+                for place, id, version, line in _select(link, key, first, end):
+                    yield place, text_of(id), version, line
+            except errors.InternalError:
+                link.rollback()  # the snapshot is over; what follows is read without one
+                raise
+
+        return rows.placed(select, first, tally.entries + tally.bad, errors.InternalError)
+
+    def tally(self, link: Link, session: str, how: str = "") -> tuple[int, Tally]:
+        found = link.ask(f"SELECT {_READ} FROM sessions WHERE id = %s {how}", _bytes(session))
+        if not found:
+            raise UnknownName("session", session)
+        return self._checked(found[0])
+
+    def tallies(self, link: Link) -> list[tuple[int, Tally]]:
+        """Keys and tallies of all sessions, newest first."""
+        found = link.ask(f"SELECT {_READ} FROM sessions ORDER BY updated DESC, key DESC")
+        return [self._checked(row) for row in found]
+
+    def put_tally(self, link: Link, key: int, tally: Tally) -> None:
+        marks = ", ".join(["%s"] * 9)
+        link.ask(
+            f"UPDATE sessions SET ({rows.COLUMNS}) = ({marks}) WHERE key = %s",
+            *rows.columns(tally, _bytes),
+            key,
+        )
+
+    def _checked(self, row: tuple[Any, ...]) -> tuple[int, Tally]:
+        version, key, *columns = row
+        schema.check(version, str(self.address))
+        return key, rows.of_columns(columns)
+
+    def _add(self, session: str, new: list[Row], after: str | None) -> None:
+        if not new:
+            return
+        values = self._appended(session, new, after)
+        sent: list[tuple[int, int]] = []
+
+        def work(link: Link) -> None:
+            with transaction(link):
+                if sent and self._is_there(link, session, new, *sent[-1]):
+                    return
+                found = link.ask(_APPEND, *values)
+                if not found:
+                    tally = self.tally(link, session)[1]
+                    raise Conflict(after, tally.tip)
+                sent.append(found[0][:2])
+
+        try:
+            self._links.run(work)
+        except StorageError as error:
+            if isinstance(error.__cause__, Unanswered) or (sent and not isinstance(error, Conflict)):
+                raise StorageError(
+                    f"{self.address} did not answer, and the entries may be there or not: "
+                    "call session.refresh() and look before they are appended again"
+                ) from error
+            raise
+
+    def _appended(self, session: str, new: list[Row], after: str | None) -> tuple[Any, ...]:
+        """The values of `_APPEND`."""
+        more = Tally(id=session)
+        more.add(new)
+        ids = [None if row.entry is None else _bytes(row.entry.id) for row in new]
+        return (
+            rows.newest(new) or self._clock(),
+            *map(_bytes, (more.name, more.cwd)),
+            *(more.entries, more.bytes, more.bad, _bytes(more.tip)),
+            *(_bytes(session), any(row.moves for row in new), _bytes(after), schema.VERSION),
+            *(len(new), VERSION),
+            *(ids, [row.line for row in new], [search.vector(row.entry) for row in new]),
+            listening.LOCK,
+        )
+
+    def _is_there(self, link: Link, session: str, new: list[Row], key: int, place: int) -> bool:
+        """Whether what was appended there is ours. Whoever still holds the session's row is waited for: its
+        transaction may be the one that was not answered."""
+        link.ask("SELECT 1 FROM sessions WHERE id = %s FOR UPDATE", _bytes(session))
+        found = _select(link, key, place, place + len(new))
+        return [line for *_, line in found] == [row.line for row in new]
+
+    def _replace(self, link: Link, key: int, tally: Tally, entries: Mapping[str, AnyEntry]) -> None:
+        for place, row in list(self.rows(link, key, tally)):
+            new = replaced(row, entries)
+            if new is not row:
+                link.ask(
+                    "UPDATE entries SET version = %s, line = %b, words = %s::tsvector"
+                    " WHERE session = %s AND place = %s",
+                    *(VERSION, new.line, search.vector(new.entry), key, place),
+                )
+                tally.bytes += len(new.line) - len(row.line)
+        self.put_tally(link, key, tally)
+
+    def _set_up(self, link: Link) -> None:
+        schema.prepare(link, self.address.schema, self._links.timeout)
+
+
+def _select(link: Link, key: int, first: int, end: int) -> Iterator[tuple[Any, ...]]:
+    while first < end:
+        page = link.ask(
+            "SELECT place, id, version, line FROM entries"
+            " WHERE session = %s AND place >= %s AND place < %s ORDER BY place LIMIT %s",
+            *(key, first, end, PAGE),
+        )
+        yield from page
+        first = page[-1][0] + 1 if len(page) == PAGE else end
+
+
+def _place(link: Link, key: int, start: int) -> int:
+    """Where the entry number `start` is, in a session that also holds lines that are no entries."""
+    found = link.ask(
+        "SELECT place FROM entries WHERE session = %s AND id IS NOT NULL ORDER BY place LIMIT 1 OFFSET %s",
+        *(key, start),
+    )
+    return found[0][0] if found else rows.END
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode("utf-8", "surrogatepass")

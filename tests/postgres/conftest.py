@@ -1,0 +1,26 @@
+"""One server for all tests of a process; every test has a schema of its own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from tests.postgres import server as servers
+from tests.postgres.server import Server
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    if servers.binaries() is None:
+        pytest.skip(servers.MISSING)
+    with servers.running() as server:
+        yield server
+
+
+@pytest.fixture
+def url(server: Server) -> str:
+    return f"{server.url}?schema=test{next(_numbers)}"
