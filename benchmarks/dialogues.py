@@ -9,10 +9,11 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from benchmarks.folded import folded, preset_names
-from benchmarks.measuring import COUNTER, DATA, count, newest, percent
+from benchmarks.measuring import COUNTER, DATA, count, done, newest, percent
 from refold import messages as m
 from refold.digest import Source, digest
 from refold.entries import MessageEntry, key
@@ -68,6 +69,7 @@ class Dialogue:
         return m.user(text) if speaker == self.speakers[0] else m.assistant(text)
 
 
+@cache
 def dialogues() -> list[Dialogue]:
     found: list[Dialogue] = []
     for path in sorted((DATA / "locomo").glob("*.json")):
@@ -212,24 +214,28 @@ DIALOGUE_VIEWS: dict[str, DialogueView] = {
 """Name → view of a dialogue within a budget."""
 
 
-def m1(views: dict[str, DialogueView] | None = None, *, quick: bool = False) -> dict[str, Any]:
+def m1(*, quick: bool = False, on: str = "here") -> dict[str, Any]:
     """Per view and budget: score, all answer words, evidence, chance, tokens (percent; means over questions), and
     in how many dialogues the view passes its budget."""
     spoken = dialogues()[: 2 if quick else None]
     budgets = BUDGETS[1:3] if quick else BUDGETS
-    rows = {
-        name: {str(budget): _measured(view, spoken, budget) for budget in budgets}
-        for name, view in (views or DIALOGUE_VIEWS).items()
-    }
+    asked = [(name, budget, len(spoken)) for name in DIALOGUE_VIEWS for budget in budgets]
+    ceiling, *measured = done(_measured, [("full text", 0, len(spoken)), *asked], on)
+    rows: dict[str, dict[str, Any]] = {}
+    for (name, budget, _), row in zip(asked, measured, strict=True):
+        rows.setdefault(name, {})[str(budget)] = row
     return {
         "dialogues": [dialogue.name for dialogue in spoken],
         "questions": sum(len(dialogue.questions) for dialogue in spoken),
-        "ceiling": _measured(full, spoken, 0),
+        "ceiling": ceiling,
         "views": rows,
     }
 
 
-def _measured(view: DialogueView, spoken: Sequence[Dialogue], budget: int) -> dict[str, float]:
+def _measured(asked: tuple[str, int, int]) -> dict[str, float]:
+    """One view within one budget, of the first dialogues."""
+    name, budget, number = asked
+    view, spoken = DIALOGUE_VIEWS.get(name, full), dialogues()[:number]
     shown = [view(dialogue, budget) for dialogue in spoken]
     rows = [row for text, dialogue in zip(shown, spoken, strict=True) for row in ask(text, dialogue)]
     others = [

@@ -7,10 +7,9 @@ included; also without them, and these alone). Then: opening 10,000 messages and
 session in a thread; 100 sessions on one loop, one of them folding 50,000 messages; memory with all caches; `plan` of
 every design. Peers: `benchmarks.peers`; one that cannot be installed here (no network) has a row that says so.
 
-Parts are measured one after the other, or several at a time, each in a process of its own (`--jobs`: no more than
-there are idle cores).
+Parts are measured one after the other, or several at a time (`--on processes:N`: no more than there are idle cores).
 
-    python -m benchmarks.long_run [--quick] [--jobs N]
+    python -m benchmarks.long_run [--quick] [--on WHERE]
 """
 
 from __future__ import annotations
@@ -22,16 +21,15 @@ import json
 import tempfile
 import time
 from collections.abc import Generator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from benchmarks import tables
 from benchmarks.engine import Stub, _in_new_process, entries_of, yardstick
+from benchmarks.measuring import done
 from benchmarks.peers.run import LIBRARIES, ask
 from benchmarks.synthetic import agent_transcript
 from refold import Engine, Session, presets
@@ -273,8 +271,10 @@ def peers(sizes: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def measured(part: str, sizes: Sequence[int], quick: bool) -> Any:
+def measured(asked: tuple[str, bool]) -> Any:
     """One part of the measure: what it is called, and the size where it has several."""
+    part, quick = asked
+    sizes = QUICK if quick else SIZES
     name, _, size = part.partition(" ")
     match name:
         case "sizes":
@@ -293,20 +293,15 @@ def measured(part: str, sizes: Sequence[int], quick: bool) -> Any:
             return {} if quick else peers(sizes)
 
 
-def run(*, quick: bool = False, jobs: int = 1) -> dict[str, Any]:
+def run(*, quick: bool = False, on: str = "here") -> dict[str, Any]:
     sizes = QUICK if quick else SIZES
     rest = ("cold", "opening", "many", "memory", "plans", "peers")
     parts = [*(f"sizes {size}" for size in reversed(sizes)), *rest]
-    if jobs > 1:
-        with ProcessPoolExecutor(jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
-            tasks = {part: pool.submit(measured, part, sizes, quick) for part in parts}
-            found = {part: task.result() for part, task in tasks.items()}
-    else:
-        found = {part: measured(part, sizes, quick) for part in parts}
+    found = dict(zip(parts, done(measured, [(part, quick) for part in parts], on), strict=True))
     return {
         "measure": "M5, long run",
         "window": WINDOW,
-        "jobs": jobs,
+        "on": on,
         "sizes": {str(size): found[f"sizes {size}"] for size in sizes},
         **{part: found[part] for part in rest},
         "yardstick_ms": yardstick(),
@@ -398,5 +393,5 @@ def figures(found: dict[str, Any]) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="M5, long run")
     parser.add_argument("--quick", action="store_true", help="small, to see that it works")
-    parser.add_argument("--jobs", type=int, default=1, help="parts at a time, each in a process of its own")
+    parser.add_argument("--on", default="here", help="who measures: here, processes:4, ray …")
     print(json.dumps(run(**vars(parser.parse_args())), indent=1))

@@ -8,7 +8,7 @@ quarter needs (M2), orphaned calls and results, views over budget, calls of the 
 
 The true list of files is computed here, from the calls of plain file tools, and shares no code with the trail.
 
-    python -m benchmarks.passes [--quick]
+    python -m benchmarks passes [--quick] [--on WHERE]
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import product
 from typing import Any
 
-from benchmarks.measuring import COUNTER, DATA, percent
+import msgspec
+
+from benchmarks.measuring import COUNTER, DATA, done, percent
 from benchmarks.references import identifiers, shown
 from benchmarks.synthetic import orphans
 from refold import Engine, Session, presets, transcripts
@@ -106,10 +110,11 @@ class Case:
     def session(self) -> Session:
         session = Session(id=self.name)
         for entry in self.entries:
-            session.append(entry.message, usage=None)
+            session.append(msgspec.structs.replace(entry, parent=session.leaf))
         return session
 
 
+@cache
 def cases(*, quick: bool = False) -> list[Case]:
     found: list[Case] = []
     for path in sorted(DATA.glob("*/*.json*")):
@@ -262,9 +267,12 @@ def names() -> tuple[list[str], dict[str, str]]:
     return good, bad
 
 
-def table(chosen: Sequence[Case], preset: str, budget: int, passes: int) -> dict[str, Any]:
+def table(asked: tuple[bool, str, int, int]) -> dict[str, Any]:
+    quick, preset, budget, passes = asked
     rows = {
-        case.name: score(case, preset, budget, passes) for case in chosen if case.tokens > MINIMUM * budget
+        case.name: score(case, preset, budget, passes)
+        for case in cases(quick=quick)
+        if case.tokens > MINIMUM * budget
     }
     listed = list(rows.values())
 
@@ -293,19 +301,19 @@ def table(chosen: Sequence[Case], preset: str, budget: int, passes: int) -> dict
     }
 
 
-def run(*, quick: bool = False) -> dict[str, Any]:
+def run(*, quick: bool = False, on: str = "here") -> dict[str, Any]:
     if not DATA.exists():
         return {"skipped": "the transcripts are not here: set REFOLD_DATA to their folder"}
-    chosen, (good, bad) = cases(quick=quick), names()
+    good, bad = names()
+    chosen = good[:2] if quick else good
+    asked = [(quick, *one) for one in product(chosen, BUDGETS, PASSES[::2] if quick else PASSES)]
     found: dict[str, Any] = defaultdict(dict)
-    for preset in good[:2] if quick else good:
-        for budget in BUDGETS:
-            for passes in PASSES[::2] if quick else PASSES:
-                found[preset][f"{budget}/{passes}"] = table(chosen, preset, budget, passes)
-                print(f"passes: {preset} {budget} {passes}", file=sys.stderr)
+    for (_, preset, budget, passes), made in zip(asked, done(table, asked, on), strict=True):
+        found[preset][f"{budget}/{passes}"] = made
+        print(f"passes: {preset} {budget} {passes}", file=sys.stderr)
     return {
         "measure": "M3",
-        "transcripts": [case.name for case in chosen],
+        "transcripts": [case.name for case in cases(quick=quick)],
         "presets": dict(found),
         "not_loaded": bad,
     }

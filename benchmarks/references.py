@@ -6,12 +6,12 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from benchmarks.folded import folded, preset_names
-from benchmarks.measuring import COUNTER, DATA, count, newest, percent
+from benchmarks.measuring import COUNTER, DATA, count, done, newest, percent
 from refold import messages as m
 from refold import transcripts
 from refold.digest import Source, digest
@@ -96,6 +96,7 @@ class Prefix:
         return found
 
 
+@cache
 def prefixes(*, quick: bool = False) -> list[Prefix]:
     found: list[Prefix] = []
     for source, paths in _files().items():
@@ -193,26 +194,22 @@ def recalled(prefix: Prefix, probe: Probe) -> str:
     )
 
 
-def m2(views: dict[str, PrefixView] | None = None, *, quick: bool = False) -> dict[str, Any]:
+def m2(*, quick: bool = False, on: str = "here") -> dict[str, Any]:
     """Per view, share of the prefix and source: percent of probes literally in the view."""
     cases = prefixes(quick=quick)
     sources = sorted({case.source for case in cases})
-    result: dict[str, Any] = {
-        "probes": {
-            source: sum(len(case.probes) for case in cases if case.source == source) for source in sources
-        },
-        "views": {},
-    }
-    for name, view in (views or PREFIX_VIEWS).items():
-        rows: dict[str, Any] = {}
-        for share in (0.10, 0.20) if quick else SHARES:
-            with_recall = share == 0.20 and not quick
-            rows[f"{share:.0%}"] = _kept(cases, view, share, with_recall=with_recall)
-        result["views"][name] = rows
-    return result
+    probes = {source: sum(len(case.probes) for case in cases if case.source == source) for source in sources}
+    asked = [(name, share, quick) for name in PREFIX_VIEWS for share in ((0.10, 0.20) if quick else SHARES)]
+    views: dict[str, dict[str, Any]] = {}
+    for (name, share, _), row in zip(asked, done(_kept, asked, on), strict=True):
+        views.setdefault(name, {})[f"{share:.0%}"] = row
+    return {"probes": probes, "views": views}
 
 
-def _kept(cases: Sequence[Prefix], view: PrefixView, share: float, *, with_recall: bool) -> dict[str, Any]:
+def _kept(asked: tuple[str, float, bool]) -> dict[str, Any]:
+    """One view within one share of every prefix."""
+    name, share, quick = asked
+    cases, view, with_recall = prefixes(quick=quick), PREFIX_VIEWS[name], share == 0.20 and not quick
     found: defaultdict[str, list[float]] = defaultdict(list)
     again: defaultdict[str, list[float]] = defaultdict(list)
     over = 0

@@ -17,12 +17,12 @@ from benchmarks.measuring import DATA
 from benchmarks.references import m2
 
 
-def run(quick: bool = False) -> dict[str, Any]:
+def run(quick: bool = False, on: str = "here") -> dict[str, Any]:
     """Both measures; {} where the transcripts are not there."""
     if not DATA.exists():
         print(f"no transcripts in {DATA}: set REFOLD_DATA to the folder that has them", file=sys.stderr)
         return {}
-    return {"m1": m1(quick=quick), "m2": m2(quick=quick)}
+    return {"m1": m1(quick=quick, on=on), "m2": m2(quick=quick, on=on)}
 
 
 def tables(result: dict[str, Any]) -> dict[str, str]:

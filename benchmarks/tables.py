@@ -13,7 +13,12 @@ from typing import Any
 from benchmarks import results
 from benchmarks.results import ROOT
 
-DOCUMENTS = (ROOT / "README.md", ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "design" / "house.md")
+DOCUMENTS = (
+    ROOT / "README.md",
+    ROOT / "docs" / "benchmarks.md",
+    ROOT / "docs" / "scale.md",
+    ROOT / "docs" / "design" / "house.md",
+)
 NOT_YET = "*(not measured yet: `make bench`)*"
 OUTDATED = "*(the stored result is of an older form of this measure: `make bench`)*"
 Results = dict[str, dict[str, Any]]
@@ -231,6 +236,18 @@ def long_figures(found: dict[str, Any]) -> str:
     return made(found)
 
 
+def many(found: dict[str, Any]) -> str:
+    from benchmarks.many import table as made
+
+    return made(found)
+
+
+def many_jobs(found: dict[str, Any]) -> str:
+    from benchmarks.many import handing as made
+
+    return made(found)
+
+
 def pairs(peers: dict[str, Any]) -> str:
     rows: list[list[str]] = []
     for library, answer in peers["pairs"].items():
@@ -433,6 +450,8 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "figures": (("engine",), figures),
     "long-run": (("long_run",), long_run),
     "long-run-figures": (("long_run",), long_figures),
+    "many": (("many",), many),
+    "many-jobs": (("many",), many_jobs),
     "pairs": (("peers",), pairs),
     "verification": (("verification",), verification),
     "requests": (("requests",), requests),

@@ -425,3 +425,73 @@ def test_hooks_come_with_the_package() -> None:
     from refold.hooks import Hooks
 
     assert refold.Hooks is Hooks
+
+
+# ── nonsense at every door ──────────────────────────────────────────────────────────────────────
+
+
+class Broken:
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+NONSENSE: list[Any] = [
+    None, True, -1, 1.5, float("nan"), 10**400, "x", "\ud800", "\0", b"bytes", bytearray(b"z"), [], [None], ["x"], {}, {"role": 5},
+    {"role": "user", "content": 5}, (), {1}, object(), Broken(), len, int, Session, ..., iter(()),
+]  # fmt: skip
+
+
+def spoken() -> Session:
+    session = Session()
+    session.append("Hello.")
+    session.append(m.assistant("Hi."))
+    return session
+
+
+DOORS: dict[str, Callable[[Engine, Any], Any]] = {
+    "append": lambda _, x: spoken().append(x),
+    "append, usage": lambda _, x: spoken().append("Hello.", usage=x),
+    "append, model": lambda _, x: spoken().append("Hello.", model=x),
+    "append, meta": lambda _, x: spoken().append("Hello.", meta=x),
+    "merge": lambda _, x: spoken().merge(x),
+    "move": lambda _, x: spoken().move(x),
+    "label": lambda _, x: spoken().label(x, "here"),
+    "observe": lambda engine, x: engine.observe(spoken(), x),
+    "observe, session": lambda engine, x: engine.observe(x, "Hi."),
+    "plan": lambda engine, x: engine.plan(x),
+    "plan, system": lambda engine, x: engine.plan(spoken(), system=x),
+    "plan, tools": lambda engine, x: engine.plan(spoken(), tools=x),
+    "prepare": lambda engine, x: run(engine.prepare(x)),
+    "prepare, system": lambda engine, x: run(engine.prepare(spoken(), system=x)),
+    "prepare, tools": lambda engine, x: run(engine.prepare(spoken(), tools=x)),
+    "apply": lambda engine, x: run(engine.apply(spoken(), x)),
+    "recall": lambda engine, x: engine.recall(spoken(), x),
+    "recall, limit": lambda engine, x: engine.recall(spoken(), "Hello", limit=x),
+    "undo": lambda engine, x: engine.undo(spoken(), x),
+    "redo": lambda engine, x: engine.redo(spoken(), x),
+    "pin": lambda engine, x: engine.pin(spoken(), x),
+    "unpin": lambda engine, x: engine.unpin(spoken(), x),
+    "branch": lambda engine, x: run(engine.branch(spoken(), x)),
+    "Engine": lambda _, x: Engine(x),
+    "presets.get": lambda _, x: presets.get(x),
+    "presets.get, window": lambda _, x: presets.get("refold", window=x),
+    "presets.get, budget": lambda _, x: presets.get("refold", budget=x),
+    "open": lambda _, x: refold.open(x),
+    "open, id": lambda _, x: refold.open("memory:", id=x),
+    "load": lambda _, x: refold.load(x),
+    "model": lambda _, x: refold.model(x),
+    "wrap": lambda _, x: refold.wrap(x),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_what_cannot_be_meant_is_an_error_of_ours(
+    door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    engine = Engine(presets.get("refold", window=8000))
+    for nonsense in NONSENSE:
+        try:
+            DOORS[door](engine, nonsense)
+        except RefoldError as error:
+            assert str(error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.cli import main
 from refold.compare.budgets import parse
-from refold.compare.report import page
+from refold.compare.report import folds, page
 from refold.compare.run import Plan as ComparePlan
 from refold.compare.run import compare
 from refold.engine.summarise import ByModel
@@ -26,8 +26,11 @@ from refold.models.scripted import Scripted
 from refold.protocols import Request
 from refold.recall import recall
 from refold.recall.tool import result as recalled
+from refold.shrink.clip import LEVELS, clipped
+from refold.text.redact import redact
 from refold.tokens import get as counter
 from refold.transcripts.export import export, targets
+from tests.compare.blocks import everything
 from tests.test_poison import engine_for
 
 KINDS: tuple[Kind, ...] = tuple(kind for kinds in (TUNED, HELD) for rows in kinds.values() for kind in rows)
@@ -55,7 +58,7 @@ def share(said: str, value: int) -> float:
     return sum(gone) / len(gone)
 
 
-def everything(request: Request) -> str:
+def whole(request: Request) -> str:
     return "\n".join(m.in_full(message) for message in request.messages)
 
 
@@ -64,7 +67,7 @@ def folded(name: str, session: Session, model: bool = True) -> tuple[str, str]:
     asked: list[str] = []
 
     def echo(request: Request) -> str:
-        asked.append(everything(request))
+        asked.append(whole(request))
         return asked[-1][:60_000] if name != "rounds" else asked[-1][-400:]
 
     engine = engine_for(name, None)
@@ -91,7 +94,7 @@ def folded(name: str, session: Session, model: bool = True) -> tuple[str, str]:
 
 def report(session: Session) -> str:
     found = ComparePlan(("refold", "pi"), [parse("6000")])
-    return page(run(compare([("x.jsonl", session)], found)))
+    return everything(page(run(compare([("x.jsonl", session)], found))))
 
 
 def exits(value: int) -> dict[str, Callable[[], str]]:
@@ -243,3 +246,68 @@ def test_reports_and_exports_are_for_their_owner_alone(tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
     for path in (out, html):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+# ── parts of secrets: what a cut leaves ─────────────────────────────────────────────────────────
+
+RECOGNISED = [kind for kind in KINDS if not leaked(redact(planted(kind, 0)[0])[0], planted(kind, 0)[1])]
+COUNTER = counter()
+
+
+def halved(kind: Kind, level: int) -> tuple[m.Result, m.Result]:
+    """A result with a secret, and its clip of that level; the secret is put where the clip cuts it in two, if
+    there is such a place."""
+    text, secret = planted(kind, 0)
+    filling = "plain words of some length go on here " * (level // 2 + 4)
+    best: tuple[m.Result, m.Result] | None = None
+    for before in range(0, 5 * level, max(level // 6, 3)):
+        whole = m.result("c", f"{filling[:before]} {text} {filling}")
+        cut = clipped(whole, level, COUNTER, key="#3")
+        assert isinstance(cut, m.Result)
+        if best is None or (secret not in cut.text and leaked(cut.text, secret)):
+            best = whole, cut
+        if secret not in cut.text and leaked(cut.text, secret):
+            break
+    assert best is not None
+    return best
+
+
+def of_clips(level: int, kinds: Sequence[Kind]) -> tuple[Session, int]:
+    """A session in which a secret of each kind is in a clip of that level; and how many are cut in two."""
+    session, halves = Session(), 0
+    session.append(m.user("Look around."))
+    edits: list[e.Edit] = []
+    for number, kind in enumerate(kinds):
+        whole, cut = halved(kind, level)
+        secret = planted(kind, 0)[1]
+        halves += secret not in cut.text and leaked(redact(cut.text)[0], secret)
+        session.append(m.assistant("I look.", m.call(f"c{number}", "Bash", command=f"cat {number}")))
+        entry = session.append(m.result(f"c{number}", whole.text, name="Bash"))
+        put = m.result(f"c{number}", cut.text, name="Bash")
+        edits.append(e.Edit(entry.id, entry.id, (put,), "summary"))
+    session.append(session.make(e.Fold, edits=tuple(edits), preset="refold"))
+    return session, halves
+
+
+def check_parts(level: int, programs: Sequence[str], kinds: Sequence[Kind] = RECOGNISED) -> int:
+    session, halves = of_clips(level, kinds)
+    [fold] = session.annotations(e.Fold)
+    said = {
+        "report": folds.after(session, fold, 10**6),
+        **{to: export(session, to, redact=True, cwd="/tmp").data.decode() for to in programs},
+        "view": export(session, "markdown", view=True).data.decode(),
+    }
+    for name, told in said.items():
+        loose = [kind.name for kind in kinds if leaked(told, planted(kind, 0)[1])]
+        assert loose == [], f"{name} at {level}"
+    return halves
+
+
+def test_no_part_of_a_secret_that_a_clip_cut_in_two_leaves() -> None:
+    assert check_parts(LEVELS[4], ("claude-code",), RECOGNISED[::3]) > 10, "hardly any was cut in two"
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("level", LEVELS[:28])
+def test_no_part_of_a_secret_leaves_at_any_level(level: int) -> None:
+    check_parts(level, targets())

@@ -61,6 +61,12 @@ class WrongType(UsageError, TypeError):
     pass
 
 
+def expect(value: object, kind: type | tuple[type, ...], wanted: str) -> None:
+    """`WrongType` where a value is of another kind, with what is wanted instead."""
+    if not isinstance(value, kind):
+        raise WrongType(f"a {type(value).__name__} will not do: {wanted}")
+
+
 class SettingError(UsageError):
     def __init__(self, key: str, text: str) -> None:
         super().__init__(f"{key}: {text}")

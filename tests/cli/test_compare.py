@@ -81,6 +81,21 @@ def test_html_is_written_where_asked(file: str, tmp_path: Path) -> None:
     assert target.name in result.output.replace("\n", "")
 
 
+def test_a_report_is_not_written_over_without_force(file: str, tmp_path: Path) -> None:
+    target = tmp_path / "report.html"
+    target.write_text("mine", "utf-8")
+    asked = (file, "--budgets", "3k", "--presets", "refold", "-o", str(target))
+    result = run(*asked)
+    assert result.exit_code == 2 and "--force" in result.output and target.read_text("utf-8") == "mine"
+    assert run(*asked, "--force").exit_code == 0
+    assert target.read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_the_tables_end_with_a_verdict_in_words(file: str) -> None:
+    result = run(file, "--budgets", "3k", "--presets", "refold,pi")
+    assert re.search(r"(?m)^Take `\w+` at 3k\.$", result.output) and "Lost: " in result.output
+
+
 def test_control_characters_never_reach_the_terminal(tmp_path: Path) -> None:
     path = tmp_path / "[red]host\x1bile.jsonl"
     save(hostile_session(), path)

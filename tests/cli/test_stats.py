@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+import refold
 from refold import entries as e
 from refold import messages as m
 from refold import tokens
@@ -152,3 +153,20 @@ def test_unknown_counter_and_missing_file_are_said_in_one_sentence() -> None:
     assert run(str(shared(SESSION)), "--counter", "nope").exit_code == 2
     missing = run("no-such-file.jsonl")
     assert missing.exit_code == 1 and "Traceback" not in missing.output
+
+
+def test_stats_show_and_the_engine_count_the_view_in_one_way(tmp_path: Path) -> None:
+    """What stands in for a result that never came is sent, so it counts."""
+    file = tmp_path / "waiting.jsonl"
+    session = refold.open(f"jsonl:{file}")
+    session.append(m.user("Look."))
+    session.append(m.assistant("", m.call("a", "Read", path="a.py"), m.call("b", "Read", path="b.py")))
+    session.append(m.result("a", "text"))
+    session.append(m.user("Go on."))
+    seen = refold.Engine("refold").view(session).tokens
+    told = {
+        name: json.loads(CliRunner().invoke(main, [name, str(file), "--json"]).output)
+        for name in ("stats", "show")
+    }
+    assert told["stats"]["view"] == told["show"]["tokens"] == seen
+    assert told["stats"]["added"] == seen - told["stats"]["tokens"] > 0

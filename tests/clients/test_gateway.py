@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,3 +109,81 @@ def test_codex_compacts_by_itself_against_an_upstream_that_cannot(
     session = max((stored(opened, info.id) for info in opened.sessions()), key=len)
     assert session.annotations(e.Fold)
     assert session.last_reply and session.last_reply.message.text == "All done."
+
+
+class AppServer:
+    """What Codex's own terminal talks to: `/compact` is `thread/compact/start`."""
+
+    def __init__(self, client: Client) -> None:
+        self._process = subprocess.Popen(
+            [str(client.binary), "app-server"],
+            cwd=client.project,
+            env=client.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self._numbers = count(1)
+        self.ask("initialize", clientInfo={"name": "test", "title": "test", "version": "1"})
+        self._send({"method": "initialized"})
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps(message) + "\n")
+        self._process.stdin.flush()
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        assert line, "codex ended"
+        return json.loads(line)
+
+    def ask(self, method: str, **params: Any) -> Any:
+        number = next(self._numbers)
+        self._send({"id": number, "method": method, "params": params})
+        while (told := self._read()).get("id") != number:
+            pass
+        assert "error" not in told, told
+        return told["result"]
+
+    def until(self, method: str) -> list[dict[str, Any]]:
+        """All that it says until then."""
+        told = [self._read()]
+        while told[-1].get("method") != method:
+            told.append(self._read())
+        return told
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def test_codex_compacts_when_it_is_told_to(tmp_path: Path) -> None:
+    config = kit._CODEX.replace('name = "scripted"\nbase', 'name = "OpenAI"\nbase')
+    client = Client("codex", tmp_path)
+    words = " ".join(f"value-{n}" for n in range(2000))
+    with (
+        WireServer(f"First: {words}", f"Second: {words}", "Third.") as server,
+        served(client, server, tmp_path / "g.db") as gateway,
+    ):
+        client.own.mkdir(parents=True, exist_ok=True)
+        (client.own / "config.toml").write_text(config.format(url=gateway.v1, project=client.project))
+        codex = AppServer(client)
+        try:
+            thread = codex.ask("thread/start", cwd=str(client.project))["thread"]["id"]
+            for text in ("One?", "Two?"):
+                codex.ask("turn/start", threadId=thread, input=[{"type": "text", "text": text}])
+                codex.until("turn/completed")
+            codex.ask("thread/compact/start", threadId=thread)
+            told = codex.until("turn/completed")
+            assert told[-1]["params"]["turn"]["status"] == "completed", told[-1]
+            assert "contextCompaction" in json.dumps(told)
+            codex.ask("turn/start", threadId=thread, input=[{"type": "text", "text": "Three?"}])
+            assert codex.until("turn/completed")[-1]["params"]["turn"]["status"] == "completed"
+        finally:
+            codex.close()
+        assert server.problems == []
+        assert len(server.requests) == 3  # the upstream was never asked to compact
+    assert "compaction" not in {item.get("type") for item in server.bodies[-1]["input"]}
+    assert len(server.requests[-1].raw) < len(server.requests[1].raw) + len(words)

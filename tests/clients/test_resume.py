@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 import refold
+from refold import entries as e
 from refold import messages as m
 from refold.models.scripted import Line
 from refold.session import Projection
 from refold.testing.wire import WireServer
+from refold.transcripts.codex_items import is_context
 from refold.transcripts.export import export
 from refold.transcripts.programs import page_of, writer
 from tests.clients.kit import PATTERNS, Client, conversation, in_order
@@ -67,6 +69,12 @@ def _replies(session: refold.Session) -> list[m.Assistant]:
     return [message for message in shown if isinstance(message, m.Assistant)]
 
 
+def _prompts(session: refold.Session) -> list[m.User]:
+    said = (entry.message for entry in session.path if isinstance(entry, e.MessageEntry))
+    typed = (message for message in said if isinstance(message, m.User) and not is_context(message))
+    return [message for message in typed if not message.text.startswith("<system-reminder>")]
+
+
 def test_a_folded_session_is_exported_and_resumed_and_after_a_second_fold_again(
     client: Client, tmp_path: Path
 ) -> None:
@@ -84,6 +92,10 @@ def test_a_folded_session_is_exported_and_resumed_and_after_a_second_fold_again(
     with WireServer("After the first fold.", "After the second fold.") as server:
         client.say(server, "Go on.", resume=exported["id"])
         assert client.told(server) == [*said, ("user", "Goon.")]
+        # The program went on in our file: what stands before the boundary is the session as it was.
+        read, before = refold.load(file), [entry.id for entry in refold.load(folded).path]
+        assert [entry.id for entry in read.path][: len(before)] == before
+        assert [message.text for message in _prompts(read)] == [PROMPT, "What else?", "Go on."]
         again = client.answer("compact", file, "--budget", BUDGET // 2, "--in-place")
         assert again["in_place"]["id"] == exported["id"]
         said = view(client, file)

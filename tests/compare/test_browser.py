@@ -95,7 +95,8 @@ def test_nothing_of_a_hostile_transcript_runs(tmp_path: Path, beacon: tuple[str,
     seen = dom(hostile_page(url), tmp_path)
     assert not pwned(seen)
     assert "<title>refold compare</title>" in seen
-    assert "<script" not in seen and "<iframe" not in seen and "<img" not in seen
+    assert 'data-ready="1"' in seen and "Never do this" in seen, "the reader did not open"
+    assert seen.count("<script") == 2 and "<iframe" not in seen and "<img" not in seen
     assert asked == []
 
 
@@ -104,7 +105,7 @@ def test_nothing_runs_even_without_the_policy(tmp_path: Path, beacon: tuple[str,
     url, asked = beacon
     bare = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", hostile_page(url))
     seen = dom(bare, tmp_path)
-    assert not pwned(seen) and "<script" not in seen
+    assert not pwned(seen) and seen.count("<script") == 2 and "Never do this" in seen
     assert asked == []
 
 
@@ -127,4 +128,4 @@ def test_fifty_transcripts_are_laid_out(tmp_path: Path) -> None:
     sessions = [(f"{n:02}.jsonl", agent_session(3, size=3_000)) for n in range(50)]
     done = loop.run(compare(sessions, Plan(("refold", "pi"), budgets.parse_list("1500"))))
     seen = dom(page(done), tmp_path)
-    assert seen.count('<details class="transcript">') == 50
+    assert seen.count('<details class="transcript">') == 50 and 'data-ready="1"' in seen

@@ -6,27 +6,33 @@ import base64
 import hashlib
 import html
 import re
+from collections import Counter
 from html.parser import HTMLParser
+from importlib.resources import files
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from refold import loop, presets
+from refold import messages as m
 from refold.compare import budgets
 from refold.compare.groups import groups
-from refold.compare.report import page
-from refold.compare.report.charts import scatter, short, thinned, ticks
+from refold.compare.report import inside, page
+from refold.compare.report.charts import short, thinned, ticks
 from refold.compare.report.html import el, plain, text
 from refold.compare.run import Cell, Comparison, Plan, compare
 from refold.session import Session
+from refold.session.edits import said_by
+from tests.compare.blocks import blocks, everything
 from tests.compare.hostile import attacks, hostile_session
 from tests.compare.sessions import agent_session
 
 ALLOWED = {
     "html", "head", "meta", "title", "style", "body", "main", "header", "footer", "section", "article", "div", "p", "h1", "h2",
     "h3", "h4", "h5", "ul", "ol", "li", "b", "i", "span", "small", "code", "pre", "dl", "dt", "dd", "table", "thead", "tbody",
-    "tr", "th", "td", "figure", "figcaption", "details", "summary", "svg", "rect", "line", "polyline", "polygon", "text", "circle",
+    "tr", "th", "td", "figure", "figcaption", "details", "summary", "svg", "rect", "line", "polyline", "polygon", "text",
+    "script", "noscript", "select", "option", "label", "input", "button",
 }  # fmt: skip
 
 
@@ -42,7 +48,7 @@ class Elements(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.names.append(tag)
         self.attributes += attrs
-        if tag != "meta":
+        if tag not in ("meta", "input"):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -53,6 +59,10 @@ def made(
     *sessions: tuple[str, Session], names: tuple[str, ...] = presets.NAMES, budget: str = "3k"
 ) -> Comparison:
     return loop.run(compare(list(sessions), Plan(names, budgets.parse_list(budget))))
+
+
+def messages(session: Session) -> list[m.Message]:
+    return [said for entry in session.path if (said := said_by(entry)) is not None]
 
 
 def parsed(document: str) -> Elements:
@@ -77,15 +87,34 @@ def test_plain_keeps_what_people_write() -> None:
     assert html.unescape(el("p", kept)) == f"<p>{kept}</p>"
 
 
-def test_the_policy_allows_exactly_this_style_sheet_and_nothing_else() -> None:
+def digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def test_the_policy_allows_exactly_this_style_sheet_and_this_script() -> None:
     document = page(made(("a.jsonl", agent_session())))
     [policy] = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]+)"', document)
     [style] = re.findall(r"<style>(.*?)</style>", document, re.S)
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    [script] = re.findall(r"<script>(.*?)</script>", document, re.S)
     assert html.unescape(policy) == (
-        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; style-src 'sha256-{digest(style)}'; script-src 'sha256-{digest(script)}'; "
+        "base-uri 'none'; form-action 'none'"
     )
     assert document.index("Content-Security-Policy") < document.index("<style>")
+
+
+def test_the_script_puts_text_into_the_page_and_never_html() -> None:
+    script = files("refold.compare.report").joinpath("explorer.js").read_text("utf-8")
+    for way in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "Function(",
+        "fetch(",
+    ):
+        assert way not in script
 
 
 @pytest.mark.parametrize("asked", ["3k", "30%"])
@@ -97,25 +126,52 @@ def test_a_hostile_transcript_adds_no_element_and_no_attribute(asked: str) -> No
     keys = {key for key, _ in found.attributes}
     assert not {key for key in keys if key.startswith("on")}
     assert not keys & {"href", "src", "style", "srcdoc", "action", "data", "xlink:href"}
+    own, *packed = sorted(re.findall(r"<script([^>]*)>(.*?)</script>", document, re.S))
+    assert own[0] == "" and all(re.fullmatch(r"[A-Za-z0-9+/=]+", text) for _, text in packed)
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", document)
     document.encode()
 
 
 def test_the_page_shows_what_was_checked_lost_and_how_to_recall_it() -> None:
     document = page(made(("work/a.jsonl", agent_session(20)), names=("refold",)))
-    for part in (
-        "At a glance",
-        "Size of the context",
-        "Retention against tokens",
-        "Money",
-        "Before:",
-        "After:",
-    ):
+    for part in ("All designs", "Look inside", "What was lost, all of it", "Size of the context", "Money"):
         assert part in document
-    assert re.search(r"refold recall work/a\.jsonl --keys [a-z2-7]{7}", document)
-    for fact in ("Verified", "Lost", "Recall"):
-        assert f"<dt>{fact}</dt>" in document
-    assert "Never touch the files in migrations/." in document
+    [block] = blocks(document)
+    assert block["quoted"] == "work/a.jsonl"
+    assert all(re.fullmatch(r"[a-z2-7]{7}", entry["key"]) for entry in block["entries"])
+    [cell] = block["cells"]
+    assert "No model wrote anything here" in cell["folds"][0]["check"]
+    assert "Never touch the files in migrations/." in everything(document)
+
+
+def test_every_message_of_a_transcript_can_be_opened_with_what_became_of_it() -> None:
+    session = agent_session(20)
+    done = made(("a.jsonl", session))
+    [block] = blocks(page(done))
+    assert [entry["text"] for entry in block["entries"]] == [m.in_full(said) for said in messages(session)]
+    for cell, packed in zip(done.cells, block["cells"], strict=True):
+        assert cell.forms is not None
+        forms = dict.fromkeys(range(len(block["entries"])), "w")
+        for fold in packed["folds"]:
+            for edit in fold["edits"]:
+                assert len(edit["forms"]) == edit["last"] - edit["first"] + 1
+                forms |= dict(enumerate(str(edit["forms"]), int(edit["first"])))
+        if len(packed["folds"]) == 1:
+            assert Counter(forms.values()) == {
+                form[0]: part.messages for form, part in cell.forms.items() if part.messages
+            }
+
+
+def test_a_message_that_is_told_by_a_line_leads_to_that_line() -> None:
+    done = made(("a.jsonl", agent_session(20)), names=("refold",))
+    [block] = blocks(page(done))
+    told = [
+        (block["entries"][int(number)], edit["put"][put]["text"].split("\n")[line])
+        for edit in block["cells"][0]["folds"][-1]["edits"]
+        for number, (put, line) in edit["lines"].items()
+    ]
+    assert len(told) > 5
+    assert any(f"module_{n:02}" in line for _, line in told for n in range(20))
 
 
 def test_the_page_holds_with_nothing_with_one_and_with_fifty() -> None:
@@ -128,9 +184,29 @@ def test_the_page_holds_with_nothing_with_one_and_with_fifty() -> None:
         budget="1500",
     )
     fifty = page(many)
-    assert parsed(fifty).names.count("details") == 50 + 100
-    assert len(one) < 200_000 and len(fifty) < 4_000_000
-    assert "50</b> transcripts" in fifty
+    assert parsed(fifty).names.count("details") == 50
+    assert len(blocks(fifty)) == 50
+    assert len(one) < 200_000 and len(fifty) < 1_000_000
+
+
+def test_long_messages_lose_their_middle_where_the_page_has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inside, "SAID", 4_000)
+    monkeypatch.setattr(inside, "PUT", 4_000)
+    done = made(("a.jsonl", agent_session(12)))
+    [block] = blocks(page(done))
+    assert sum(len(entry["text"]) for entry in block["entries"]) < 4_000 + 60 * 80
+    assert "characters are not on this page" in block["entries"][3]["text"]
+    for edit in (edit for cell in block["cells"] for fold in cell["folds"] for edit in fold["edits"]):
+        for number, place in edit["own"].items():
+            text = block["entries"][int(number)]["text"]
+            for piece in edit["put"][place]["text"]:
+                if not isinstance(piece, str) and len(piece) == 2:
+                    assert 0 <= piece[0] < piece[1] <= len(text)
+
+
+def test_the_same_comparison_makes_the_same_page() -> None:
+    done = made(("a.jsonl", agent_session()))
+    assert page(done) == page(done)
 
 
 def test_failed_cells_are_shown_with_their_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,16 +245,42 @@ def test_ticks_are_few_and_within(top: float) -> None:
     assert found[0] == 0 and found[-1] <= top * 1.0001 and 2 <= len(found) <= 6
 
 
-def test_numbers_are_short_and_empty_charts_are_charts() -> None:
-    assert [short(n) for n in (0, 999, 1_000, 79_700, 410_637, 2_500_000)] == [
-        "0",
-        "999",
-        "1k",
-        "79.7k",
-        "411k",
-        "2.5M",
+def test_numbers_are_short() -> None:
+    numbers = (0, 999, 1_000, 79_700, 410_637, 2_500_000)
+    assert [short(n) for n in numbers] == ["0", "999", "1k", "79.7k", "411k", "2.5M"]
+
+
+def test_a_view_that_was_not_folded_or_does_not_fit_has_no_colours() -> None:
+    document = page(made(("a.jsonl", agent_session(12)), budget="3k,2m"))
+    loose = document[document.index("Folded to 2m tokens") : document.index('id="inside"')]
+    untouched = [row for row in re.findall(r"<tr.*?</tr>", loose) if "not folded: it fits as it is" in row]
+    assert untouched and not any("%" in row for row in untouched)
+    tight = page(made(("a.jsonl", agent_session(12)), budget="300"))
+    assert '<tr class="over">' in tight and "does not fit" in tight
+
+
+def test_rows_of_two_budgets_and_variants_are_told_apart() -> None:
+    names = ("refold", "augment", "augment:carry_previous_summary=true")
+    document = page(made(("a.jsonl", agent_session()), names=names, budget="2k,3k"))
+    rows = [
+        html.unescape(re.sub("<[^>]+>", " ", row))
+        for row in re.findall(r'<th scope="row">.*?</th>', document)
     ]
-    parsed(scatter([], [], "nothing"))
+    assert (
+        len(rows) == 2 * len(names) * 2
+        and len({" ".join(row.replace("take this", "").split()) for row in rows}) == 6
+    )
+    assert 'class="swatch p-augment"' in document and "p-augment:" not in document
+
+
+def test_a_dash_is_explained_where_there_is_one() -> None:
+    chat = Session()
+    for number in range(40):
+        chat.append(m.user(f"Tell me about place {number}. " + "It is far away from here. " * 20))
+        chat.append(m.assistant(f"Place {number} is a town. " + "It has houses and a harbour. " * 20))
+    document = page(made(("chat", chat), names=("refold",)))
+    assert ">–</span>" in document and "nothing to measure by (no file was changed or created)" in document
+    assert "nothing to measure by (" not in page(made(("a", agent_session()), names=("refold",)))
 
 
 def test_the_attacks_are_attacks() -> None:

@@ -156,6 +156,20 @@ def test_sources_are_never_changed_and_runs_are_repeatable() -> None:
     assert [figures(cell) for cell in one.cells] == [figures(cell) for cell in two.cells]
 
 
+def test_what_a_replay_makes_has_the_same_ids_each_time() -> None:
+    """They stand in views and reasons as keys, and keys have tokens."""
+    session, plan = (
+        agent_session(30),
+        Plan(("layered:keep_rounds=0", "refold"), budgets.parse_list("1k"), (3,)),
+    )
+    one, two = run(plan, session), run(plan, session)
+    for first, second in zip(one.cells, two.cells, strict=True):
+        assert first.done is not None and second.done is not None
+        assert first.done.all_folds
+        assert [e.id for e in first.done.session.entries] == [e.id for e in second.done.session.entries]
+        assert {**row(first), "seconds": 0} == {**row(second), "seconds": 0}
+
+
 @pytest.mark.parametrize("session", [Session(), agent_session(0), agent_session(1)], ids=["empty", "0", "1"])
 def test_conversations_too_small_to_fold_are_no_error(session: Session) -> None:
     done = run(Plan(presets.NAMES, budgets.parse_list("20k,20%")), session)

@@ -31,11 +31,13 @@ async def upstream(handler: Handler) -> AsyncGenerator[str]:
 
 
 @asynccontextmanager
-async def gateway(url: str, **given: Any) -> AsyncGenerator[tuple[Gateway, aiohttp.ClientSession]]:
+async def gateway(
+    url: str, *, in_process: bool = False, **given: Any
+) -> AsyncGenerator[tuple[Gateway, aiohttp.ClientSession]]:
     """A gateway before that upstream, and a client of it that changes nothing by itself."""
     settings = GatewaySettings(**{"upstream": url, "port": 0, "store": "memory:", "window": 100_000, **given})
     log: list[str] = []
-    async with Gateway(settings, log=log.append) as made:
+    async with Gateway(settings, log=log.append, in_process=in_process) as made:
         made.log_lines = log  # pyright: ignore  for tests alone
         async with aiohttp.ClientSession(base_url=made.url, auto_decompress=False) as client:
             yield made, client

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from refold.gateway.door import Refusal
 from refold.gateway.sealed import LIFE, Seal
 from refold.testing.wire import WireServer
 from tests.gateway.kit import gateway, run
-from tests.gateway.test_sessions import long_talk
+from tests.gateway.test_sessions import long_talk, sessions
+from tests.gateway.test_sessions import said as said_in
 
 EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 TRIGGER = {"type": "compaction_trigger"}
@@ -60,9 +62,9 @@ def test_compaction_in_all_three_ways_gives_one_item_that_the_sdk_accepts() -> N
         assert server.requests == []
 
 
-def test_a_compaction_item_stands_for_what_was_said_before() -> None:
+def test_a_compaction_item_stands_for_what_was_said_before(tmp_path: Path) -> None:
     async def work() -> None:
-        async with gateway(server.url, window=64_000) as (made, client):
+        async with gateway(server.url, window=64_000, store=f"sqlite:{tmp_path / 'a.db'}") as (_, client):
             _, whole = await post(client, "/v1/responses/compact", input=items(12))
             rules, *said = items(12)
             rest: list[dict[str, Any]] = [{"type": "message", "role": "user", "content": "Go on."}]
@@ -72,8 +74,8 @@ def test_a_compaction_item_stands_for_what_was_said_before() -> None:
                 assert status == 200
                 rest += [{"type": "message", "role": "assistant", "content": answer}]
                 rest += [{"type": "message", "role": "user", "content": "And on."}]
-        [book] = made.desk._books.values()
-        texts = [x.message.text for x in book.session.path if hasattr(x, "message")]
+        [session] = sessions(tmp_path / "a.db")
+        texts = [text for _, text in said_in(session)]
         assert len(texts) == 25 + 4 and texts[-4:] == ["Go on.", "One.", "And on.", "Two."]
 
     with WireServer("One.", "Two.") as server:
@@ -88,11 +90,13 @@ def test_a_compaction_item_stands_for_what_was_said_before() -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_foreign_and_forged_items_are_refused(stream: bool) -> None:
+def test_foreign_and_forged_items_are_refused(stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
-        async with gateway(server.url) as (made, client):
-            good = made.desk.seal.seal("no-such", "entry", "")
-            other = made.desk.seal.seal("s", "e", "bob")
+        monkeypatch.setenv("SECRET", "of the seal")
+        seal = Seal(b"of the seal")
+        async with gateway(server.url, secret_env="SECRET") as (_, client):
+            good = seal.seal("no-such", "entry", "")
+            other = seal.seal("s", "e", "bob")
             for forged in (
                 "gAAAAA==",
                 good[:-2] + "xx",

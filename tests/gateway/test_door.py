@@ -19,6 +19,7 @@ from aiohttp import web
 from refold.errors import SettingError
 from refold.gateway.door import Door
 from refold.registry.configuration import GatewaySettings
+from refold.stores import open_store
 from refold.testing.wire import WireServer
 from tests.gateway.kit import gateway, run, upstream
 
@@ -114,15 +115,15 @@ def test_nobody_gets_past_a_key_and_the_upstream_never_sees_it() -> None:
     run(work)
 
 
-def test_sessions_of_one_owner_are_not_those_of_another() -> None:
+def test_sessions_of_one_owner_are_not_those_of_another(tmp_path: Path) -> None:
     async def work() -> None:
-        async with gateway(server.url, keys=KEYS) as (made, client):
+        async with gateway(server.url, keys=KEYS, store=f"sqlite:{tmp_path / 'a.db'}") as (_, client):
             for key in ("secret-of-ann", "secret-of-bob"):
                 headers = {"x-refold-key": key, "X-Refold-Session": "same"}
                 async with client.post(PATH, data=BODY, headers=headers) as reply:
                     await reply.read()
-            store = made.desk
-        assert sorted(store._books) == ["ann.same", "bob.same"]
+        opened = open_store(f"sqlite:{tmp_path / 'a.db'}").store
+        assert sorted(info.id for info in opened.sessions()) == ["ann.same", "bob.same"]
 
     with WireServer("a", "b") as server:
         run(work)

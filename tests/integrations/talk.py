@@ -24,21 +24,29 @@ LOOK = {"name": "look", "description": "A page of the plan."}
 
 
 class Chat:
-    """OpenAI's chat completions. The synchronous client; the caller's list only grows."""
+    """OpenAI's chat completions. The synchronous client; the caller's list grows, until it is long."""
+
+    LONG = 300
+    """The SDK looks at every message of a list at every call: a thousand cost it a second."""
 
     def __init__(self, url: str, store: str, session: str) -> None:
         from openai import OpenAI
 
         client = OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0)
         self.client = refold.wrap(client, window=WINDOW, store=store, session=session)
-        self.messages: list[Any] = [{"role": "developer", "content": SYSTEM}, *history(self.client)]
+        self.messages = self._begun()
         tool = {"type": "function", "function": {**LOOK, "parameters": SCHEMA, "strict": True}}
         self.options: Any = {"model": "gpt-5.4", "tools": [tool, RECALL]}
+
+    def _begun(self) -> list[Any]:
+        return [{"role": "developer", "content": SYSTEM}, *history(self.client)]
 
     async def turn(self, text: str, stream: bool) -> str:
         return await asyncio.to_thread(self._turn, text, stream)
 
     def _turn(self, text: str, stream: bool) -> str:
+        if len(self.messages) > self.LONG:
+            self.messages = self._begun()
         self.messages.append({"role": "user", "content": text})
         while True:
             message = self._ask(stream).choices[0].message

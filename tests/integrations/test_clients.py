@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -15,65 +17,12 @@ from refold import entries as e
 from refold import messages as m
 from refold.errors import UsageError, WrongType
 from refold.integrations import engine_of, history, session_of
+from refold.integrations.clients import conversation_of
 from refold.models.scripted import say
 from refold.testing.wire import Broken, Http, WireServer
-from tests.integrations.kit import LAST, SYSTEM, WINDOW, again, answer, check, killed, model, question
-from tests.integrations.talk import WAYS
+from tests.integrations.kit import WINDOW
 
 NEXT: Any = {"role": "user", "content": "Go on."}
-EVERY = pytest.mark.parametrize("way", ["chat", "responses", "messages"])
-
-
-async def talk(talking: Any, *numbers: int) -> None:
-    for number in numbers:
-        assert await talking.turn(question(number), stream=number % 2 == 1) == answer(number)
-
-
-def both(way: str, store: str, turns: int) -> None:
-    """Two conversations at the same time; at the end the first is asked for what it no longer sees."""
-
-    async def at_once(server: WireServer) -> None:
-        one, other = (WAYS[way](server.url, store, name) for name in ("one", "other"))
-        await asyncio.gather(talk(one, *range(turns)), talk(other, *range(5)))
-        assert await one.turn(LAST, stream=False) == "heliotrope"
-        await one.close()
-        await other.close()
-        for talking, said in ((one, turns + 1), (other, 5)):
-            session = session_of(talking.client)
-            assert len(session.turns) == said, "each message once"
-            assert not session.annotations(e.Leaf), "and on one path"
-
-    with WireServer(then=model) as server:
-        asyncio.run(at_once(server))
-    check(server)
-
-
-@EVERY
-def test_two_conversations_at_once_stay_inside_the_window(way: str, tmp_path: Path) -> None:
-    both(way, f"sqlite:{tmp_path / 'agent.db'}", 18)
-
-
-@pytest.mark.torture
-@EVERY
-def test_200_turns_stay_inside_the_window(way: str, tmp_path: Path) -> None:
-    both(way, f"sqlite:{tmp_path / 'agent.db'}", 200)
-
-
-SLOW = [pytest.param(way, marks=pytest.mark.torture) for way in ("responses", "messages")]
-
-
-@pytest.mark.parametrize("way", ["chat", *SLOW])
-def test_a_killed_conversation_goes_on_in_another_process(way: str, tmp_path: Path) -> None:
-    store = f"sqlite:{tmp_path / 'agent.db'}"
-    with WireServer(then=model) as server:
-        said = killed(way, server.url, store, turns=16)
-        assert said == [answer(number) for number in range(len(said))]
-        assert again(way, server.url, store, len(said)) == answer(len(said))
-    check(server)
-    session = refold.open(store, id="killed")
-    texts = [x.message.text for x in session.path if isinstance(x, e.MessageEntry)]
-    assert all(answer(number) in texts for number in range(len(said) + 1))
-    assert SYSTEM in str(server.bodies[-1])
 
 
 def test_until_something_is_folded_a_request_is_what_the_caller_wrote() -> None:
@@ -168,6 +117,45 @@ def test_calls_that_overlap_in_one_conversation_keep_their_own_answers() -> None
         asked = session[reply.parent or ""]
         assert isinstance(asked, e.MessageEntry)
         assert reply.message.text.endswith(asked.message.text), "on the branch where it was asked for"
+
+
+def test_of_two_calls_at_once_the_second_waits_until_the_first_has_its_view() -> None:
+    """A fold takes its time, and gives others their turn: they may not change what it reads."""
+    seen: list[tuple[str, int]] = []
+    second_came, hooks = threading.Event(), Hooks()
+
+    async def folding(event: Any) -> None:
+        seen.append(("begins", len(event.session)))
+        for _ in range(1000):
+            if second_came.is_set():
+                break
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.05)
+        seen.append(("goes on", len(event.session)))
+
+    hooks.on("before_compact", folding)
+    history: Any = [{"role": "user", "content": f"Note {n}. " + "Some words. " * 400} for n in range(9)]
+
+    def ask(text: str) -> None:
+        more = [*history, {"role": "user", "content": text}]
+        client.chat.completions.create(model="gpt-5.4", messages=more)
+
+    with WireServer("Noted.", "Noted, too.") as server, ThreadPoolExecutor(2) as threads:
+        client = refold.wrap(OpenAI(base_url=server.v1, api_key="any"), window=4000, hooks=hooks)
+        first = threads.submit(ask, "First.")
+        while not seen:
+            time.sleep(0.005)
+        second = threads.submit(ask, "Second.")
+        while not conversation_of(client)._lock._waiters:  # pyright: ignore
+            time.sleep(0.005)
+            if len(session_of(client)) != seen[0][1]:
+                break  # without a lock it has done its work by now
+        second_came.set()
+        first.result()
+        second.result()
+        client.close()
+    assert seen[0][1] == seen[1][1], "the second wrote while the first was folding"
+    assert {str(body["messages"][-1]["content"]) for body in server.bodies} == {"First.", "Second."}
 
 
 def test_a_refusal_for_length_is_folded_and_sent_once_more() -> None:

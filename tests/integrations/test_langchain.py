@@ -2,55 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-import refold
 from refold import Hooks
-from refold import entries as e
 from refold.testing.wire import Http, WireServer
 from tests.examples.kit import needs
-from tests.integrations.kit import LAST, SYSTEM, again, answer, check, killed, model, question
-from tests.integrations.talk import WAYS
+from tests.integrations.kit import SYSTEM
 
 needs("langgraph", "langchain", "langchain_openai")
-
-
-@pytest.mark.parametrize("way", ["langchain", "langchain-async"])
-def test_200_turns_in_two_threads_stay_inside_the_window(way: str, tmp_path: Path) -> None:
-    store = f"sqlite:{tmp_path / 'agent.db'}"
-
-    async def talk(talking: Any, turns: int) -> None:
-        for number in range(turns):
-            assert await talking.turn(question(number), stream=number % 2 == 1) == answer(number)
-
-    async def both(server: WireServer) -> None:
-        one, other = (WAYS[way](server.url, store, name) for name in ("one", "other"))
-        await asyncio.gather(talk(one, 200), talk(other, 20))
-        assert await one.turn(LAST, stream=False) == "heliotrope"
-        await one.close()
-        await other.close()
-
-    with WireServer(then=model) as server:
-        asyncio.run(both(server))
-    check(server)
-    assert all(body["messages"][0] == {"role": "system", "content": SYSTEM} for body in server.bodies)
-    for name, turns in (("one", 201), ("other", 20)):
-        session = refold.open(store, id=name)
-        assert len(session.turns) == turns, "each message once"
-        assert not session.annotations(e.Leaf), "and on one path"
-
-
-def test_a_killed_thread_goes_on_in_another_process(tmp_path: Path) -> None:
-    store = f"sqlite:{tmp_path / 'agent.db'}"
-    with WireServer(then=model) as server:
-        said = killed("langchain", server.url, store, turns=16)
-        assert said == [answer(number) for number in range(len(said))]
-        assert again("langchain", server.url, store, len(said)) == answer(len(said))
-    check(server)
 
 
 def test_a_graph_of_ones_own_asks_what_to_send_and_a_refusal_is_folded() -> None:

@@ -9,44 +9,13 @@ from typing import Any
 import refold
 from refold import Hooks
 from refold import entries as e
+from refold import messages as m
+from refold.models.scripted import say
 from refold.testing.wire import WireServer
 from tests.examples.kit import needs
-from tests.integrations.kit import LAST, WINDOW, again, answer, check, killed, model, question
-from tests.integrations.talk import WAYS
+from tests.integrations.kit import WINDOW, check, page
 
 needs("agents")
-
-
-def test_200_turns_in_two_conversations_stay_inside_the_window(tmp_path: Path) -> None:
-    store = f"sqlite:{tmp_path / 'agent.db'}"
-
-    async def talk(talking: Any, turns: int) -> None:
-        for number in range(turns):
-            assert await talking.turn(question(number), stream=number % 2 == 1) == answer(number)
-
-    async def both(server: WireServer) -> None:
-        one, other = (WAYS["agents"](server.url, store, name) for name in ("one", "other"))
-        await asyncio.gather(talk(one, 200), talk(other, 20))
-        assert await one.turn(LAST, stream=False) == "heliotrope"
-        await one.close()
-        await other.close()
-
-    with WireServer(then=model) as server:
-        asyncio.run(both(server))
-    check(server)
-    for name, turns in (("one", 201), ("other", 20)):
-        session = refold.open(store, id=name)
-        assert len(session.turns) == turns, "each message once"
-        assert not session.annotations(e.Leaf), "and on one path"
-
-
-def test_a_killed_conversation_goes_on_in_another_process(tmp_path: Path) -> None:
-    store = f"sqlite:{tmp_path / 'agent.db'}"
-    with WireServer(then=model) as server:
-        said = killed("agents", server.url, store, turns=16)
-        assert said == [answer(number) for number in range(len(said))]
-        assert again("agents", server.url, store, len(said)) == answer(len(said))
-    check(server)
 
 
 def test_the_protocol_of_the_sdk(tmp_path: Path) -> None:
@@ -86,3 +55,53 @@ def test_the_protocol_of_the_sdk(tmp_path: Path) -> None:
     session = refold.open(store, id="mine")
     said = [x.message.text for x in session.entries if isinstance(x, e.MessageEntry)]
     assert said[:3] == ["One.", "Two.", "One."], "the log keeps what was taken back"
+
+
+STEPS = 40
+
+
+def test_a_run_of_many_calls_is_folded_while_it_runs(tmp_path: Path) -> None:
+    """The SDK asks a session for its history once a run: what comes during the run goes through the filter."""
+    from agents import Agent, OpenAIResponsesModel, Runner, function_tool
+    from openai import AsyncOpenAI
+
+    from refold.integrations.openai_agents import RefoldSession
+
+    folds: list[int] = []
+    hooks = Hooks()
+    hooks.on("after_compact", lambda _: folds.append(len(server.bodies)))
+    store = f"sqlite:{tmp_path / 'agent.db'}"
+
+    @function_tool
+    def look(number: int, side: str) -> str:
+        """A page of the plan."""
+        return page(number, side)
+
+    async def run() -> list[str]:
+        async with AsyncOpenAI(base_url=server.v1, api_key="any", max_retries=0) as client:
+            session = RefoldSession("long", window=WINDOW, store=store, hooks=hooks)
+            agent: Any = Agent(name="Assistant", model=OpenAIResponsesModel("gpt-5.4", client), tools=[look])
+            config: Any = {"session": session, "run_config": session.run_config(tracing_disabled=True)}
+            first = await Runner.run(agent, "Look at every part.", max_turns=STEPS + 1, **config)
+            second = await Runner.run(agent, "Thanks.", **config)
+            return [first.final_output, second.final_output]
+
+    steps = [
+        say(
+            f"Part {number}.",
+            m.call(f"a{number}", "look", number=number, side="left"),
+            m.call(f"b{number}", "look", number=number, side="right"),
+            usage=m.Usage(input=9, output=9),
+        )
+        for number in range(STEPS)
+    ]
+    with WireServer(*steps, "All is well.", "You are welcome.") as server:
+        assert asyncio.run(run()) == ["All is well.", "You are welcome."]
+    check(server)
+    assert len([at for at in folds if 0 < at < STEPS]) >= 2, "in the middle of the first run"
+    session = refold.open(store, id="long")
+    assert not session.annotations(e.Leaf), "on one path"
+    said = [x.message for x in session.path if isinstance(x, e.MessageEntry)]
+    assert len(said) == 1 + 3 * STEPS + 1 + 2, "each message once"
+    results = [x for x in said if isinstance(x, m.Result)]
+    assert [x.text for x in results] == [page(n, side) for n in range(STEPS) for side in ("left", "right")]

@@ -3,54 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 from openai import AsyncOpenAI
 
-import refold
 from refold import Hooks
-from refold import entries as e
 from refold import messages as m
 from refold.models.scripted import say
 from refold.testing.wire import Http, WireServer
 from tests.examples.kit import needs
-from tests.integrations.kit import LAST, again, answer, check, killed, model, question
-from tests.integrations.talk import WAYS
 
 needs("pydantic_ai")
-
-
-def test_200_turns_in_two_conversations_stay_inside_the_window(tmp_path: Path) -> None:
-    store = f"sqlite:{tmp_path / 'agent.db'}"
-
-    async def talk(talking: Any, turns: int) -> None:
-        for number in range(turns):
-            assert await talking.turn(question(number), stream=number % 2 == 1) == answer(number)
-
-    async def both(server: WireServer) -> None:
-        one, other = (WAYS["pydantic-ai"](server.url, store, name) for name in ("one", "other"))
-        await asyncio.gather(talk(one, 200), talk(other, 20))
-        assert await one.turn(LAST, stream=False) == "heliotrope"
-        await one.close()
-        await other.close()
-
-    with WireServer(then=model) as server:
-        asyncio.run(both(server))
-    check(server)
-    for name, turns in (("one", 201), ("other", 20)):
-        session = refold.open(store, id=name)
-        assert len(session.turns) == turns, "each message once"
-        assert not session.annotations(e.Leaf), "and on one path"
-
-
-def test_a_killed_conversation_goes_on_in_another_process(tmp_path: Path) -> None:
-    store = f"sqlite:{tmp_path / 'agent.db'}"
-    with WireServer(then=model) as server:
-        said = killed("pydantic-ai", server.url, store, turns=16)
-        assert said == [answer(number) for number in range(len(said))]
-        assert again("pydantic-ai", server.url, store, len(said)) == answer(len(said))
-    check(server)
 
 
 def asked(server: WireServer, text: str, **about: Any) -> Any:

@@ -853,8 +853,8 @@ def test_regression_tail_kept_by_the_first_pass_is_not_lost_at_the_second() -> N
     for entry in work(24).path:
         session.append(entry.message)  # type: ignore[union-attr]
     forced(engine, session)
-    asked = prompts(model)[-1]
-    assert all(text[:80] in asked for text in kept if text)
+    told = "\n".join([prompts(model)[-1], *(message.text for message in engine.view(session).messages)])
+    assert all(text[:80] in told for text in kept if text)
 
 
 def test_regression_newest_content_is_never_cut_first() -> None:

@@ -4,6 +4,7 @@ results, parallel batches, signed and sealed thinking, several turns, an open st
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import assume, given, reject, settings
@@ -39,8 +40,8 @@ def steps(draw: DrawFn, number: int, thinks: str | None) -> list[m.Message]:
     for part in range(draw(st.sampled_from((1, 1, 1, 2, 3)))):
         id = f"c{number}_{part}"
         if draw(st.integers(0, 3)) == 0:
-            body = text(f"new{number}", draw(st.integers(1, 60)))
-            calls.append(m.call(id, "Write", path=f"src/f{number}.py", content=body))
+            body = text(f"new{number}_{part}", draw(st.integers(1, 60)))
+            calls.append(m.call(id, "Write", path=f"src/f{number}_{part}.py", content=body))
         else:
             calls.append(m.call(id, "Bash", command=f"make part{number}_{part}"))
     parts: list[Any] = []
@@ -189,6 +190,31 @@ def test_R20_an_unanswered_result_that_just_fits_its_half_costs_no_other_its_for
     ] == []
 
 
+def test_R19_a_huge_result_that_nobody_has_answered_leaves_room_for_what_led_to_it() -> None:
+    session = Session()
+    session.append(m.user("Request: build all parts."))
+    for number in range(30):
+        session.append(m.assistant([m.call(f"c{number}", "Bash", command=f"make part{number}")]))
+        session.append(m.result(f"c{number}", text(f"out{number}", 200 if number == 29 else 3), name="Bash"))
+    newest, budgets = session.path[-1].id, range(1_000, 9_000, 400)
+    whole = forms(session, 99_999)
+    size = whole[newest]
+    views = [forms(session, budget) for budget in budgets]
+    for budget, view in zip(budgets, views, strict=True):
+        others = all(view[id] == whole[id] for id in view if id != newest)
+        assert 0.2 * budget < view[newest] <= (budget if others else budget / 2)
+        assert view[newest] == size or 2 * size > budget
+    assert [less for pair in pairwise(views) if (less := lowered(*pair))] == []
+
+
+@given(sessions(None), st.sampled_from((2_000, 3_000, 6_000)))
+@settings(max_examples=60, deadline=None)
+def test_R19_the_goal_is_used(session: Session, budget: int) -> None:
+    assume(Engine().view(session).tokens > 2 * budget)
+    engine, twin = folded(session, budget)
+    assert 0.85 * budget <= engine.view(twin).tokens <= budget
+
+
 @given(sessions(), st.integers(0, 40))
 @settings(max_examples=60, deadline=None)
 def test_R20_a_view_that_fits_is_unchanged(session: Session, spare: int) -> None:
@@ -243,7 +269,8 @@ def test_R8_R19_what_a_program_wrote_around_typed_words_is_clipped_and_they_are_
     whole = originals(session)
     for item in engine.view(twin).items:
         original = whole.get(item.entries[0]) if len(item.entries) == 1 else None
-        if not isinstance(original, m.User) or COUNTER.text(typed(original)) > budget // 4:
+        record = any(isinstance(part, m.Text) and part.origin == "summary" for part in item.message.parts)
+        if record or not isinstance(original, m.User) or COUNTER.text(typed(original)) > budget // 4:
             continue
         assert typed(item.message) == typed(original)
         if item.message != original:

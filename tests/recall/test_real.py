@@ -9,7 +9,7 @@ from refold import messages as m
 from refold import transcripts
 from refold.recall import index_of, recall, search
 from refold.session import Session
-from tests.data import all_transcripts, shared
+from tests.data import DATA, all_transcripts, shared
 
 
 @pytest.mark.slow
@@ -28,6 +28,22 @@ def test_R1_agents_get_back_what_they_need_again() -> None:
 
     found = agents(quick=True)
     assert found["whole call"]["all"] >= 95, found
+
+
+@pytest.mark.slow
+def test_causes_and_changes_are_found_in_real_sessions_of_work() -> None:
+    """Also by the ten questions that were written when nothing was changed any more."""
+    shared("claude-code")
+    from benchmarks.questions import found
+
+    from refold.recall.rank import DIALOGUE, rank, read
+
+    now, before = (
+        found(DATA),
+        found(DATA, lambda i, t: [at for at, _ in rank(i, read(i, t, DIALOGUE), limit=20)]),
+    )
+    assert now["last"][5] >= 8 and now["held"][5] >= 5, now
+    assert sum(group[5] for group in now.values()) >= sum(group[5] for group in before.values()) + 4, before
 
 
 @pytest.mark.parametrize("path", all_transcripts(), ids=lambda path: path.name[:40])

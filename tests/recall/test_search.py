@@ -147,6 +147,19 @@ def test_the_answer_to_a_question_is_preferred_to_the_question() -> None:
     assert "clarinet" in recall(session, "Which instrument does Bob learn?")[0].text
 
 
+def test_a_question_in_words_is_answered_by_what_was_said_not_by_what_tools_printed() -> None:
+    session = session_of(m.user("Bring the import of the price list back to life."))
+    for number in range(8):
+        session.append(m.assistant("", m.call(f"c{number}", "Bash", command=f"make import part={number}")))
+        session.append(m.result(f"c{number}", "import: work on the first list\nimport did not work\n" * 3))
+    session.append(m.assistant("The import did not work because the first line of the list is a comment."))
+    session.append(m.user("Fine."))
+    [first, *_] = recall(session, "why did the import not work at first?")
+    assert first.role == "assistant" and "because" in first.text
+    # An identifier asks for the place where it stands, whoever wrote it.
+    assert recall(session, "part=3")[0].role in ("assistant", "tool")
+
+
 def test_a_question_about_a_day_prefers_that_day() -> None:
     index = Index()
     for day, month in ((3, "May"), (9, "June")):

@@ -490,3 +490,80 @@ def test_exactly_leaves_as_much_as_the_list_has(kept: int) -> None:
     session.merge(whole[:kept], exactly=True)
     shown = dict(wires(session))["own"]
     assert len(shown) == min(kept, 5)
+
+
+# ── a list that goes on from another branch ─────────────────────────────────────────────────────
+
+
+def texts_of(session: Session) -> list[str]:
+    return [x.message.text for x in session.path if isinstance(x, e.MessageEntry)]
+
+
+def spoken(*texts: str) -> list[m.Message]:
+    return [m.assistant(text) if number % 2 else m.user(text) for number, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize("exactly", [False, True])
+def test_a_list_that_goes_on_from_a_branch_the_path_has_left_is_continued_there(exactly: bool) -> None:
+    session = Session()
+    session.merge(spoken("a", "b", "c"))
+    session.merge(spoken("a", "B", "C"))
+    count = len([x for x in session.entries if isinstance(x, e.MessageEntry)])
+    merged = session.merge(spoken("a", "b", "c", "d"), exactly=exactly)
+    assert merged.branched
+    assert [x.message.text for x in merged.appended] == ["d"]
+    assert texts_of(session) == ["a", "b", "c", "d"]
+    assert len([x for x in session.entries if isinstance(x, e.MessageEntry)]) == count + 1
+
+
+def test_two_lists_in_turn_are_two_branches_and_nothing_is_written_twice() -> None:
+    session = Session()
+    lists: list[list[m.Message]] = [spoken("one"), spoken("two")]
+    for number in range(20):
+        for name, messages in zip("xy", lists, strict=True):
+            assert session.merge(messages, exactly=True).branched is (number > 0 or name == "y")
+            reply = m.assistant(f"{name}{number}")
+            session.append(reply)
+            messages += [reply, m.user(f"{name}{number}?")]
+    texts = [x.message.text for x in session.entries if isinstance(x, e.MessageEntry)]
+    assert len(texts) == len(set(texts)) == 80
+
+
+def test_an_answer_that_was_left_is_gone_back_to_where_the_path_ends_before_it() -> None:
+    session = Session()
+    session.merge(spoken("a", "b"))
+    session.merge(spoken("a"), exactly=True)
+    session.merge(spoken("a", "b", "c"), exactly=True)
+    assert texts_of(session) == ["a", "b", "c"]
+    assert len(session.annotations(e.MessageEntry)) == 3
+
+
+def test_a_list_may_be_all_of_another_branch() -> None:
+    session = Session()
+    session.merge(spoken("a", "b", "c"))
+    session.merge(spoken("a", "x"))
+    merged = session.merge(spoken("a", "b", "c"))
+    assert (merged.appended, merged.branched, texts_of(session)) == ((), True, ["a", "b", "c"])
+
+
+def test_a_folded_view_of_another_branch_is_recognised() -> None:
+    session, engine = folded()
+    wire = engine.view(session).to_openai()
+    session.merge(spoken("Something else altogether."))
+    count = len(session)
+    merged = session.merge([*wire, {"role": "user", "content": "go on"}])
+    assert [x.message.text for x in merged.appended] == ["go on"]
+    assert len(session) == count + 2, "the message, and that the path moved"
+    assert [message["content"] for message in engine.view(session).to_openai()[:-1]] == [
+        message["content"] for message in wire
+    ]
+
+
+@pytest.mark.parametrize(("branches", "known"), [(15, True), (16, True), (17, False)])
+def test_a_list_is_looked_for_on_the_sixteen_newest_branches(branches: int, known: bool) -> None:
+    session = Session()
+    session.merge(spoken("a", "b", "c"))
+    for number in range(branches):
+        session.merge(spoken("a", f"other {number}"))
+    merged = session.merge(spoken("a", "b", "c", "d"))
+    assert (len(merged.appended) == 1) is known

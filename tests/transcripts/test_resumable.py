@@ -11,10 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
 import refold
+from refold import Engine
 from refold import entries as e
 from refold import messages as m
 from refold.cli import main
@@ -22,8 +24,9 @@ from refold.errors import FormatError, StorageError, UsageError
 from refold.registry import in_use
 from refold.registry.installed import InPlace, home, install
 from refold.session import Projection, Session
+from refold.session.edits import said_by
 from refold.transcripts import claude_write, codex_write, read_stream
-from refold.transcripts.export import export
+from refold.transcripts.export import export, told
 from refold.transcripts.programs import WRITERS, page_of, writer
 from refold.transcripts.resumable import Resumable, resumable
 from refold.transcripts.soundness import unsound, words
@@ -91,6 +94,95 @@ def test_the_view_comes_back_and_everything_said_stands_before_it(program: str) 
     said = " ".join(entry.message.text for entry in again.entries if isinstance(entry, e.MessageEntry))
     assert all(f"Question {n}" in said and f"text {n}" in said for n in range(4))
     assert again.problems == ()
+
+
+def continued(data: bytes, program: str, text: str) -> bytes:
+    """As the program goes on from what it finds."""
+    *_, last = records(data)
+    stamp = {"timestamp": "2031-01-01T00:00:00.000Z"}
+    if program == "codex":
+        item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+        more: dict[str, Any] = {"type": "response_item", "payload": item, **stamp}
+    else:
+        kept = ("sessionId", "cwd", "version", "gitBranch", "userType", "isSidechain")
+        more = {key: last[key] for key in kept} | {"type": "user", "uuid": claude_write.new_id(), **stamp}
+        more |= {"parentUuid": last["uuid"], "message": {"role": "user", "content": text}}
+    return data + json.dumps(more).encode() + b"\n"
+
+
+def twice_folded() -> Session:
+    """A session with entries of all sorts, which no program of another kind can hold: they keep their places."""
+    session = talk()
+    session.append(session.make(e.ModelChange, model="openai:other"))
+    session.append(session.make(e.Note, content=m.content("By the way."), kind="hint"))
+    session.append(m.Bash("ls", "a.py"))
+    session.append(m.assistant("One."))
+    session.append(m.assistant("Two, at once."))
+    session.append(m.user("Go on."))
+    session.append(m.assistant("Reading.", m.call("x" * 90, "Read", path="b.py")))
+    session.append(m.result("x" * 90, "long id"))
+    fold(session, 1, 10, m.user([m.text("A record of the first two turns.", "summary")]))
+    fold(session, 1, 15, m.user([m.text("A record of three turns.", "summary")]))
+    return session
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("make", [folded, twice_folded])
+def test_what_is_read_again_is_the_session_and_nothing_is_there_twice(
+    program: str, make: Callable[[], Session]
+) -> None:
+    """Numbers on the path (`#12`) are what a model recalls by: they name what they named."""
+    session = make()
+    data = continued(exported(session, program).data, program, "And now?")
+    again = back(data, program)
+    assert again.problems == ()
+    assert [entry.id for entry in again.path[:-1]] == [entry.id for entry in session.path]
+    assert shown(again, program) == [*shown(session, program), ("user", "Andnow?")]
+    said, before = ([item.message for item in told(each)] for each in (again, session))
+    assert [words([message]) for message in said[:-1]] == [words([message]) for message in before]
+    assert len(said) == sum(said_by(entry) is not None for entry in again.entries)
+    while Projection(again).folds:
+        Engine("refold").undo(again)
+    assert shown(again, program)[:2] == [("user", "Question0"), ("assistant", "Reading0.")]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_an_exported_session_is_folded_in_place_and_exported_again(program: str, tmp_path: Path) -> None:
+    first = exported(twice_folded(), program)
+    file = install(msgspec.structs.replace(first, data=continued(first.data, program, "And now?")), tmp_path)
+    place = InPlace(file, folder=tmp_path)
+    fold(place.session, 1, 17, m.user([m.text("Short.", "summary")]))
+    place.write()
+    again = refold.load(file)
+    assert [entry.id for entry in again.path] == [entry.id for entry in place.session.path]
+    assert shown(again, program) == shown(place.session, program)
+    for other in PROGRAMS:
+        third = back(exported(again, other).data, other)
+        assert [entry.id for entry in third.path] == [entry.id for entry in again.path]
+        assert shown(third, other) == shown(again, other)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("damage", ["record", "entry", "row", "order"])
+def test_a_path_that_does_not_fit_the_file_is_passed_over(program: str, damage: str) -> None:
+    session = folded()
+    lines = records(exported(session, program).data)
+    holder = next(line for line in lines if '"refold"' in json.dumps(line) and "anew" in json.dumps(line))
+    carrying = holder.get("refold") or holder["payload"]["refold"]
+    rows = carrying["entries"]
+    at = next(number for number, row in enumerate(rows) if isinstance(row, list))
+    match damage:
+        case "record":
+            rows[at][0] = "elsewhere"
+        case "entry":
+            rows[at][1] = rows[at + 1][1]
+        case "row":
+            rows[at] = [None]
+        case _:
+            rows.reverse()
+    again = back(b"".join(json.dumps(line).encode() + b"\n" for line in lines), program)
+    assert "do not fit this file" in str(again.problems)
+    assert shown(again, program) == shown(session, program)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

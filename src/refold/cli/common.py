@@ -304,15 +304,10 @@ def own_session(file: str) -> Session:
 
 def tell_problems(session: Session) -> None:
     """What could not be understood, or was not chosen, is said on standard error."""
-    from refold.transcripts.base import MANY
+    from refold.transcripts.base import sentences
 
-    unread = [problem for problem in session.problems if problem.where != MANY]
-    for problem in session.problems:
-        if problem.where == MANY:
-            say(f"refold: the file {problem.text} (`refold import FILE` takes all)", err=True)
-    if unread:
-        where, text = unread[0].where, first_line(unread[0].text, 160)
-        say(f"refold: {len(unread)} part(s) could not be read, the first at {where}: {text}", err=True)
+    for sentence in sentences(session.problems):
+        say(f"refold: {sentence}", err=True)
 
 
 def write_private(path: Path, data: bytes) -> None:

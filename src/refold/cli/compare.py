@@ -8,29 +8,38 @@ from typing import TYPE_CHECKING
 
 import click
 
+from refold.cli.batch import Tally, batch_options, followed, keeping, working
 from refold.cli.common import (
     console,
     emit,
     first_line,
+    force_option,
     json_option,
     named_model,
     open_session,
+    refuse_existing,
+    say,
     tell_problems,
+    waiting,
     write_private,
 )
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from refold.batch import Ending
+    from refold.compare.many import About, Compared, Opened
     from refold.compare.run import Cell, Comparison, Plan
-    from refold.errors import RefoldError
-    from refold.session import Session
 
 FORMS = ("whole", "clipped", "lines", "gone")
+SHOWN = 20
+"""Transcripts that have a table of their own, where there are no more; files that are named as unread."""
+REPORTED = 100
+"""Files that a report shows; all folded sessions are in memory then."""
 
 
 @click.command("compare")
-@click.argument("files", metavar="FILE…", nargs=-1, required=True)
+@click.argument("files", metavar="FILE|DIR…", nargs=-1, required=True)
 @click.option(
     "--presets",
     "names",
@@ -45,8 +54,13 @@ FORMS = ("whole", "clipped", "lines", "gone")
 @click.option("--model", help="Who writes the summaries, e.g. openai:gpt-…; default: the embedded digest.")
 @click.option("--prices", help="Whose prices count; default: the model that the transcript names.")
 @click.option(
-    "--html", type=click.Path(dir_okay=False), help="Write the report, one page that needs no network."
+    "-o",
+    "--html",
+    type=click.Path(dir_okay=False),
+    help="Write the report here: one page that needs no network.",
 )
+@force_option
+@batch_options
 @json_option
 def command(
     files: tuple[str, ...],
@@ -56,36 +70,85 @@ def command(
     model: str | None,
     prices: str | None,
     html: str | None,
+    force: bool,
+    on: str | None,
+    kept: str | None,
+    anew: bool,
     as_json: bool,
 ) -> None:
     """What each design would do to your transcripts, side by side.
 
-    Every transcript is fed to every design anew and folded until it fits the budget. Columns: size of the
-    view; share of the user's typed words that it holds verbatim and of the changed files that it names; share
-    of the messages that stand in it whole, clipped, as a line of a summary, or not at all; dollars for the
-    whole transcript; seconds; requests to a summariser.
+    Every transcript is fed to every design anew and folded until it fits the budget; of a folder, all
+    transcripts in it. Columns: size of the view; share of the user's typed words that it holds verbatim and
+    of the changed files that it names; share of the messages that stand in it whole, clipped, as a line of a
+    summary, or not at all; dollars for the whole transcript; seconds; requests to a summariser.
     """
-    from refold.compare.budgets import parse_list
-    from refold.compare.run import Plan, row
+    from refold.compare.many import files_of, summary
+    from refold.compare.run import row
 
-    plan = Plan(_presets(names), parse_list(budgets), _passes(passes), named_model(model), prices)
-    if not plan.budgets:
-        raise click.UsageError("--budgets names no budget")
-    done = perform(files, plan, show=not as_json)
-    if html:
-        write(done, html)
+    plan = _plan(names, budgets, passes, model, prices)
+    refuse_existing(html, force)
+    found = files_of(files)
+    tally: Tally | None = None
+    if html or (on is None and len(found) == 1):
+        if html and (on or len(found) > REPORTED):
+            raise click.UsageError(
+                f"--html shows every fold and is made in this process, of {REPORTED} files at most: "
+                "leave out --on, and name fewer"
+            )
+        whole = perform(found, plan, show=not as_json)
+        if html:
+            write(whole, html)
+        done = summary(whole)
+    else:
+        tally = Tally(on or "processes")
+        done = many(found, plan, tally, kept, anew=anew, show=not as_json)
     if as_json:
-        emit({"rows": [row(cell) for cell in done.cells]})
+        emit({"rows": [row(cell) for cell in done.cells], "skipped": done.skipped, "batch": tally})
     else:
         out = console()
         print_tables(out, done)
         if html:
             out.print(f"report: {html}")
+        if tally:
+            out.print(f"\n{tally.sentence()}", style="dim")
     if all(cell.failed for cell in done.cells):
         raise SystemExit(1)
 
 
-def perform(files: Sequence[str], plan: Plan, *, show: bool) -> Comparison:
+def _plan(names: str, budgets: str, passes: str, model: str | None, prices: str | None) -> Plan:
+    from refold.compare.budgets import parse_list
+    from refold.compare.run import Plan, priced
+
+    named_model(model)  # a wrong name is said before the work
+    if prices:
+        priced(prices)
+    plan = Plan(_presets(names), parse_list(budgets), _passes(passes), model, prices)
+    if not plan.budgets:
+        raise click.UsageError("--budgets names no budget")
+    return plan
+
+
+def many(
+    files: Sequence[tuple[str, bool]], plan: Plan, tally: Tally, kept: str | None, *, anew: bool, show: bool
+) -> Compared:
+    """The files by whoever does the work, each as it comes; the result is in their order."""
+    from refold.compare.many import endings, fingerprint, jobs, joined
+
+    def failed(ending: Ending) -> bool:
+        return bool(ending.value.unread)
+
+    with keeping(f"compare-{fingerprint(plan)}", kept, anew=anew) as done, working(tally.on) as on:
+        ended = endings(jobs(files, plan), plan, on, done)
+        found = list(followed("comparing", ended, len(files), tally, failed, show=show))
+    compared = joined(ending.value for ending in sorted(found, key=lambda ending: ending.number))
+    for file, note in compared.notes:
+        say(f"refold: {file}: {note}", err=True)
+    return compared
+
+
+def perform(files: Sequence[tuple[str, bool]], plan: Plan, *, show: bool) -> Comparison:
+    """In this process, one after the other, with the folded sessions."""
     from refold import loop
     from refold.compare.run import compare
 
@@ -108,31 +171,50 @@ def write(done: Comparison, path: str) -> None:
     """Write the report, for its owner alone; the folder is made."""
     from refold.compare.report import page
 
-    write_private(Path(path), page(done).encode())
+    with waiting("writing the report …"):
+        document = page(done).encode()
+    write_private(Path(path), document)
 
 
-def print_tables(out: Console, done: Comparison) -> None:
-    """A table for every transcript and, where there are several, one of means."""
-    for file, error in done.unread:
+def print_tables(out: Console, done: Compared) -> None:
+    """A table for every transcript, where they are few, and one of means, where they are several."""
+    for file, error in done.unread[:SHOWN]:
         out.print(f"{file}: {first_line(error, 300)}")
-    for transcript in done.transcripts:
-        cells = done.of(transcript.file)
-        out.print()
-        out.print(f"{first_line(transcript.file, 120)}", style="bold")
-        out.print(
-            f"{len(transcript.steps.sums) - 1:,} messages, {transcript.tokens:,} tokens, "
-            f"{len(transcript.steps.steps):,} requests; prices of {transcript.prices.name}",
-            style="dim",
-        )
-        print_table(out, cells)
-        for line in money_lines(transcript.none.dollars, cells):
-            out.print(line, style="dim")
-        for cell in cells:
-            if cell.error:
-                out.print(f"{_title(cell)}: {first_line(cell.error, 300)}", style="yellow")
+    if len(done.unread) > SHOWN:
+        out.print(f"… and {len(done.unread) - SHOWN} more; --json lists all", style="dim")
+    for about in done.transcripts if len(done.transcripts) <= SHOWN else ():
+        _print_transcript(out, about, done.of(about.file))
     if len(done.transcripts) > 1:
-        out.print(f"\nmeans over {len(done.transcripts)} transcripts", style="bold")
+        out.print(f"\nmeans over {len(done.transcripts):,} transcripts", style="bold")
         print_table(out, done.cells)
+    if done.skipped:
+        out.print(f"{done.skipped:,} files are no transcripts", style="dim")
+    print_verdict(out, done)
+
+
+def print_verdict(out: Console, done: Compared) -> None:
+    from refold.compare.verdict import verdict
+
+    found = verdict(done.cells, [about.tokens for about in done.transcripts])
+    out.print(f"\n{found.title}", style="bold")
+    for line in found.text:
+        out.print(f"  {line}")
+
+
+def _print_transcript(out: Console, about: About, cells: Sequence[Cell]) -> None:
+    out.print()
+    out.print(f"{first_line(about.file, 120)}", style="bold")
+    out.print(
+        f"{about.messages:,} messages, {about.tokens:,} tokens, "
+        f"{about.requests:,} requests; prices of {about.prices}",
+        style="dim",
+    )
+    print_table(out, cells)
+    for line in money_lines(about.dollars, cells):
+        out.print(line, style="dim")
+    for cell in cells:
+        if cell.error:
+            out.print(f"{_title(cell)}: {first_line(cell.error, 300)}", style="yellow")
 
 
 def print_table(out: Console, cells: Sequence[Cell]) -> None:
@@ -213,14 +295,16 @@ def _passes(text: str) -> tuple[int, ...]:
     return chosen
 
 
-def _opened(files: Sequence[str]) -> Iterator[tuple[str, Session | RefoldError | OSError]]:
+def _opened(files: Sequence[tuple[str, bool]]) -> Iterator[tuple[str, Opened]]:
+    from refold.compare.many import sessions
     from refold.errors import RefoldError
 
-    for file in files:
+    for file, named in files:
         try:
-            session = open_session(file)
+            found = [(file, open_session(file))] if named else sessions(file, named)
         except (RefoldError, OSError) as error:
-            yield file, error
-            continue
-        tell_problems(session)
-        yield file, session
+            found = [(file, error)]
+        for name, session in found:
+            if not isinstance(session, Exception):
+                tell_problems(session)
+            yield name, session

@@ -43,6 +43,7 @@ def run(folder: Path) -> None:
     from refold import presets
     from refold.cli.compare import perform, print_tables, write
     from refold.compare.budgets import parse
+    from refold.compare.many import summary
     from refold.compare.run import Plan
 
     screen = console()
@@ -50,11 +51,11 @@ def run(folder: Path) -> None:
     idea = ": long agent conversations, inside the window, with nothing lost.\n"
     screen.print(styled(("refold", "bold"), idea))
     screen.print(f"The sample is a bug hunt in a small web service: {session}")
-    done = perform([str(session)], Plan(presets.NAMES, [parse(BUDGET)]), show=True)
+    done = perform([(str(session), True)], Plan(presets.NAMES, [parse(BUDGET)]), show=True)
     kept = next(cell for cell in done.cells if cell.preset == "refold")
     _tell_kept(screen, kept, done)
     screen.print("\nAll designs on the same session", style="bold")
-    print_tables(screen, done)
+    print_tables(screen, summary(done))
     report = folder / "report.html"
     write(done, str(report))
     said = " (one page, needs no network; open it in a browser):"

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
-from refold.cli.common import console, emit, json_option, progress, table
+from refold.batch import Batch, Job
+from refold.batch.kept import digest, file_key, release
+from refold.cli.batch import Tally, batch_options, followed, keeping, working
+from refold.cli.common import console, emit, json_option, table
 
 if TYPE_CHECKING:
+    from refold.batch import Ending, Kept
+    from refold.protocols import Store
     from refold.transcripts.importing import Outcome
 
 _SHOWN = 20
+FEW = 8
+"""So many files are read sooner than others are started to read them."""
 _STATES = ("imported", "grown", "unchanged", "skipped", "failed")
 
 
@@ -24,33 +33,96 @@ _STATES = ("imported", "grown", "unchanged", "skipped", "failed")
     "--to", "store", default="sqlite:", metavar="STORE", help="sqlite:FILE, jsonl:FOLDER/ [default: yours]"
 )
 @click.option("--format", "format", metavar="NAME", help="Instead of telling it from the content.")
+@batch_options
 @json_option
-def command(paths: tuple[str, ...], store: str, format: str | None, as_json: bool) -> None:
+def command(
+    paths: tuple[str, ...],
+    store: str,
+    format: str | None,
+    on: str | None,
+    kept: str | None,
+    anew: bool,
+    as_json: bool,
+) -> None:
     """Read transcripts of other agents into a store.
 
     A folder is read with everything in it, for example ~/.claude/projects or ~/.codex/sessions. Do it again
     whenever you like: what is there is left alone, what grew gets the rest. Sources are never changed.
+    Workers read; this process alone writes.
     """
     from refold.protocols import Placed
     from refold.stores import open_store, shown
-    from refold.transcripts.importing import Importer, find
+    from refold.transcripts.importing import find
 
     files = find(paths)
     target = open_store(store).store
-    outcomes: list[Outcome] = []
+    tally = Tally(on or ("processes" if len(files) > FEW else "here"))
     with ExitStack() as stack:
         stack.callback(target.close)
-        importer = Importer(target)
-        for path, named in progress("reading", files, show=not as_json):
-            outcomes.extend(importer.take(path, named=named, format=format))
+        place = str(target.path) if isinstance(target, Placed) else shown(store)
+        done = None
+        if kept or tally.on != "here":
+            id = f"import-{digest(release(), place, format)}"
+            done = stack.enter_context(keeping(id, kept, anew=anew))
+        outcomes = _imported(files, target, format, tally, done, show=not as_json)
     counts = Counter(outcome.state for outcome in outcomes)
     summary: dict[str, Any] = {state: counts[state] for state in _STATES}
     if as_json:
-        emit({"store": shown(store), "files": len(files), **summary, "sessions": outcomes})
+        emit({"store": shown(store), "files": len(files), **summary, "sessions": outcomes, "batch": tally})
     else:
-        _print(outcomes, summary, str(target.path) if isinstance(target, Placed) else shown(store))
+        _print(outcomes, summary, place)
     if counts["failed"] or not files:
         raise SystemExit(1)
+
+
+def _imported(
+    files: Sequence[tuple[Path, bool]],
+    target: Store,
+    format: str | None,
+    tally: Tally,
+    kept: Kept | None,
+    *,
+    show: bool,
+) -> list[Outcome]:
+    """Files are read by whoever does the work, and put into the store here, in their order: of two that claim
+    one id the first has it, however long it took to read."""
+    from refold.transcripts.importing import Asked, Importer, Outcome, reading
+
+    importer = Importer(target)
+
+    def finish(job: Job, found: Any) -> Any:
+        return msgspec.to_builtins(list(importer.put(job.argument.file, found)))
+
+    def outcomes(value: Any) -> list[Outcome]:
+        return msgspec.convert(value, list[Outcome])
+
+    def failed(ending: Ending) -> bool:
+        return ending.error is not None or any(one.state == "failed" for one in outcomes(ending.value))
+
+    many = Batch(
+        reading,
+        finish,
+        keeps=lambda value: all(one.state != "failed" for one in outcomes(value)),
+        trusts=lambda value: all(map(importer.has, outcomes(value))),
+        ordered=True,
+    )
+    jobs = (Job(Asked(path, named, format), file_key(path, named)) for path, named in files)
+    told: list[Outcome] = []
+    with working(tally.on) as on:
+        ended = many.run(jobs, on, kept)
+        for ending in followed("reading", ended, len(files), tally, failed, show=show):
+            if ending.error is not None:
+                told.append(Outcome(file=str(ending.job.argument.file), state="failed", text=ending.error))
+            elif ending.tries:
+                told += outcomes(ending.value)
+            else:
+                told += map(_as_it_was, outcomes(ending.value))
+    return told
+
+
+def _as_it_was(then: Outcome) -> Outcome:
+    state = "skipped" if then.state == "skipped" else "unchanged"
+    return msgspec.structs.replace(then, state=state, added=0)
 
 
 def _print(outcomes: list[Outcome], summary: dict[str, Any], store: str) -> None:

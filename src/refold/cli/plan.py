@@ -136,8 +136,10 @@ def print_plan(engine: Engine, session: Session, plan: Plan | Reason, due: Due |
     name, measure = engine.preset.name, engine.preset.measure
     out.print(styled((name, "bold"), f", by {measure}: ", trigger, f" ({due.text})"))
     if not isinstance(plan, Plan):
-        tokens = f"the view has {engine.view(session).tokens:,} tokens"
-        out.print(styled(f"nothing to fold: {plan.text}; {tokens} ", (f"({plan.code})", "dim")))
+        last = session.last_reply
+        told = " (above: the provider's, with system prompt and tools)" if last and last.usage else ""
+        tokens = f"{engine.view(session).tokens:,} tokens by our count{told}"
+        out.print(styled(f"nothing to fold: {plan.text}, {tokens} ", (f"({plan.code})", "dim")))
         return
     out.print(_bar(plan, min(out.columns, 100) - 2))
     then = f"; if that does not do: {', '.join(plan.alternatives)}" if plan.alternatives else ""

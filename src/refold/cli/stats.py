@@ -76,6 +76,7 @@ def _summary(out: Console, found: Stats, entries: int) -> None:
             f"({entries:,} entries in the log); the model sees ",
             (f"{found.view:,}", "bold"),
             f" ({found.counter})",
+            f", {found.added:,} of it for results that never came" if found.added else "",
         )
     )
     if used is not None:

@@ -31,6 +31,10 @@ _AHEAD = 3
 """How many grid points beyond one that does not fit are looked at: a view may cost a little less where an
 item
 comes back into its place and leaves the record."""
+_NEAR = 7
+"""How many grid points a smaller record may be worth: half as much again."""
+_CALL = 2 * LEVELS[0]
+"""Tokens of a call for whose result there is room."""
 _STALE = 0.1
 """What a result that a later call of the same kind has superseded may have of the usual."""
 _PIECE, _MADE = 128, 8
@@ -60,7 +64,7 @@ class Piece(NamedTuple):
     said: bool = False
     """The agent's own words and calls: they fade slowest."""
     cap: int | None = None
-    """The level it is clipped to at every scale; 0: it stays as it is. None: its age decides."""
+    """The level that it has at any scale at least; 0: it stays as it is. None: its age decides alone."""
     stale: bool = False
     """A later result of the same call says it anew."""
     sealed: int = 0
@@ -119,9 +123,13 @@ Block: TypeAlias = list[tuple[int, int, int]]
 """Some items, newest first: index, size now, level."""
 
 
-def estimate(pieces: Pieces, goal: int, record: Before, curve: Curve, last: int) -> Steps[Estimate]:
-    """The largest scale that fits `goal` where an item clipped to a level has that many tokens."""
-    low, high, first = 0, len(GRID) - 1, pieces.total
+def estimate(
+    pieces: Pieces, goal: int, record: Before, curve: Curve, last: int, known: Estimate | None = None
+) -> Steps[Estimate]:
+    """The largest scale that fits `goal` where an item clipped to a level has that many tokens; not far above
+    the one that is known to fit."""
+    low, first = known or (0, pieces.total)
+    high = min(low + _NEAR, len(GRID) - 1) if known else len(GRID) - 1
     while low < high:
         middle = (low + high + 1) // 2
         room, walk = goal, _Walk(pieces, GRID[middle], curve, last)
@@ -183,52 +191,70 @@ def grade(
             low, room = ahead, more
     walk = _Walk(pieces, GRID[low], curve, last)
     caps = [cap for block in walk.blocks() for _, _, cap in block]
+    quoted = walk.place - walk.first
     if low < len(GRID) - 1:
-        adding, more = _Adding(pieces, caps, room, size), _Walk(pieces, GRID[low + 1], curve, last)
+        adding = _Adding(pieces, caps, room, size, further=not walk.quotes)
+        more = _Walk(pieces, GRID[low + 1], curve, last)
         for block in more.blocks():
+            adding.further = adding.further and not more.quotes
             if not all(adding.take(*item) for item in block):
                 break
             yield
-    return Grades(GRID[low], walk.first, walk.place, tuple(reversed(caps)))
+    first = pieces.total - len(caps)
+    return Grades(GRID[low], first, first + quoted, tuple(reversed(caps)))
 
 
 @dataclass
 class _Adding:
-    """What the next scale would show more of the items that are in their place, newest first, until one does
-    not fit."""
+    """What the next scale would show more, newest first, until something does not fit."""
 
     pieces: Pieces
     caps: list[int]
-    """Of the items in their place, newest first; they grow."""
+    """Of the items that are no lines, newest first; they grow."""
     room: int
     size: Size
+    further: bool
+    """May items come that are lines at this scale? The record only gets smaller then."""
 
     def take(self, index: int, now: int, cap: int) -> bool:
         place = self.pieces.total - 1 - index
-        if place == len(self.caps):
-            return False
-        if cap != self.caps[place]:
-            more = self.size(index, now, cap) - self.size(index, now, self.caps[place])
-            if more > self.room:
-                self.caps[place] = self._between(index, now, self.caps[place], cap or now)
+        new = place == len(self.caps)
+        if new:
+            if not self.further:
                 return False
-            self.room, self.caps[place] = self.room - more, cap
+            self.caps.append(cap)
+        elif cap == self.caps[place]:
+            return True
+        shown = 0 if new else self.size(index, now, self.caps[place])
+        if (more := self.size(index, now, cap) - shown) > self.room:
+            return self._part(index, now, cap, shown, new=new)
+        self.room, self.caps[place] = self.room - more, cap
         return True
 
-    def _between(self, index: int, now: int, low: int, high: int) -> int:
-        """The largest level below `high` for which there is room."""
-        room = self.room + self.size(index, now, low)
-        levels = (level for level in reversed(LEVELS) if low < level < high)
-        return next((level for level in levels if self.size(index, now, level) <= room), low)
+    def _part(self, index: int, now: int, cap: int, shown: int, *, new: bool) -> bool:
+        """As much of the item as there is room for, to the token. One that comes new leaves room for the call
+        before it, which it cannot be without."""
+        place, room = self.pieces.total - 1 - index, self.room + shown - (_CALL if new else 0)
+        low, found = 0 if new else self.caps[place], min(room, (cap or now) - 1)
+        least = max(low + 1, LEVELS[0])
+        while found >= least and (over := self.size(index, now, found) - room) > 0:
+            found -= over
+        found = found if found >= least else low
+        if new and (not found or not cap or self.pieces.newest[place][-1]):
+            self.caps.pop()
+            return False
+        self.caps[place], self.room = found, _CALL if new else 0
+        return new
 
 
 class _Walk:
     """The items that are no lines at a scale, newest first. At the end `first` is the index of the oldest of
-    them, `place` that of the oldest one in its place."""
+    them, `place` that of the oldest one in its place; where these differ, it `quotes`."""
 
     def __init__(self, pieces: Pieces, scale: float, curve: Curve, last: int) -> None:
         self.pieces, self.scale, self.curve, self.last = pieces, scale, curve, last
         self.first = self.place = pieces.total
+        self.quotes = False
 
     def blocks(self) -> Iterator[Block]:
         """(In most words: every item passes here a dozen times a fold.)"""
@@ -250,13 +276,13 @@ class _Walk:
                 if not place:
                     thought += sealed
                     if thought > most_sealed and index < last:
-                        place = index + 1
+                        place, self.quotes = index + 1, True
                 if place:
                     sealed = 0
             if sealed:
                 cap = 0
-            elif cap is None:
-                allowed = caps[kind][stale]
+            elif cap != 0:
+                least, allowed = cap, caps[kind][stale]
                 if age > allowed.bound:
                     allowed.lower(age)
                 cap, rest = allowed.cap, now - typed
@@ -264,6 +290,8 @@ class _Walk:
                     cap = 0
                 elif typed:
                     cap += typed
+                elif least is not None and least > cap:
+                    cap = least
             block.append((index, now + sealed, cap))
             age += whole if whole < most else most
             if number % _PIECE == 0:

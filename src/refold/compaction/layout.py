@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from refold import entries as e
 from refold.compaction.clips import Clips, Form
-from refold.compaction.grade import Curve, Piece, Row, estimate, grade
+from refold.compaction.cut import last_reply, least_step, legal_cut, may_leave, newest_step
+from refold.compaction.grade import Curve, Estimate, Piece, Row, estimate, grade
 from refold.compaction.situation import Situation
 from refold.messages import (
     Assistant,
@@ -27,14 +28,15 @@ from refold.preserve.words import typed
 from refold.protocols import Steps
 from refold.session import Item
 from refold.session.edits import said_by
-from refold.session.invariants import PAIRS, WIRE, inside_put, legal
-from refold.session.invariants.batches import around
+from refold.session.invariants import PAIRS, inside_put, legal
 from refold.session.invariants.thinking import signed
 from refold.session.sent import surcharge
-from refold.shrink.clip import FRAME, LEVELS
+from refold.shrink.clip import LEVELS
 
-UNANSWERED = 0.5
-"""Share of the limit up to which results that nobody has answered yet stay whole; more is clipped to that."""
+UNANSWERED, LEAST, FADES = 0.5, 0.25, 0.75
+"""Results that nobody has answered yet stay whole up to half of the limit; what is larger fades with every
+token that the limit is smaller, down to a quarter of it. (Slower than the limit does, so that a larger one
+leaves more for all.)"""
 PIECE = 32
 """Items that are read at once."""
 FAR = 0.75
@@ -74,29 +76,45 @@ class Layout:
         return tuple(items[index].entries[0] for index in sorted(self.forms))
 
 
+class Before(NamedTuple):
+    """The record that stands for the path before a position."""
+
+    size: Callable[[int, float], Steps[int]]
+    """Its tokens before a position, in a view of a scale."""
+    settle: Callable[[int], Steps[None]]
+    """Told about where the view begins: what that shows need not be in the record."""
+    kind: object = None
+    """Records of one kind have the same size."""
+
+
 def lay_out(
     s: Situation,
     goal: int,
     limit: int,
     curve: Curve,
-    record: Callable[[int, float], Steps[int]],
+    record: Before,
     *,
     in_place: bool = False,
 ) -> Steps[Layout | None]:
     """The items of the view within `goal` tokens, together with the record that stands for those before
-    them: `record(position, scale)` says how large that is for the path before a position. `in_place`: only
-    where nothing has to leave its place; None where that is far off."""
+    them. `in_place`: only where nothing has to leave its place; None where that is far off."""
     first, wanted, step = s.projection.first, s.wanted_cut, newest_step(s)
 
     def before(index: int, scale: float) -> Steps[int]:
         at = first + index
-        return (yield from record(s.projection.position_of(at), scale)) if at > first else 0
+        return (yield from record.size(s.projection.position_of(at), scale)) if at > first else 0
 
     def laid(reader: _Reader, cut: int | None, last: int) -> Steps[Layout | None]:
         last -= first
-        start = yield from estimate(reader, goal, before, curve, last)
+        start = reader.starts.get((curve, record.kind))
+        if start is None:
+            start = yield from estimate(reader, goal, before, curve, last)
+            reader.starts[curve, record.kind] = start
         if in_place and start.first > FAR * reader.total:
             return None
+        if start.first:
+            yield from record.settle(s.projection.position_of(first + start.first))
+            start = yield from estimate(reader, goal, before, curve, last, start)
         grades = yield from grade(
             reader, goal, before, reader.known_at, reader.size_at, curve, last, start.scale
         )
@@ -105,7 +123,7 @@ def lay_out(
         steps = range(first + grades.first, cut)
         whole = next((i for i in steps if legal(s.items, i, PAIRS)), cut)  # no result without its call
         quotes = tuple(Quote(i, caps[i]) for i in range(whole, cut))
-        caps |= dict.fromkeys(range(cut, first + grades.first), LEVELS[0])
+        caps |= {index: reader.least(index) for index in range(cut, first + grades.first)}
         forms: dict[int, Form] = {}
         for index in range(cut, len(s.items)):
             if form := reader.form(index, caps.get(index, 0)):
@@ -148,67 +166,6 @@ def _sent(s: Situation, first: int, forms: dict[int, Form]) -> int:
     return sum(sizes) + surcharge([*record, *kept], s.counter)
 
 
-def newest_step(s: Situation) -> int:
-    """Index of the newest reply and what answers it, or of the newest message where that is no answer. A
-    reply whose calls still wait is the newest, whatever stands behind it."""
-    last = len(s.items) - 1
-    batch = around(s.items, len(s.items))
-    if batch is not None and batch.open(s.items):
-        return max(batch.heads[0], s.projection.first)
-    if last >= 0 and not isinstance(s.items[last].message, Result):
-        return max(last, s.projection.first)
-    return max(_last_reply(s), s.projection.first)
-
-
-def may_leave(s: Situation) -> bool:
-    """May the newest step go into the record, with its results quoted there? Not what the user has just said,
-    nor while results are still missing."""
-    items, step = s.items, newest_step(s)
-    return (
-        not isinstance(items[step].message, User) and legal(items, len(items)) if step < len(items) else False
-    )
-
-
-def least_step(s: Situation) -> int:
-    """Tokens of the newest step when everything is clipped that may be: its calls and signed thinking stay,
-    and a stub for each result."""
-    total, clips = 0, Clips.of(s.session)
-    for index in range(newest_step(s), len(s.items)):
-        size, item = s.sizes.item(index), s.items[index]
-        message, held = item.message, any(signed(part) for part in item.message.parts)
-        if isinstance(message, Assistant) and message.calls and not held and len(item.entries) == 1:
-            form = clips.form(item.entries[0], message, LEVELS[0], s.counter, None)
-            total += min(size, form.size + s.sizes.extra.item(index))
-        else:
-            total += size if held or isinstance(message, User) else min(size, LEVELS[0] + FRAME)
-    return total
-
-
-def _last_reply(s: Situation) -> int:
-    """Index of the newest reply; one before the first item that may be folded where there is none."""
-    items, first = s.items, s.projection.first
-    replies = (i for i in range(len(items) - 1, first - 1, -1) if isinstance(items[i].message, Assistant))
-    return next(replies, first - 1)
-
-
-def legal_cut(s: Situation, index: int, slack: int, open_from: int = 0) -> int:
-    """A place near `index` where the wire's rules allow a cut, and that keeps something: the next one behind;
-    where there is none, one before that keeps at most `slack` tokens more. Where signed thinking forbids
-    both, pairs and batches alone decide: the thinking of that loop is dropped. They also decide before
-    `open_from`, in turns that are over: nobody asks for their thinking."""
-    items, first = s.items, s.projection.first
-    if index <= first:
-        return first
-    later, earlier = range(index, len(items)), range(index - 1, first, -1)
-    after = next((at for at in later if legal(items, at, PAIRS if at < open_from else WIRE)), None)
-    if after is not None:
-        return after
-    before = next((at for at in earlier if legal(items, at)), None)
-    if before is not None and s.sizes.items(before, index) <= slack:
-        return before
-    return next((at for at in (*later, *earlier) if legal(items, at, PAIRS)), first)
-
-
 class _Reader:
     """The items of a view from the first that may be folded on, as grading sees them. Reads from the end."""
 
@@ -217,9 +174,11 @@ class _Reader:
         self.goal, self.limit = goal, limit
         self.loose = loose
         """Nothing has to stay in its place."""
-        self.first, self.last_reply = s.projection.first, _last_reply(s)
+        self.first, self.last_reply = s.projection.first, last_reply(s)
         self.total = len(self.items) - self.first
         self.newest: list[Row] = []
+        self.starts: dict[tuple[Curve, object], Estimate] = {}
+        """Where records of a kind leave the view, by estimate."""
         self._sizes: list[dict[int, int]] = []
         """Of the same pieces at the levels that were looked at."""
         turns = s.session.turns
@@ -259,7 +218,10 @@ class _Reader:
         size = sizes.get(level)
         if size is None:
             form = self.form(self.first + index, level)
-            size = sizes[level] = now if form is None else form.size
+            size = now if form is None else form.size
+            if level == self.newest[self.total - 1 - index][3]:
+                size = max(size, level)  # a part of the view: where its lines end is no gain for others
+            sizes[level] = size
         return size
 
     def form(self, index: int, level: int) -> Form | None:
@@ -275,6 +237,13 @@ class _Reader:
         if extra := self.s.sizes.extra.item(index):
             form = Form(form.message, form.size + extra)
         return form if form.size < self.s.sizes.item(index) else None
+
+    def least(self, index: int) -> int:
+        """The level of an item that only stays because the wire wants it: what the user typed stays too."""
+        item = self.items[index]
+        if own := self._typed_among_others(item):
+            return LEVELS[0] + own
+        return 0 if self._is_typed(item) else LEVELS[0]
 
     def fixed(self, index: int) -> bool:
         """May the item not be touched?"""
@@ -329,6 +298,9 @@ class _Reader:
         own = self._typed_among_others(item)
         said = waits or isinstance(message, Assistant) or (not own and self._is_typed(item))
         cap = None if self.loose else self._cap(index, item, now, own, waits=waits)
+        if cap:
+            said = False  # its part is sure; for more it waits until the rest is there
+            sizes.pop(cap, None)
         return Piece(whole, now - sealed, said, cap, stale, 0 if self.loose else sealed, own)
 
     def _cap(self, index: int, item: Item, now: int, own: int, *, waits: bool) -> int | None:
@@ -337,7 +309,7 @@ class _Reader:
         if self._fixed(index, item):
             return 0
         if waits:
-            room = UNANSWERED * self.limit * now / max(self.unanswered, 1)
+            room = self._for_unanswered() * now / max(self.unanswered, 1)
         elif own or self._is_typed(item):
             room = TYPED * self.goal
             if 0 < own <= room:
@@ -345,6 +317,11 @@ class _Reader:
         else:
             return None
         return 0 if now <= room else max(int(room), LEVELS[0])
+
+    def _for_unanswered(self) -> float:
+        """Tokens for results that nobody has answered."""
+        missing = self.unanswered / UNANSWERED - self.limit
+        return max(self.unanswered - FADES * missing, LEAST * self.limit)
 
     def _typed_among_others(self, item: Item) -> int:
         """Tokens that the user typed into a message in which a program or a file says something too."""

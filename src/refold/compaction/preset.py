@@ -148,16 +148,24 @@ class Preset:
 fields: Callable[[type[Settings]], tuple[FieldInfo, ...]] = cache(msgspec.structs.fields)
 
 
+_LARGEST = 2**53
+"""Beyond that shares of it are no numbers any more."""
+
+
 def _converted(field: FieldInfo, value: Any, *, strict: bool = True) -> Any:
     inner = getattr(field.type, "__origin__", field.type)
     if isinstance(value, dict) and isinstance(inner, type) and issubclass(inner, msgspec.Struct):
         known = inner.__struct_fields__
         if unknown := [key for key in cast("dict[str, Any]", value) if key not in known]:
             raise SettingError(f"{field.name}.{unknown[0]}", f"is unknown; there are {', '.join(known)}")
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        raise SettingError(field.name, "no number of tokens is that large")
     try:
         return msgspec.convert(value, field.type, strict=strict)
     except msgspec.ValidationError as error:
         raise SettingError(field.name, f"{value!r} does not fit: {error}") from None
+    except (OverflowError, UnicodeError, RecursionError) as error:
+        raise SettingError(field.name, f"this does not fit: {error}") from None
 
 
 def _read(field: FieldInfo, text: str) -> Any:

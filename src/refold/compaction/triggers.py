@@ -52,8 +52,10 @@ class UsageThreshold:
                 return due
         tokens, limit = s.sizes.anchored(bare=True), s.window - self.reserve
         if tokens > limit:
-            return Due("threshold", f"{tokens} tokens of {limit} ({s.window} less {self.reserve} reserved)")
-        return Reason("below_threshold", f"{tokens} tokens of {limit}")
+            return Due(
+                "threshold", f"{tokens:,} tokens of {limit:,} ({s.window:,} less {self.reserve:,} reserved)"
+            )
+        return Reason("below_threshold", f"{tokens:,} tokens of {limit:,}")
 
 
 def _goes_on(s: Situation, reply: e.MessageEntry) -> bool:
@@ -79,10 +81,10 @@ class FillLevel:
         if tokens > self.usable / 4 and not s.sizes.far_beyond(self.usable):
             tokens = s.sizes.provider
         if tokens > self.usable:
-            return Due("full", f"{tokens} tokens, {self.usable} are usable")
+            return Due("full", f"{tokens:,} tokens, {self.usable:,} are usable")
         if s.cache_expiring and self.goal and fold_beats_cold_cache(s, tokens, self.goal):
             return Due("cache_expiring", "folding now costs less than sending all of it to a cold cache")
-        return Reason("below_threshold", f"{tokens} tokens of {self.usable}")
+        return Reason("below_threshold", f"{tokens:,} tokens of {self.usable:,}")
 
 
 def fold_beats_cold_cache(s: Situation, before: int, after: int) -> bool:
@@ -118,8 +120,8 @@ class NewInput:
             used = s.sizes.overhead + s.projection.size(s.measure, 0, before)
         tokens, limit = used + len(text) // CHARS, s.window * self.threshold
         if tokens < limit:
-            return Reason("below_threshold", f"{tokens} tokens of {limit:.0f}")
-        return Due("threshold", f"{tokens} tokens, {self.threshold:.0%} of {s.window} are {limit:.0f}")
+            return Reason("below_threshold", f"{tokens:,} tokens of {limit:,.0f}")
+        return Due("threshold", f"{tokens:,} tokens, {self.threshold:.0%} of {s.window:,} are {limit:,.0f}")
 
 
 def _input(s: Situation) -> tuple[str | None, int]:
@@ -188,7 +190,7 @@ class HistorySize:
             return Reason("off", f"trigger_on_history_size_chars{which} is {threshold}: this trigger is off")
         size = history_size(s)
         if size < threshold:
-            return Reason("below_threshold", f"{size} characters of {threshold}")
+            return Reason("below_threshold", f"{size:,} characters of {threshold:,}")
         code = "cache_expiring" if s.cache_expiring else "size"
         return Due(code, f"the history has {size} characters, the threshold is {threshold}")
 

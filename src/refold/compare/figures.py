@@ -85,6 +85,9 @@ class Suggestion(msgspec.Struct, frozen=True):
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int
     view: int
+    """What the model sees, as it is sent."""
+    added: int
+    """The part of it that nobody said: what stands in for results that never came."""
     counter: str
     messages: int
     by_role: dict[str, int]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -16,7 +18,7 @@ import msgspec
 from refold import entries as e
 from refold.messages import Assistant, Call, Message, Result, leaves, searchable
 from refold.session import Session
-from refold.session.edits import active_folds, outermost, said_by
+from refold.session.edits import Stretch, active_folds, outermost, said_by
 from refold.text.sentences import sentences
 
 Form: TypeAlias = Literal["whole", "clipped", "lines", "gone"]
@@ -49,17 +51,21 @@ def _covered(session: Session) -> dict[str, Form]:
     """The messages that an edit stands for."""
     found: dict[str, Form] = {}
     for stretch in outermost(active_folds(session.path), session.position):
-        entries = session.path[stretch.first : stretch.last + 1]
-        said = {entry.id: message for entry in entries if (message := said_by(entry)) is not None}
-        put = stretch.edit.put
-        if len(said) == 1 and put and stretch.edit.kind not in ("summary", "line"):
-            found |= {id: "whole" if put == (message,) else "clipped" for id, message in said.items()}
-        else:
-            found |= _in_record(session, said, _Record(put))
+        found |= stretch_forms(session, stretch, Record(stretch.edit.put))
     return found
 
 
-def _in_record(session: Session, said: Mapping[str, Message], record: _Record) -> Iterator[tuple[str, Form]]:
+def stretch_forms(session: Session, stretch: Stretch, record: Record) -> dict[str, Form]:
+    """In which form the messages of a stretch stand in what was put for it."""
+    entries = session.path[stretch.first : stretch.last + 1]
+    said = {entry.id: message for entry in entries if (message := said_by(entry)) is not None}
+    put = stretch.edit.put
+    if len(said) == 1 and put and stretch.edit.kind not in ("summary", "line"):
+        return {id: "whole" if put == (message,) else "clipped" for id, message in said.items()}
+    return dict(_in_record(session, said, record))
+
+
+def _in_record(session: Session, said: Mapping[str, Message], record: Record) -> Iterator[tuple[str, Form]]:
     calls: dict[str, bool] = {}
     for id, message in said.items():
         form = record.form(message)
@@ -74,7 +80,7 @@ def _answers(message: Message) -> str:
     return message.call_id if isinstance(message, Result) else ""
 
 
-class _Record:
+class Record:
     """What stands for a stretch of the conversation."""
 
     def __init__(self, put: Sequence[Message]) -> None:
@@ -90,12 +96,23 @@ class _Record:
     def form(self, message: Message) -> Form:
         if message in self.messages or (self._has(message.text) and not message.calls):
             return "whole"
-        if any(_is_same_step(message, other) for other in self.messages):
+        if self.copy_of(message) is not None:
             return "clipped"
+        return "gone" if next(self.traces(message), None) is None else "lines"
+
+    def copy_of(self, message: Message) -> int | None:
+        """Which of the messages put here is this one, as it was or shorter."""
+        same = (
+            n for n, other in enumerate(self.messages) if message == other or _is_same_step(message, other)
+        )
+        return next(same, None)
+
+    def traces(self, message: Message) -> Iterator[str]:
+        """What of a message stands here word for word: arguments of its calls, sentences."""
         arguments = (value for call in message.calls for value in _arguments(call))
-        if any(map(self._has, arguments)) or any(map(self._has, _looked_at(message.text))):
-            return "lines"
-        return "gone"
+        for text in chain(arguments, _looked_at(message.text)):
+            if self._has(text):
+                yield _flat(text)
 
     def _has(self, text: str) -> bool:
         flat = _flat(text)
@@ -114,9 +131,11 @@ def _arguments(call: Call) -> Iterable[str]:
     return leaves(call.arguments) if call.raw is None else (call.raw,)
 
 
-def _looked_at(text: str) -> list[str]:
-    found = sentences(text)
-    return found if len(found) <= 2 * LOOKED_AT else found[:LOOKED_AT] + found[-LOOKED_AT:]
+@lru_cache(maxsize=2_048)
+def _looked_at(text: str) -> tuple[str, ...]:
+    """Kept: every fold of every design looks for the same sentences again."""
+    found = [_flat(sentence) for sentence in sentences(text)]
+    return tuple(found if len(found) <= 2 * LOOKED_AT else found[:LOOKED_AT] + found[-LOOKED_AT:])
 
 
 def _flat(text: str) -> str:

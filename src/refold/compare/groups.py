@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from statistics import fmean
 from typing import NamedTuple
 
+from refold.compare.forms import Form
 from refold.compare.run import Cell
 
 
@@ -18,25 +19,56 @@ class Group(NamedTuple):
     cells: tuple[Cell, ...]
 
     @property
+    def name(self) -> str:
+        """The design, with its settings."""
+        return self.preset.replace(":", ", ")
+
+    @property
     def good(self) -> list[Cell]:
         return [cell for cell in self.cells if not cell.failed]
 
-    def mean(self, value: Callable[[Cell], float | None]) -> float | None:
-        there = [found for cell in self.good if (found := value(cell)) is not None]
+    @property
+    def folded(self) -> list[Cell]:
+        """What a design can be judged by: a transcript that was not folded must not speak for one that
+        was."""
+        return [cell for cell in self.good if not cell.untouched]
+
+    @property
+    def fitting(self) -> int:
+        return sum(bool(cell.fits) for cell in self.good)
+
+    def mean(
+        self, value: Callable[[Cell], float | None], cells: Iterable[Cell] | None = None
+    ) -> float | None:
+        there = [found for cell in cells or self.good if (found := value(cell)) is not None]
         return fmean(there) if there else None
+
+    def kept(self, value: Callable[[Cell], float | None]) -> float | None:
+        """The mean over the transcripts that were folded."""
+        return self.mean(value, self.folded) if self.folded else None
+
+    def form(self, form: Form) -> float | None:
+        return self.kept(lambda cell: cell.share(form))
 
     @property
     def retention(self) -> float | None:
-        """The mean of the user's words, the files, and the messages of which something is left, each over the
-        transcripts that have it: a transcript that was not folded must not speak for one that was."""
-        gone = self.mean(lambda cell: cell.share("gone"))
+        """The mean of the user's words, the files, and the messages of which something is left."""
+        gone = self.form("gone")
         shares = (
-            self.mean(lambda cell: cell.constraints),
-            self.mean(lambda cell: cell.artifacts),
+            self.kept(lambda cell: cell.constraints),
+            self.kept(lambda cell: cell.artifacts),
             None if gone is None else 1 - gone,
         )
         there = [share for share in shares if share is not None]
         return fmean(there) if there else None
+
+    @property
+    def cost(self) -> float:
+        return sum(cell.cost or 0.0 for cell in self.good)
+
+    @property
+    def cost_unfolded(self) -> float:
+        return sum(cell.paid.none.dollars for cell in self.good if cell.paid)
 
 
 def groups(cells: Iterable[Cell]) -> list[Group]:

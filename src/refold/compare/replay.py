@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 
 import msgspec
 
 from refold import entries as e
+from refold.batch.kept import digest
 from refold.compaction.plan import Failed, Reason
 from refold.engine import Engine
 from refold.engine.planner import Question
@@ -77,7 +79,7 @@ async def replay(
 ) -> Replayed:
     """Feed what was said in `source` to a new session and fold it, by request, at growing prefixes."""
     question = Question(instructions=instructions)
-    session = Session(id=source.id, info=source.info)
+    session = Session(id=source.id, info=source.info, new_id=_ids(source))
     session.share_counts(source)
     path = [entry for entry in source.path if said_by(entry) is not None]
     folds: list[e.Fold] = []
@@ -114,6 +116,13 @@ async def one_pass(engine: Engine, session: Session, *, instructions: str | None
     except DoesNotFit as error:
         return Replayed(session, tuple(folds), (Failed("does_not_fit", str(error)),))
     return Replayed(session, tuple(folds))
+
+
+def _ids(source: Session) -> Callable[[], str]:
+    """Ids of what is made in a replay. They stand in views and in reasons, as keys: with the same ones each
+    time, a replay gives the same answer twice, to the token."""
+    numbers = count()
+    return lambda: digest(source.id, len(source), next(numbers))[:12]
 
 
 def _ends(path: Sequence[e.AnyPathEntry]) -> list[int]:

@@ -84,6 +84,13 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     def failed(self) -> bool:
         return self.tokens is None
 
+    @property
+    def untouched(self) -> bool:
+        """Nothing was folded: the view is the conversation as it was, and says nothing about a design."""
+        return self.forms is not None and all(
+            form == "whole" or not part.messages for form, part in self.forms.items()
+        )
+
     def share(self, form: Form) -> float | None:
         """Of all messages; None where there are none."""
         whole = sum(part.messages for part in self.forms.values()) if self.forms else 0
@@ -124,7 +131,8 @@ class Plan:
     presets: Sequence[str]
     budgets: Sequence[Budget]
     passes: Sequence[int] = (1,)
-    model: Model | None = None
+    model: Model | str | None = None
+    """Who writes the summaries, or its name; None: the embedded digest."""
     prices: str | None = None
     """Whose prices count; None: those of the model that the transcript names."""
 
@@ -150,6 +158,7 @@ async def compare(
 ) -> Comparison:
     """All cells. What goes wrong in one does not stop the others: the cell says why."""
     given = list(sessions)
+    model = registry.model(plan.model) if isinstance(plan.model, str) else plan.model
     total = max(len(given) * len(plan.presets) * len(plan.budgets) * len(plan.passes), 1)
     cells: list[Cell] = []
     transcripts: list[Transcript] = []
@@ -159,12 +168,12 @@ async def compare(
         transcript = _prepared(file, session, plan.prices)
         if isinstance(transcript, str):
             unread.append((file, transcript))
-            cells += [_blank(file, name, b, p, transcript) for b, p, name in _rows(plan)]
+            cells += blanks(file, plan, transcript)
             continue
         transcripts.append(transcript)
         for budget, passes, name in _rows(plan):
             progress(len(cells) / total, f"{name} at {budget.text}, {passes}×")
-            cells.append(await cell(transcript, name, budget, passes, plan.model))
+            cells.append(await cell(transcript, name, budget, passes, model))
     progress(1.0, "done")
     return Comparison(tuple(cells), tuple(transcripts), tuple(unread))
 
@@ -221,10 +230,16 @@ def _cut(path: Sequence[e.AnyPathEntry]) -> int:
     return min(ends, key=lambda end: abs(end - wanted), default=0)
 
 
-def _priced(session: Session, name: str | None) -> Known:
-    asked = known(name) if name else None
-    if name and (asked is None or asked.prices is None):
+def priced(name: str) -> Known:
+    """The model of that name, which has prices."""
+    found = known(name)
+    if found is None or found.prices is None:
         raise SettingError("prices", f"nobody here knows what {name!r} costs: see `refold models`")
+    return found
+
+
+def _priced(session: Session, name: str | None) -> Known:
+    asked = priced(name) if name else None
     spoken = last_model(session)
     found = asked or (known(spoken) if spoken else None)
     if found is None or found.prices is None:
@@ -335,9 +350,12 @@ def _summarising(t: Transcript, done: Replayed, model: Model | None) -> Summaris
     return Summarising(prices, sum(outputs) // len(outputs) if outputs else 1_000)
 
 
-def _blank(file: str, name: str, budget: Budget, passes: int, error: str) -> Cell:
-    limit = budget.tokens or 0
-    return Cell(file=file, preset=name, budget=limit, passes=passes, asked=budget.text, error=error)
+def blanks(file: str, plan: Plan, error: str) -> list[Cell]:
+    """The cells of a file of which there are no figures."""
+    return [
+        Cell(file=file, preset=name, budget=budget.tokens or 0, passes=passes, asked=budget.text, error=error)
+        for budget, passes, name in _rows(plan)
+    ]
 
 
 def row(cell: Cell) -> dict[str, Any]:

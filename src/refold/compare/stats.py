@@ -17,6 +17,7 @@ from refold.preserve.tools import actions
 from refold.protocols import TokenCounter
 from refold.session import Projection, Session
 from refold.session.edits import said_by
+from refold.session.sent import Surcharges
 from refold.session.toolnames import canonical, command_line, kind
 from refold.text.truncate import one_line
 
@@ -29,9 +30,12 @@ def stats(session: Session, counter: TokenCounter, *, top: int = TOP) -> Stats:
     for entry in session.path:
         book.take(entry)
     tools, files = book.all_tools(), book.all_files()
+    projection = Projection(session)
+    added = Surcharges.of(projection, counter).total
     found = Stats(
         tokens=sum(book.roles.values()),
-        view=Projection(session).size(counter),
+        view=projection.size(counter) + added,
+        added=added,
         counter=counter.name,
         messages=book.messages,
         by_role=_sorted(book.roles),
@@ -163,7 +167,7 @@ class _Book:
         self._tools[name] = msgspec.structs.replace(
             known, errors=known.errors + message.is_error, result_tokens=known.result_tokens + size
         )
-        subject = _subject(made.call, made.paths) if made else ""
+        subject = subject_of(made.call, made.paths) if made else ""
         self.results.append(Big(entry_id, name, subject, self.turns[-1].turn, size))
         if made is None:
             return
@@ -209,7 +213,7 @@ def _add(counts: dict[str, int], key: str, size: int) -> None:
         counts[key] = counts.get(key, 0) + size
 
 
-def _subject(call: m.Call, paths: Sequence[str]) -> str:
+def subject_of(call: m.Call, paths: Sequence[str]) -> str:
     """What a call was about: its command, or its files."""
     if kind(call.name) == "bash":
         return one_line(command_line(call), 120)

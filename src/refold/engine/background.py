@@ -63,8 +63,11 @@ class Watch:
         self.prepared: PreparedFold | None = None
 
     async def __aenter__(self) -> Self:
-        self._watches[self.session] = self
+        self.enter()
         return self
+
+    def enter(self) -> None:
+        self._watches[self.session] = self
 
     async def __aexit__(self, *_: object) -> None:
         self._watches.pop(self.session, None)

@@ -14,7 +14,7 @@ import msgspec
 from refold import entries as e
 from refold.compaction.overflow import HALF, LEARNED, LEAST, NOTE, Refusal, Sign, in_error
 from refold.engine.planner import Planner
-from refold.errors import LeafMoved, ModelError, Overflow, OverflowAgain, UsageError, WrongType
+from refold.errors import LeafMoved, ModelError, Overflow, OverflowAgain, UsageError, WrongType, expect
 from refold.messages import Assistant, Call, Message, Result, result
 from refold.models.reply import Reply, complete
 from refold.models.retry import Retry
@@ -190,6 +190,7 @@ class Place:
 
     @classmethod
     def here(cls, session: Session) -> Place:
+        expect(session, Session, "pass the Session that the reply belongs to")
         return cls(session, session.leaf, session.epoch)
 
     @property

@@ -74,7 +74,7 @@ class Engine(Planner):
     ) -> View:
         """The view for the next model call; folds first if it must. The arguments are those of `plan`;
         `model` is who will be asked, where that is not the log's newest."""
-        watch, system = self._watches.get(session), layers.with_rules(self.preset, session, system)
+        system, watch = layers.with_rules(self.preset, session, system), self._watches.get(session)
         if watch:
             watch.disarm()
         if overflowed_twice(session, self.preset.window, model):

@@ -20,7 +20,7 @@ from refold.compaction.transcript import Source
 from refold.engine.fold import perform, worked
 from refold.engine.limits import Limits
 from refold.engine.summarise import ByModel, Summariser, failure_code
-from refold.errors import StalePlan, UsageError
+from refold.errors import StalePlan, UsageError, expect
 from refold.hooks import (
     AfterCompact,
     BeforeCompact,
@@ -57,6 +57,7 @@ async def perform_with_hooks(
 ) -> e.Fold | Failed:
     """Perform a plan with its hooks. Every `before_compact` is followed by `after_compact` or
     `compact_failed`, whatever happens in between."""
+    expect(plan, Plan, "pass what engine.plan(…) gave, unless it is a Reason")
     if not hooks:
         return await perform(session, plan, summariser, limits)
     if plan.base != session.tip:

@@ -4,10 +4,12 @@ read anew for every request, and a recap of open todos behind everything. Neithe
 from __future__ import annotations
 
 from pathlib import Path
+from types import NoneType
 
 from refold.compaction.preset import Preset
 from refold.compaction.reading import reading
 from refold.compaction.requests import layers, rules_file
+from refold.errors import expect
 from refold.messages import user
 from refold.session import Item, Session, View
 from refold.session.invariants import settled
@@ -20,6 +22,8 @@ RULES_LIMIT = 100_000
 
 def with_rules(preset: Preset, session: Session, system: str | None) -> str | None:
     """The system prompt with the rules at the root of the session's project (without one: our own)."""
+    expect(session, Session, "pass a Session; a list of messages is merged into one")
+    expect(system, (str, NoneType), "the system prompt is one text")
     if not preset.layered:
         return system
     root = Path(session.info.cwd or ".")

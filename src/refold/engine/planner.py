@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from refold import presets
@@ -19,6 +20,7 @@ from refold.compaction.requests import last_model
 from refold.compaction.situation import Situation
 from refold.engine.limits import Limits
 from refold.engine.summarise import ByDigest, Summariser, writer_of
+from refold.errors import expect
 from refold.loop import breathe
 from refold.protocols import Steps, TokenCounter, complete
 from refold.session import Projection, Session, View
@@ -240,6 +242,9 @@ class Planner:
 
     def _situation(self, session: Session, question: Question = Question()) -> Situation:
         """Everything a decision may look at."""
+        expect(session, Session, "pass a Session; a list of messages is merged into one")
+        expect(question.system, (str, NoneType), "the system prompt is one text")
+        expect(question.tools, Iterable, "tools are a list of definitions")
         now = self.clock()
         return Situation(
             session=session,

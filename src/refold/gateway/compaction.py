@@ -1,22 +1,39 @@
-"""OpenAI's own compaction for models that have none: `/v1/responses/compact`, `compaction_trigger` items, and
-`compaction` items in later requests."""
+"""The providers' own compaction for models that have none. OpenAI: `/v1/responses/compact`, items
+`compaction_trigger` and, in later requests, `compaction`. Anthropic: `compaction` blocks."""
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, cast
+from urllib.parse import urlsplit
 
 import msgspec
 
+from refold import entries as e
 from refold.gateway.door import Refusal
+from refold.gateway.requests import COMPACT, DIALECTS
 from refold.gateway.sealed import Reference, Seal
+from refold.registry.configuration import GatewaySettings
+from refold.session import View
 
 ITEM, TRIGGER = "compaction", "compaction_trigger"
 _PROMPTS = ("system", "developer")
 
 Wire = dict[str, Any]
+
+
+_OWN = re.compile(r"(^|\.)(api\.openai\.com|chatgpt\.com|openai\.azure\.com)$")
+_MARKS = {
+    "responses": (b'"compaction"', b'"compaction_trigger"', b'"context_management"'),
+    "anthropic": (b'"compaction"', b'"context_management"'),
+    "openai": (),
+}
+"""What stands in a body that only a gateway, or the provider itself, understands. Text that speaks of it has
+escaped quotes."""
 
 
 class Expanded(msgspec.Struct, frozen=True):
@@ -28,13 +45,102 @@ class Expanded(msgspec.Struct, frozen=True):
     """Stands for everything before, but the prompts."""
 
 
-def is_marked(raw: bytes) -> bool:
-    """May this body hold such an item? Text that speaks of one has escaped quotes."""
-    return b'"compaction"' in raw or b'"compaction_trigger"' in raw
+def is_marked(settings: GatewaySettings, path: str, raw: bytes) -> bool:
+    """Has this body to be read for what it asks of us, however short it is?"""
+    dialect = DIALECTS.get(path, "responses")
+    if not is_ours(settings.protocols, settings.upstream, dialect):
+        return False
+    return path == COMPACT or any(mark in raw for mark in _MARKS[dialect])
 
 
-def expand(wire: Sequence[Wire], seal: Seal, owner: str) -> Expanded:
+@lru_cache
+def is_ours(protocols: bool | None, upstream: str | None, dialect: str) -> bool:
+    """Are the provider's protocols answered here? Otherwise the upstream does: where nothing is said, if it
+    is the provider itself."""
+    host = urlsplit(upstream or "").hostname or ""
+    own = host == "api.anthropic.com" if dialect == "anthropic" else bool(_OWN.search(host))
+    return not own if protocols is None else protocols
+
+
+def expand(dialect: str, wire: Sequence[Wire], seal: Seal, owner: str) -> Expanded:
     """Raises `Refusal` for items that were forged, and triggers in the middle."""
+    return _blocks(wire, seal, owner) if dialect == "anthropic" else _items(wire, seal, owner)
+
+
+def _blocks(wire: Sequence[Wire], seal: Seal, owner: str) -> Expanded:
+    """Everything before the last block goes. Where a client did not keep what the block is sealed with, its
+    text stands for it; one without both says that compaction failed, and nothing."""
+    messages: list[Wire] = []
+    reference: Reference | None = None
+    for message in wire:
+        content = message.get("content")
+        blocks = cast("list[Any]", content) if isinstance(content, list) else []
+        kept: list[Any] = []
+        for block in blocks:
+            if not isinstance(block, dict) or cast("Wire", block).get("type") != ITEM:
+                kept.append(block)
+                continue
+            sealed, text = cast("Wire", block).get("encrypted_content"), cast("Wire", block).get("content")
+            if sealed is None and not text:
+                continue
+            reference = None if sealed is None else seal.open(sealed, owner)
+            messages, kept = [] if sealed is not None else [{"role": "user", "content": str(text)}], []
+        if kept or not blocks:
+            messages.append({**message, "content": kept} if blocks else message)
+    return Expanded(messages, False, reference)
+
+
+def item_of(dialect: str, sealed: str, view: View) -> Wire:
+    """What stands for the folded part of a view. Anthropic's can be read; OpenAI's cannot."""
+    if dialect != "anthropic":
+        return {"id": f"cmp_{secrets.token_hex(12)}", "type": ITEM, "encrypted_content": sealed}
+    texts = [f"{item.message.role}: {item.message.text}" for item in view.items if item.fold is not None]
+    return {"content": "\n\n".join(texts) or "(nothing)", "encrypted_content": sealed}
+
+
+def usage_of(fold: e.Fold | None) -> Wire:
+    usage = fold.usage if fold is not None else None
+    return {} if usage is None else {"input_tokens": usage.prompt, "output_tokens": usage.output}
+
+
+def paused(item: Wire, model: str, *, stream: bool) -> tuple[bytes, str]:
+    """Anthropic's answer that holds a compaction block alone; and its content type."""
+    block: Wire = {**item, "type": ITEM}
+    usage = {"input_tokens": 0, "output_tokens": 0}
+    message: Wire = {
+        "id": f"msg_{secrets.token_hex(12)}",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [block],
+        "stop_reason": "compaction",
+        "stop_sequence": None,
+        "usage": usage,
+        "context_management": {"applied_edits": []},
+    }
+    if not stream:
+        return msgspec.json.encode(message), "application/json"
+    begun: Wire = {**message, "content": [], "stop_reason": None}
+    empty = {"type": ITEM, "content": None, "encrypted_content": None}
+    stop = {"stop_reason": "compaction", "stop_sequence": None}
+    events: list[Wire] = [
+        {"type": "message_start", "message": begun},
+        {"type": "content_block_start", "index": 0, "content_block": empty},
+        {"type": "content_block_delta", "index": 0, "delta": {**item, "type": "compaction_delta"}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": stop, "usage": usage,
+         "context_management": message["context_management"]},
+        {"type": "message_stop"},
+    ]  # fmt: skip
+    return b"".join(map(sent, events)), "text/event-stream"
+
+
+def sent(event: Wire) -> bytes:
+    """A server-sent event that is named by its type."""
+    return b"event: %s\ndata: %s\n\n" % (event["type"].encode(), msgspec.json.encode(event))
+
+
+def _items(wire: Sequence[Wire], seal: Seal, owner: str) -> Expanded:
     items, trigger = list(wire), False
     if items and items[-1].get("type") == TRIGGER:
         trigger = True
@@ -71,6 +177,12 @@ class Compacted(msgspec.Struct, frozen=True):
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": self.before + self.after,
         }
+
+    def said(self, *, whole: bool, stream: bool) -> tuple[bytes, str]:
+        """The answer and its content type; `whole`: that of the compact address."""
+        if stream and not whole:
+            return b"".join(self.stream()), "text/event-stream"
+        return msgspec.json.encode(self.whole() if whole else self.response(self.item)), "application/json"
 
     def whole(self) -> Wire:
         """The answer of the compact address."""
@@ -117,5 +229,4 @@ class Compacted(msgspec.Struct, frozen=True):
             {"type": "response.completed", "response": end},
         ]
         for number, event in enumerate(events):
-            data = msgspec.json.encode({**event, "sequence_number": number})
-            yield b"event: %s\ndata: %s\n\n" % (event["type"].encode(), data)
+            yield sent({**event, "sequence_number": number})

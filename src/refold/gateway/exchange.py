@@ -2,155 +2,164 @@
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import aiohttp
 from aiohttp import web
 
-from refold.gateway.compaction import expand, is_marked
-from refold.gateway.desk import Desk, Prepared, Turn, is_overflow
+from refold.gateway.compaction import is_marked
+from refold.gateway.desk import is_overflow
 from refold.gateway.door import Caller, Refusal
-from refold.gateway.requests import COMPACT, DIALECTS, Asked, model_named, read, since
-from refold.gateway.upstream import Answer, Upstream, decoded, relay
+from refold.gateway.letters import (
+    Broken,
+    FromDesk,
+    Note,
+    Order,
+    Question,
+    Recall,
+    Refused,
+    Reply,
+    Speech,
+)
+from refold.gateway.line import Line
+from refold.gateway.openings import Opening, opening_of
+from refold.gateway.replies import KEPT, decoded
+from refold.gateway.requests import COMPACT, model_named, names
+from refold.gateway.shapes import Shape, shape_of
+from refold.gateway.upstream import Answer, Handing, Upstream, relay
+from refold.gateway.windows import Windows
 
-ERROR = 64 * 1024
-"""Bytes of an error that are looked at."""
+READ = 1024 * 1024
+"""Bytes of a request that are looked at here: more take too long while others wait."""
+ROUNDS = 5
+"""How often a model may recall something in one answer."""
 
 
 @dataclass
 class Exchange:
     upstream: Upstream
-    desk: Desk
+    line: Line
+    windows: Windows
     request: web.Request
     caller: Caller
+    number: int
+    answer: Answer = field(default_factory=Answer)
 
     async def run(self, raw: bytes) -> web.StreamResponse:
         """A body of fewer bytes than the window has tokens fits, whatever it says: it is passed on, and
         written down meanwhile."""
-        if self._speaks_compaction(raw):
-            asked, trigger = await asyncio.wrap_future(self.desk.submit(self._expanded(raw)))
-            if asked is not None and (trigger or self.request.path == COMPACT):
-                return await self._compact(asked)
-            if asked is not None and asked.since is not None:
-                return await self._fold(raw)
-        if len(raw) < self.desk.window(model_named(raw)) or self.request.path == COMPACT:
-            noted = self.desk.submit(self._noted(raw)) if self.request.path != COMPACT else None
-            return await self._ask(raw, raw, noted, "pass")
-        return await self._fold(raw)
+        marked = is_marked(self.windows.settings, self.request.path, raw)
+        if not marked and self.request.path == COMPACT:
+            return await self._ask(raw, Order(number=0))
+        if not marked and len(raw) < READ and len(raw) < self.windows.of(model_named(raw)):
+            self.line.tell(Note(**self._asked(raw)))
+            return await self._ask(raw, Order(number=self.number))
+        answer = await self.line.ask(Question(**self._asked(raw)))
+        if isinstance(answer, Speech):
+            headers = {"x-refold": answer.done}
+            return web.Response(body=answer.body, content_type=answer.kind, headers=headers)
+        return await self._ask(raw, self._order(raw, answer, marked), doubtful=True)
 
-    async def _fold(self, raw: bytes) -> web.StreamResponse:
-        prepared = await self._prepared(raw)
-        if prepared is None:
-            return await self._ask(raw, raw, None, "pass unread")
-        noted = Future[Turn | None]()
-        noted.set_result(prepared.turn)
-        return await self._ask(prepared.body or raw, raw, noted, prepared.done)
-
-    async def _compact(self, asked: Asked) -> web.StreamResponse:
-        """The client asks for compaction: nobody else is asked."""
-        work = self.desk.submit(self.desk.compact(asked, self.caller.owner))
-        compacted = await asyncio.wrap_future(work)
-        headers = {"x-refold": f"compact {compacted.before} {compacted.after}"}
-        if self.request.path == COMPACT:
-            return web.json_response(compacted.whole(), headers=headers)
-        if not asked.body.get("stream"):
-            return web.json_response(compacted.response(compacted.item), headers=headers)
-        response = web.StreamResponse(headers={**headers, "Content-Type": "text/event-stream"})
-        await response.prepare(self.request)
-        for event in compacted.stream():
-            await response.write(event)
-        await response.write_eof()
-        return response
-
-    async def _ask(
-        self, body: bytes, raw: bytes, noted: Future[Turn | None] | None, done: str
-    ) -> web.StreamResponse:
+    async def _ask(self, raw: bytes, order: Order, *, doubtful: bool = False) -> web.StreamResponse:
         """Pass it on. Where the upstream says that it is too long, once more, folded."""
-        answer = Answer()
         try:
-            async with self.upstream.asked(self.request, body, self.caller) as answered:
-                head = await _error(answered)
-                prepared = await self._after_refusal(raw, answered, head)
-                if prepared is None or prepared.body is None:
-                    return await relay(self.request, answered, answer, done, head)
-            noted = Future[Turn | None]()
-            noted.set_result(prepared.turn)
-            async with self.upstream.asked(self.request, prepared.body, self.caller) as answered:
-                return await relay(self.request, answered, answer, f"{prepared.done} retried")
+            async with self._sent(raw, order) as answered:
+                opening = await opening_of(answered, doubtful=doubtful)
+                again = await self._after_refusal(raw, answered, opening) if order.number else None
+                if again is None or again.body is None:
+                    return await self._hand_on(order, answered, order.done, opening.head)
+            async with self._sent(raw, again) as answered:
+                return await self._hand_on(again, answered, f"{again.done} retried")
         finally:
-            if noted is not None:
-                self.desk.submit(self._finished(noted, answer))
+            if order.number:
+                self.line.tell(Reply(number=self.number, **self.answer.said()))
 
-    async def _prepared(self, raw: bytes, *, refused: str | None = None) -> Prepared | None:
-        """What the desk makes of it; None: pass it on as it is."""
+    def _sent(self, raw: bytes, order: Order) -> Any:
+        body, shaped = order.body or raw, order.extras is not None
+        return self.upstream.asked(self.request, body, self.caller, plain=shaped)
+
+    async def _hand_on(
+        self, order: Order, answered: aiohttp.ClientResponse, done: str, head: bytes = b""
+    ) -> web.StreamResponse:
+        encoded = answered.headers.get("content-encoding", "identity").lower() != "identity"
+        if order.extras is None or answered.status != 200 or encoded:
+            return await relay(self.request, answered, self.answer, done, head)
+        handing = Handing(self.request, answered, self.answer, done)
+        shape = shape_of(order.extras)
+        body = order.body
+        said = await self._round(shape, handing, answered, head)
+        while shape.again and order.extras.recall and body and shape.round < ROUNDS and len(said) <= KEPT:
+            kind = answered.content_type
+            letter = Recall(number=self.number, body=body, kind=kind, said=said)
+            order_again = await self.line.ask(letter)
+            body = order_again.body if isinstance(order_again, Order) else None
+            if body is None:
+                break  # what the model said so far is all there is
+            shape.begin()
+            said = await self._further(shape, handing, body)
+        last = shape.end() if handing.streams else shape.result()
+        return await handing.end(last, complete=shape.ended)
+
+    async def _further(self, shape: Shape, handing: Handing, body: bytes) -> bytes:
+        """One more round of the same answer. Where it fails, the client is told in the middle of it."""
         try:
-            return await asyncio.wrap_future(self.desk.submit(self._preparing(raw, refused)))
-        except Refusal:
-            if refused is not None:
-                return None  # the upstream has said it already
-            raise
-        except Exception as error:
-            if refused is None and self._speaks_compaction(raw):
-                text = f"the session of a compaction item cannot be read ({type(error).__name__})"
-                raise Refusal(503, text, "api_error") from error
-            if refused is not None or len(raw) // 4 < self.desk.window(model_named(raw)):
-                self.desk.counts["passed_open"] += 1
-                return None
-            text = f"this request is too long and could not be folded ({type(error).__name__})"
-            raise Refusal(503, text, "api_error", code="context_length_exceeded") from error
+            async with self.upstream.asked(self.request, body, self.caller, plain=True) as answered:
+                if answered.status == 200:
+                    return await self._round(shape, handing, answered)
+                text = f"the upstream refused to go on ({answered.status})"
+        except Refusal as refusal:
+            text = refusal.text
+        if handing.streams:
+            await handing.write(shape.error(text))
+        raise handing.broken(text)
+
+    async def _round(
+        self, shape: Shape, handing: Handing, answered: aiohttp.ClientResponse, head: bytes = b""
+    ) -> bytes:
+        """What the upstream says once; what of it can be handed on is."""
+        pieces: list[bytes] = []
+        async for piece in handing.pieces(answered, head):
+            pieces.append(piece)
+            if handing.streams:
+                await handing.write(shape.stream(piece))
+        said = b"".join(pieces)
+        if not handing.streams:
+            shape.whole(said)
+        return said
 
     async def _after_refusal(
-        self, raw: bytes, answered: aiohttp.ClientResponse, head: bytes
-    ) -> Prepared | None:
-        """The request folded, where the upstream refused it for its size."""
-        said = decoded(head, answered.headers.get("content-encoding", "")).decode("utf-8", "replace")
-        if not is_overflow(answered.status, said):
+        self, raw: bytes, answered: aiohttp.ClientResponse, opening: Opening
+    ) -> Order | None:
+        """The request folded, where the upstream refused it for its size; None: it cannot be."""
+        encoding = answered.headers.get("content-encoding", "")
+        said = decoded(opening.error, encoding).decode("utf-8", "replace")
+        if not said or not is_overflow(answered.status, said):
             return None
-        self.desk.counts["overflow"] += 1
-        return await self._prepared(raw, refused=said)
+        self.line.counts["overflow"] += 1
+        folded = await self.line.ask(Question(**self._asked(raw), refused=said))
+        return folded if isinstance(folded, Order) else None
 
-    async def _preparing(self, raw: bytes, refused: str | None) -> Prepared | None:
-        asked = self._read(raw)
-        return None if asked is None else await self.desk.prepare(asked, refused=refused)
+    def _order(self, raw: bytes, answer: FromDesk, marked: bool) -> Order:
+        """What is sent; raises `Refusal`. Where the desk fails, what may fit is passed on as it is."""
+        if isinstance(answer, Order):
+            return answer
+        if isinstance(answer, Refused):
+            raise Refusal(answer.status, answer.text, answer.kind, code=answer.code)
+        why = answer.error if isinstance(answer, Broken) else ""
+        if marked:
+            raise Refusal(503, f"what this request asks for cannot be done now ({why})", "api_error")
+        if len(raw) // 4 < self.windows.of(model_named(raw)):
+            self.line.counts["passed_open"] += 1
+            return Order(number=self.number, done="pass unread")
+        text = f"this request is too long and could not be folded ({why})"
+        raise Refusal(503, text, "api_error", code="context_length_exceeded")
 
-    async def _noted(self, raw: bytes) -> Turn | None:
-        asked = self._read(raw)
-        return None if asked is None else await self.desk.take(asked)
-
-    async def _finished(self, noted: Future[Turn | None], answer: Answer) -> None:
-        # Not awaited where it is there: the client's next request must not come in between.
-        turn = noted.result() if noted.done() else await asyncio.wrap_future(noted)
-        await self.desk.answered(turn, answer)
-
-    async def _expanded(self, raw: bytes) -> tuple[Asked | None, bool]:
-        return self._reading(raw)
-
-    def _read(self, raw: bytes) -> Asked | None:
-        return self._reading(raw)[0]
-
-    def _reading(self, raw: bytes) -> tuple[Asked | None, bool]:
-        """The request, and whether it asks for compaction."""
-        asked = read(self.request.path, raw, self.request.headers, self.caller.owner)
-        if asked is None or not self._speaks_compaction(raw):
-            return asked, False
-        expanded = expand(asked.wire, self.desk.seal, self.caller.owner)
-        return since(asked, expanded.items, expanded.reference), expanded.trigger
-
-    def _speaks_compaction(self, raw: bytes) -> bool:
-        path = self.request.path
-        if not self.desk.settings.protocols:
-            return False
-        return path == COMPACT or (DIALECTS[path] == "responses" and is_marked(raw))
-
-
-async def _error(answered: aiohttp.ClientResponse) -> bytes:
-    """The beginning of what an upstream says against a request."""
-    said = b""
-    try:
-        while answered.status >= 400 and len(said) < ERROR and (piece := await answered.content.readany()):
-            said += piece
-    except (aiohttp.ClientError, TimeoutError, ConnectionError):
-        pass  # whoever reads on will see it, too
-    return said
+    def _asked(self, raw: bytes) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            "path": self.request.path,
+            "raw": raw,
+            "names": names(self.request.headers),
+            "owner": self.caller.owner,
+        }

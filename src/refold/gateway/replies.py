@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from refold.errors import RefoldError
-from refold.gateway.upstream import Answer
+from refold.gateway.letters import Reply
 from refold.messages import Assistant, Usage
 from refold.models.anthropic import MessageStream
 from refold.models.chunks import Malformed
@@ -16,6 +17,10 @@ from refold.models.openai_streams import ChatStream, Refused, ResponsesStream
 from refold.models.reply import Collector
 from refold.session import dialects
 
+READABLE = ("gzip", "deflate", "identity")
+"""Encodings of answers that can be read here; a client's wish for others is not passed on."""
+KEPT = 32 * 1024 * 1024
+"""Bytes of an answer that are kept to be written down."""
 _READERS = {"openai": ChatStream, "responses": ResponsesStream, "anthropic": MessageStream}
 
 
@@ -26,11 +31,11 @@ class Recorded(msgspec.Struct, frozen=True):
     """It broke off: this is what came of it."""
 
 
-def read(dialect: str, answer: Answer) -> Recorded | None:
+def read(dialect: str, answer: Reply) -> Recorded | None:
     """The reply; None where there is none."""
     if answer.status != 200:
         return None
-    data = answer.data
+    data = decoded(answer.data, answer.encoding)
     if answer.kind == "text/event-stream":
         return _streamed(dialect, data)
     try:
@@ -69,3 +74,13 @@ def events(data: bytes) -> Iterator[Any]:
             yield msgspec.json.decode(payload)
         except msgspec.DecodeError:
             return
+
+
+def decoded(data: bytes, encoding: str) -> bytes:
+    """What an answer says; nothing where it cannot be read."""
+    if encoding.lower() in ("", "identity"):
+        return data
+    try:
+        return zlib.decompressobj(47).decompress(data, KEPT) if encoding.lower() in READABLE else b""
+    except zlib.error:
+        return b""

@@ -49,6 +49,11 @@ def model_named(raw: bytes) -> str:
         return ""
 
 
+def names(headers: Mapping[str, str]) -> dict[str, str]:
+    """Of the headers of a request, those in which its session may be named."""
+    return {name: headers[name] for name in (SESSION, *CLIENTS) if name in headers}
+
+
 class Asked(msgspec.Struct, frozen=True):
     """What a request says."""
 
@@ -60,12 +65,24 @@ class Asked(msgspec.Struct, frozen=True):
     session: str
     chain: Sequence[bytes]
     """One hash for each message and all that come before it; prompts in front are left out."""
+    size: int = 0
+    """Bytes of the request."""
     since: str | None = None
     """The entry that stands for all that was said before these messages."""
 
     @property
     def model(self) -> str:
-        return f"{PROVIDERS[self.dialect]}:{self.body.get('model') or ''}"
+        return f"{PROVIDERS[self.dialect]}:{self.name}"
+
+    @property
+    def name(self) -> str:
+        """Of the model, as the client calls it."""
+        return str(self.body.get("model") or "")
+
+    @property
+    def said(self) -> Sequence[Wire]:
+        """The messages without the prompts in front."""
+        return self.wire[self.prompts :]
 
     @property
     def prompts(self) -> int:
@@ -79,6 +96,14 @@ class Asked(msgspec.Struct, frozen=True):
         kept = [self.body.get(key) for key in ("system", "instructions", "tools")]
         parts = [*(part for part in kept if part), *self.wire[: self.prompts]]
         return "\n".join(part if isinstance(part, str) else m.compact_json(part) for part in parts)
+
+    def with_tool(self, tool: Wire, name: str) -> Asked:
+        """With a tool more, unless there is one of that name."""
+        tools = self.body.get("tools")
+        known = cast("list[Any]", tools) if isinstance(tools, list) else []
+        names = [each.get("name", (each.get("function") or {}).get("name")) for each in known if each]
+        body = self.body if name in names else {**self.body, "tools": [*known, tool]}
+        return msgspec.structs.replace(self, body=body)
 
     def with_messages(self, wire: Sequence[Wire]) -> bytes:
         """The body with other messages; everything else stays."""
@@ -109,7 +134,8 @@ def read(path: str, raw: bytes, headers: Mapping[str, str], owner: str) -> Asked
     except (RefoldError, ValueError, TypeError, KeyError, AttributeError):
         return None
     chain = _chain(messages)
-    return Asked(dialect.name, request, wire, messages, _session(request, headers, chain, owner), chain)
+    session = _session(request, headers, chain, owner)
+    return Asked(dialect.name, request, wire, messages, session, chain, len(raw))
 
 
 def since(asked: Asked, wire: Sequence[Wire], reference: Reference | None) -> Asked:

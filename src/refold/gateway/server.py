@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
+import secrets
 import signal
 import sys
 import time
@@ -14,11 +16,13 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from refold.errors import SettingError
-from refold.gateway.desk import Desk
 from refold.gateway.door import Caller, Door, Refusal, told
 from refold.gateway.exchange import Exchange
+from refold.gateway.letters import Opening
+from refold.gateway.line import Line
 from refold.gateway.requests import COMPACT, DIALECTS
 from refold.gateway.upstream import Answer, Cut, Upstream, relay
+from refold.gateway.windows import Windows
 from refold.registry.configuration import GatewaySettings
 
 PASSED = (
@@ -26,19 +30,30 @@ PASSED = (
     ("GET", "/v1/models"),
     ("GET", "/v1/models/{name:.+}"),
 )
+_silent = logging.getLogger("refold.gateway.silent")
+_silent.disabled = True
 STOP_SECONDS = 20.0
 """How long answers that are under way may take when the gateway is stopped."""
 
 
 class Gateway:
-    """`async with Gateway(settings) as gateway: gateway.url`."""
+    """`async with Gateway(settings) as gateway: gateway.url`. `in_process`: sessions are kept and folded in a
+    process of their own; otherwise in a thread."""
 
-    def __init__(self, settings: GatewaySettings, *, log: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        *,
+        log: Callable[[str], None] | None = None,
+        in_process: bool = True,
+    ) -> None:
         self.settings, self._log = settings, log or _to_stderr
         self.door = Door(settings)
         self.upstream = Upstream(settings, _variable(settings.upstream_key_env))
         secret = _variable(settings.secret_env)
-        self.desk = Desk(settings, secret.encode() if secret else None)
+        sealed_with = secret.encode() if secret else secrets.token_bytes(32)
+        self.windows = Windows(settings)
+        self.line = Line(Opening(settings=settings, secret=sealed_with), in_process=in_process)
         self.counts: Counter[str] = Counter()
         self._runner: web.AppRunner | None = None
         self.url = ""
@@ -53,9 +68,11 @@ class Gateway:
         app.router.add_get("/metrics", self._metrics)
         app.router.add_route("*", "/{rest:.*}", self._served(self._unknown))
         await self.upstream.open()
+        await self.line.open()
         self._runner = web.AppRunner(
             app,
             access_log=None,
+            logger=_silent,  # it quotes what it cannot read
             handler_cancellation=True,  # who hangs up is not waited for
             shutdown_timeout=STOP_SECONDS,
             auto_decompress=False,
@@ -74,7 +91,7 @@ class Gateway:
         if self._runner is not None:
             await self._runner.cleanup()
         await self.upstream.close()
-        await asyncio.to_thread(self.desk.close)
+        await self.line.close()
 
     def _served(
         self, handle: Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
@@ -100,6 +117,10 @@ class Gateway:
                 status, done = 413, response.headers["x-refold"]
             except Cut as cut:
                 response, status, done = cut.response, cut.response.status, "cut"
+            except Exception as error:  # nobody thought of it: said in the caller's dialect, and visible
+                refusal = Refusal(500, f"this went wrong here ({type(error).__name__})", "api_error")
+                response = told(refusal, request.path)
+                status, done = 500, f"failed {type(error).__name__}"
             finally:
                 self._note(request, status, done, time.monotonic() - began)
             return response
@@ -112,7 +133,9 @@ class Gateway:
             return await relay(request, answered, Answer(), "pass")
 
     async def _talk(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        return await Exchange(self.upstream, self.desk, request, caller).run(await request.read())
+        number = self.line.number()
+        exchange = Exchange(self.upstream, self.line, self.windows, request, caller, number)
+        return await exchange.run(await request.read())
 
     async def _unknown(self, request: web.Request, _: Caller) -> web.StreamResponse:
         raise Refusal(404, f"nothing is served for {request.method} here", "not_found_error")
@@ -128,7 +151,7 @@ class Gateway:
         lines = ["# TYPE refold_gateway_events_total counter"]
         lines += [
             f'refold_gateway_events_total{{what="{what}"}} {count}'
-            for what, count in sorted((self.counts + self.desk.counts).items())
+            for what, count in sorted((self.counts + self.line.counts).items())
         ]
         lines += ["# TYPE refold_gateway_inside gauge", f"refold_gateway_inside {self.door.inside}", ""]
         return web.Response(text="\n".join(lines), content_type="text/plain")

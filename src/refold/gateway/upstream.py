@@ -3,9 +3,10 @@ the end of a stream, and whoever hangs up, the other side is closed, too."""
 
 from __future__ import annotations
 
-import zlib
+import io
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -14,6 +15,8 @@ from yarl import URL
 
 from refold.errors import SettingError
 from refold.gateway.door import Caller, Refusal
+from refold.gateway.openings import next_piece
+from refold.gateway.replies import KEPT, READABLE
 from refold.registry.configuration import GatewaySettings
 
 HOPS = frozenset(
@@ -22,10 +25,6 @@ HOPS = frozenset(
 )
 """Headers that are about one connection alone."""
 OURS = frozenset(("x-refold-key", "x-refold-session"))
-READABLE = ("gzip", "deflate", "identity")
-"""Encodings of answers that can be read here, too; a client's wish for others is not passed on."""
-KEPT = 32 * 1024 * 1024
-"""Bytes of an answer that are kept to be written down."""
 AUTOMATIC = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 
 
@@ -57,11 +56,15 @@ class Answer:
         if self._size <= KEPT:
             self._pieces.append(piece)
 
-    @property
-    def data(self) -> bytes:
-        """All of it, or nothing where it was too large or is in an encoding that nobody asked for."""
-        whole = b"".join(self._pieces) if self._size <= KEPT else b""
-        return decoded(whole, self.encoding)
+    def said(self) -> dict[str, Any]:
+        """All of it, or nothing where it was too large."""
+        return {
+            "status": self.status,
+            "kind": self.kind,
+            "encoding": self.encoding,
+            "data": b"".join(self._pieces) if self._size <= KEPT else b"",
+            "complete": self.complete,
+        }
 
 
 class Upstream:
@@ -90,13 +93,16 @@ class Upstream:
 
     @asynccontextmanager
     async def asked(
-        self, request: web.Request, body: bytes, caller: Caller
+        self, request: web.Request, body: bytes, caller: Caller, *, plain: bool = False
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """The upstream's answer to this request with this body. Leaving before its end closes it."""
+        """The upstream's answer to this request with this body; `plain`: not compressed. Leaving before its
+        end closes it."""
         assert self._client is not None
         url = URL(f"{self.base}{request.rel_url.raw_path_qs}", encoded=True)
-        data = body if request.can_read_body or body else None
+        data = io.BytesIO(body) if request.can_read_body or body else None  # written piece by piece
         headers = self._headers(request, caller)
+        if plain:
+            headers["Accept-Encoding"] = "identity"
         try:
             answered = await self._client.request(
                 request.method, url, headers=headers, data=data, allow_redirects=False
@@ -131,33 +137,71 @@ class Upstream:
         return headers
 
 
+class Handing:
+    """An answer that is handed on to the client while it comes. Where it breaks off the connection is closed
+    without an end, so that nobody takes what came for all of it."""
+
+    def __init__(
+        self, request: web.Request, upstream: aiohttp.ClientResponse, answer: Answer, done: str
+    ) -> None:
+        self._request, self._answer, self._begun = request, answer, False
+        named = _listed(upstream.headers.getall("connection", []))
+        headers = CIMultiDict(
+            (name, value) for name, value in upstream.headers.items() if name.lower() not in HOPS | named
+        )
+        headers["x-refold"] = done
+        self.response = web.StreamResponse(status=upstream.status, reason=upstream.reason, headers=headers)
+        self.streams = upstream.content_type == "text/event-stream"
+        answer.begin(upstream)
+
+    async def pieces(self, upstream: aiohttp.ClientResponse, head: bytes = b"") -> AsyncGenerator[bytes]:
+        """What comes; `head` was read already. Raises `Cut`."""
+        try:
+            if head:
+                yield head
+            while piece := await next_piece(upstream):
+                yield piece
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+            raise self.broken() from error
+
+    async def write(self, data: bytes) -> None:
+        if not self._begun:
+            self._begun = True
+            await self.response.prepare(self._request)
+        if data:
+            self._answer.add(data)
+            try:
+                await self.response.write(data)
+            except ConnectionError as error:
+                raise self.broken() from error
+
+    def broken(self, why: str = "the upstream's answer broke off") -> Cut | Refusal:
+        """It cannot go on. Where nothing was said yet, why can still be said."""
+        if not self._begun:
+            return Refusal(502, why, "api_error", code="upstream")
+        if self._request.transport is not None:
+            self._request.transport.close()
+        return Cut(self.response)
+
+    async def end(self, last: bytes = b"", *, complete: bool = True) -> web.StreamResponse:
+        if not complete:
+            raise self.broken()
+        await self.write(last)
+        await self.response.write_eof()
+        self._answer.complete = True
+        return self.response
+
+
 async def relay(
     request: web.Request, upstream: aiohttp.ClientResponse, answer: Answer, done: str, head: bytes = b""
 ) -> web.StreamResponse:
-    """The answer, handed on as it comes. Where it breaks off the connection is closed without an end, so that
-    nobody takes what came for all of it. `head` was read already."""
-    named = _listed(upstream.headers.getall("connection", []))
-    headers = CIMultiDict(
-        (name, value) for name, value in upstream.headers.items() if name.lower() not in HOPS | named
-    )
-    headers["x-refold"] = done
-    response = web.StreamResponse(status=upstream.status, reason=upstream.reason, headers=headers)
-    response.content_length = upstream.content_length
-    answer.begin(upstream)
-    await response.prepare(request)
-    try:
-        if head:
-            await response.write(head)
-        async for piece in upstream.content.iter_any():
-            answer.add(piece)
-            await response.write(piece)
-    except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-        if request.transport is not None:
-            request.transport.close()
-        raise Cut(response) from error
-    await response.write_eof()
-    answer.complete = True
-    return response
+    """The answer, handed on as it comes."""
+    handing = Handing(request, upstream, answer, done)
+    handing.response.content_length = upstream.content_length
+    await handing.write(b"")
+    async for piece in handing.pieces(upstream, head):
+        await handing.write(piece)
+    return await handing.end()
 
 
 def address_of(text: str) -> str:
@@ -169,16 +213,6 @@ def address_of(text: str) -> str:
     if url.scheme not in ("http", "https") or not url.host or url.query_string or url.fragment:
         raise SettingError("gateway.upstream", "is an address such as https://api.openai.com")
     return str(url).rstrip("/").removesuffix("/v1").rstrip("/")
-
-
-def decoded(data: bytes, encoding: str) -> bytes:
-    """What an answer says; nothing where it cannot be read."""
-    if encoding.lower() in ("", "identity"):
-        return data
-    try:
-        return zlib.decompressobj(47).decompress(data, KEPT) if encoding.lower() in READABLE else b""
-    except zlib.error:
-        return b""
 
 
 def _listed(values: Iterable[str]) -> set[str]:

@@ -16,6 +16,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any, NamedTuple, TypeVar
 
 from refold import presets
@@ -23,7 +24,7 @@ from refold.compaction.preset import Preset, Settings
 from refold.engine import Engine
 from refold.engine.call import Place
 from refold.engine.call import refused as write_down
-from refold.errors import Conflict, RefoldError, StalePlan, UsageError
+from refold.errors import Conflict, RefoldError, StalePlan, UsageError, expect
 from refold.hooks import Hooks
 from refold.loop import run
 from refold.messages import Assistant, System, Usage
@@ -152,6 +153,7 @@ class Conversations:
         self._lock = asyncio.Lock()
 
     async def named(self, id: str | None) -> Conversation:
+        expect(id, (str, NoneType), "a session is named by a text")
         async with self._lock:
             if id is None or id not in self._open:
                 session = await asyncio.to_thread(open_session, self._store, id)

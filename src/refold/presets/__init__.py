@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from refold.compaction.preset import Preset, Setting, Settings, about, describe
-from refold.errors import UnknownName, UsageError, WrongType
+from refold.errors import UnknownName, UsageError, WrongType, expect
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -97,6 +97,7 @@ def register(name: str, kind: type[Settings]) -> None:
 
 def class_of(name: str) -> type[Settings]:
     """The class of a preset's settings. Its docstring is the idea of the design."""
+    expect(name, str, f"a preset is named by a text: {', '.join(NAMES)}")
     if name in NAMES:
         return getattr(import_module(f"refold.presets.{name}"), name.title())
     if name not in _registered:

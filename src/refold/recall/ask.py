@@ -8,6 +8,7 @@ from typing import TypedDict
 import msgspec
 
 from refold import tokens
+from refold.errors import expect
 from refold.messages import searchable
 from refold.protocols import TokenCounter
 from refold.recall.index import Doc, Index
@@ -80,6 +81,8 @@ def search(
     `since` and `until` are seconds since 1970, `tool` a tool's name, `file` a path or the end of one;
     `within` restricts the answer to these entry ids.
     """
+    expect(query, str, "a query is a text")
+    expect(limit, int, "a limit is a whole number")
     query = query.strip()
     ask = Ask(query=query, keys=keys, turns=turns, since=since, until=until, tool=tool, file=file)
     limit = max(0, min(limit, MOST))

@@ -14,11 +14,13 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 import msgspec
 
 from refold.entries import Entry, key
-from refold.messages import Assistant, Message, Result, searchable
+from refold.messages import Assistant, Message, Result, System, searchable
 from refold.text import dates, words
 from refold.text.sentences import speaker_of
 
-ENDS_ASKING, ASKS, TELLS_TIME = 1, 2, 4
+ENDS_ASKING, ASKS, TELLS_TIME, SILENT = 1, 2, 4, 8
+"""What is known of an entry beside its words. Silent: nobody explains anything there (a result, a bare call,
+a system prompt)."""
 PAUSE = 3 * 3600
 """Seconds of silence after which a new stretch of conversation begins."""
 PROSE_LIMIT = 4000
@@ -200,10 +202,12 @@ class Index:
 
 def _flags(message: Message, text: str, terms: Mapping[str, int]) -> int:
     if isinstance(message, Result):
-        return 0
+        return SILENT
     calls = isinstance(message, Assistant) and bool(message.calls)
     prose = text if len(text) <= PROSE_LIMIT else text[:PROSE_LIMIT]
     flags = ENDS_ASKING if _remark.sub("", prose[-400:]).rstrip().endswith(("?", "？")) else 0
+    if isinstance(message, System) or (calls and not message.text.strip()):
+        flags |= SILENT
     if calls or "?" in prose or "？" in prose:
         flags |= ASKS  # a tool call asks as well: its result answers
     return flags | TELLS_TIME if len(text) <= PROSE_LIMIT and dates.tells_time(terms) else flags

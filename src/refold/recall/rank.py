@@ -22,7 +22,7 @@ from operator import itemgetter
 
 import msgspec
 
-from refold.recall.index import ASKS, ENDS_ASKING, TELLS_TIME, Doc, Index
+from refold.recall.index import ASKS, ENDS_ASKING, SILENT, TELLS_TIME, Doc, Index
 from refold.text import dates, words
 
 
@@ -47,6 +47,8 @@ class Weights(msgspec.Struct, frozen=True):
     """For the share of the question that occurs in the same stretch of conversation."""
     date: float = 10.0
     """For stretches of the day, month or year that the question names."""
+    silent: float = 0.0
+    """Off for entries in which nobody explains anything."""
     size: float = 0.1
     """For entries that say more."""
     repeat: float = 1.0
@@ -57,9 +59,14 @@ DIALOGUE = Weights()
 WORK = Weights(length=0.0, before=(0.0,), after=(), answer=0.3, spread=0.7, repeat=0.4)
 """For identifiers in a log with tool calls: the words of neighbours mislead, a result answers its call, and
 several hits should cover the question together (a call names many things, held by different entries)."""
+EXPLAINED = Weights(silent=0.4)
+"""For questions in words of a log with tool calls. Why something failed, what came first, what changed: that
+is in what was said about the work, and the same words stand ten times as often in what tools printed."""
 
 WORK_SHARE = 0.1
 MANY_TERMS = 12
+SENTENCE, PLAIN = 5, 0.75
+"""A question in words has at least so many of them, and such a share of letters alone."""
 TERMS_LIMIT = 80
 POSTINGS_LIMIT = 4000
 LOOKUPS, FEWEST_TERMS = 7000, 16
@@ -88,18 +95,23 @@ class Question(msgspec.Struct, frozen=True):
 def read(index: Index, text: str, weights: Weights | None = None) -> Question:
     """What the text asks of this index. Weights are chosen by the question and the log unless given."""
     asked = words.terms(text)
-    weights = weights or (WORK if _is_work(index, text, asked) else DIALOGUE)
+    weights = weights or _fitting(index, text, asked)
     speakers = _speakers(index, text)
     known = sorted((having, term) for term in asked if (having := len(index.positions(term))))
     terms = {term: idf(len(index), having) for having, term in known[:TERMS_LIMIT]}
     return Question(text, terms, weights, speakers, dates.read(text, capitals=True), dates.asks_when(text))
 
 
-def _is_work(index: Index, text: str, asked: Sequence[str]) -> bool:
-    """True for identifiers, or very many words, asked of a log in which tools are used."""
+def _fitting(index: Index, text: str, asked: Sequence[str]) -> Weights:
+    """In a log in which tools are used identifiers, or very many words, ask for something else than a
+    question in words does, even one that names an identifier."""
     if index.tool_entries < WORK_SHARE * len(index):
-        return False
-    return len(asked) > MANY_TERMS or _identifier.search(text) is not None
+        return DIALOGUE
+    given = text.split()
+    plain = sum(word.strip(".,:;!?'\"()").isalpha() for word in given)
+    if len(asked) <= MANY_TERMS and plain >= max(SENTENCE, PLAIN * len(given)):
+        return EXPLAINED
+    return WORK if len(asked) > MANY_TERMS or _identifier.search(text) else DIALOGUE
 
 
 def idf(total: int, having: int) -> float:
@@ -274,6 +286,8 @@ class Scoring:
                 score *= 1 + w.speaker
             if flags & ENDS_ASKING:
                 score *= 1 - w.asking
+            if flags & SILENT:
+                score *= 1 - w.silent
             if question.asks_when and flags & TELLS_TIME:
                 score *= 1 + w.time
             if len(index.starts) > 1:

@@ -76,8 +76,11 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     secret_env: str | None = None
     """Name of the variable that holds what references to folded sessions are sealed with; without it they
     hold until the gateway is stopped."""
-    protocols: bool = True
-    """Answer the providers' own requests for compaction; off: the upstream does."""
+    protocols: bool | None = None
+    """Answer the providers' own requests for compaction and clearing; off: the upstream does. Unset: where
+    the upstream is not the provider itself."""
+    recall: bool = False
+    """Once a session is folded, its model may ask for what it does not see any more."""
     largest: int = 64 * 1024 * 1024
     """Bytes of a request."""
     concurrent: int = 2000

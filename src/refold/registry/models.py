@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 from refold import presets
 from refold.compaction.preset import Preset
 from refold.costs import Known, known, window_of
-from refold.errors import SettingError, UnknownName, UsageError
+from refold.errors import SettingError, UnknownName, UsageError, expect
 from refold.protocols import Model
 from refold.registry import configuration
 from refold.registry.configuration import ENVIRONMENT, Configuration, Provider
@@ -59,6 +59,7 @@ def model(
         raise UsageError(
             "no model: pass a name such as openai:gpt-5, or put model = … into the configuration"
         )
+    expect(name, str, "a model is named by a text such as openai:gpt-5")
     provider, separator, rest = name.partition(":")
     if not separator or not rest:
         raise UsageError(f"a model is called PROVIDER:NAME, e.g. openai:gpt-5, not {name!r}")

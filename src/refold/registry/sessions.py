@@ -6,9 +6,10 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import NoneType
 
 from refold.entries import MessageEntry
-from refold.errors import RefoldError, SessionExists, StorageError, UnknownName, UsageError
+from refold.errors import RefoldError, SessionExists, StorageError, UnknownName, UsageError, expect
 from refold.protocols import Lines, SessionInfo, Store
 from refold.session import Session
 from refold.session.tree import random_id
@@ -29,6 +30,7 @@ def open(spec: str | os.PathLike[str] = "sqlite:", id: str | None = None) -> Ses
     asyncio.to_thread(refold.open, spec, id)`: entries are decoded one by one, so others keep their turns."""
     from refold.stores import open_store
 
+    expect(id, (str, NoneType), "a session is named by a text")
     store, named = open_store(spec)
     chosen = id or named
     if chosen is not None:
@@ -82,12 +84,13 @@ def find_id(store: Store, beginning: str) -> str:
 
 
 def title(store: Store, info: SessionInfo) -> str:
-    """The name of a session, or else what its user asked first."""
+    """The name of a session, if that is more than its id, or else what its user asked first."""
     from refold import format as stored_format
     from refold.preserve.words import typed
 
-    if info.name or not isinstance(store, Lines):
-        return info.name or ""
+    named = info.name != info.id and info.name
+    if named or not isinstance(store, Lines):
+        return named or ""
     with suppress(RefoldError):  # a file under another name than its session, or damaged
         for line in store.lines(info.id):
             entry = stored_format.decode(line)

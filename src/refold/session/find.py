@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from refold import entries as e
-from refold.errors import EntryNotFound, SessionError
+from refold.errors import EntryNotFound, SessionError, expect
 from refold.session.tree import Session
 
 
 def find(session: Session, name: str) -> e.AnyEntry:
     """The entry of that id, number on the path (`#12`), label or recall key, whichever matches first."""
+    expect(name, str, "an entry is named by its id, number, label or recall key")
     if name in session:
         return session[name]
     if name[:1] == "#" and name[1:].isdecimal() and int(name[1:]) < len(session.path):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import NoneType
 from typing import Any, cast
 
-from refold.errors import UsageError, WrongType
+from refold.errors import UsageError, WrongType, expect
 from refold.messages import Base, Message, user
 from refold.session.dialects import parse
 
@@ -39,3 +40,9 @@ def _check(wire: Mapping[str, Any]) -> None:
         raise WrongType(f"no dialect has the role {wire['role']!r}; there are: {', '.join(ROLES)}")
     if wire.get("role", "assistant") != "assistant" and "content" not in wire:
         raise WrongType(f"this message of the {wire['role']} has no content")
+
+
+def plain_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What goes with an entry, as a dict of its own."""
+    expect(meta, (Mapping, NoneType), "meta is a dict")
+    return dict(meta or {})

@@ -8,8 +8,8 @@ joined or split messages on the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice, zip_longest
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,6 +24,24 @@ from refold.session.items import Item
 
 OLDER = 16
 """How many folds back a list may be."""
+BRANCHES = 16
+"""How many other branches a list is looked for on, the newest first."""
+
+
+class Tree(NamedTuple):
+    """What the path is one of several ways through."""
+
+    log: Sequence[e.Entry]
+    children: Callable[[str | None], Sequence[str]]
+    path_to: Callable[[str], Path]
+
+    def branches(self, id: str | None, position: Position) -> Iterator[Path]:
+        """The paths through an entry that end elsewhere than this one, the newest first."""
+        below = list(self.children(id))
+        for child in below:
+            below += self.children(child)
+        ends = {id for id in below if position(id) is None and not self.children(id)}
+        return (self.path_to(entry.id) for entry in reversed(self.log) if entry.id in ends)
 
 
 class Piece(NamedTuple):
@@ -59,6 +77,8 @@ class Difference(msgspec.Struct, frozen=True):
 class Reading(NamedTuple):
     """A list beside one state of the session that it may have grown from."""
 
+    path: Path
+    position: Position
     items: Sequence[Item]
     ours: Sequence[Piece]
     messages: Sequence[m.Message]
@@ -73,35 +93,64 @@ class Reading(NamedTuple):
 
 
 def difference(
-    path: Path, position: Position, given: list[m.Message], *, exactly: bool = False
+    path: Path, position: Position, given: list[m.Message], tree: Tree, *, exactly: bool = False
 ) -> Difference:
-    """What comes behind the longest common beginning of the list and what we know; on a branch if the two
-    differ before the end, or (`exactly`) if we hold more than the list does."""
-    items, ours, messages, theirs, same = _read(path, position, given)
+    """What comes behind the longest common beginning of the list and what we know: of this path or, where
+    more of the list is there, of another one; on a branch if the two differ before the end, or (`exactly`)
+    if we hold more than the list does."""
+    here = _read(path, position, given)
+    reading = _read_elsewhere(here, given, tree) if here.same < len(here.theirs) else here
+    news = _beyond(reading, exactly)
+    if reading is here or news.branches:
+        return news
+    return msgspec.structs.replace(news, branches=True, target=reading.path[-1].id)
+
+
+def _beyond(reading: Reading, exactly: bool) -> Difference:
+    path, position, _, ours, messages, theirs, same = reading
     if same == len(theirs) and not (exactly and same < len(ours)):
         return Difference()  # what we have, or an older state of it
     origins = _origins(path)
     if same == len(ours):
         rest = _unseen(messages, theirs, same)
         return Difference([_known(message, origins) for message in rest])
-    same = _back_to_message(ours, theirs, same)
-    before = reversed(items[: ours[same].owner])
-    target = next((item.entries[-1] for item in before if item.entries), None)
+    same, target = _departure(reading)
     folds = _folds_within(path, position, target) if target else ()
     rest = messages[theirs[same].owner :] if same < len(theirs) else ()
     return Difference([_known(message, origins) for message in rest], True, target, folds)
 
 
-def _read(path: Path, position: Position, messages: list[m.Message]) -> Reading:
+def _departure(reading: Reading) -> tuple[int, str | None]:
+    """Where a list departs that does not go on from the end: so many pieces, and the last common entry."""
+    same = _back_to_message(reading.ours, reading.theirs, reading.same)
+    before = reversed(reading.items[: reading.ours[same].owner])
+    return same, next((item.entries[-1] for item in before if item.entries), None)
+
+
+def _read_elsewhere(here: Reading, given: list[m.Message], tree: Tree) -> Reading:
+    """The reading on that path of the tree on which most of the list is known."""
+    goes_on = here.same == len(here.ours)
+    at = here.path[-1].id if goes_on and here.path else None if goes_on else _departure(here)[1]
+    best = here
+    for path in islice(tree.branches(at, here.position), BRANCHES):
+        places = {entry.id: place for place, entry in enumerate(path)}
+        reading = _read(path, places.get, given, older=0)
+        best = reading if reading.same > best.same else best
+        if best.same == len(best.theirs):
+            break
+    return best
+
+
+def _read(path: Path, position: Position, messages: list[m.Message], older: int = OLDER) -> Reading:
     """The reading under which most of the list is known; the newest view where that decides nothing."""
     best: Reading | None = None
     messages = messages[_prompts(messages) :]
     theirs = pieces(messages)
-    for items in _states(path, position):
+    for items in _states(path, position, older):
         known = [item.message for item in items]
         front = _prompts(known)
         ours = [piece for piece in pieces(known) if piece.owner >= front]
-        reading = Reading(items, ours, messages, theirs, _common(ours, theirs))
+        reading = Reading(path, position, items, ours, messages, theirs, _common(ours, theirs))
         if best is None or reading.same > best.same or reading.is_sure > best.is_sure:
             best = reading
         if reading.is_sure:
@@ -110,14 +159,14 @@ def _read(path: Path, position: Position, messages: list[m.Message]) -> Reading:
     return best
 
 
-def _states(path: Path, position: Position) -> Iterator[list[Item]]:
+def _states(path: Path, position: Position, older: int) -> Iterator[list[Item]]:
     """What a list may have grown from, likeliest first: the view, all that was said, the view as it was
     before the last folds."""
     folds = active_folds(path)
     yield from _as_sent([item for _, item in project(path, outermost(folds, position))])
     messages = (entry for entry in path if isinstance(entry, e.MessageEntry))
     yield from _as_sent([Item(entry.message, (entry.id,)) for entry in messages])
-    for count in range(len(folds) - 1, max(-1, len(folds) - 1 - OLDER), -1):
+    for count in range(len(folds) - 1, max(-1, len(folds) - 1 - older), -1):
         yield from _as_sent([item for _, item in project(path, outermost(folds[:count], position))])
 
 

@@ -3,7 +3,7 @@ exports."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -37,13 +37,60 @@ def whole(said: Message) -> str:
     return text(in_full(message(said)))
 
 
-def entry(said: e.AnyEntry) -> e.AnyEntry:
+class Known:
+    """The secrets of a conversation. What a fold shows may be a part of one, or its value without the name by
+    which it is one: a cut takes away what it could be told by. Whoever knows the whole knows its parts."""
+
+    LEAST = 8
+    """So many characters of a secret (all, of a shorter one) tell something."""
+
+    def __init__(self, entries: Iterable[e.Entry]) -> None:
+        self._pieces: dict[str, str] = {}
+        for entry in entries:
+            if isinstance(entry, e.MessageEntry):
+                self._learn(in_full(entry.message))
+        self._lengths = sorted({len(piece) for piece in self._pieces}, reverse=True)
+
+    def _learn(self, said: str) -> None:
+        for finding in redact(said)[1]:
+            value = said[finding.start : finding.end]
+            size = min(len(value), self.LEAST)
+            pieces = (value[at : at + size] for at in range(len(value) - size + 1))
+            # Blanks and rules stand in any text.
+            telling = (piece for piece in pieces if len(set(piece)) > 3 and not any(map(str.isspace, piece)))
+            self._pieces.update(dict.fromkeys(telling, finding.mark))
+
+    def text(self, said: str) -> str:
+        """Without secrets, and without parts of those that are known."""
+        clean = text(said)
+        for size in self._lengths:
+            clean = self._without(clean, size)
+        return clean
+
+    def _without(self, said: str, size: int) -> str:
+        kept: list[str] = []
+        end = -1
+        """Of the part that was found last; parts that touch are one."""
+        for start in range(len(said) - size + 1):
+            mark = self._pieces.get(said[start : start + size])
+            if mark is not None:
+                if start > end:
+                    kept += [said[max(end, 0) : start], mark]
+                end = start + size
+        return said if end < 0 else "".join((*kept, said[end:]))
+
+    def entry(self, said: e.AnyEntry) -> e.AnyEntry:
+        """An entry without secrets; of a fold, without parts of them."""
+        return entry(said, self.text if isinstance(said, e.Fold) else text)
+
+
+def entry(said: e.AnyEntry, clean_text: Callable[[str], str] = text) -> e.AnyEntry:
     """Everything an entry holds: what was said, foreign metadata, folds with their summaries."""
     try:
         raw = msgspec.to_builtins(said)
     except RecursionError:
         raw = fmt.load_hostile(fmt.encode(said))
-    clean = values(raw)
+    clean = values(raw, clean_text)
     if clean == raw:
         return said
     for part in _thinking(clean):
@@ -52,24 +99,24 @@ def entry(said: e.AnyEntry) -> e.AnyEntry:
     return msgspec.convert(clean, type(said))
 
 
-def values(value: V, depth: int = 0) -> V:
+def values(value: V, clean: Callable[[str], str] = text, depth: int = 0) -> V:
     """A value with the secrets taken out of its texts; keys, ids and numbers stay. What lies deeper than a
     stack reaches becomes text."""
     if isinstance(value, str):
-        return cast("V", text(value))
+        return cast("V", clean(value))
     if isinstance(value, (Mapping, list, tuple)) and depth == DEEP:
-        return cast("V", text(compact_json(value)))
+        return cast("V", clean(compact_json(value)))
     if isinstance(value, Mapping):
         pairs = cast("Mapping[str, Any]", value).items()
-        return cast("V", {key: _named(key, inner, depth) for key, inner in pairs})
+        return cast("V", {key: _named(key, inner, clean, depth) for key, inner in pairs})
     if isinstance(value, (list, tuple)):
-        return cast("V", [values(inner, depth + 1) for inner in cast("list[Any]", value)])
+        return cast("V", [values(inner, clean, depth + 1) for inner in cast("list[Any]", value)])
     if isinstance(value, msgspec.Struct):
-        return msgspec.convert(values(msgspec.to_builtins(value)), type(value))
+        return msgspec.convert(values(msgspec.to_builtins(value), clean), type(value))
     return value
 
 
-def _named(key: str, value: Any, depth: int) -> Any:
+def _named(key: str, value: Any, clean: Callable[[str], str], depth: int) -> Any:
     if key == "signature":  # of thinking: no secret, and worthless when changed
         return value
     if isinstance(value, str):
@@ -77,7 +124,7 @@ def _named(key: str, value: Any, depth: int) -> Any:
         found = text(f'"{key}": "{value}"')
         if found != f'"{key}": "{value}"' and text(value) == value and found.startswith(f'"{key}": "['):
             return found[len(key) + 5 : -1]
-    return values(value, depth + 1)
+    return values(value, clean, depth + 1)
 
 
 def _part(part: AnyPart) -> AnyPart | None:

@@ -21,8 +21,8 @@ from refold.session.dialects import parse_list
 from refold.session.door import admitted
 from refold.session.followers import Followers
 from refold.session.holes import mended, parent_of
-from refold.session.incoming import messages_of
-from refold.session.merge import Merged, difference
+from refold.session.incoming import messages_of, plain_meta
+from refold.session.merge import Merged, Tree, difference
 from refold.session.sound import objection
 
 E = TypeVar("E", bound=e.Entry)
@@ -58,8 +58,7 @@ class Session:
         self._log: list[e.AnyEntry] = []
         self._by_id: dict[str, e.AnyEntry] = {}
         self._children: dict[str | None, list[str]] = {}
-        self._related = 0
-        """Entries whose parents have been asked for their children: few ever are."""
+        self._related = 0  # entries whose parents have been asked for their children: few ever are
         self._path: list[e.AnyPathEntry] = []
         self._position: dict[str, int] = {}
         self._turns: list[int] = []
@@ -128,8 +127,8 @@ class Session:
 
     @property
     def name(self) -> str | None:
-        names = [info.name for info in self.annotations(e.Info) if info.name is not None]
-        return names[-1] if names else self.info.name
+        names = (info.name for info in reversed(self.annotations(e.Info)) if info.name is not None)
+        return next(names, self.info.name)
 
     @property
     def labels(self) -> dict[str, str]:
@@ -159,7 +158,7 @@ class Session:
     def __getitem__(self, id: str) -> e.AnyEntry:
         try:
             return self._by_id[id]
-        except KeyError:
+        except (KeyError, TypeError):
             raise EntryNotFound(id) from None
 
     def __repr__(self) -> str:
@@ -189,8 +188,8 @@ class Session:
 
     def common_ancestor(self, a: str | None, b: str | None) -> str | None:
         """The deepest entry that is on the way to both."""
-        above_a = {entry.id for entry in self.ancestors(a)}
-        return next((entry.id for entry in self.ancestors(b) if entry.id in above_a), None)
+        above = {entry.id for entry in self.ancestors(a)}
+        return next((entry.id for entry in self.ancestors(b) if entry.id in above), None)
 
     def count(self, entry: e.MessageEntry, counter: TokenCounter) -> int:
         """Size of an entry's message, counted once per counter."""
@@ -242,15 +241,18 @@ class Session:
         """Append what was said: a message, a text of the user, or a dict of any dialect; it becomes the new
         leaf. Or append a ready-made entry. Returns the entry, the last one of a dict of several messages."""
         if isinstance(said, e.Entry):
-            if usage is not None or model is not None or meta is not None:
+            if not usage is model is meta is None:
                 raise WrongType("usage, model and meta go with a message: an entry has its own")
             return self.extend((cast("e.AnyEntry", said),))[0]
-        made: list[e.MessageEntry] = []
-        for message in messages_of(said):
-            parent = made[-1].id if made else self._leaf
-            made.append(self.make(e.MessageEntry, message=message, parent=parent))
-        made[-1] = msgspec.structs.replace(made[-1], usage=usage, model=model, meta=dict(meta or {}))
+        made = self._chained(messages_of(said))
+        made[-1] = msgspec.structs.replace(made[-1], usage=usage, model=model, meta=plain_meta(meta))
         return self.extend(made)[-1]
+
+    def _chained(self, messages: Iterable[Message]) -> list[e.MessageEntry]:
+        made: list[e.MessageEntry] = []
+        for said in messages:
+            made.append(self.make(e.MessageEntry, message=said, parent=made[-1].id if made else self._leaf))
+        return made
 
     def make(self, kind: type[E], /, **fields: Any) -> E:
         """An entry of `kind` with a fresh id, the time, and the leaf as its parent."""
@@ -280,15 +282,17 @@ class Session:
 
     def merge(self, messages: Iterable[Any], *, exactly: bool = False) -> Merged:
         """Take over a list that a framework hands back (messages, or dicts of any dialect): what is known is
-        recognised, our own summaries included; the rest is appended, on a branch where the list departs.
+        recognised, on any branch, summaries too; the rest is appended, on a branch where the list departs.
         `exactly`: the path ends where the list ends, also where we know more (an answer asked for anew)."""
-        news = difference(self._path, self.position, parse_list(messages), exactly=exactly)
+        tree = Tree(self._log, self.children, self.path_to)
+        news = difference(self._path, self.position, parse_list(messages), tree, exactly=exactly)
         if news.branches:
             self.move(news.target)
             for fold in news.folds:
                 fresh = {"id": self.new_id(), "parent": self._leaf, "time": self.clock()}
                 self.append(msgspec.structs.replace(fold, **fresh, usage=None, requests=0))
-        return Merged(tuple(self.append(message) for message in news.messages), news.branches)
+        added = cast("Sequence[e.MessageEntry]", self.extend(self._chained(news.messages)))
+        return Merged(tuple(added), news.branches)
 
     def refresh(self) -> int:
         """Take over what another writer appended to the store meanwhile; returns how many entries."""
@@ -329,10 +333,9 @@ class Session:
             if entry.id in self._by_id or entry.id in fresh:
                 raise TreeError(f"there is an entry with the id {entry.id!r} already")
             fresh.add(entry.id)
-            if entry.on_path:
-                parent = parent_of(entry)
-                if parent is not None and parent not in fresh and not self._is_on_tree(parent):
-                    raise TreeError(f"{parent!r} is named as a parent, but there is no such entry")
+            parent = parent_of(entry) if entry.on_path else None
+            if parent is not None and parent not in fresh and not self._is_on_tree(parent):
+                raise TreeError(f"{parent!r} is named as a parent, but there is no such entry")
             if isinstance(entry, e.Fold):
                 self._check_fold(entry)
 
@@ -343,8 +346,7 @@ class Session:
             raise FoldError(why)
 
     def _is_on_tree(self, id: str) -> bool:
-        entry = self._by_id.get(id)
-        return entry is not None and entry.on_path
+        return id in self._by_id and self._by_id[id].on_path
 
     def _record(self, entry: e.AnyEntry) -> None:
         self._log.append(entry)
@@ -382,8 +384,7 @@ class Session:
             self._replies.append(position)
 
     def _rebuild_path(self) -> None:
-        self.epoch += 1
-        path = self.path_to(self._leaf)
+        self.epoch, path = self.epoch + 1, self.path_to(self._leaf)
         self._path, self._position, self._turns, self._replies = [], {}, [], []
         for entry in path:
             self._push(entry)

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from refold.errors import FormatError, StorageError, UnknownName
+from refold.errors import FormatError, StorageError, UnknownName, expect
 from refold.protocols import Store
 from refold.stores.disk import told
 
@@ -57,6 +57,7 @@ _SECRETS = re.compile(r"(?<=://)([^:/?#@]*):.*@|((?:pass|password|sslpassword)=)
 def open_store(spec: str | os.PathLike[str] = "sqlite:") -> Opened:
     """The store that `spec` names: `sqlite:PATH` (no path: the user's own database), `sqlite:PATH#SESSION`,
     `jsonl:PATH`, `memory:`, or a bare path, recognised by what it is or by how it is called."""
+    expect(spec, (str, os.PathLike), "a store is named by a text such as sqlite:agent.db, or by a path")
     text = os.fspath(spec)
     if "\0" in text:
         raise StorageError("a path cannot have a NUL in it: choose another name")

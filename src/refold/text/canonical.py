@@ -34,7 +34,10 @@ _ODD = re.compile(
     r"|(?P<percent>%(?:3[AaDd]|2[267]))"
 )
 _FOREIGN = re.compile(r"[^\x00-\x7f]")
-_SIGNS = (b"&#", b"&quot;", b"&apos;", b"&equals;", b"&colon;", b"%3d", b"%3a", b"%22", b"\x1b[")
+_SIGNS = (
+    *(b"&#", b"&quot;", b"&apos;", b"&equals;", b"&colon;", b"%3d", b"%3a", b"%22", b"\x1b["),
+    *map(str.encode, _NAMES),
+)
 _PUNCTUATION = {"、": ",", "。": " ", "«": '"', "»": '"', "「": '"', "」": '"'}
 
 
@@ -100,7 +103,7 @@ def _lines(text: str, lowered: bytes) -> list[tuple[int, int]]:
         while found := _FOREIGN.search(text, at):
             starts.add(text.rfind("\n", 0, found.start()) + 1)
             at = _end(text, found.start())
-    for sign in (*_SIGNS, *map(str.encode, _NAMES)):
+    for sign in _SIGNS:
         at = lowered.find(sign)
         while at >= 0:
             starts.add(text.rfind("\n", 0, at) + 1)

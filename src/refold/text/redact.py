@@ -18,7 +18,7 @@ from typing import cast
 import msgspec
 
 from refold.text.canonical import Canonical
-from refold.text.secrets import FORMATS
+from refold.text.secrets import FORMATS, Format
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -63,6 +63,12 @@ _LOOSE = frozenset(
     }
 )
 """Formats whose literal stands outside of the secret."""
+_LITERALS = tuple(
+    (literal, literal.encode(), row.kind in _LOOSE, row, pattern)
+    for row, pattern in _COMPILED
+    for literal in row.literals
+)
+"""Literals, whether they stand outside of the secret, and what they belong to."""
 _KEYWORDS = (
     b"passw", b"passphrase", b"secret", b"token", b"_key", b"apikey", b"api-key", b"accesskey", b"credential", b"pwd", b"_pass",
     b"psk", b"_auth", b"signature", b"bindpw", b"rootpw",
@@ -130,7 +136,7 @@ def _found(text: str) -> list[Finding]:
         if not before or taken[before - 1][1] <= finding.start:
             found.append(finding)
     plain = Canonical(text, raw.lower())
-    there = _found_in(plain.text, plain.text.encode("ascii", "replace"))
+    there = _found_in(plain.text, plain.text.encode("ascii", "replace")) if plain.text else ()
     found.extend(Finding(finding.kind, *plain.span(finding.start, finding.end)) for finding in there)
     return found
 
@@ -141,52 +147,70 @@ def _found_in(text: str, raw: bytes) -> Iterator[Finding]:
         raw = text.encode("ascii", "replace")
     runs = _runs(raw)
     joined = runs.decode("ascii")
-    for row, pattern in _COMPILED:
-        group = 1 if pattern.groups else 0
-        loose = row.kind in _LOOSE
-        for literal in row.literals:
-            if literal.encode() not in (raw if loose else runs):
-                continue
-            # Many words begin like a secret: the runs alone tell most of them from one.
-            if not loose and not any(_matches(joined, literal, row.before, pattern)):
-                continue
-            for match in _matches(text, literal, row.before, pattern):
-                if _plausible(row.kind, match[group]):
-                    yield Finding(row.kind, match.start(group), match.end(group))
+    for literal, encoded, loose, row, pattern in _LITERALS:
+        if encoded not in (raw if loose else runs):
+            continue
+        # Many words begin like a secret: the runs alone tell most of them from one.
+        if loose or any(_matches(joined, literal, row.before, pattern)):
+            yield from _of_format(text, literal, row, pattern)
     lowered = raw.lower()
     yield from _assignments(text, lowered)
-    if b"cookie" in lowered:
-        yield from _cookies(text)
+    yield from _cookies(text, lowered)
+
+
+def _of_format(text: str, literal: str, row: Format, pattern: re.Pattern[str]) -> Iterator[Finding]:
+    group = 1 if pattern.groups else 0
+    for match in _matches(text, literal, row.before, pattern):
+        if _plausible(row.kind, match[group]):
+            yield Finding(row.kind, match.start(group), match.end(group))
 
 
 def _wrapped(raw: bytes) -> Iterator[Finding]:
     """Secrets of a fixed format that go on in the next line, which may be further in."""
+    wraps = list(_wraps(raw))
+    # All of them at once: few formats occur in any.
+    together = b"\n".join(wrap[1] + wrap[2] for wrap in wraps)
+    formats = {
+        row.kind: (row, pattern)
+        for _, encoded, loose, row, pattern in _LITERALS
+        if not loose and encoded in together
+    }
+    for wrap in wraps:
+        for row, pattern in formats.values():
+            yield from _joined(wrap, row, pattern)
+
+
+def _wraps(raw: bytes) -> Iterator[re.Match[bytes]]:
+    """A run that a line ends with, and the beginning of the next."""
     shape = raw.translate(_LINES)
     at = shape.find(_LINE_OF_RUN)
     while at >= 0:
         start = max(shape.rfind(b" ", 0, at), shape.rfind(b"\n", 0, at)) + 1
         wrap = _WRAP.match(raw, start) if raw[start:at].translate(None, _PLAIN) else None
         if wrap:
-            yield from _joined(wrap)
+            yield wrap
         at = shape.find(_LINE_OF_RUN, at + len(_LINE_OF_RUN))
 
 
-def _joined(wrap: re.Match[bytes]) -> Iterator[Finding]:
+def _joined(wrap: re.Match[bytes], row: Format, pattern: re.Pattern[str]) -> Iterator[Finding]:
     joined = (wrap[1] + wrap[2]).decode()
-    for row, pattern in _COMPILED:
-        if row.kind in _LOOSE or not any(literal in joined for literal in row.literals):
-            continue
-        match = pattern.search(joined)
-        if match and match.start() < len(wrap[1]) < match.end() and _plausible(row.kind, match[0]):
-            start, end = wrap.start(1) + match.start(), wrap.start(2) + match.end() - len(wrap[1])
-            yield Finding(row.kind, start, end)
+    if not any(literal in joined for literal in row.literals):
+        return
+    match = pattern.search(joined)
+    if match and match.start() < len(wrap[1]) < match.end() and _plausible(row.kind, match[0]):
+        start, end = wrap.start(1) + match.start(), wrap.start(2) + match.end() - len(wrap[1])
+        yield Finding(row.kind, start, end)
 
 
-def _cookies(text: str) -> Iterator[Finding]:
-    for header in _COOKIE.finditer(text):
-        for crumb in _CRUMB.finditer(text, header.start(1), header.end(1)):
+def _cookies(text: str, lowered: bytes) -> Iterator[Finding]:
+    at = lowered.find(b"cookie")
+    while at >= 0:
+        header = _COOKIE.match(text, max(at - 4, 0)) or _COOKIE.match(text, at)
+        crumbs = _CRUMB.finditer(text, header.start(1), header.end(1)) if header else ()
+        for crumb in crumbs:
             if _random(crumb[1]):
                 yield Finding("cookie", crumb.start(1), crumb.end(1))
+        at = lowered.find(b"cookie", header.end() if header else at + 6)
 
 
 def _runs(raw: bytes) -> bytes:

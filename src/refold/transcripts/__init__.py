@@ -16,7 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from refold.errors import FormatError, StorageError, UnknownName
+from refold.errors import FormatError, StorageError, UnknownName, expect
 from refold.protocols import Loaded
 from refold.transcripts.base import HEAD, Format, Head, Source
 
@@ -46,6 +46,7 @@ _SURE = 0.1
 def read(path: str | PathLike[str], *, format: str | None = None, index: int | None = None) -> Loaded:
     """The transcript in a file, its format told by its content unless given. Of a file that holds several
     conversations `index` (or `FILE#3`) names one, counted from 0; by default it is the first."""
+    expect(path, (str, PathLike), "pass the path of a transcript")
     path = Path(path)
     if index is None and not path.exists():
         path, index = _chosen(path)
@@ -111,6 +112,12 @@ def format_of(name: str) -> Format:
 
 @contextmanager
 def _opened(path: Path) -> Generator[BinaryIO]:
+    try:
+        path.lstat()
+    except ValueError as error:  # a NUL, half a character
+        raise StorageError("no file is called that") from error
+    except OSError:
+        pass  # told below
     try:
         if path.is_dir():
             raise StorageError(f"{path} is a directory: name a file, or use `refold import` for all in it")

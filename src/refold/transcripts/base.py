@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, BinaryIO, Protocol, cast
@@ -22,6 +22,7 @@ import msgspec
 from refold.entries import AnyEntry, Leaf, PathEntry, Unknown
 from refold.errors import FormatError, TreeError
 from refold.protocols import Loaded, Problem, SessionInfo
+from refold.text.truncate import one_line
 from refold.transcripts.partial import partial_json
 
 HEAD = 64 * 1024
@@ -82,6 +83,16 @@ class Head:
 
 MANY = "conversations"
 """Where a problem is that is none: the file holds several conversations, and nobody said which."""
+
+
+def sentences(problems: Sequence[Problem]) -> list[str]:
+    """What could not be understood, or was not chosen, for people."""
+    unread = [problem for problem in problems if problem.where != MANY]
+    told = [f"the file {one.text} (`refold import FILE` takes all)" for one in problems if one.where == MANY]
+    if unread:
+        first = f"{unread[0].where}: {one_line(unread[0].text, 160)}"
+        told.append(f"{len(unread)} part(s) could not be read, the first at {first}")
+    return told
 
 
 class Source:

@@ -14,7 +14,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source, seconds
-from refold.transcripts.carried import carried, unpacked
+from refold.transcripts.carried import KEY, carried, restored
 from refold.transcripts.claude_chain import Node, Reply, arrange, originals
 from refold.transcripts.claude_parts import is_note, part_of, spoken
 from refold.transcripts.foreign import Builder, listing, mapping, named, text, whole, without
@@ -74,8 +74,29 @@ def read(source: Source) -> Loaded:
             id = None
         id = id or f"e{index}"
         ids[id] = raw
-        nodes.append(Node(index, line, id, named(raw.get("parentUuid")), raw))
-    return _Import(source).run(originals(nodes), loose)
+        nodes.append(Node(index, line, id, _parent_of(raw), raw))
+    told = len(source.problems)
+    while True:
+        try:
+            return _Import(source).run(originals(nodes), loose)
+        except _UnfitError as unfit:
+            # Only now it is known that what its copies repeat is not there: they count after all.
+            unfit.node.raw.pop(KEY)
+            del source.problems[told:]
+            source.problem(unfit.node.line, "the folds of refold do not fit this file: shown without them")
+            told += 1
+            nodes = [Node(node.index, node.line, node.id, _parent_of(node.raw), node.raw) for node in nodes]
+
+
+class _UnfitError(Exception):
+    """A boundary carries what does not fit this file."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+
+def _parent_of(raw: Record) -> str | None:
+    return named(raw.get("parentUuid"))
 
 
 class _Import:
@@ -132,7 +153,8 @@ class _Import:
 
     def _single(self, node: Node) -> None:
         raw, kind = node.raw, node.kind
-        if _is_ours(node) and self._own_folds(node):
+        if _is_ours(node):
+            self._own_folds(node)
             return
         bare = raw.get("subtype") == "compact_boundary" and node.id not in self.boundaries
         if raw.get("isCompactSummary") is True or bare:
@@ -232,16 +254,16 @@ class _Import:
 
     # ── compactions ─────────────────────────────────────────────────────────────────────────────
 
-    def _own_folds(self, node: Node) -> bool:
-        """What refold did here, as it did it; False if it does not fit this file any more."""
-        entries = unpacked(node.raw, node.index, self.log)
-        for entry in entries:
-            self.log.put(entry)
-        if entries:
-            self._done(node, node.id, self.log.tail or node.id)
-        else:
-            self.source.problem(node.line, "the folds of refold do not fit this file: shown without them")
-        return bool(entries)
+    def _own_folds(self, node: Node) -> None:
+        """What refold did here, as it did it."""
+        names = restored(node.raw, node.index, self.log)
+        if names is None:
+            raise _UnfitError(node)
+        tail = self.log.tail or node.id
+        for places in (self.starts, self.ends, self.result_entries):
+            for place, id in places.items():
+                places[place] = id if id in self.log else names.get(id, tail)
+        self._done(node, node.id, tail)
 
     def _compaction(self, node: Node) -> None:
         content = m.with_origin("summary", (part_of(block) for block in node.blocks))

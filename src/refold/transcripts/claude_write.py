@@ -71,26 +71,22 @@ def _hash(text: str) -> str:
     return digits
 
 
-def whole(page: Page, ticket: Ticket) -> list[Record]:
+def spoken(page: Page, ticket: Ticket) -> tuple[list[Record], dict[str, str]]:
     chain = _Chain(page, ticket, start=min((x.time for x in page.session.path if x.time), default=ticket.now))
-    if not page.said:
-        return list(chain.records(page.view))
-    records = list(chain.records(page.said))
-    chain.clock.at = max(chain.clock.at, ticket.now)
-    return [*records, *chain.compaction()]
+    return list(chain.records(page.said or page.view)), chain.places
 
 
 def boundary(page: Page, records: Sequence[Record], ticket: Ticket) -> list[Record]:
-    known = {named(record.get("uuid")) for record in records}
+    known = {named(record.get("uuid")): None for record in records}
     newest = max((seconds(record.get("timestamp")) for record in records), default=0.0)
     chain = _Chain(page, ticket, start=max(newest, ticket.now))
     ids = (entry.id.partition(":")[0] for entry in reversed(page.session.path))
-    chain.parent = next((id for id in ids if id in known), None)
+    chain.parent = next((id for id in (*ids, *reversed(known)) if id in known), None)
     last = next((record for record in reversed(records) if "gitBranch" in record), Record())
     chain.common |= {key: last[key] for key in ("version", "gitBranch", "slug", "entrypoint") if key in last}
     head, *copies = chain.compaction()
-    carried = packed(page.entries, len(records), [copy["uuid"] for copy in copies])
-    return [{**head, KEY: carried}, *copies]
+    ids = [copy["uuid"] for copy in copies]
+    return [{**head, KEY: packed(page.entries, len(records), ids, places=page.places)}, *copies]
 
 
 def ticket_of(records: Sequence[Record], now: float) -> Ticket:
@@ -108,6 +104,8 @@ class _Chain:
         self.clock = Clock(start)
         self.parent: str | None = None
         self.copies = False
+        self.places: dict[str, str] = {}
+        """Entry → the first record of what it says."""
         self.common: Record = {
             "isSidechain": False,
             "userType": "external",
@@ -137,14 +135,19 @@ class _Chain:
     def records(self, items: Sequence[Item]) -> Iterator[Record]:
         first = True
         for item in items:
-            for message in anthropic.render([item])["messages"]:
-                role, blocks = message["role"], message["content"]
-                if role == "assistant":
-                    yield from self._reply(item, blocks)
-                else:
-                    summary = first and item.fold is not None
-                    yield self._said(item, blocks, summary)
+            for record in self._told(item, first):
+                for id in item.entries[:1]:
+                    self.places.setdefault(id, record["uuid"])
+                yield record
                 first = False
+
+    def _told(self, item: Item, first: bool) -> Iterator[Record]:
+        for message in anthropic.render([item])["messages"]:
+            role, blocks = message["role"], message["content"]
+            if role == "assistant":
+                yield from self._reply(item, blocks)
+            else:
+                yield self._said(item, blocks, first and item.fold is not None)
 
     def _said(self, item: Item, blocks: list[Record], summary: bool) -> Record:
         entry = entry_of(self.page, item)

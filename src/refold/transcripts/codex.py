@@ -13,7 +13,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source, seconds
-from refold.transcripts.carried import KEY, carried, unpacked
+from refold.transcripts.carried import KEY, carried, restored
 from refold.transcripts.codex_items import injected, message_of, output_of, part_of, rebuilt, replacement
 from refold.transcripts.foreign import (
     Builder,
@@ -254,10 +254,8 @@ class _Import:
         put = replacement(listing(given), summary) if is_list(given) else rebuilt(self.history, summary)
         self.history = list(put)
         self.turns = []
-        ours = unpacked(payload, index, self.log)
-        for entry in ours:
-            self.log.put(entry)
-        if ours:
+        if restored(payload, index, self.log) is not None:
+            self.unpaid = None  # what it counted stands before the boundary
             return
         if carried(payload, index):
             self.source.problem(line, "the folds of refold do not fit this file: taken for those of Codex")

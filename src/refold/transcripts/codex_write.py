@@ -17,7 +17,7 @@ from refold import messages as m
 from refold.session import Item
 from refold.session.dialects import openai_responses
 from refold.session.dialects.common import clean, short_id, wire_name
-from refold.transcripts.base import Record, seconds
+from refold.transcripts.base import Record, index_id, seconds
 from refold.transcripts.carried import KEY, packed
 from refold.transcripts.codex_items import is_context
 from refold.transcripts.foreign import mapping, text
@@ -49,15 +49,18 @@ def command(id: str) -> str:
     return f"codex resume {id}"
 
 
-def whole(page: Page, ticket: Ticket) -> list[Record]:
+def spoken(page: Page, ticket: Ticket) -> tuple[list[Record], dict[str, str]]:
     created = min((entry.time for entry in page.session.path if entry.time), default=ticket.now)
     rollout = _Rollout(Clock(created))
-    head = [rollout.line("session_meta", _meta(ticket, rollout.clock.stamp()))]
-    if not page.said:
-        return [*head, *rollout.conversation(page, page.view)]
-    said = list(rollout.conversation(page, page.said))
-    rollout.clock.at = max(rollout.clock.at, ticket.now)
-    return [*head, *said, rollout.compacted(page)]
+    lines = [rollout.line("session_meta", _meta(ticket, rollout.clock.stamp()))]
+    places: dict[str, str] = {}
+    items = page.said or page.view
+    custom = _custom(items)
+    for item in items:
+        for id in item.entries[:1]:
+            places.setdefault(id, index_id(len(lines) - 1))  # the header does not count
+        lines += rollout.conversation(item.message, custom, _time(page, item))
+    return lines, places
 
 
 def boundary(page: Page, records: Sequence[Record], ticket: Ticket) -> list[Record]:
@@ -65,8 +68,7 @@ def boundary(page: Page, records: Sequence[Record], ticket: Ticket) -> list[Reco
     number = records[-1].get("ordinal") if records else None
     rollout = _Rollout(Clock(max(newest, ticket.now)), number + 1 if isinstance(number, int) else None)
     line = rollout.compacted(page)
-    # The header does not count.
-    line["payload"][KEY] = packed(page.entries, len(records) - 1)
+    line["payload"][KEY] = packed(page.entries, len(records) - 1, places=page.places)
     return [line]
 
 
@@ -99,15 +101,12 @@ class _Rollout:
         self.number = None if self.number is None else self.number + 1
         return {"timestamp": self.clock.stamp(time), **numbered, "type": kind, "payload": payload}
 
-    def conversation(self, page: Page, items: Sequence[Item]) -> Iterator[Record]:
-        """The items, and the events from which Codex draws the conversation on the screen."""
-        custom = _custom(items)
-        for item in items:
-            when = _time(page, item)
-            for wire in _rendered(item.message, custom):
-                yield self.line("response_item", wire, when)
-            if (event := _event(item.message)) is not None:
-                yield self.line("event_msg", event, when)
+    def conversation(self, message: m.Message, custom: frozenset[str], when: float) -> Iterator[Record]:
+        """The items of a message, and the event from which Codex draws it on the screen."""
+        for wire in _rendered(message, custom):
+            yield self.line("response_item", wire, when)
+        if (event := _event(message)) is not None:
+            yield self.line("event_msg", event, when)
 
     def compacted(self, page: Page) -> Record:
         summary = next((item.message.text for item in page.view if item.fold is not None), "")

@@ -38,9 +38,9 @@ def export(
     `cwd` is the folder in which it will be resumed, unless it is that of the session."""
     from refold.transcripts import export_lists, markdown, own, pi_write
 
-    if redact:
-        info = redacted.values(session.info)
-        session = Session(map(redacted.entry, session.entries), id=session.id, info=info)
+    if redact or to == "markdown":
+        info, known = redacted.values(session.info), redacted.Known(session.entries)
+        session = Session(map(known.entry, session.entries), id=session.id, info=info)
 
     if to in WRITERS:
         from refold.transcripts.resumable import resumable

@@ -173,15 +173,19 @@ class Builder:
     def __init__(self, format: str, source: Source) -> None:
         self.format = format
         self.source = source
-        self.entries: list[e.AnyEntry] = []
-        self.tail: str | None = None
-        """The path entry that the next one of a linear conversation continues."""
         self.calls: dict[str, str] = {}
         """Name of the tool by call id."""
         self.info: dict[str, Any] = {}
         self.times: list[float] = []
         self.unknown: Counter[str] = Counter()
         """Kinds of records that nobody here knows: they are kept, and told at the end."""
+        self.clear()
+
+    def clear(self) -> None:
+        """Without entries: what was read until now is told otherwise."""
+        self.entries: list[e.AnyEntry] = []
+        self.tail: str | None = None
+        """The path entry that the next one of a linear conversation continues."""
         self._ids: set[str] = set()
         self._parents: dict[str, str | None] = {}
         self._roots: dict[str, str] = {}

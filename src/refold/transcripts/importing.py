@@ -11,7 +11,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -56,65 +56,120 @@ def find(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[Path, bool]]:
     return list(found.items())
 
 
+Conversations = Iterator["tuple[str, Loaded] | Outcome"]
+"""Of one file, each with its format; or what became of it where there is nothing to take."""
+
+
+def conversations(path: Path, *, named: bool = True, format: str | None = None) -> Conversations:
+    """Everything in a file; it is only read. A file found in a folder that is no transcript is skipped, not
+    failed."""
+    there = False
+    try:
+        for kind, loaded in read_all(path, format=format):
+            if not any(entry.on_path for entry in loaded.entries):
+                yield Outcome(file=str(path), state="skipped", format=kind, text="no messages in it")
+                continue
+            Session.of(loaded)  # a log that is no tree is refused before anything is written
+            there = True
+            yield kind, loaded
+    except FormatError as error:
+        yield Outcome(file=str(path), state="failed" if named or there else "skipped", text=str(error))
+    except RefoldError as error:
+        yield Outcome(file=str(path), state="failed", text=str(error))
+
+
+class Asked(NamedTuple):
+    """A file to read; `named` itself, or found in a folder that was."""
+
+    file: Path
+    named: bool
+    format: str | None = None
+
+
+class Parcel(NamedTuple):
+    """A conversation as it travels: its entries as they are stored. (Values that were pickled are written
+    otherwise than those that were read: what is left out where it is a default is told by identity.)"""
+
+    format: str
+    info: SessionInfo
+    lines: list[bytes]
+    problems: int
+
+
+def parcels(asked: Asked) -> Iterator[Parcel | Outcome]:
+    for one in conversations(asked.file, named=asked.named, format=asked.format):
+        if isinstance(one, Outcome):
+            yield one
+            continue
+        kind, loaded = one
+        info = loaded.info or SessionInfo(id=asked.file.stem)
+        yield Parcel(kind, info, list(map(stored.encode, loaded.entries)), len(loaded.problems))
+
+
+def reading(asked: Asked) -> list[Parcel | Outcome]:
+    """What a worker does; `Importer.put` does the rest."""
+    return list(parcels(asked))
+
+
 class Importer:
     """Takes files into one store."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._known = {info.id for info in store.sessions()}
+        self._known = {info.id: info.entries for info in store.sessions()}
 
     def take(self, path: Path, *, named: bool = True, format: str | None = None) -> Iterator[Outcome]:
-        """Everything in a file. A file found in a folder that is no transcript is skipped, not failed."""
-        taken: set[str] = set()
-        try:
-            for kind, loaded in read_all(path, format=format):
-                yield self._conversation(path, kind, loaded, taken)
-        except FormatError as error:
-            state: State = "failed" if named or taken else "skipped"
-            yield Outcome(file=str(path), state=state, text=str(error))
-        except RefoldError as error:
-            yield Outcome(file=str(path), state="failed", text=str(error))
+        """Everything in a file."""
+        return self.put(path, parcels(Asked(path, named, format)))
 
-    def _conversation(self, path: Path, format: str, loaded: Loaded, taken: set[str]) -> Outcome:
-        if not any(entry.on_path for entry in loaded.entries):
-            return Outcome(file=str(path), state="skipped", format=format, text="no messages in it")
-        Session.of(loaded)  # a log that is no tree is refused before anything is written
-        info = loaded.info or SessionInfo(id=path.stem)
-        wanted = info.id if info.id not in taken else f"{info.id}-{len(taken)}"
+    def put(self, path: Path, found: Iterable[Parcel | Outcome]) -> Iterator[Outcome]:
+        """What was read of a file."""
+        taken: set[str] = set()
+        for one in found:
+            try:
+                yield one if isinstance(one, Outcome) else self._conversation(path, one, taken)
+            except RefoldError as error:
+                yield Outcome(file=str(path), state="failed", text=str(error))
+                return
+
+    def has(self, outcome: Outcome) -> bool:
+        """Whether what was taken then is still there."""
+        return outcome.id is None or self._known.get(outcome.id, -1) >= outcome.entries
+
+    def _conversation(self, path: Path, parcel: Parcel, taken: set[str]) -> Outcome:
+        id = parcel.info.id
+        wanted = id if id not in taken else f"{id}-{len(taken)}"
         taken.add(wanted)
-        id, state, added = self._put(wanted, info, loaded.entries)
+        id, state, added = self._put(wanted, parcel)
         return Outcome(
             file=str(path),
             state=state,
             id=id,
-            format=format,
-            entries=len(loaded.entries),
+            format=parcel.format,
+            entries=len(parcel.lines),
             added=added,
-            problems=len(loaded.problems),
+            problems=parcel.problems,
         )
 
-    def _put(self, id: str, info: SessionInfo, entries: Sequence[AnyEntry]) -> tuple[str, State, int]:
-        lines = [stored.encode(entry) for entry in entries]
+    def _put(self, id: str, parcel: Parcel) -> tuple[str, State, int]:
+        lines = parcel.lines
         for candidate in (id, f"{id}~{_digest(lines)}"):
             if candidate not in self._known:
-                self._create(candidate, info, entries)
-                return candidate, "imported", len(entries)
+                self.store.create(msgspec.structs.replace(parcel.info, id=candidate))
+                self._known[candidate] = len(lines)
+                self._append(candidate, lines, None)
+                return candidate, "imported", len(lines)
             there = self.store.load(candidate).entries
             shared = min(len(there), len(lines))
             if [stored.encode(entry) for entry in there[:shared]] == lines[:shared]:
-                rest = entries[len(there) :]
+                rest = lines[len(there) :]
                 self._append(candidate, rest, _tip(there))
                 return candidate, "grown" if rest else "unchanged", len(rest)
         raise FormatError(f"session {id} is in the store with other content, twice: give it another id")
 
-    def _create(self, id: str, info: SessionInfo, entries: Sequence[AnyEntry]) -> None:
-        self.store.create(msgspec.structs.replace(info, id=id))
-        self._known.add(id)
-        self._append(id, entries, None)
-
-    def _append(self, id: str, entries: Sequence[AnyEntry], tip: str | None) -> None:
-        for start in range(0, len(entries), _BATCH):
-            batch = entries[start : start + _BATCH]
+    def _append(self, id: str, lines: Sequence[bytes], tip: str | None) -> None:
+        for start in range(0, len(lines), _BATCH):
+            batch = [stored.decode(line) for line in lines[start : start + _BATCH]]
             self.store.append(id, batch, after=tip)
             tip = _tip(batch) or tip
 

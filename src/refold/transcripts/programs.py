@@ -6,7 +6,7 @@ model sees now. A program that resumes the file goes on from there. One module f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
 from itertools import dropwhile
@@ -46,7 +46,10 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     said: Sequence[Item] = ()
     view: Sequence[Item] = ()
     entries: Sequence[e.AnyEntry] = ()
-    """What was added to a session that is in a file already."""
+    """What the record of the compaction carries: what was added to a session that is in a file already, or
+    the whole path."""
+    places: Mapping[str, str] | None = None
+    """Of a whole path: which entry is what which record of the file says."""
 
 
 class Writer(Protocol):
@@ -69,12 +72,12 @@ class Writer(Protocol):
         ...
 
     def command(self, id: str) -> str: ...
-    def whole(self, page: Page, ticket: Ticket) -> list[Record]:
-        """A new file."""
+    def spoken(self, page: Page, ticket: Ticket) -> tuple[list[Record], dict[str, str]]:
+        """A new file with all that was said; and for each entry, what that of its record will be called."""
         ...
 
     def boundary(self, page: Page, records: Sequence[Record], ticket: Ticket) -> list[Record]:
-        """What is appended to a session that exists."""
+        """The record of a compaction, and what the model sees from there on: appended to these."""
         ...
 
     def ticket_of(self, records: Sequence[Record], now: float) -> Ticket:

@@ -12,16 +12,20 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from msgspec.structs import replace
+
+from refold import entries as e
 from refold import messages as m
 from refold.errors import UsageError
 from refold.session import Session, dialects
 from refold.session.edits import said_by
+from refold.transcripts.base import Record
 from refold.transcripts.exported import Exported, losses
 from refold.transcripts.programs import Page, Ticket, lines, page_of, writer
-from refold.transcripts.soundness import refuse_unsound
+from refold.transcripts.soundness import refuse_unsound, unchanged
 
 
 class Resumable(Exported, frozen=True, kw_only=True):
@@ -51,7 +55,10 @@ def resumable(
     dialect = dialects.get(chosen.dialect)
     if not dialect.parse_list(dialect.render(page.view)):
         raise UsageError("there is nothing in this session that could be resumed: it has no messages")
-    records = chosen.whole(page, ticket)
+    records, places = chosen.spoken(page, ticket)
+    if page.said:
+        page = _carrying(page, program, records, places)
+        records = [*records, *chosen.boundary(page, records, ticket)]
     data = lines(records)
     refuse_unsound(data, program, page, ticket)
     dialect = dialects.get(chosen.dialect)
@@ -67,6 +74,24 @@ def resumable(
         command=f"cd {shlex.quote(folder)} && {chosen.command(ticket.id)}",
         lost=tuple(dict.fromkeys(told)),
     )
+
+
+def _carrying(page: Page, program: str, records: Sequence[Record], places: Mapping[str, str]) -> Page:
+    """With the path as it is, for when the file is read again: what its records say as the entries do is only
+    named, everything else is written into the record of the compaction."""
+    path = page.session.path
+    return replace(page, entries=[*map(_bare, path)], places=unchanged(path, program, records, places))
+
+
+def _bare(entry: e.AnyPathEntry) -> e.AnyPathEntry:
+    """Without what another program kept beside the conversation."""
+    match entry:
+        case e.Other():
+            return replace(entry, raw={})
+        case e.MessageEntry() | e.Note() | e.ModelChange() | e.BranchSummary():
+            return replace(entry, meta={})
+        case _:
+            return entry
 
 
 def _left_out(page: Page) -> list[str]:

@@ -7,14 +7,16 @@ children, results after their calls? And: read back, does the file say what was 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from uuid import UUID
 
+from refold import entries as e
 from refold import messages as m
 from refold.errors import FormatError
 from refold.session import Item, Projection, Session, dialects
 from refold.session.dialects.common import call_object, clean
+from refold.session.edits import said_by
 from refold.text.frames import without_escapes
 from refold.transcripts import read_stream
 from refold.transcripts.base import Record, Source, seconds
@@ -58,6 +60,24 @@ def _unlike(data: bytes, program: str, page: Page) -> list[str]:
     there = _words(sendable(Projection(session).items, writer(program)), program)
     pairs = enumerate(zip_longest(wanted, there))
     return [f"read back, part {at} of the view differs" for at, (a, b) in pairs if a != b][:1]
+
+
+def unchanged(
+    path: Sequence[e.Entry], program: str, records: Sequence[Record], places: Mapping[str, str]
+) -> dict[str, str]:
+    """Of the entries that records say, those that come back as they are when these are read."""
+    read = read_stream(io.BytesIO(lines(records)), name="session.jsonl", format=program)
+    there = {entry.id: _said(entry) for entry in read.entries}
+    return {
+        entry.id: place
+        for entry in path
+        if (place := places.get(entry.id)) and there.get(place) == _said(entry)
+    }
+
+
+def _said(entry: e.Entry) -> list[tuple[str, ...]] | None:
+    message = said_by(entry)
+    return None if message is None else words([message])
 
 
 def without_carried(data: bytes) -> bytes:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from refold import entries as e
 from refold.compaction.clips import Form
-from refold.compaction.layout import Layout, clip_kept, legal_cut, may_leave, newest_step
+from refold.compaction.cut import legal_cut, may_leave, newest_step
+from refold.compaction.layout import Layout, clip_kept
 from refold.compaction.plan import Finished, Proposal, Reason
 from refold.compaction.reading import reading
 from refold.compaction.record import Composer, Record, check_floor
@@ -45,7 +46,7 @@ class Dialogue:
         check_floor(s, self.shape.budget)
         view = self._view(s, self.shape.within(s))
         if view.in_place and not view.layout.forms:
-            return Reason("everything_fits", "the view fits as it is; there is nothing to fold")
+            return Reason("everything_fits", "the view fits as it is")
 
         def finish(_: Sequence[str]) -> Steps[Finished]:
             return view.finished(None if view.in_place else (yield from self._record(view)))

@@ -7,14 +7,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from refold import entries as e
 from refold.compaction.details import RefoldDetails
 from refold.compaction.grade import Curve
-from refold.compaction.layout import Layout, lay_out
+from refold.compaction.layout import Before, Layout, lay_out
 from refold.compaction.plan import Finished, Proposal, Reason, Rung
 from refold.compaction.reading import read
-from refold.compaction.record import FRAME, Composer, Record, Room, check_floor, floor
+from refold.compaction.record import Composer, Record, Room, check_floor, floor, frame_size
 from refold.compaction.requests import Wanted
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import message_of
@@ -62,9 +63,9 @@ class Shape:
 
     def room(self, s: Situation) -> Room:
         """Of what the floor leaves, at most: a newest step that fills the view leaves little for a record."""
-        left = max(self.goal - sum(floor(s).values()) - FRAME, 0)
+        left = max(self.goal - sum(floor(s).values()) - frame_size(s.counter), 0)
         own = min(words.room(self.goal, self.words), left * 2 // 3)
-        return Room(own, min(self.state, self.goal // 10, left - own), self.lines)
+        return Room(own, min(self.state, self.goal // 10, left - own), self.state, self.lines)
 
 
 @dataclass(frozen=True)
@@ -168,14 +169,11 @@ def _grade(
     goal = shape.goal - s.sizes.overhead - s.sizes.system_messages
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
         return EVERYTHING_FITS
-    yield from composer.measure(shape.state)
-    yield
     yield from composer.reading.counting(s.counter)
     curve = shape.curve._replace(said=shape.curve.said * factor, result=shape.curve.result * factor)
     limit = shape.budget - s.sizes.overhead - s.sizes.system_messages
-    layout = yield from lay_out(
-        s, goal, limit, curve, lambda at, scale: composer.size(at, scale, written), in_place=in_place
-    )
+    record = Before(partial(composer.size, written=written), composer.settle, written)
+    layout = yield from lay_out(s, goal, limit, curve, record, in_place=in_place)
     if layout is None:
         return NOT_ENOUGH
     if layout.first <= s.projection.first and not layout.forms:
@@ -183,7 +181,7 @@ def _grade(
     return Graded(s, shape, goal, layout, composer)
 
 
-EVERYTHING_FITS = Reason("everything_fits", "the view fits as it is; there is nothing to fold")
+EVERYTHING_FITS = Reason("everything_fits", "the view fits as it is")
 NOT_ENOUGH = Reason("not_enough", "clipping messages in their place would not free enough")
 
 

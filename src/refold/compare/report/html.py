@@ -13,7 +13,7 @@ _GONE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff\ufffe\uffff]"
 )
 """Control characters, marks that turn the direction of text round, halves of characters."""
-_VOID = frozenset(("meta", "br", "hr", "col"))
+_VOID = frozenset(("meta", "br", "hr", "col", "input"))
 
 
 class Markup(str):
@@ -26,9 +26,14 @@ Child: TypeAlias = "str | int | Iterable[Child] | None"
 """Strings are text and get escaped; `Markup` stays; None is nothing."""
 
 
+def visible(text: str) -> str:
+    """Text without characters that a page must not hold."""
+    return _GONE.sub("�", text.replace("\r\n", "\n"))
+
+
 def plain(text: str) -> str:
-    """Text from outside without secrets and without what a page must not hold."""
-    return _GONE.sub("�", redact(text)[0].replace("\r\n", "\n"))
+    """Text from outside, without its secrets too."""
+    return visible(redact(text)[0])
 
 
 def text(value: str) -> Markup:

@@ -1,45 +1,39 @@
-"""The page: at a glance, size over time, retention, money, and every transcript with its folds."""
+"""The page: the verdict, all designs, what was lost and where, size over time, money, every transcript."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
-from refold.compare.forms import Form
 from refold.compare.groups import Group, groups
-from refold.compare.report import bills, charts, folds
-from refold.compare.report.charts import Point, bar, short
+from refold.compare.report import charts, inside, tables
+from refold.compare.report.charts import short
 from refold.compare.report.html import Child, Markup, el, join
+from refold.compare.report.tables import colour
 from refold.compare.run import Cell, Comparison, Transcript
-
-TEXTS = 1_500_000
-"""Characters of records on the whole page; each gets its share, within these limits."""
-LEAST, MOST = 700, 14_000
-SHARES: tuple[tuple[str, str, Callable[[Cell], float | None]], ...] = (
-    ("words", "words that the user typed, verbatim in the view", lambda cell: cell.constraints),
-    ("files", "files truly modified or created, named in the view", lambda cell: cell.artifacts),
-)
-SHAPES: tuple[tuple[Form, str], ...] = (
-    ("whole", "messages that stand in the view as they were"),
-    ("clipped", "messages that are shorter, in their own place"),
-    ("lines", "messages of which a summary or a line says something"),
-    ("gone", "messages that nothing in the view tells of"),
-)
+from refold.compare.verdict import RULE, Verdict, verdict
 
 
 @cache
-def _style() -> str:
-    return files(__package__ or "").joinpath("style.css").read_text("utf-8")
+def _read(name: str) -> str:
+    return files(__package__ or "").joinpath(name).read_text("utf-8")
+
+
+def _allowed(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def page(done: Comparison) -> str:
-    """The whole report as one HTML document. No scripts, no links, no network."""
-    style = _style()
-    allowed = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{allowed}'; base-uri 'none'; form-action 'none'"
+    """The whole report as one HTML document. Nothing is loaded, and nothing runs but our own script."""
+    style, script = _read("style.css"), _read("explorer.js")
+    policy = (
+        f"default-src 'none'; style-src {_allowed(style)}; script-src {_allowed(script)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    found = verdict(done.cells, [t.tokens for t in done.transcripts])
     head = el(
         "head",
         el("meta", charset="utf-8"),
@@ -50,285 +44,246 @@ def page(done: Comparison) -> str:
         el("title", "refold compare"),
         el("style", Markup(style)),
     )
-    body = el("body", el("main", _header(done), _glance(done), _charts(done), _each(done), _footer()))
-    return f"<!doctype html>\n{el('html', head, body, lang='en')}\n"
-
-
-def _header(done: Comparison) -> Markup:
-    tokens = sum(t.tokens for t in done.transcripts)
-    messages = sum(len(t.steps.sums) - 1 for t in done.transcripts)
-    count = len(done.transcripts)
-    figures = (
-        (f"{count:,}", "transcript" if count == 1 else "transcripts"),
-        (f"{messages:,}", "messages"),
-        (short(tokens), "tokens"),
-        (str(len({cell.preset for cell in done.cells})), "designs"),
+    main = el(
+        "main",
+        _opening(done, found),
+        _designs(done, found),
+        _inside(done, found),
+        _sizes(done, found),
+        tables.money(done),
+        _each(done, found),
+        tables.columns(),
+        _footer(),
     )
-    names = ", ".join(_name(t.file) for t in done.transcripts[:3]) + (" …" if count > 3 else "")
+    return f"<!doctype html>\n{el('html', head, el('body', main, el('script', Markup(script))), lang='en')}\n"
+
+
+def spoken(text: str) -> Child:
+    """A sentence; names in backticks as code."""
+    return [el("code", piece) if n % 2 else piece for n, piece in enumerate(text.split("`"))]
+
+
+def _opening(done: Comparison, found: Verdict) -> Markup:
+    count, names = len(done.transcripts), [name_of(t.file) for t in done.transcripts[:3]]
+    messages = sum(len(t.steps.sums) - 1 for t in done.transcripts)
+    about = (
+        ", ".join(names) + (f" and {count - 3} more" if count > 3 else ""),
+        f"{messages:,} messages",
+        f"{sum(t.tokens for t in done.transcripts):,} tokens",
+    )
     return el(
         "header",
         el("p", "refold compare", cls="eyebrow"),
-        el("h1", "What each design does to your conversation" + ("s" if count > 1 else "")),
-        el("p", names, cls="quiet") if names else None,
-        el("ul", [el("li", el("b", value), " ", label) for value, label in figures], cls="figures"),
+        el("h1", spoken(found.title)),
+        el("ul", [el("li", spoken(line)) for line in found.text], cls="verdict"),
+        _before_after(done, found.best),
+        el("p", " · ".join(filter(None, about)), cls="quiet"),
+        [el("p", f"{name_of(file)}: {error}", cls="bad") for file, error in done.unread],
     )
 
 
-def _glance(done: Comparison) -> Markup:
-    found = groups(done.cells)
-    kinds = dict.fromkeys((group.asked, group.passes) for group in found)
-    tables = [
+def _before_after(done: Comparison, best: Group | None) -> Markup | None:
+    if best is None:
+        return None
+    whole = sum(t.tokens for t in done.transcripts)
+    left = sum(cell.tokens or 0 for cell in best.good)
+    return el(
+        "div",
+        el("span", "before"),
+        charts.stack([(whole, "none")], whole),
+        el("b", short(whole)),
+        el("span", "after"),
+        charts.stack([(left, colour(best.preset))], whole),
+        el("b", short(left)),
+        cls="strips",
+    )
+
+
+def _designs(done: Comparison, found: Verdict) -> Markup:
+    listed = groups(done.cells)
+    kinds = dict.fromkeys((group.asked, group.passes) for group in listed)
+    parts = [
         join(
             (
-                el("h3", _budget(asked, passes)) if len(kinds) > 1 else None,
-                _table([group for group in found if (group.asked, group.passes) == (asked, passes)]),
+                el("h3", tables.budget(asked, passes)),
+                tables.designs([g for g in listed if (g.asked, g.passes) == (asked, passes)], found.best),
             )
         )
         for asked, passes in kinds
     ]
-    only = next(iter(kinds), ("", 1))
-    lead = "" if len(kinds) > 1 else f"{_budget(*only)}. "
-    many = "Means over all transcripts; cost is the sum. " if len(done.transcripts) > 1 else ""
+    many = (
+        "Means over the transcripts that were folded; cost is the sum. " if len(done.transcripts) > 1 else ""
+    )
+    return el(
+        "section", el("h2", "All designs"), el("p", many, RULE, cls="quiet"), parts, tables.dash(listed)
+    )
+
+
+def _inside(done: Comparison, found: Verdict) -> Markup:
+    """The reader that `explorer.js` fills; the data lies beside it, compressed."""
+    best = found.best.cells[0] if found.best else None
+    share = 1 / max(len(done.transcripts), 1)
     return el(
         "section",
-        el("h2", "At a glance"),
-        el("p", f"{lead}{many}What the folded view holds of the conversation.", cls="quiet"),
-        tables,
-    )
-
-
-def _budget(asked: str, passes: int) -> str:
-    return f"Folded to {asked} {'of the transcript' if '%' in asked else 'tokens'}" + (
-        f", {passes} times" if passes > 1 else ""
-    )
-
-
-def _table(rows: Sequence[Group]) -> Markup:
-    largest = max((group.mean(lambda cell: cell.tokens) or 0 for group in rows), default=1) or 1
-    heads = [
-        ("design", ""),
-        ("view", "tokens of the folded view"),
-        *((name, about) for name, about, _ in SHARES),
-        *SHAPES,
-    ]
-    heads += [
-        ("cost", "dollars for the whole transcript"),
-        ("time", "seconds"),
-        ("calls", "requests to a summariser"),
-    ]
-    return el(
-        "div",
+        el("h2", "Look inside: before, after, and what was lost"),
         el(
-            "table",
-            el(
-                "thead", el("tr", [el("th", name, title=about or None, scope="col") for name, about in heads])
-            ),
-            el("tbody", [_row(group, largest) for group in rows]),
+            "noscript",
+            el("p", "This part of the page needs its script, which is part of the page.", cls="quiet"),
         ),
-        cls="scroll",
+        el(
+            "div",
+            _choices(done),
+            el("div", data_part="map", cls="strips"),
+            _slider(),
+            el("div", data_part="record"),
+            el("div", data_part="step", cls="step", aria_live="polite"),
+            _lost(),
+            id="explorer",
+            hidden=True,
+            data_best=inside.title(best) if best else None,
+        ),
+        [inside.block(t, done.of(t.file), share) for t in done.transcripts],
+        id="inside",
     )
 
 
-def _row(group: Group, largest: float) -> Markup:
-    name = el("th", el("span", cls=f"swatch p-{group.preset}"), group.preset, scope="row")
-    if not group.good:
-        return el("tr", name, el("td", group.cells[0].error or "failed", colspan=10, cls="bad note"))
-    tokens = group.mean(lambda cell: cell.tokens) or 0
-    fits = sum(bool(cell.fits) for cell in group.good)
-    mark = None
-    if fits < len(group.cells):
-        why = "does not fit" if len(group.cells) == 1 else f"{fits} of {len(group.cells)} fit"
-        mark = el("small", why, cls="bad")
-    shares = [_share(group.mean(value)) for _, _, value in SHARES]
-    shares += [_form(group.mean(lambda cell, form=form: cell.share(form)), form) for form, _ in SHAPES]
-    return el(
-        "tr",
-        name,
-        el("td", el("span", f"{tokens:,.0f}", mark), bar(tokens / largest, f"p-{group.preset}"), cls="n"),
-        shares,
-        _cost(group),
-        el("td", f"{group.mean(lambda cell: cell.seconds) or 0:.1f} s", cls="n"),
-        el("td", f"{group.mean(lambda cell: cell.requests) or 0:.0f}", cls="n"),
-    )
-
-
-def _share(value: float | None) -> Markup:
-    if value is None:
-        return el("td", "–", cls="n quiet")
-    level = "high" if value >= 0.9 else "mid" if value >= 0.5 else "low"
-    return el("td", el("span", f"{100 * value:.0f} %"), bar(value, level), cls="n")
-
-
-def _form(value: float | None, form: Form) -> Markup:
-    """Neither good nor bad in itself, but for what is gone."""
-    if value is None:
-        return el("td", "–", cls="n quiet")
-    return el("td", el("span", f"{100 * value:.0f} %"), bar(value, "low" if form == "gone" else ""), cls="n")
-
-
-def _cost(group: Group) -> Markup:
-    paid = [cell.paid for cell in group.good if cell.paid]
-    spent, none = sum(p.usual.dollars for p in paid), sum(p.none.dollars for p in paid)
-    change = (spent - none) / none if none else 0.0
-    note = (
-        el("small", f"{change:+.0%}", cls="bad" if change > 0.005 else "good")
-        if abs(change) > 0.005
-        else None
-    )
-    return el("td", el("span", f"${spent:,.2f}", note), cls="n")
-
-
-def _charts(done: Comparison) -> Markup:
-    if not done.transcripts:
-        return Markup("")
-    longest = max(done.transcripts, key=lambda t: t.tokens)
+def _choices(done: Comparison) -> Markup:
+    names = [el("option", name_of(t.file), value=n) for n, t in enumerate(done.transcripts)]
     return join(
         (
             el(
-                "section",
-                el("h2", "Size of the context over the session"),
-                el("p", _saw_text(longest, done), cls="quiet"),
-                _saws(done, longest),
+                "div",
+                el(
+                    "label",
+                    "Transcript",
+                    el("select", names, data_part="transcript", disabled=len(names) < 2),
+                ),
+                el("label", "Design", el("select", data_part="design")),
+                el("label", "Fold", el("select", data_part="fold")),
+                cls="choices",
             ),
-            el("div", _retention(done), _reading(), cls="two"),
-            bills.section(done),
+            el("p", data_part="note", cls="quiet"),
         )
     )
 
 
-def _saw_text(t: Transcript, done: Comparison) -> str:
-    which = f"The longest transcript, {_name(t.file)}: e" if len(done.transcripts) > 1 else "E"
-    return (
+def _slider() -> Markup:
+    return el(
+        "div",
+        el("button", "‹ turn", type="button", data_part="earlier", aria_label="one turn back"),
+        el("input", type="range", min=1, value=1, data_part="slider", aria_label="place in the conversation"),
+        el("button", "turn ›", type="button", data_part="later", aria_label="one turn on"),
+        el("p", el("b", data_part="place"), " ", el("span", data_part="asked", cls="quiet"), cls="place"),
+        cls="slider",
+    )
+
+
+def _lost() -> Markup:
+    forms = (
+        ("w", "whole", "whole"),
+        ("c", "clipped", "clipped"),
+        ("l", "line", "as lines"),
+        ("g", "gone", "gone"),
+    )
+    boxes = [
+        el(
+            "label",
+            el("input", type="checkbox", name="form", value=value, checked=value != "w"),
+            el("span", cls=f"swatch f-{name}"),
+            f"{label} ",
+            el("b"),
+        )
+        for value, name, label in forms
+    ]
+    orders = (el("option", "as it was said", value="path"), el("option", "largest first", value="size"))
+    return el(
+        "div",
+        el("h3", "What was lost, all of it"),
+        el(
+            "p",
+            "Every message that is not whole in the view. Open one to see it before and after.",
+            cls="quiet",
+        ),
+        el(
+            "div",
+            el(
+                "input",
+                type="search",
+                placeholder="search in all messages",
+                data_part="search",
+                aria_label="search",
+            ),
+            el("select", orders, data_part="order", aria_label="order"),
+            el("div", boxes, cls="boxes", role="group", aria_label="which messages"),
+            cls="filter",
+        ),
+        el("p", data_part="found", cls="quiet", role="status"),
+        el("div", data_part="rows", cls="rows"),
+        cls="lost",
+    )
+
+
+def _sizes(done: Comparison, found: Verdict) -> Markup | None:
+    if not done.transcripts:
+        return None
+    longest = max(done.transcripts, key=lambda t: t.tokens)
+    which = f"The longest transcript, {name_of(longest.file)}: e" if len(done.transcripts) > 1 else "E"
+    text = (
         f"{which}very request, replayed on token counts: whenever the context passes the dashed threshold "
         "it is folded to what the design was measured to leave. Grey: without folding."
     )
-
-
-def _saws(done: Comparison, t: Transcript) -> Markup:
-    cells = done.of(t.file)
-    first = (cells[0].asked, cells[0].passes) if cells else ("", 1)
-    drawn = [cell for cell in cells if (cell.asked, cell.passes) == first]
-    return el("div", [_saw(cell, t) for cell in drawn], cls="saws")
+    cells = done.of(longest.file)
+    shown = found.best or cells[0]
+    same = [cell for cell in cells if (cell.asked, cell.passes) == (shown.asked, shown.passes)]
+    drawn = el("div", [_saw(cell, longest) for cell in same], cls="saws")
+    return el("section", el("h2", "Size of the context"), el("p", text, cls="quiet"), drawn)
 
 
 def _saw(cell: Cell, t: Transcript) -> Markup:
-    paid = cell.paid
+    paid, name = cell.paid, inside.title(cell)
     bill = paid.usual if paid else None
-    if bill is None:
-        said = "failed"
-    elif not bill.folds:
-        said = "never folded"
-    else:
-        said = f"{bill.folds} fold{'s' if bill.folds > 1 else ''}, peak {short(bill.peak)}"
+    told = "failed" if bill is None else "never folded"
+    if bill and bill.folds:
+        told = f"{bill.folds} fold{'s' if bill.folds > 1 else ''}, peak {short(bill.peak)}"
     limit = paid.threshold if paid and paid.by_threshold else None
+    swatch = el("span", cls=f"swatch {colour(cell.preset)}")
+    curve = bill.curve if bill else ()
     return el(
         "figure",
-        el(
-            "figcaption",
-            el("span", cls=f"swatch p-{cell.preset}"),
-            el("b", cell.preset),
-            " ",
-            el("small", said),
-        ),
-        charts.saw(
-            bill.curve if bill else (),
-            t.none.curve,
-            limit,
-            f"context size with {cell.preset}",
-            f"p-{cell.preset}",
-        ),
+        el("figcaption", el("b", swatch, name), el("small", told)),
+        charts.saw(curve, t.none.curve, limit, f"context size with {name}", colour(cell.preset)),
     )
 
 
-def _retention(done: Comparison) -> Markup:
-    points: list[Point] = []
-    found = groups(done.cells)
-    several = len({(group.asked, group.passes) for group in found}) > 1
-    for group in found:
-        tokens, kept = group.mean(lambda cell: cell.tokens), group.retention
-        if tokens is None or kept is None:
-            continue
-        label = f"{group.preset} {group.asked}" + (f" ×{group.passes}" if group.passes > 1 else "")
-        fits = all(cell.fits for cell in group.good)
-        title = f"{label}: {tokens:,.0f} tokens, {kept:.0%} kept" + ("" if fits else ", does not fit")
-        points.append(
-            Point(tokens, kept, label if several else group.preset, f"p-{group.preset}", fits, title)
-        )
-    budgets = sorted({float(cell.budget) for cell in done.cells if cell.budget and "%" not in cell.asked})
-    return el(
-        "section",
-        el("h2", "Retention against tokens"),
-        el(
-            "p",
-            "Mean of words, files, and messages not gone. Up and left is better; hollow: over budget.",
-            cls="quiet",
-        ),
-        charts.scatter(points, budgets, "retention against tokens"),
-        _legend(dict.fromkeys(group.preset for group in found)) if len(points) > 12 else None,
-    )
+def _each(done: Comparison, found: Verdict) -> Markup | None:
+    if len(done.transcripts) < 2:
+        return None
+    parts = [_transcript(done, t, number, found) for number, t in enumerate(done.transcripts)]
+    return el("section", el("h2", "Every transcript"), parts)
 
 
-def _legend(names: Iterable[str]) -> Markup:
-    return el("ul", [el("li", el("span", cls=f"swatch p-{name}"), name) for name in names], cls="legend")
-
-
-def _each(done: Comparison) -> Markup:
-    shown = sum(not cell.failed for cell in done.cells) * folds.SHOWN
-    room = max(LEAST, min(MOST, TEXTS // max(shown, 1)))
-    many = len(done.transcripts) > 1
-    bad = [el("p", f"{_name(file)}: {error}", cls="bad") for file, error in done.unread]
-    parts = [_transcript(done, t, room, many) for t in done.transcripts]
-    return el("section", el("h2", "Every fold, before and after"), bad, parts)
-
-
-def _transcript(done: Comparison, t: Transcript, room: int, many: bool) -> Markup:
+def _transcript(done: Comparison, t: Transcript, number: int, found: Verdict) -> Markup:
     cells = done.of(t.file)
-    inside: list[Child] = []
-    if many:
-        inside += [_table(groups(cells)), _saws(done, t)]
-    inside += [_cell(cell, room, opened=not many and number == 0) for number, cell in enumerate(cells)]
-    if not many:
-        return join(inside)
     about = f"{len(t.steps.sums) - 1:,} messages, {short(t.tokens)} tokens"
     return el(
-        "details", el("summary", el("b", _name(t.file)), " ", el("small", about)), inside, cls="transcript"
-    )
-
-
-def _cell(cell: Cell, room: int, *, opened: bool = False) -> Markup:
-    about = "failed" if cell.failed else f"{cell.tokens:,} tokens" + ("" if cell.fits else ", does not fit")
-    passes = f", {cell.passes} passes" if cell.passes > 1 else ""
-    return el(
         "details",
-        el(
-            "summary",
-            el("span", cls=f"swatch p-{cell.preset}"),
-            el("b", cell.preset),
-            " ",
-            el("small", f"{cell.asked}{passes}: {about}"),
-        ),
-        folds.cell_folds(cell, room),
-        cls="cell",
-        open=opened,
+        el("summary", el("b", name_of(t.file)), " ", el("small", about, _told(cells, found.best))),
+        el("button", "Look inside", type="button", data_open=number, hidden=True),
+        tables.designs(groups(cells), None),
+        cls="transcript",
     )
 
 
-def _reading() -> Markup:
-    money = (
-        "dollars for every request of the transcript, folded whenever it has grown to four budgets; "
-        "beside it the difference to not folding"
-    )
-    rows = (*((name, about) for name, about, _ in SHARES), *SHAPES, ("cost", money))
-    return el(
-        "section",
-        el("h2", "What the columns mean"),
-        el("dl", [(el("dt", name), el("dd", about)) for name, about in rows], cls="columns"),
-        el(
-            "p",
-            "Computed by code, without a judge. A design that was made for another window may not fit a "
-            "small budget; that is said, not hidden.",
-            cls="quiet",
-        ),
+def _told(cells: Sequence[Cell], best: Group | None) -> str:
+    """What the design of the verdict does to one transcript."""
+    wanted = (best.preset, best.asked, best.passes) if best else None
+    cell = next((cell for cell in cells if (cell.preset, cell.asked, cell.passes) == wanted), None)
+    if cell is None or cell.failed:
+        return ""
+    if cell.untouched:
+        return "; not folded" if cell.fits else "; does not fit"
+    return f"; {cell.share('gone') or 0:.0%} gone, {short(cell.tokens or 0)} left" + (
+        "" if cell.fits else ", does not fit"
     )
 
 
@@ -337,13 +292,14 @@ def _footer() -> Markup:
         "footer",
         el(
             "p",
-            "“Verified” means that names, paths, numbers, commands and quotations of a summary occur in "
-            "what it summarises; it cannot see that a test “passes” which failed. Money is a replay with "
-            "list prices and a model of the prompt cache, not a bill. Nothing is ever deleted: the log "
-            "keeps every message, and every fold can be undone.",
+            "All figures are computed by code, without a judge. A check of a summary is literal: names, "
+            "paths, numbers, commands and quotations occur in what it summarises; it cannot see that a test "
+            "“passes” which failed. Money is a replay with list prices and a model of the prompt cache, not "
+            "a bill. Secrets are redacted on this page. Nothing is ever deleted: the log keeps every "
+            "message, and every fold can be undone.",
         ),
     )
 
 
-def _name(file: str) -> str:
+def name_of(file: str) -> str:
     return file.rstrip("/").rpartition("/")[2] or file

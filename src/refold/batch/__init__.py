@@ -1,0 +1,202 @@
+"""Many independent pieces of work, done elsewhere: by processes of this machine or by Ray.
+
+    with batch.opened("processes:4") as on:
+        for ending in Batch(work).run(jobs, on, kept):
+            print(ending.number, ending.value, ending.error)
+
+`EXECUTORS` is the table: a new way to do work is a module and a row. What can go wrong in one job (it raises,
+it kills its worker) is an ending like others. Nothing heavy is imported before an executor is opened.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol
+
+from refold.batch.kept import Kept
+from refold.errors import RefoldError, UnknownName, UsageError
+
+__all__ = ["EXECUTORS", "Batch", "Ending", "Executor", "Job", "Kept", "Return", "attempt", "cores", "opened"]
+
+TRIES = 3
+"""How often a job is begun whose worker dies: it may have been killed for what others did."""
+AHEAD = 4
+"""In an ordered batch: how many jobs, for each that runs, may be begun while an earlier one is not done."""
+
+Work = Callable[[Any], Any]
+"""A function of a module (so that a worker can find it); what it takes and gives can be pickled."""
+
+
+class Job(NamedTuple):
+    argument: Any
+    key: str | None = None
+    """Names the result: jobs of one key have one result. None: it is never kept."""
+
+
+class Return(NamedTuple):
+    """What came back from a worker."""
+
+    value: Any = None
+    error: str | None = None
+    died: bool = False
+    """The worker did; `error` says how."""
+
+
+class Ending(NamedTuple):
+    """What became of a job."""
+
+    number: int
+    """Its place among the jobs."""
+    job: Job
+    value: Any = None
+    error: str | None = None
+    """Why there is no value."""
+    tries: int = 0
+    """How often it was begun; 0: the value was kept."""
+
+
+class Executor(Protocol):
+    """Does calls elsewhere."""
+
+    @property
+    def room(self) -> int:
+        """How many calls it takes at a time."""
+        ...
+
+    def start(self, work: Work, argument: Any) -> Hashable:
+        """Begin a call; what it is called in `ended`."""
+        ...
+
+    def ended(self) -> Iterable[tuple[Hashable, Return]]:
+        """Wait until a call ended: all that have."""
+        ...
+
+    def close(self) -> None:
+        """Nothing that was begun goes on."""
+        ...
+
+
+def attempt(work: Work, argument: Any) -> Return:
+    """What a worker does with a job."""
+    try:
+        return Return(work(argument))
+    except RefoldError as error:
+        return Return(error=str(error))
+    except Exception as error:
+        return Return(error=f"{type(error).__name__}: {error}")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """How jobs of one kind are done."""
+
+    work: Work
+    finish: Callable[[Job, Any], Any] = lambda _, value: value
+    """Done here, with what a worker gave; what it gives is the value, and is kept."""
+    keeps: Callable[[Any], bool] = lambda _: True
+    """Whether a value is worth keeping: another attempt would not give another one."""
+    trusts: Callable[[Any], bool] = lambda _: True
+    """Whether a value that was kept still holds."""
+    ordered: bool = False
+    """Finish jobs, and tell of them, one after the other as they were given. Otherwise as they come."""
+
+    def run(self, jobs: Iterable[Job], on: Executor, kept: Kept | None = None) -> Iterator[Ending]:
+        """Every job, once. Jobs are taken as there is room for them, and so may be made late."""
+        source = enumerate(jobs)
+        running: dict[Hashable, Ending] = {}
+        held: dict[int, Ending] = {}
+        told, more = 0, True
+        while more or running:
+            while more and len(running) < on.room and len(running) + len(held) < AHEAD * on.room:
+                begun = next(source, None)
+                if begun is None:
+                    more = False
+                elif (known := self._known(*begun, kept)) is not None:
+                    held[known.number] = known
+                    break
+                else:
+                    running[on.start(self.work, begun[1].argument)] = Ending(*begun, tries=1)
+            else:
+                for place, found in on.ended() if running else ():
+                    ending = running.pop(place)
+                    if found.died and ending.tries < TRIES:
+                        again = on.start(self.work, ending.job.argument)
+                        running[again] = ending._replace(tries=ending.tries + 1)
+                    else:
+                        held[ending.number] = _ended(ending, found)
+            for number in self._next(held, told):
+                told += 1
+                yield self._finished(held.pop(number), kept)
+
+    def _next(self, held: Iterable[int], told: int) -> Iterator[int]:
+        """Which of the endings can be told now."""
+        if not self.ordered:
+            yield from sorted(held)
+            return
+        while told in held:
+            yield told
+            told += 1
+
+    def _known(self, number: int, job: Job, kept: Kept | None) -> Ending | None:
+        if kept is None or job.key is None or job.key not in kept:
+            return None
+        value = kept[job.key]
+        return Ending(number, job, value) if self.trusts(value) else None
+
+    def _finished(self, ending: Ending, kept: Kept | None) -> Ending:
+        if not ending.tries or ending.error is not None:
+            return ending
+        value = self.finish(ending.job, ending.value)
+        if kept is not None and ending.job.key is not None and self.keeps(value):
+            kept.put(ending.job.key, value)
+        return ending._replace(value=value)
+
+
+def _ended(ending: Ending, found: Return) -> Ending:
+    error = found.error
+    if found.died:
+        error = f"its worker died {ending.tries} times: {error}"
+    return ending._replace(value=found.value, error=error)
+
+
+# ── executors ───────────────────────────────────────────────────────────────────────────────────
+
+EXECUTORS: dict[str, str] = {
+    "here": "refold.batch.here",
+    "processes": "refold.batch.processes",
+    "ray": "refold.batch.on_ray",
+}
+"""Name → module with `opened(rest) -> Executor`, where `rest` is what follows the colon of `NAME:…`."""
+
+
+@contextmanager
+def opened(spec: str = "processes") -> Generator[Executor]:
+    """`here` (this process, one job after the other), `processes` (as many as there are cores),
+    `processes:4`, `ray` (on this machine), `ray://HOST:PORT` (a cluster)."""
+    name, _, rest = spec.partition(":")
+    if name not in EXECUTORS:
+        raise UnknownName("way to do work", name, tuple(EXECUTORS))
+    on: Executor = import_module(EXECUTORS[name]).opened(rest)
+    try:
+        yield on
+    finally:
+        on.close()
+
+
+def workers(rest: str) -> int:
+    """The number of workers that `rest` asks for; none: as many as this process may use cores."""
+    if not rest:
+        return cores()
+    if not rest.isdecimal() or not 1 <= int(rest) <= 1_024:
+        raise UsageError(f"{rest!r} is no number of processes: 1 … 1024")
+    return int(rest)
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed else os.cpu_count() or 1

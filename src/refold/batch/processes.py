@@ -1,0 +1,121 @@
+"""Work in processes of this machine.
+
+Each worker has one job at a time and a line of its own, so a worker that dies takes nothing with it and it is
+known whose job that was. (`concurrent.futures` gives up the whole pool, and nobody knows for whose sake.)
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterable
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import Any, NamedTuple, cast
+
+from refold.batch import Return, Work, attempt, workers
+
+PATIENCE = 5.0
+"""Seconds that a worker gets to end before it is killed."""
+
+
+class _Worker(NamedTuple):
+    process: SpawnProcess
+    line: Connection
+
+
+class Processes:
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self._idle: list[_Worker] = []
+        self._busy: dict[Connection, _Worker] = {}
+
+    def start(self, work: Work, argument: Any) -> Connection:
+        worker = self._idle.pop() if self._idle else _hired()
+        self._busy[worker.line] = worker
+        try:
+            worker.line.send((work, argument))
+        except OSError:
+            pass  # it died while it was idle: `ended` finds out
+        return worker.line
+
+    def ended(self) -> Iterable[tuple[Connection, Return]]:
+        for line in cast("list[Connection]", wait(list(self._busy))):
+            worker = self._busy.pop(line)
+            try:
+                found = cast("Return", line.recv())
+                self._idle.append(worker)
+            except (EOFError, OSError):
+                found = Return(error=_last_words(worker), died=True)
+            yield line, found
+
+    def close(self) -> None:
+        everyone = [*self._idle, *self._busy.values()]
+        for worker in everyone:
+            worker.process.terminate()
+        for worker in everyone:
+            _buried(worker)
+        self._idle, self._busy = [], {}
+
+
+def opened(rest: str) -> Processes:
+    return Processes(workers(rest))
+
+
+def _hired() -> _Worker:
+    # A new interpreter: a copy of this one (fork) would have its locks without the threads that hold them.
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs,), name="refold-worker", daemon=True)
+    process.start()
+    theirs.close()  # the other end is the worker's alone: it is closed when the worker is gone
+    return _Worker(process, cast("Connection", ours))
+
+
+def _last_words(worker: _Worker) -> str:
+    _buried(worker)
+    code = worker.process.exitcode or 0
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"it ended with code {code}"
+
+
+def _buried(worker: _Worker) -> None:
+    worker.process.join(PATIENCE)
+    if worker.process.exitcode is None:
+        worker.process.kill()
+        worker.process.join()
+    worker.line.close()
+
+
+# ── in the worker ───────────────────────────────────────────────────────────────────────────────
+
+
+def _serve(line: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever interrupts means the one who gave the work
+    sys.stdout = sys.stderr  # what that one prints may be JSON
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    while True:
+        try:
+            work, argument = line.recv()
+        except EOFError:
+            return
+        except Exception as error:  # what is not installed here, or cannot be unpickled
+            line.send(Return(error=f"{type(error).__name__}: {error}"))
+            continue
+        found = attempt(work, argument)
+        try:
+            line.send(found)
+        except OSError:
+            return
+        except Exception as error:
+            line.send(Return(error=f"{type(error).__name__}: {error}"))
+
+
+def _leave_with_parent() -> None:
+    """A parent that was killed cannot end its workers."""
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)

@@ -1,0 +1,207 @@
+"""The comparison of many transcripts: a job for each file, and of each only what tables are made of.
+
+A worker reads the file itself, folds what is in it with every design, and gives back `Compared`: some
+kilobytes instead of the folded sessions, so thousands of transcripts fit into memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+
+from refold import loop, presets
+from refold.batch import Batch, Ending, Executor, Job, Kept
+from refold.batch.kept import digest, file_key, release
+from refold.compare.money import Bill
+from refold.compare.run import Cell, Comparison, Paid, Plan, blanks, compare, variant
+from refold.errors import RefoldError, StorageError, UsageError
+from refold.protocols import Loaded
+from refold.registry import configuration
+from refold.registry.sessions import session_of
+from refold.session import Session
+from refold.stores import is_store
+from refold.transcripts.base import sentences
+from refold.transcripts.importing import Outcome, conversations, find
+
+Opened: TypeAlias = Session | RefoldError | OSError
+"""A session, or why there is none."""
+
+
+class About(msgspec.Struct, frozen=True):
+    """A transcript, in figures."""
+
+    file: str
+    messages: int
+    tokens: int
+    requests: int
+    prices: str
+    """Whose."""
+    dollars: float
+    """What it costs without folding."""
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """What a comparison comes to, without the folded sessions themselves."""
+
+    cells: tuple[Cell, ...] = ()
+    transcripts: tuple[About, ...] = ()
+    unread: tuple[tuple[str, str], ...] = ()
+    """Files that could not be compared, and why."""
+    notes: tuple[tuple[str, str], ...] = ()
+    """What is to be said of a file besides."""
+    skipped: int = 0
+    """Files of folders that are no transcripts."""
+
+    def of(self, file: str) -> list[Cell]:
+        return [cell for cell in self.cells if cell.file == file]
+
+
+def summary(done: Comparison) -> Compared:
+    about = [
+        About(t.file, len(t.steps.sums) - 1, t.tokens, len(t.steps.steps), t.prices.name, t.none.dollars)
+        for t in done.transcripts
+    ]
+    return Compared(tuple(map(_light, done.cells)), tuple(about), done.unread)
+
+
+def _light(cell: Cell) -> Cell:
+    paid = cell.paid
+    if paid is not None:
+        thresholds = {at: _bill(bill) for at, bill in paid.by_threshold.items()}
+        paid = Paid(_bill(paid.none), thresholds, paid.threshold)
+    return msgspec.structs.replace(cell, paid=paid, done=None)
+
+
+def _bill(bill: Bill) -> Bill:
+    return msgspec.structs.replace(bill, curve=())
+
+
+def joined(parts: Iterable[Compared]) -> Compared:
+    """Several as one, in their order."""
+    listed = list(parts)
+    return Compared(
+        tuple(cell for part in listed for cell in part.cells),
+        tuple(one for part in listed for one in part.transcripts),
+        tuple(one for part in listed for one in part.unread),
+        tuple(one for part in listed for one in part.notes),
+        sum(part.skipped for part in listed),
+    )
+
+
+# ── jobs ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Task:
+    """One file; `named` itself, or found in a folder that was."""
+
+    file: str
+    named: bool
+    plan: Plan
+    fingerprint: str
+
+
+def files_of(names: Iterable[str]) -> list[tuple[str, bool]]:
+    """The files, and whether each was named itself; a folder is all transcripts in it."""
+    found: dict[str, bool] = {}
+    for name in names:
+        if Path(name).is_dir():
+            found = {**{str(path): named for path, named in find([name])}, **found}
+        else:
+            found[name] = True
+    return list(found.items())
+
+
+def jobs(files: Iterable[tuple[str, bool]], plan: Plan) -> Iterator[Job]:
+    """Made as they are asked for: the key of a job is read from its file."""
+    asked = fingerprint(plan)
+    for file, named in files:
+        yield Job(Task(file, named, plan, asked), _key(file, named))
+
+
+def fingerprint(plan: Plan) -> str:
+    """Two plans of one fingerprint give the same figures: designs with the settings of this machine, budgets,
+    passes, who summarises, whose prices, and the release."""
+    model = plan.model if isinstance(plan.model, str | None) else plan.model.name
+    settings = [_settings(name) for name in plan.presets]
+    return digest(release(), settings, list(plan.budgets), list(plan.passes), model, plan.prices)
+
+
+def _settings(name: str) -> list[Any]:
+    design, given = variant(name)
+    known = [setting.name for setting in presets.settings_of(design)]
+    return [design, sorted({**configuration.load().preset_settings(design, known), **given}.items())]
+
+
+def _key(file: str, named: bool) -> str | None:
+    """Sessions of our own are read through their store, and have none."""
+    path = Path(file)
+    try:
+        if named and not path.is_file():
+            path = path.with_name(path.name.rpartition("#")[0] or path.name)
+        return None if named and is_store(file) else file_key(path, file, named)
+    except (OSError, RefoldError, ValueError):
+        return None
+
+
+def work(task: Task) -> Any:
+    """What a worker does: `Compared` as JSON."""
+    if fingerprint(task.plan) != task.fingerprint:
+        raise UsageError(
+            "this worker has another release or configuration of refold than the one who asks: "
+            "install the same there"
+        )
+    done = [_one(name, session, task.plan) for name, session in sessions(task.file, task.named)]
+    return msgspec.to_builtins(joined(done) if done else Compared(skipped=1))
+
+
+def sessions(file: str, named: bool) -> Iterator[tuple[str, Opened]]:
+    """The conversation of a file that was named, or why there is none; all those of a file in a folder, which
+    are none where it is no transcript."""
+    if named:
+        yield file, _opened(file)
+        return
+    found = [one for one in conversations(Path(file), named=False) if not _is_skipped(one)]
+    for number, one in enumerate(found):
+        name = f"{file}#{number}" if len(found) > 1 else file
+        yield name, StorageError(one.text) if isinstance(one, Outcome) else Session.of(one[1])
+
+
+def _is_skipped(one: tuple[str, Loaded] | Outcome) -> bool:
+    return isinstance(one, Outcome) and one.state == "skipped"
+
+
+def _opened(file: str) -> Opened:
+    try:
+        return session_of(file)
+    except (RefoldError, OSError) as error:
+        return error
+
+
+def _one(file: str, session: Opened, plan: Plan) -> Compared:
+    notes = [] if isinstance(session, Exception) else sentences(session.problems)
+    done = summary(loop.run(compare([(file, session)], plan)))
+    return msgspec.structs.replace(done, notes=tuple((file, note) for note in notes))
+
+
+def failure(task: Task, error: str) -> Compared:
+    """A file of which there is nothing but a reason."""
+    return Compared(tuple(blanks(task.file, task.plan, error)), unread=((task.file, error),))
+
+
+def endings(given: Iterable[Job], plan: Plan, on: Executor, kept: Kept | None = None) -> Iterator[Ending]:
+    """Every file, as they come, each with its `Compared`. What a model failed at is tried again by the next
+    run."""
+
+    def keeps(value: Any) -> bool:
+        return plan.model is None or all(cell["tokens"] is not None for cell in value["cells"])
+
+    for ending in Batch(work, keeps=keeps).run(given, on, kept):
+        if ending.error is not None:
+            yield ending._replace(value=failure(ending.job.argument, ending.error))
+        else:
+            yield ending._replace(value=msgspec.convert(ending.value, Compared, strict=False))

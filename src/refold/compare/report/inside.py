@@ -1,0 +1,262 @@
+"""What a reader can look into: every message of a transcript, and what each fold of each design put for it.
+
+Packed into the page as one compressed block per transcript; `explorer.js` opens a block when it is asked for.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from shlex import quote
+from typing import Any, NamedTuple, TypeAlias
+
+from refold import entries as e
+from refold import tokens as counters
+from refold.compaction.details import Check, RefoldDetails
+from refold.compare.forms import Form, Record, stretch_forms
+from refold.compare.report.html import Markup, el, plain, visible
+from refold.compare.report.pieces import ESCAPES, pieces, without_halves
+from refold.compare.run import Cell, Transcript
+from refold.compare.stats import subject_of
+from refold.messages import Call, Message, Result, User, argument_text, compact_json, in_full
+from refold.preserve.tools import actions
+from refold.session import Session, redacted
+from refold.session.edits import Stretch, said_by, stretches
+from refold.text.truncate import head, one_line, tail
+
+SAID, PUT = 6_000_000, 6_000_000
+"""Characters of messages, and of what folds put for them, on one page. The longest lose their middle."""
+NOTE = "\n…[{cut:,} characters are not on this page]…\n"
+Json: TypeAlias = dict[str, Any]
+
+
+class Shown(NamedTuple):
+    """A text as it stands on the page: whole, or without its middle."""
+
+    text: str
+    start: int
+    """What is missing, in places of the whole text: nothing where start and end are the same."""
+    end: int
+    note: int
+
+    @classmethod
+    def of(cls, text: str, limit: int) -> Shown:
+        if len(text) <= limit:
+            return cls(text, len(text), len(text), 0)
+        first, last = head(text, limit * 2 // 3), tail(text, limit // 3)
+        start, end = len(first), len(text) - len(last)
+        note = NOTE.format(cut=end - start)
+        return cls(first + note + last, start, end, len(note))
+
+    def placed(self, whole: str, first: int, last: int) -> list[list[Any]]:
+        """A stretch of the whole text in places of this one; what is not here, by its words."""
+        shift = self.note - (self.end - self.start)
+        before = [[first, min(last, self.start)]] if first < self.start else []
+        lost = whole[max(first, self.start) : min(last, self.end)]
+        after = [[max(first, self.end) + shift, last + shift]] if last > self.end else []
+        return [*before, *([[lost]] if lost else []), *after]
+
+
+def level(sizes: Iterable[int], room: int) -> int:
+    """The longest that a text may be, so that all of them have room: the short ones stay whole."""
+    ordered = sorted(sizes)
+    below = [0, *accumulate(ordered)]
+    for number, size in enumerate(ordered):
+        left = len(ordered) - number
+        if below[number] + size * left > room:
+            return max((room - below[number]) // left, 200)
+    return ordered[-1] if ordered else 0
+
+
+class Said(NamedTuple):
+    """A message of the transcript for the page."""
+
+    id: str
+    message: Message
+    text: str
+
+
+def block(t: Transcript, cells: Sequence[Cell], share: float) -> Markup:
+    """A transcript and all that was done to it; `share` of what the page has room for."""
+    said = [
+        Said(entry.id, message, visible(redacted.whole(message)))
+        for entry in t.session.path
+        if (message := said_by(entry)) is not None
+    ]
+    limit = level((len(one.text) for one in said), int(SAID * share))
+    shown = [Shown.of(one.text, limit) for one in said]
+    length = sum(_length(cell) for cell in cells)
+    put = level(_lengths(cells), int(PUT * share)) if length > PUT * share else length
+    told: Json = {
+        "file": plain(t.file),
+        "quoted": plain(quote(t.file)),
+        "entries": _entries(t, said, shown),
+        "cells": [_Folds(said, shown, put).cell(cell) for cell in cells],
+    }
+    packed = gzip.compress(compact_json(told).encode(), 9, mtime=0)
+    return el("script", Markup(base64.b64encode(packed).decode()), type="text/plain", cls="block")
+
+
+def _length(cell: Cell) -> int:
+    return sum(_lengths([cell]))
+
+
+def _lengths(cells: Iterable[Cell]) -> Iterable[int]:
+    folds = (fold for cell in cells if cell.done for fold in cell.done.all_folds)
+    return (len(in_full(message)) for fold in folds for edit in fold.edits for message in edit.put)
+
+
+def _entries(t: Transcript, said: Sequence[Said], shown: Sequence[Shown]) -> list[Json]:
+    calls: dict[str, Call] = {}
+    rows: list[Json] = []
+    turn = step = 0
+    for one, text, size in zip(said, shown, t.steps.sizes, strict=True):
+        turn += isinstance(one.message, User)
+        calls |= {call.id: call for call in one.message.calls}
+        step += not isinstance(one.message, Result) or not rows
+        about = {"role": one.message.role, "turn": turn, "step": step, "tokens": size}
+        rows.append({**about, "key": e.key(one.id), "about": _about(one.message, calls), "text": text.text})
+    return rows
+
+
+def _about(message: Message, calls: dict[str, Call]) -> str:
+    """The call that a message makes or answers."""
+    made = (
+        [calls[message.call_id]]
+        if isinstance(message, Result) and message.call_id in calls
+        else message.calls
+    )
+    lines = [f"{call.name} {_subject(call)}" for call in made[:2]]
+    more = f" and {len(made) - 2} more" if len(made) > 2 else ""
+    return plain(one_line(" · ".join(lines) + more, 160))
+
+
+def _subject(call: Call) -> str:
+    return subject_of(call, [action.path for action in actions(call)]) or argument_text(call)
+
+
+class _Folds:
+    """What the folds of one cell did, in numbers of the transcript's messages."""
+
+    def __init__(self, said: Sequence[Said], shown: Sequence[Shown], limit: int) -> None:
+        self.said, self.shown, self.limit = said, shown, limit
+        self.number = {one.id: index for index, one in enumerate(said)}
+        self.counter = counters.get()
+
+    def cell(self, cell: Cell) -> Json:
+        folds = cell.done.all_folds if cell.done else ()
+        return {
+            "title": title(cell),
+            "tokens": cell.tokens,
+            "note": plain(cell.error or ""),
+            "numbers": [cell.done.session.position(one.id) for one in self.said] if cell.done else [],
+            "folds": [self._fold(cell.done.session, fold) for fold in folds if cell.done],
+        }
+
+    def _fold(self, session: Session, fold: e.Fold) -> Json:
+        return {
+            "before": fold.tokens_before,
+            "after": fold.tokens_after,
+            "by": plain(f"{fold.rung}, by {fold.author or 'unknown'}"),
+            "check": plain(_checked(fold)),
+            "edits": [
+                edit for one in stretches((fold,), session.position) if (edit := self._edit(session, one))
+            ],
+        }
+
+    def _edit(self, session: Session, stretch: Stretch) -> Json | None:
+        record = Record(stretch.edit.put)
+        forms = stretch_forms(session, stretch, record)
+        numbers = [self.number[id] for id in forms if id in self.number]
+        if not numbers:
+            return None
+        own = self._copies(forms, record, stretch)
+        texts = [self._text(message, own.get(place)) for place, message in enumerate(stretch.edit.put)]
+        lines = [_flat_lines(text) if isinstance(text, str) else [] for text in texts]
+        return {
+            "first": numbers[0],
+            "last": numbers[-1],
+            "kind": plain(stretch.edit.kind),
+            "forms": "".join(forms[id][0] for id in forms if id in self.number),
+            "own": {str(number): place for place, number in own.items()},
+            "lines": {
+                str(number): line
+                for number in numbers
+                if forms[self.said[number].id] == "lines"
+                and (line := self._line(session, number, record, lines))
+            },
+            "put": [
+                {"role": message.role, "tokens": self.counter.message(message), "text": text}
+                for message, text in zip(stretch.edit.put, texts, strict=True)
+            ],
+        }
+
+    def _copies(self, forms: Mapping[str, Form], record: Record, stretch: Stretch) -> dict[int, int]:
+        """Which of the messages put here are copies of single messages of the transcript, and of which."""
+        numbers = [self.number[id] for id in forms if id in self.number]
+        if len(numbers) == len(stretch.edit.put) == 1 and forms[self.said[numbers[0]].id] == "clipped":
+            return {0: numbers[0]}
+        places = ((record.copy_of(self.said[number].message), number) for number in numbers)
+        return {place: number for place, number in places if place is not None}
+
+    def _text(self, message: Message, number: int | None) -> str | list[Any]:
+        text = visible(redacted.whole(message))
+        if number is None:
+            return Shown.of(text, self.limit).text
+        one, shown = self.said[number], self.shown[number]
+        found: list[Any] = []
+        for piece in pieces(one.text, text):
+            if isinstance(piece, str) and not ESCAPES.sub("", piece):
+                found.append([piece])  # the same words, written as JSON
+            elif isinstance(piece, str):
+                found.append(without_halves(piece, one.text, in_full(one.message)))
+            else:
+                found += shown.placed(one.text, *piece)
+        return found
+
+    def _line(
+        self, session: Session, number: int, record: Record, lines: Sequence[Sequence[str]]
+    ) -> tuple[int, int] | None:
+        """The line that tells of a message: which of the messages put, and which of its lines."""
+        one = self.said[number]
+        position, key = session.position(one.id), e.key(one.id)
+        for place, listed in enumerate(lines):
+            for at, line in enumerate(listed):
+                if line.startswith(f"[#{position}]") or line.endswith(f"#{position}") or f"[{key}]" in line:
+                    return place, at
+        traces = tuple(record.traces(one.message))
+        for place, listed in enumerate(lines):
+            for at, line in enumerate(listed):
+                if any(trace in line for trace in traces):
+                    return place, at
+        return None
+
+
+def _flat_lines(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.split("\n")]
+
+
+def title(cell: Cell) -> str:
+    """Which cell: the design with its settings, the budget, and how often it was folded."""
+    times = f", folded {cell.passes} times" if cell.passes > 1 else ""
+    return plain(f"{cell.preset.replace(':', ', ')} at {cell.asked or cell.budget}{times}")
+
+
+def _checked(fold: e.Fold) -> str:
+    """What is known of the truth of what was written."""
+    report, noted = Check.of(fold), RefoldDetails.of(fold)
+    if report and report.unverified:
+        listed = ", ".join(one_line(claim, 80) for claim in report.unverified[:8])
+        told = (
+            f"{len(report.unverified)} of {report.claims} claims do not occur in what was folded: {listed}."
+        )
+    elif report:
+        told = f"All {report.claims} names, paths, numbers and quotations occur in what was folded."
+    elif fold.requests == 0:
+        told = "No model wrote anything here: what stands there was taken or computed from the log."
+    else:
+        told = "This design does not check its summaries."
+    left = len(noted.words_left_out) + noted.words_left_out_before
+    return told + (f" Typed messages that are not word for word in the record: {left}." if left else "")

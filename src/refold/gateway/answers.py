@@ -1,0 +1,238 @@
+"""What goes upstream instead of what came: folded, cleared, compacted, or with what the model recalled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+
+from refold import entries as e
+from refold.compaction.plan import Plan
+from refold.engine import Engine
+from refold.engine.planner import Question as Outlook
+from refold.errors import Conflict, DoesNotFit, OverflowAgain
+from refold.gateway import books, compaction, replies
+from refold.gateway.books import Book, Books, Turn
+from refold.gateway.compaction import Compacted, Expanded
+from refold.gateway.door import Refusal
+from refold.gateway.edits import DEFAULT_TRIGGER, Compact, Wire, Wish, cleared, wish_of
+from refold.gateway.letters import Extras, FromDesk, Opening, Order, Question, Recall, Reply, Request, Speech
+from refold.gateway.requests import COMPACT, Asked, model_named, read, since
+from refold.gateway.sealed import Seal
+from refold.gateway.windows import Windows
+from refold.loop import breathe
+from refold.messages import Message, user
+from refold.recall import tool
+from refold.recall.log import indexing
+from refold.session import Item, View, dialects
+
+MARKS = 4
+"""Blocks with `cache_control` that Anthropic allows."""
+_TOOLS = {"openai": tool.for_openai, "responses": tool.for_responses, "anthropic": tool.for_anthropic}
+
+
+class Answers:
+    def __init__(self, opening: Opening, shelf: Books) -> None:
+        self.settings, self._books = opening.settings, shelf
+        self.windows, self._seal = Windows(opening.settings), Seal(opening.secret)
+
+    def read(self, request: Request) -> tuple[Asked | None, Expanded | None]:
+        """The request; and what it says that only a gateway understands."""
+        asked = read(request.path, request.raw, request.names, request.owner)
+        if asked is None or not compaction.is_marked(self.settings, request.path, request.raw):
+            return asked, None
+        expanded = compaction.expand(asked.dialect, asked.wire, self._seal, request.owner)
+        return since(asked, expanded.items, expanded.reference), expanded
+
+    async def to(self, question: Question) -> tuple[FromDesk, Turn | None]:
+        """Raises `Refusal` where nothing that fits can be made."""
+        asked, expanded = self.read(question)
+        if asked is None:
+            return Order(number=question.number, done="pass unread"), None
+        wish = wish_of(asked.dialect, asked.body) if expanded is not None else None
+        if wish is not None:
+            asked.body.pop("context_management")
+        for attempt in range(2):
+            book = self._books.of(asked)
+            try:
+                async with book.lock:
+                    if question.path == COMPACT or (expanded is not None and expanded.trigger):
+                        return await self._compact(question, asked, book), None
+                    return await self._prepare(question, asked, book, wish)
+            except Conflict:  # another program writes to this session, too
+                self._books.drop(asked.session)
+                if attempt:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _prepare(
+        self, question: Question, asked: Asked, book: Book, wish: Wish | None
+    ) -> tuple[FromDesk, Turn]:
+        turn, session = books.taken(book, asked), book.session
+        engine = self.windows.engine_for(asked.name)
+        books.watched(book, engine)
+        if question.refused is not None:
+            engine.failed(session, question.refused, model=asked.model)
+        before = engine.view(session, system=asked.beside).tokens
+        fold = await self._wished_fold(asked, book, wish.compact, before) if wish else None
+        if wish and not fold and asked.since is None and question.refused is None:
+            wire, applied = cleared(asked.said, wish, lambda wire: _tokens(engine, asked, wire))
+            budget = engine.preset_for(session, asked.model).budget
+            if _tokens(engine, asked, wire) <= budget:
+                return self._order(question, asked, wire, "pass", applied=applied), turn
+        view = await self._fitting(engine, asked, book)
+        book.know(asked)
+        turn.leaf = session.leaf
+        if fold is not None and wish and wish.compact and wish.compact.pause_after_compaction:
+            return self._paused(question, asked, self._item(question, asked, book, view), before, view), turn
+        folded = any(item.fold is not None or not item.entries for item in view.items)
+        if not folded and asked.since is None and wish is None:
+            return Order(number=question.number), turn
+        wire, done = messages_of(view, asked), f"fold {before} {view.tokens}"
+        applied = None
+        if wish is not None:
+            wire, applied = cleared(wire, wish, lambda wire: _tokens(engine, asked, wire))
+        item = None if fold is None else self._item(question, asked, book, view)
+        return self._order(question, asked, wire, done if folded else "pass", applied, item, fold), turn
+
+    async def _wished_fold(
+        self, asked: Asked, book: Book, compact: Compact | None, tokens: int
+    ) -> e.Fold | None:
+        """The client wants its history compacted from some size on."""
+        if compact is None:
+            return None
+        usual = DEFAULT_TRIGGER if asked.dialect == "anthropic" else self.windows.of(asked.name) * 3 // 4
+        trigger = compact.trigger.value if compact.trigger else usual
+        if tokens < trigger:
+            return None
+        return await self._folded(asked, book, trigger, compact.instructions)
+
+    async def _folded(
+        self, asked: Asked, book: Book, at_most: int, instructions: str | None = None
+    ) -> e.Fold | None:
+        """A fold because the client wants one, however much room the window has."""
+        engine = self.windows.engine_for(asked.name, at_most)
+        wanted: dict[str, Any] = {"force": True, "system": asked.beside, "instructions": instructions}
+        try:
+            plan = await engine.planned(book.session, **wanted)
+        except DoesNotFit:  # nothing that could be taken out would make it small enough
+            return None
+        made = await engine.apply(book.session, plan) if isinstance(plan, Plan) else None
+        return made if isinstance(made, e.Fold) else None
+
+    async def _fitting(self, engine: Engine, asked: Asked, book: Book) -> View:
+        try:
+            return await engine.prepare(book.session, system=asked.beside, model=asked.model)
+        except (DoesNotFit, OverflowAgain) as error:
+            text, code = f"prompt is too long: {error}", "context_length_exceeded"
+            raise Refusal(400, text, "invalid_request_error", code=code) from error
+
+    def _item(self, question: Question, asked: Asked, book: Book, view: View) -> Wire:
+        assert book.session.leaf is not None
+        sealed = self._seal.seal(book.session.id, book.session.leaf, question.owner)
+        return compaction.item_of(asked.dialect, sealed, view)
+
+    def _order(
+        self,
+        question: Question,
+        asked: Asked,
+        wire: Sequence[Wire],
+        done: str,
+        applied: list[Wire] | None = None,
+        item: Wire | None = None,
+        fold: e.Fold | None = None,
+    ) -> Order:
+        folded = done.startswith("fold")
+        recall = folded and self.settings.recall and asked.body.get("n") in (None, 1)
+        if recall:
+            asked = asked.with_tool(_TOOLS[asked.dialect](), tool.NAME)
+        managed = applied if asked.dialect == "anthropic" else None
+        usage = compaction.usage_of(fold)
+        extras = None
+        if recall or item is not None or managed is not None:
+            extras = Extras(dialect=asked.dialect, item=item, usage=usage, applied=managed, recall=recall)
+        counts = (*(("folded",) if folded else ()), *(("compacted",) if item is not None else ()))
+        body = asked.with_messages(wire)
+        return Order(number=question.number, body=body, done=done, extras=extras, counts=counts)
+
+    def _paused(self, question: Question, asked: Asked, item: Wire, before: int, view: View) -> Speech:
+        stream = bool(asked.body.get("stream"))
+        body, kind = compaction.paused(item, asked.name, stream=stream)
+        done = f"compact {before} {view.tokens}"
+        return Speech(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
+
+    async def _compact(self, question: Question, asked: Asked, book: Book) -> Speech:
+        """Fold because the client wants it, and a reference to what came of it."""
+        session, engine = books.taken(book, asked).book.session, self.windows.engine_for(asked.name)
+        before = engine.view(session, system=asked.beside).tokens
+        await self._folded(asked, book, before)
+        book.know(asked)
+        after = engine.view(session, system=asked.beside).tokens
+        if session.leaf is None:
+            raise Refusal(400, "there is nothing to compact", "invalid_request_error")
+        compacted = Compacted(
+            self._seal.seal(session.id, session.leaf, question.owner), asked.name, before, after
+        )
+        body, kind = compacted.said(whole=question.path == COMPACT, stream=bool(asked.body.get("stream")))
+        done = f"compact {before} {after}"
+        return Speech(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
+
+    async def recalled(self, letter: Recall, turn: Turn) -> Order:
+        """What was sent, what the model said to it, and what it wanted to know."""
+        dialect, session = dialects.get(turn.asked.dialect), turn.book.session
+        reply = replies.read(
+            dialect.name, Reply(number=letter.number, status=200, kind=letter.kind, data=letter.said)
+        )
+        if reply is None:
+            raise ValueError("a call that cannot be read")
+        async with turn.book.lock:
+            await breathe(lambda: indexing(session), lambda: len(session.entries))
+            calls = [call for call in reply.message.calls if call.name == tool.NAME]
+            results: list[Message] = [tool.result(session, call) for call in calls]
+        body = msgspec.json.decode(letter.body, type=dict[str, Any])
+        # A list of messages begins with the user's: this one is not sent, its request is there already.
+        items = [Item(message) for message in (user("…"), reply.message, *results)]
+        shown = View(items, counter=self.windows.engine_for(turn.asked.name).counter, count=lambda: 0)
+        more = messages_of(shown, msgspec.structs.replace(turn.asked, wire=[]))[1:]
+        body[dialect.field] = [*body[dialect.field], *more]
+        return Order(number=letter.number, body=msgspec.json.encode(body), counts=("recalled",))
+
+    def fits(self, question: Question) -> bool:
+        """Fewer bytes than the window has tokens, and nothing that has to be looked at."""
+        marked = compaction.is_marked(self.settings, question.path, question.raw)
+        known = not marked and question.refused is None
+        return known and len(question.raw) < self.windows.of(model_named(question.raw))
+
+    def ahead(self, turn: Turn) -> None:
+        """An answer was written down: where the next request will likely be too long, begin to fold."""
+        asked = turn.asked
+        if asked.size > self.windows.of(asked.name):
+            engine = self.windows.engine_for(asked.name)
+            books.watched(turn.book, engine).consider(Outlook(system=asked.beside, model=asked.model))
+
+
+def messages_of(view: View, asked: Asked) -> list[Wire]:
+    """The view as the list of messages of the request."""
+    shown = View(view.items, counter=view.counter, count=lambda: 0)
+    if asked.dialect != "anthropic":
+        return shown.to(asked.dialect)
+    taken = sum(_marks(asked.body.get(key)) for key in ("system", "tools"))
+    cached = any(_marks(each.get("content")) for each in asked.wire)
+    wire: list[Wire] = shown.to_anthropic(cache=cached)["messages"]
+    marked = [block for each in wire for block in each["content"] if "cache_control" in block]
+    for block in marked[: max(0, len(marked) + taken - MARKS)]:
+        del block["cache_control"]
+    return wire
+
+
+def _marks(blocks: Any) -> int:
+    """Blocks after which the client wants a cache kept."""
+    listed = cast("list[Any]", blocks) if isinstance(blocks, list) else []
+    return sum(isinstance(block, dict) and "cache_control" in block for block in listed)
+
+
+def _tokens(engine: Engine, asked: Asked, wire: Sequence[Wire]) -> int:
+    """What a list of messages takes, with all that goes beside it."""
+    messages = dialects.get(asked.dialect).parse_list(wire)
+    return engine.counter.text(asked.beside) + sum(engine.counter.message(each) for each in messages)

@@ -1,0 +1,168 @@
+"""Sessions that are open, and where in them each list of messages was asked and answered."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from refold import entries as e
+from refold.engine import Engine
+from refold.engine.background import Watch
+from refold.errors import UnknownName
+from refold.gateway.door import Refusal
+from refold.gateway.requests import Asked
+from refold.messages import Assistant, Message, System, Usage
+from refold.protocols import SessionInfo, Store
+from refold.registry.sessions import stored
+from refold.session import Session
+from refold.session.merge import pieces
+from refold.stores import open_store
+
+OPEN = 128 * 1024 * 1024
+"""Bytes of requests whose sessions are kept open."""
+KNOWN = 4096
+"""Lists of messages that are recognised in an open session."""
+
+
+@dataclass
+class Book:
+    """An open session, and where in it each list of messages was asked and answered."""
+
+    session: Session
+    size: int = 0
+    watch: Watch | None = None
+    """Prepares folds ahead."""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    asked: dict[bytes, str | None] = field(default_factory=dict[bytes, "str | None"])
+    answered: dict[bytes, str | None] = field(default_factory=dict[bytes, "str | None"])
+
+    def know(self, asked: Asked) -> None:
+        """The list stands where the leaf is."""
+        if len(self.asked) > KNOWN:
+            self.asked.clear()
+            self.answered.clear()
+        if asked.chain:
+            self.asked[asked.chain[-1]] = self.session.leaf
+
+
+@dataclass
+class Turn:
+    """A request that was written down."""
+
+    asked: Asked
+    book: Book
+    leaf: str | None
+    """Where it stands: its answer comes behind."""
+
+
+class Books:
+    def __init__(self, spec: str) -> None:
+        self._spec = spec
+        self._store: Store | None = None
+        self._open: OrderedDict[str, Book] = OrderedDict()
+        self._size = 0
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def of(self, asked: Asked) -> Book:
+        """The session of a request, opened or made. The longest unused ones are closed."""
+        book = self._open.get(asked.session) or Book(self._opened(asked.session))
+        self._open[asked.session] = book
+        self._open.move_to_end(asked.session)
+        self._size += asked.size - book.size
+        book.size = asked.size
+        for id, old in list(self._open.items())[:-1] if self._size > OPEN else ():
+            if self._size > OPEN and not old.lock.locked():
+                self.drop(id)
+        return book
+
+    def drop(self, id: str) -> None:
+        """It is read anew next time."""
+        if (book := self._open.pop(id, None)) is not None:
+            self._size -= book.size
+            if book.watch is not None:
+                self._closing.add(task := asyncio.ensure_future(book.watch.close()))
+                task.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        for id in list(self._open):
+            self.drop(id)
+        await asyncio.gather(*self._closing)
+        if self._store is not None:
+            self._store.close()
+
+    def _opened(self, id: str) -> Session:
+        if self._store is None:
+            self._store = open_store(self._spec).store
+        try:
+            return stored(self._store, id)
+        except UnknownName:
+            info = SessionInfo(id=id, created=time.time())
+            self._store.create(info)
+            return Session(id=id, store=self._store, info=info)
+
+
+def watched(book: Book, engine: Engine) -> Watch:
+    """What prepares folds of this session ahead, as this engine makes them."""
+    if book.watch is None or book.watch.planner is not engine:
+        book.watch = engine.watch(book.session)
+        book.watch.enter()
+    return book.watch
+
+
+def taken(book: Book, asked: Asked) -> Turn:
+    """Write a request down. The same list again is a retry: its answer stands beside the first one. A list
+    that goes on from one that we know is looked for on that branch."""
+    session, chain = book.session, asked.chain
+    session.refresh()
+    if asked.since is not None and asked.since not in session:
+        text = "the session that this compaction item stands for is gone"
+        raise Refusal(400, text, "invalid_request_error", code="invalid_encrypted_content")
+    known = next((n for n in range(len(chain), 0, -1) if chain[n - 1] in book.asked), 0)
+    if not known and asked.since is not None:
+        session.move(asked.since)
+    elif known:
+        at = chain[known - 1]
+        target = book.asked[at]
+        if known < len(chain):
+            target = book.answered.get(at, target)
+        if target is not None and target in session:
+            session.move(target)
+    before = [] if asked.since is None else session.path_to(asked.since)
+    said = [entry.message for entry in before if isinstance(entry, e.MessageEntry)]
+    messages = [*said, *asked.messages[_prompts(asked.messages) :]] if said else asked.messages
+    session.merge(messages, exactly=True)
+    book.know(asked)
+    return Turn(asked, book, session.leaf)
+
+
+def answered(turn: Turn, message: Assistant, usage: Usage | None, meta: dict[str, Any]) -> None:
+    """Write an answer down, behind its request. A client may have gone on before the stream had ended: then
+    it has told us the answer already, or is on another branch and stays there."""
+    session, known = turn.book.session, turn.book.answered
+    entry = session.make(
+        e.MessageEntry, message=message, parent=turn.leaf, usage=usage, model=turn.asked.model, meta=meta
+    )
+    if turn.asked.chain:
+        known[turn.asked.chain[-1]] = entry.id
+    if session.leaf == turn.leaf:
+        session.append(entry)
+        return
+    at = -1 if turn.leaf is None else session.position(turn.leaf)
+    later = None if at is None or at + 1 >= len(session.path) else session.path[at + 1]
+    if isinstance(later, e.MessageEntry) and _contents(later.message) == _contents(message):
+        known[turn.asked.chain[-1]] = later.id
+    else:
+        session.extend((entry, session.make(e.Leaf, target=session.leaf)))
+
+
+def _prompts(messages: Sequence[Message]) -> int:
+    kinds = enumerate(messages)
+    return next((n for n, message in kinds if not isinstance(message, System)), len(messages))
+
+
+def _contents(message: Message) -> list[tuple[str, ...]]:
+    return [piece.content for piece in pieces([message])]

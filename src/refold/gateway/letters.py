@@ -1,0 +1,153 @@
+"""What the server and the desk write to each other: the one moves bytes, the other reads them.
+
+Each letter is a length and MessagePack. The server never waits for an answer to what it only wants written
+down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any, TypeAlias
+
+import msgspec
+
+from refold.registry.configuration import GatewaySettings
+
+LIMIT = 1 << 20
+"""Bytes that are read ahead of a letter."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A request of a conversation, as it came."""
+
+    number: int
+    path: str
+    raw: bytes
+    names: dict[str, str] = {}
+    """Headers in which its session may be named."""
+    owner: str = ""
+
+
+class Note(Request, frozen=True, tag="note"):
+    """It was passed on as it is: to be written down, whenever there is time."""
+
+
+class Question(Request, frozen=True, tag="question"):
+    """What shall be sent instead? Somebody waits."""
+
+    refused: str | None = None
+    """The upstream has said that it is too long, in these words."""
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True, tag="reply"):
+    """What the upstream answered in the end. Comes after every note and question, if only to forget it."""
+
+    number: int
+    status: int = 0
+    kind: str = ""
+    encoding: str = ""
+    data: bytes = b""
+    complete: bool = False
+
+
+class Opening(msgspec.Struct, frozen=True, kw_only=True, tag="opening"):
+    """The first letter to a desk that is a process of its own."""
+
+    settings: GatewaySettings
+    secret: bytes
+
+
+class Recall(msgspec.Struct, frozen=True, kw_only=True, tag="recall"):
+    """The model has asked what was said before: send this again, with what it said and what it asked for."""
+
+    number: int
+    body: bytes
+    """What was sent."""
+    kind: str
+    said: bytes
+
+
+ToDesk: TypeAlias = Note | Question | Reply | Opening | Recall
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the desk, about the request of that number."""
+
+    number: int
+    counts: tuple[str, ...] = ()
+    """What has happened, for the figures."""
+
+
+class Done(Answer, frozen=True, tag="done"):
+    """So many bytes of a note or a reply need not be waited for any more. Number 0: nobody waits for it."""
+
+    size: int = 0
+
+
+class Extras(msgspec.Struct, frozen=True, kw_only=True):
+    """How the answer differs from what the upstream says."""
+
+    dialect: str
+    item: dict[str, Any] | None = None
+    """A compaction item, or block, that stands before all that the model says."""
+    usage: dict[str, Any] = {}
+    """What making it took."""
+    applied: list[dict[str, Any]] | None = None
+    """What was cleared before; None: nobody asked."""
+    recall: bool = False
+    """Calls of the tool that recalls are answered here."""
+
+
+class Order(Answer, frozen=True, tag="order"):
+    """Send this."""
+
+    body: bytes | None = None
+    """None: what came."""
+    done: str = "pass"
+    extras: Extras | None = None
+
+
+class Speech(Answer, frozen=True, tag="speech"):
+    """Say this to the client; nobody else is asked."""
+
+    body: bytes
+    kind: str
+    done: str
+
+
+class Refused(Answer, frozen=True, tag="refused"):
+    """Say this in the client's dialect."""
+
+    status: int
+    text: str
+    kind: str
+    code: str | None = None
+
+
+class Broken(Answer, frozen=True, tag="broken"):
+    """The desk cannot do it: the store fails, or something nobody thought of."""
+
+    error: str
+
+
+FromDesk: TypeAlias = Done | Order | Speech | Refused | Broken
+
+_encoder = msgspec.msgpack.Encoder()
+to_desk: msgspec.msgpack.Decoder[ToDesk] = msgspec.msgpack.Decoder(ToDesk)
+from_desk: msgspec.msgpack.Decoder[FromDesk] = msgspec.msgpack.Decoder(FromDesk)
+
+
+def packed(letter: ToDesk | FromDesk) -> bytes:
+    data = _encoder.encode(letter)
+    return len(data).to_bytes(4, "big") + data
+
+
+async def letters(reader: asyncio.StreamReader, decoder: msgspec.msgpack.Decoder[Any]) -> AsyncGenerator[Any]:
+    """All that come, until the other side is gone."""
+    while True:
+        try:
+            size = int.from_bytes(await reader.readexactly(4), "big")
+            yield decoder.decode(await reader.readexactly(size))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return

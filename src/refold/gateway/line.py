@@ -1,0 +1,145 @@
+"""The server's end of the line to the desk. Where nobody is at the other end, what fits is passed on and what
+does not is refused; the desk is started again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from itertools import count
+
+from refold.gateway import desk
+from refold.gateway.letters import (
+    LIMIT,
+    Broken,
+    Done,
+    FromDesk,
+    Note,
+    Opening,
+    Question,
+    Recall,
+    Reply,
+    from_desk,
+    letters,
+    packed,
+)
+
+WAITING = 256 * 1024 * 1024
+"""Bytes that may wait to be written down; more are not taken, and counted."""
+AGAIN_SECONDS = 1.0
+"""Between two starts of a desk."""
+END_SECONDS = 60.0
+"""How long a desk may take to write down what it has."""
+
+
+class Line:
+    """`in_process`: the desk is a process of its own, so that its work takes no time from streams; otherwise
+    a thread, which starts faster."""
+
+    def __init__(self, opening: Opening, *, in_process: bool) -> None:
+        self.counts: Counter[str] = Counter()
+        self._start: Callable[[socket.socket], Callable[[], object]] = (
+            _process if in_process and os.name == "posix" else _thread
+        )
+        self._opening = opening
+        self._numbers = count(1)
+        self._asked: dict[int, asyncio.Future[FromDesk]] = {}
+        self._unwritten = self._waiting = 0
+        """Letters and bytes that the desk has not taken care of yet."""
+        self._writer: asyncio.StreamWriter | None = None
+        self._join: Callable[[], object] = lambda: None
+        self._reading: asyncio.Task[None] | None = None
+        self._ending = False
+
+    async def open(self) -> None:
+        here, there = socket.socketpair()
+        self._join = self._start(there)
+        reader, self._writer = await asyncio.open_connection(sock=here, limit=LIMIT)
+        self._writer.write(packed(self._opening))
+        self._reading = asyncio.ensure_future(self._read(reader))
+
+    async def close(self) -> None:
+        """What was handed over is written down first."""
+        self._ending = True
+        if self._writer is not None:
+            self._writer.write_eof()
+        if self._reading is not None:
+            await asyncio.wait((self._reading,), timeout=END_SECONDS)
+            self._reading.cancel()
+        if self._writer is not None:
+            self._writer.close()
+        await asyncio.to_thread(self._join)
+
+    def number(self) -> int:
+        return next(self._numbers)
+
+    def tell(self, letter: Note | Reply) -> None:
+        """To be written down: never waited for, and lost where too much is waiting already."""
+        size = desk.size_of(letter)
+        if self._writer is None or self._waiting + size > WAITING:
+            self.counts["unrecorded"] += 1
+            return
+        self._unwritten += 1
+        self._waiting += size
+        self._writer.write(packed(letter))
+
+    async def ask(self, question: Question | Recall) -> FromDesk:
+        if self._writer is None:
+            return Broken(number=question.number, error="DeskGone")
+        answer = self._asked[question.number] = asyncio.get_running_loop().create_future()
+        self._writer.write(packed(question))
+        try:
+            return await answer
+        finally:
+            self._asked.pop(question.number, None)
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        async for letter in letters(reader, from_desk):
+            self.counts.update(letter.counts)
+            if isinstance(letter, Done):
+                self._unwritten -= bool(letter.number)
+                self._waiting -= letter.size
+            elif (asked := self._asked.get(letter.number)) is not None and not asked.done():
+                asked.set_result(letter)
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        if not self._ending:
+            await self._gone()
+
+    async def _gone(self) -> None:
+        """The desk is not there any more: what it had not written down is lost."""
+        self.counts["unrecorded"] += self._unwritten
+        self.counts["desk_lost"] += 1
+        self._unwritten = self._waiting = 0
+        for number, asked in self._asked.items():
+            if not asked.done():
+                asked.set_result(Broken(number=number, error="DeskGone"))
+        await asyncio.sleep(AGAIN_SECONDS)
+        await asyncio.to_thread(self._join)
+        if not self._ending:
+            await self.open()
+
+
+def _thread(there: socket.socket) -> Callable[[], object]:
+    """A desk at the other end; returns how to wait for its end."""
+    thread = threading.Thread(target=desk.serve, args=(there,), name="refold-desk", daemon=True)
+    thread.start()
+    return thread.join
+
+
+def _process(there: socket.socket) -> Callable[[], object]:
+    with there:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "refold.gateway.desk", str(there.fileno())],
+            pass_fds=(there.fileno(),),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the server: the desk ends when that has closed the line
+        )
+    return process.wait

@@ -1,0 +1,88 @@
+"""How an answer begins: an error that is told inside of a stream comes before anything was handed on, so that
+the request can still be folded and sent once more."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+
+import aiohttp
+
+ERROR = 64 * 1024
+"""Bytes of an error, or of a beginning, that are looked at."""
+HELD_SECONDS = 2.0
+"""How long the beginning of a stream is held back at most."""
+LOOK_SECONDS = 0.5
+"""How often one looks whether there is a connection still."""
+_ERROR = re.compile(
+    rb'event: *(?:error|response\.failed)\b|data: *\{ *"(?:error"|type" *: *"(?:error|response\.failed)")'
+)
+_KINDS = rb"(?:message_start|ping|response\.(?:created|in_progress|queued))"
+_SAYS_NOTHING = re.compile(
+    rb"(?:event: *" + _KINDS + rb"\r?\n)?"
+    rb'(?:data: *\{ *"type" *: *"' + _KINDS + rb'"[^\n]*|:[^\n]*)\r?\n\r?\n'
+)
+"""Events in which no answer has begun yet."""
+
+
+@dataclass
+class Opening:
+    head: bytes = b""
+    """What was read, to be handed on first."""
+    error: bytes = b""
+    """What the upstream says against the request."""
+
+
+async def next_piece(answered: aiohttp.ClientResponse) -> bytes:
+    """What comes next; nothing: it is all. aiohttp closes a connection on which nonsense comes, but does not
+    wake up who reads from it: so look from time to time."""
+    while True:
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                return await answered.content.readany()
+        except aiohttp.ServerTimeoutError:
+            raise
+        except RuntimeError as error:  # aiohttp's word for a connection that was closed before
+            raise aiohttp.ClientPayloadError(str(error)) from error
+        except TimeoutError:
+            connection = answered.connection
+            transport = None if connection is None else connection.transport
+            if transport is None or transport.is_closing():
+                raise aiohttp.ClientPayloadError("the connection was closed") from None
+
+
+async def opening_of(answered: aiohttp.ClientResponse, *, doubtful: bool) -> Opening:
+    """Of an error, all of it. Of a stream, the first piece; where it is `doubtful` whether the request fits,
+    so much that one sees whether an answer begins."""
+    opening = Opening()
+    stream = answered.status == 200 and answered.content_type == "text/event-stream"
+    plain = answered.headers.get("content-encoding", "identity").lower() == "identity"
+    if answered.status < 400 and not (stream and plain):
+        return opening
+    try:
+        async with asyncio.timeout(HELD_SECONDS if stream else None):
+            while len(opening.head) < ERROR and (piece := await next_piece(answered)):
+                opening.head += piece
+                if stream and not _is_open(opening.head, doubtful):
+                    break
+    except (aiohttp.ClientError, TimeoutError, ConnectionError):
+        pass  # whoever reads on will see it, too
+    if not stream or _ERROR.match(_rest(opening.head)):
+        opening.error = opening.head
+    return opening
+
+
+def _is_open(head: bytes, doubtful: bool) -> bool:
+    """Might an error still come before anything else?"""
+    rest = _rest(head)
+    if _ERROR.match(rest):
+        return b"\n\n" not in rest and b"\r\n\r\n" not in rest
+    return doubtful and (not rest or (b"\n\n" not in rest and b"\r\n\r\n" not in rest))
+
+
+def _rest(head: bytes) -> bytes:
+    """Without the events that say nothing."""
+    while match := _SAYS_NOTHING.match(head):
+        head = head[match.end() :]
+    return head

@@ -1,0 +1,392 @@
+"""Answers that are not handed on as they are: something is added (a compaction item, what was cleared), or a
+call of our own tool is taken out and answered here, and what the model says then goes on in the same answer.
+
+A shape makes one answer for the client of one or more of the upstream, event by event. The end is held back
+until it is known that no further one comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
+
+import msgspec
+
+from refold.gateway.letters import Extras
+from refold.recall.tool import NAME
+
+Wire = dict[str, Any]
+_ODD = (KeyError, TypeError, AttributeError, IndexError, ValueError)
+"""What comes of answers that no provider would give."""
+
+
+class Shape:
+    """Use `shape_of`. `calls` and `recalls` count what was called in this round by others and of ours."""
+
+    def __init__(self, extras: Extras) -> None:
+        self.extras = extras
+        self.round = self.calls = self.recalls = 0
+        self.ended = False
+        self._rest = self._odd = b""
+        self._places: dict[int, int | None] = {}
+        """Where an index of this round stands in the client's answer; None: nowhere."""
+        self._next = 0
+        self._held: list[Any] = []
+        self._usage: Wire = {}
+
+    @property
+    def again(self) -> bool:
+        """Does the upstream wait for what we know? Where the client was called, too, it is its turn: the
+        model asks once more if it still wants to."""
+        return self.ended and self.recalls > 0 and self.calls == 0 and not self._odd
+
+    def begin(self) -> None:
+        """A further round."""
+        self.round += 1
+        self.calls = self.recalls = 0
+        self.ended = False
+        self._rest, self._places, self._held = b"", {}, []
+
+    def stream(self, data: bytes) -> bytes:
+        """A piece of the upstream's stream, as far as it can be handed on."""
+        self._rest = (self._rest + data).replace(b"\r\n", b"\n")
+        *blocks, self._rest = self._rest.split(b"\n\n")
+        return b"".join(self._read(block) for block in blocks)
+
+    def _read(self, block: bytes) -> bytes:
+        lines = [line[5:].removeprefix(b" ") for line in block.split(b"\n") if line.startswith(b"data:")]
+        payload = b"\n".join(lines)
+        if not payload:
+            return block + b"\n\n"
+        try:
+            event = "[DONE]" if payload == b"[DONE]" else msgspec.json.decode(payload)
+        except msgspec.DecodeError:
+            return block + b"\n\n"
+        try:
+            return b"".join(self._written(each) for each in self._events(event))
+        except _ODD:  # whoever understands it shall
+            return block + b"\n\n"
+
+    def end(self) -> bytes:
+        """What was held back, for the last round has come."""
+        return b"".join(self._written(each) for each in self._ending())
+
+    def whole(self, data: bytes) -> None:
+        """An answer in one piece."""
+        self.ended = True
+        try:
+            self._whole(msgspec.json.decode(data))
+        except (msgspec.DecodeError, *_ODD):
+            self._odd = data
+
+    def result(self) -> bytes:
+        """All of them as one; what nobody understands, as it came."""
+        return self._odd or msgspec.json.encode(self._result())
+
+    def error(self, text: str) -> bytes:
+        """The stream cannot go on."""
+        told = {"type": "api_error", "message": f"refold: {text}"}
+        return self._written({"type": "error", "error": told} if self.named else {"error": told})
+
+    named = True
+    """Events have names."""
+
+    def _written(self, event: Any) -> bytes:
+        if event == "[DONE]":
+            return b"data: [DONE]\n\n"
+        name = b"event: %s\n" % event["type"].encode() if self.named else b""
+        return name + b"data: " + msgspec.json.encode(event) + b"\n\n"
+
+    def _place(self, index: int, *, ours: bool, call: bool) -> int | None:
+        """A block, call or item begins."""
+        self.recalls += ours
+        self.calls += call and not ours
+        self._places[index] = None if ours else self._next
+        self._next += not ours
+        return self._places[index]
+
+    def _events(self, event: Any) -> Iterable[Any]:
+        raise NotImplementedError
+
+    def _ending(self) -> Iterable[Any]:
+        raise NotImplementedError
+
+    def _whole(self, body: Wire) -> None:
+        raise NotImplementedError
+
+    def _result(self) -> Wire:
+        raise NotImplementedError
+
+
+class Messages(Shape):
+    """Anthropic."""
+
+    _first: Wire = {}
+    _content: tuple[Wire, ...] = ()
+
+    def _events(self, event: Wire) -> Iterator[Wire]:
+        kind, index = event.get("type"), cast("int", event.get("index"))
+        if kind == "message_start":
+            self._see(cast("Wire", event.get("message") or {}).get("usage"))
+            if not self.round:
+                yield event
+                yield from self._block()
+        elif kind == "content_block_start":
+            block = cast("Wire", event.get("content_block") or {})
+            call = block.get("type") == "tool_use"
+            place = self._place(index, ours=call and block.get("name") == NAME, call=call)
+            if place is not None:
+                yield {**event, "index": place}
+        elif kind in ("content_block_delta", "content_block_stop"):
+            if (place := self._places.get(index)) is not None:
+                yield {**event, "index": place}
+        elif kind in ("message_delta", "message_stop"):
+            self._held.append(event)
+            self._see(event.get("usage"))
+            self.ended = self.ended or kind == "message_stop"
+        elif not (kind == "ping" and self.round):
+            yield event
+
+    def _block(self) -> Iterator[Wire]:
+        if self.extras.item is None:
+            return
+        self._next = 1
+        delta = {**self.extras.item, "type": "compaction_delta"}
+        empty = {"type": "compaction", "content": None, "encrypted_content": None}
+        yield {"type": "content_block_start", "index": 0, "content_block": empty}
+        yield {"type": "content_block_delta", "index": 0, "delta": delta}
+        yield {"type": "content_block_stop", "index": 0}
+
+    def _see(self, usage: Any) -> None:
+        if isinstance(usage, dict):
+            known: Wire = self._usage.setdefault(str(self.round), {})
+            known.update({key: value for key, value in cast("Wire", usage).items() if value is not None})
+
+    def _ending(self) -> Iterator[Wire]:
+        for event in self._held:
+            if event["type"] != "message_delta":
+                yield event
+                continue
+            delta = cast("Wire", event.get("delta") or {})
+            if "stop_reason" in delta:
+                delta = {**delta, "stop_reason": self._stop(delta["stop_reason"])}
+            told: Wire = {**event, "delta": delta, **self._managed()}
+            if self.round or self.extras.item is not None:
+                told["usage"] = self._counted()
+            yield told
+
+    def _stop(self, reason: Any) -> Any:
+        return "end_turn" if reason == "tool_use" and self.recalls and not self.calls else reason
+
+    def _managed(self) -> Wire:
+        applied = self.extras.applied
+        return {} if applied is None else {"context_management": {"applied_edits": applied}}
+
+    def _counted(self) -> Wire:
+        rounds = cast("list[Wire]", list(self._usage.values()))
+        total = rounds[0] if len(rounds) == 1 else summed(rounds)
+        if self.extras.item is None:
+            return total
+        steps = [_iteration("message", usage) for usage in rounds]
+        return {**total, "iterations": [_iteration("compaction", self.extras.usage), *steps]}
+
+    def _whole(self, body: Wire) -> None:
+        self._first = self._first or body
+        self._see(body.get("usage"))
+        self._held = [body]
+        for block in cast("list[Wire]", body.get("content") or []):
+            ours = block.get("type") == "tool_use" and block.get("name") == NAME
+            self.recalls += ours
+            self.calls += block.get("type") == "tool_use" and not ours
+            if not ours:
+                self._content += (block,)
+
+    def _result(self) -> Wire:
+        [last] = self._held
+        own = () if self.extras.item is None else ({**self.extras.item, "type": "compaction"},)
+        return {
+            **last,
+            "id": self._first.get("id"),
+            "content": [*own, *self._content],
+            "stop_reason": self._stop(last.get("stop_reason")),
+            "usage": self._counted(),
+            **self._managed(),
+        }
+
+
+class Chat(Shape):
+    """OpenAI's chat completions."""
+
+    named = False
+    _id: Any = None
+    _text = ""
+    _calls: tuple[Wire, ...] = ()
+
+    def _events(self, event: Any) -> Iterator[Any]:
+        if event == "[DONE]":
+            self.ended = True
+            self._held.append(event)
+            return
+        chunk = cast("Wire", event)
+        self._id = self._id or chunk.get("id")
+        chunk["id"] = self._id
+        if chunk.get("usage"):
+            self._usage[str(self.round)] = chunk["usage"]
+        choices = cast("list[Wire]", chunk.get("choices") or [])
+        kept = [choice for choice in choices if self._keep(choice)]
+        if not choices or any(choice.get("finish_reason") for choice in choices):
+            self._held.append(chunk)
+        elif kept:
+            yield chunk
+
+    def _keep(self, choice: Wire) -> bool:
+        """Without calls of ours; False where nothing is left."""
+        delta = cast("Wire", choice.get("delta") or {})
+        pieces = cast("list[Wire]", delta.pop("tool_calls", None) or [])
+        shown: list[Wire] = []
+        for piece in pieces:
+            index = cast("int", piece.get("index") or 0)
+            name = cast("Wire", piece.get("function") or {}).get("name")
+            if index not in self._places or (name and piece.get("id")):
+                self._place(index, ours=name == NAME, call=True)
+            if (place := self._places[index]) is not None:
+                shown.append({**piece, "index": place})
+        if shown:
+            delta["tool_calls"] = shown
+        return bool(shown) or not pieces or any(value for key, value in delta.items() if key != "role")
+
+    def _ending(self) -> Iterator[Any]:
+        for event in self._held:
+            if event == "[DONE]":
+                yield event
+                continue
+            for choice in cast("list[Wire]", event.get("choices") or []):
+                choice["finish_reason"] = self._stop(choice.get("finish_reason"))
+            if event.get("usage") and self.round:
+                event["usage"] = summed(list(self._usage.values()))
+            yield event
+
+    def _stop(self, reason: Any) -> Any:
+        return "stop" if reason == "tool_calls" and self.recalls and not self.calls else reason
+
+    def _whole(self, body: Wire) -> None:
+        self._id = self._id or body.get("id")
+        self._usage[str(self.round)] = body.get("usage") or {}
+        self._held = [body]
+        message = cast("Wire", body["choices"][0]["message"])
+        self._text += message.get("content") or ""
+        for call in cast("list[Wire]", message.get("tool_calls") or []):
+            ours = cast("Wire", call.get("function") or {}).get("name") == NAME
+            self.recalls += ours
+            self.calls += not ours
+            if not ours:
+                self._calls += (call,)
+
+    def _result(self) -> Wire:
+        [last] = self._held
+        choice = last["choices"][0]
+        message = {**choice["message"], "content": self._text or None}
+        message.pop("tool_calls", None)
+        if self._calls:
+            message["tool_calls"] = list(self._calls)
+        stop = self._stop(choice.get("finish_reason"))
+        choices = [{**choice, "message": message, "finish_reason": stop}]
+        usage = summed(list(self._usage.values()))
+        return {**last, "id": self._id, "choices": choices, **({"usage": usage} if usage else {})}
+
+
+class Responses(Shape):
+    """OpenAI's responses."""
+
+    _id: Any = None
+    _items: tuple[Wire, ...] = ()
+    _number = -1
+
+    def _written(self, event: Any) -> bytes:
+        self._number += 1
+        return super()._written({**event, "sequence_number": self._number})
+
+    def _events(self, event: Wire) -> Iterator[Wire]:
+        kind, index = str(event.get("type")), event.get("output_index")
+        if isinstance(index, int):
+            yield from self._item()
+            yield from self._in_item(kind, index, event)
+        elif kind in ("response.completed", "response.incomplete"):
+            self._held, self.ended = [event], True
+            self._usage[str(self.round)] = event["response"].get("usage") or {}
+        elif kind in ("response.created", "response.in_progress", "response.queued"):
+            self._id = self._id or cast("Wire", event.get("response") or {}).get("id")
+            if not self.round:
+                yield event
+        else:
+            yield event
+
+    def _item(self) -> Iterator[Wire]:
+        """What is put in front of the others."""
+        if self.extras.item is None or self._items or self._next:
+            return
+        self._items, self._next = (self.extras.item,), 1
+        for what in ("added", "done"):
+            yield {"type": f"response.output_item.{what}", "output_index": 0, "item": self.extras.item}
+
+    def _in_item(self, kind: str, index: int, event: Wire) -> Iterator[Wire]:
+        item = cast("Wire", event.get("item") or {})
+        if index not in self._places:
+            call = str(item.get("type", "")).endswith("_call") and "call_id" in item
+            self._place(index, ours=call and item.get("name") == NAME, call=call)
+        if (place := self._places[index]) is not None:
+            if kind == "response.output_item.done":
+                self._items += (item,)
+            yield {**event, "output_index": place}
+
+    def _ending(self) -> Iterator[Wire]:
+        yield from self._item()
+        for event in self._held:
+            yield {**event, "response": self._joined(event["response"])}
+
+    def _joined(self, response: Wire) -> Wire:
+        usage = summed(list(self._usage.values())) if self.round else response.get("usage")
+        return {**response, "id": self._id or response.get("id"), "output": list(self._items), "usage": usage}
+
+    def _whole(self, body: Wire) -> None:
+        self._id = self._id or body.get("id")
+        self._usage[str(self.round)] = body.get("usage") or {}
+        if self.extras.item is not None and not self._items:
+            self._items = (self.extras.item,)
+        self._held = [body]
+        for item in cast("list[Wire]", body.get("output") or []):
+            ours = item.get("type") == "function_call" and item.get("name") == NAME
+            self.recalls += ours
+            self.calls += str(item.get("type", "")).endswith("_call") and "call_id" in item and not ours
+            if not ours:
+                self._items += (item,)
+
+    def _result(self) -> Wire:
+        return self._joined(self._held[0])
+
+
+def shape_of(extras: Extras) -> Shape:
+    kinds: dict[str, type[Shape]] = {"anthropic": Messages, "openai": Chat, "responses": Responses}
+    return kinds[extras.dialect](extras)
+
+
+def summed(usages: Iterable[Wire]) -> Wire:
+    """Counts of several rounds together; what is no count, as it was last."""
+    total: Wire = {}
+    for usage in usages:
+        for key, value in usage.items():
+            known = total.get(key)
+            if isinstance(value, dict):
+                total[key] = summed(
+                    [cast("Wire", known) if isinstance(known, dict) else {}, cast("Wire", value)]
+                )
+            elif isinstance(value, int) and not isinstance(value, bool) and isinstance(known, int):
+                total[key] = known + value
+            else:
+                total[key] = known if value is None else value
+    return total
+
+
+def _iteration(kind: str, usage: Wire) -> Wire:
+    keys = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    return {"type": kind, **{key: usage.get(key) or 0 for key in keys}}

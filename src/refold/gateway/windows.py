@@ -1,0 +1,64 @@
+"""Which window, which design: by the name of a model."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+from refold.compaction.preset import Preset
+from refold.engine import Engine
+from refold.errors import SettingError, UnknownName
+from refold.models.remote import Remote
+from refold.registry import configuration, models
+from refold.registry.configuration import GatewayModel, GatewaySettings
+
+WINDOW = 128_000
+"""Where nobody knows better."""
+STEP = 4096
+"""Smaller windows than a model's own are multiples of this."""
+KEPT = 64
+"""Engines."""
+
+
+class Windows:
+    def __init__(self, settings: GatewaySettings) -> None:
+        self.settings = settings
+        self._config = configuration.load()
+        self._summariser = models.summariser(self._config)
+        self._engines: dict[tuple[str, int], Engine] = {}
+        self.of = lru_cache(1024)(self._of)
+        self.engine_for("")  # a wrong preset is said at once
+
+    async def close(self) -> None:
+        if isinstance(self._summariser, Remote):
+            await self._summariser.aclose()
+
+    def _of(self, model: str) -> int:
+        rule = self._rule(model)
+        if window := (rule.window if rule else None) or self.settings.window:
+            return window
+        for provider in ("anthropic", "openai"):
+            try:
+                return models.window(f"{provider}:{model}", self._config)
+            except (SettingError, UnknownName):
+                continue
+        return WINDOW
+
+    def engine_for(self, model: str, at_most: int | None = None) -> Engine:
+        """`at_most`: folds so much that a window of these tokens would do."""
+        rule, window = self._rule(model), self.of(model)
+        if at_most is not None:
+            window = min(window, max(STEP, at_most // STEP * STEP))
+        name = (rule.preset if rule else None) or self.settings.preset or self._config.preset or "refold"
+        engine = self._engines.get((name, window))
+        if engine is None:
+            if len(self._engines) > KEPT:
+                self._engines.clear()
+            preset: Preset = models.preset(name, {"window": window}, config=self._config)
+            engine = Engine(preset, model=self._summariser)
+            self._engines[name, window] = engine
+        return engine
+
+    def _rule(self, model: str) -> GatewayModel | None:
+        rules = self.settings.models
+        return next((rule for name, rule in rules.items() if fnmatchcase(model, name)), None)
