@@ -184,8 +184,8 @@ def test_a_network_that_does_everything_loses_and_doubles_nothing(
 ) -> None:
     monkeypatch.setattr("refold.stores.postgres.links.IDLE", 0.2)
     monkeypatch.setattr("refold.stores.postgres.schema.IDLE", 1)
-    shaken(proxy, begun, 100, FAULTS, 0.3, seed)
-    assert wrong(begun, S, [f"e{n}" for n in range(100)]) == {} and proxy.faults > 10
+    shaken(proxy, begun, 40, FAULTS, 0.3, seed)
+    assert wrong(begun, S, [f"e{n}" for n in range(40)]) == {} and proxy.faults > 5
 
 
 @pytest.mark.parametrize("moving", [True, False], ids=["a message", "an annotation"])
