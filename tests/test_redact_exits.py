@@ -16,7 +16,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.cli import main
 from refold.compare.budgets import parse
-from refold.compare.report import folds, page
+from refold.compare.report import page
 from refold.compare.run import Plan as ComparePlan
 from refold.compare.run import compare
 from refold.engine.summarise import ByModel
@@ -291,9 +291,7 @@ def of_clips(level: int, kinds: Sequence[Kind]) -> tuple[Session, int]:
 
 def check_parts(level: int, programs: Sequence[str], kinds: Sequence[Kind] = RECOGNISED) -> int:
     session, halves = of_clips(level, kinds)
-    [fold] = session.annotations(e.Fold)
     said = {
-        "report": folds.after(session, fold, 10**6),
         **{to: export(session, to, redact=True, cwd="/tmp").data.decode() for to in programs},
         "view": export(session, "markdown", view=True).data.decode(),
     }

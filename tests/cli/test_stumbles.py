@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
@@ -146,6 +147,14 @@ def store(tmp_path: Path) -> str:
         ]  # fmt: skip
         (tmp_path / f"{number}.jsonl").write_text("\n".join(map(json.dumps, lines)))
     return str(tmp_path)
+
+
+def test_a_session_that_is_called_by_its_id_alone_has_its_first_prompt_as_title(tmp_path: Path) -> None:
+    session = Session(id="gate-4588")
+    session.info = msgspec.structs.replace(session.info, name="gate-4588")
+    session.append(m.user("Please repair the gate."))
+    save(session, tmp_path / "gate-4588.jsonl")
+    assert "Please repair the gate." in refold("sessions", "--store", f"jsonl:{tmp_path}/").output
 
 
 @pytest.mark.parametrize("kind", ["sqlite:{}/s.db", "jsonl:{}/own/"])

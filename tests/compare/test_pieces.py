@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.compare.report.inside import Shown, level
-from refold.compare.report.pieces import Piece, pieces, without_halves
+from refold.compare.report.pieces import Piece, pieces
 from refold.text.truncate import middle
 
 LINES = st.lists(st.text('ab c\\n"中', max_size=30), max_size=20).map("\n".join)
@@ -44,12 +44,6 @@ def test_lines_that_lost_their_numbers_are_recognised() -> None:
 
 def test_a_text_of_nothing_but_new_words_costs_little() -> None:
     assert joined("a" * 200_000, pieces("a" * 200_000, "b " * 50_000)) == "b " * 50_000
-
-
-def test_half_a_secret_in_a_clip_is_no_longer_there() -> None:
-    raw, redacted = "token ghp_abcdefghij1234567890 end", "token [redacted:github] end"
-    assert without_halves("ghp_abcdefg[… 3 tokens …]", redacted, raw) == "[redacted][… 3 tokens …]"
-    assert without_halves("of another kind", redacted, raw) == "of another kind"
 
 
 @given(st.lists(st.integers(0, 5_000), max_size=40), st.integers(10_000, 50_000))

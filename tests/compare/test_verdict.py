@@ -8,7 +8,8 @@ from refold import loop, presets
 from refold.compare import budgets
 from refold.compare.forms import Form, Part
 from refold.compare.run import Cell, Comparison, Plan, compare
-from refold.compare.verdict import verdict
+from refold.compare.verdict import Verdict
+from refold.compare.verdict import verdict as verdict_of
 from refold.session import Session
 from tests.compare.sessions import agent_session
 
@@ -16,6 +17,10 @@ from tests.compare.sessions import agent_session
 def made(*sessions: Session, names: tuple[str, ...] = presets.NAMES, budget: str = "3k") -> Comparison:
     listed = [(f"{number}.jsonl", session) for number, session in enumerate(sessions)]
     return loop.run(compare(listed, Plan(names, budgets.parse_list(budget))))
+
+
+def verdict(done: Comparison) -> Verdict:
+    return verdict_of(done.cells, [t.tokens for t in done.transcripts])
 
 
 def test_it_names_a_design_what_it_keeps_what_it_loses_and_the_money() -> None:

@@ -124,15 +124,7 @@ def lay_out(
         whole = next((i for i in steps if legal(s.items, i, PAIRS)), cut)  # no result without its call
         quotes = tuple(Quote(i, caps[i]) for i in range(whole, cut))
         caps |= {index: reader.least(index) for index in range(cut, first + grades.first)}
-        forms: dict[int, Form] = {}
-        for index in range(cut, len(s.items)):
-            if form := reader.form(index, caps.get(index, 0)):
-                forms[index] = form
-            if index % PIECE == 0:
-                yield
-        yield
-        reader.forget_others(cut, forms, caps)
-        yield
+        forms = yield from reader.forms(cut, caps)
         tokens = _sent(s, cut, forms)
         yield
         return Layout(cut, s.projection.position_of(cut), tokens, forms, quotes)
@@ -252,10 +244,19 @@ class _Reader:
             return True
         return not self._one_entry(index, item) or self._fixed(index, item)
 
-    def forget_others(self, cut: int, forms: dict[int, Form], caps: dict[int, int]) -> None:
-        name, items = self.s.counter.name, self.items
+    def forms(self, cut: int, caps: dict[int, int]) -> Steps[dict[int, Form]]:
+        """Those of the items from `cut` on that become smaller; others are forgotten."""
+        forms, name, items = dict[int, Form](), self.s.counter.name, self.items
+        for index in range(cut, len(items)):
+            if form := self.form(index, caps.get(index, 0)):
+                forms[index] = form
+            if index % PIECE == 0:
+                yield
+        yield
         used = {(items[i].entries[0], caps.get(i, 0), name) for i in forms}
         self.clips.keep(used, {item.entries[0] for item in items[cut:]})
+        yield
+        return forms
 
     def _call(self, id: str) -> Call | None:
         """The call of that id, the newest of them where there are several."""

@@ -21,7 +21,6 @@ _STEP = re.compile(r"\\.|\w+|\W")
 _END = re.compile(r"\n|\\[nrt\"]")
 ESCAPES = re.compile(r"(?:\\[nrt\"\\]|\s)+")
 """How JSON writes what stands as it is in other places: no mark."""
-_RUN = re.compile(r"[\w+/=.:~-]{6,}")
 
 
 def pieces(source: str, clip: str) -> list[Piece]:
@@ -68,9 +67,3 @@ def _found(source: str, low: int, high: int, clip: str, at: int, end: int) -> in
     seed = clip[at : max(line.start(), at + 1) if line else min(at + SEED, end)]
     near = high if len(seed) == SEED else min(high, low + NEAR + len(seed))
     return source.find(seed, low, near)
-
-
-def without_halves(mark: str, source: str, raw: str) -> str:
-    """A clip may cut a secret in two, and nobody knows the half: what stands in the raw source but not in the
-    redacted one is a part of a secret."""
-    return _RUN.sub(lambda run: "[redacted]" if run[0] in raw and run[0] not in source else run[0], mark)
