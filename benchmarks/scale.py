@@ -1,6 +1,7 @@
 """What millions of entries cost: PostgreSQL beside SQLite, in one run on one machine.
 
     python -m benchmarks.scale [--entries 10000000] [--place FOLDER] [--parts 16] [--plain] [--only postgres]
+    python -m benchmarks.scale --writers 8
 
 Needs `make test-postgres` (its server). Both databases lie on the disk of FOLDER and wait for it. They are filled
 by themselves, from 20,000 different entries with a word of its own in each copy; then single appends, refreshes and
@@ -21,11 +22,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.postgres import processes
 from tests.postgres.server import Server
 
 from refold import format as fmt
 from refold import messages as m
 from refold.entries import MessageEntry
+from refold.protocols import SessionInfo
 from refold.registry.search import across
 from refold.stores import words
 from refold.stores.postgres import schema, search
@@ -231,6 +234,34 @@ def bytes_of(name: str, store: Any) -> int:
     return store.run(lambda link: link.ask("SELECT pg_database_size(current_database())"))[0][0]
 
 
+def together(place: Path, writers: int, count: int = 300) -> dict[str, float]:
+    """Appends in a second by so many processes, each to a session of its own, unwatched and watched."""
+    folder = Path(tempfile.mkdtemp(prefix="refold-scale-", dir=place))
+    server = Server(folder, *SETTINGS)
+    store = PostgresStore(server.url, size=2)
+    found: dict[str, float] = {}
+    try:
+        for how in ("unwatched", "watched"):
+            names = [f"{how}{n}" for n in range(writers)]
+            for name in names:
+                store.create(SessionInfo(id=name))
+            watches = [store.watch(name) for name in names if how == "watched"]
+            started = [processes.start(server.url, name, "w", count, 60) for name in names]
+            for process in started:
+                assert process.stdout is not None
+                process.stdout.readline()
+            began = time.perf_counter()
+            processes.acknowledged(started)
+            found[how] = round(writers * (count - 1) / (time.perf_counter() - began), 1)
+            for watch in watches:
+                watch.close()
+        return found
+    finally:
+        store.close()
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale")
     parser.add_argument("--entries", type=int, default=10_000_000)
@@ -239,5 +270,7 @@ if __name__ == "__main__":
     parser.add_argument("--appends", type=int, default=2000)
     parser.add_argument("--only", choices=("postgres", "sqlite"))
     parser.add_argument("--plain", action="store_true")
-    chosen = parser.parse_args()
-    print(json.dumps(run(**vars(chosen)), indent=1))
+    parser.add_argument("--writers", type=int, help="only how much so many processes append together")
+    chosen = vars(parser.parse_args())
+    writers: int | None = chosen.pop("writers")
+    print(json.dumps(together(chosen["place"], writers) if writers else run(**chosen), indent=1))

@@ -153,12 +153,14 @@ def test_a_server_killed_fifty_times_comes_back_with_everything(mortal: Server) 
 # ── the network ─────────────────────────────────────────────────────────────────────────────────
 
 
-def shaken(proxy: Proxy, url: str, count: int, kinds: tuple[Fault, ...], timeout: float) -> Writer:
+def shaken(
+    proxy: Proxy, url: str, count: int, kinds: tuple[Fault, ...], timeout: float, seed: int = 5
+) -> Writer:
     """One who appends while the network breaks again and again."""
     store = PostgresStore(through(proxy, url), timeout=timeout)
     list(store.sessions())
     stop = threading.Event()
-    trouble = threading.Thread(target=proxy.restless, args=(stop, 5, kinds))
+    trouble = threading.Thread(target=proxy.restless, args=(stop, seed, kinds))
     trouble.start()
     writer = Writer(store, S)
     for number in range(count):
@@ -178,10 +180,12 @@ def test_a_network_that_cuts_and_resets_loses_and_doubles_nothing(begun: str, pr
 @pytest.mark.torture
 @pytest.mark.parametrize("seed", range(3))
 def test_a_network_that_does_everything_loses_and_doubles_nothing(
-    begun: str, proxy: Proxy, seed: int
+    begun: str, proxy: Proxy, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shaken(proxy, begun, 400, FAULTS, 2)
-    assert wrong(begun, S, [f"e{n}" for n in range(400)]) == {} and proxy.faults > 10
+    monkeypatch.setattr("refold.stores.postgres.links.IDLE", 0.2)
+    monkeypatch.setattr("refold.stores.postgres.schema.IDLE", 1)
+    shaken(proxy, begun, 40, FAULTS, 0.3, seed)
+    assert wrong(begun, S, [f"e{n}" for n in range(40)]) == {} and proxy.faults > 5
 
 
 @pytest.mark.parametrize("moving", [True, False], ids=["a message", "an annotation"])
