@@ -9,6 +9,7 @@ otherwise.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import sys
 from collections import deque
@@ -210,4 +211,5 @@ async def _serve(line: socket.socket) -> None:
 
 
 if __name__ == "__main__":
+    os.nice(10)  # where there is too little of the processor, streams go first
     serve(socket.socket(fileno=int(sys.argv[1])))
