@@ -47,7 +47,7 @@ def started(command: list[str], **environment: str) -> Iterator[tuple[str, subpr
         yield process.stdout.readline().strip(), process
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(60)
+        process.wait(200)
 
 
 @contextmanager

@@ -159,7 +159,7 @@ def test_compaction_from_a_size_on_gives_a_block_that_later_requests_go_on_from(
     sizes = [len(seen.raw) for seen in server.requests]
     assert max(sizes) < len(json.dumps(talk(8)))
     assert server.bodies[1]["messages"][-1]["content"][-1]["text"] == "On."
-    assert "compaction" not in json.dumps([body["messages"] for body in server.bodies])
+    assert '"compaction"' not in json.dumps([body["messages"] for body in server.bodies])
 
 
 def _message(events: list[dict[str, Any]]) -> dict[str, Any]:

@@ -311,3 +311,11 @@ def test_half_a_gigabyte_is_refused_and_a_quarter_is_read_back(kind: str, tmp_pa
         session.append(m.user("x" * 537_000_000))
     session.append(m.user("x" * (fmt.MAX_ENTRY - 1000)))
     assert len(store.load("s").entries) == 1
+
+
+@pytest.mark.parametrize("moment", [nan, inf, -inf])
+def test_a_time_that_is_none_is_refused_in_the_plainest_message_too(moment: float) -> None:
+    session = Session(clock=lambda: moment)
+    with pytest.raises(WrongType, match="time"):
+        session.append(m.user("Hello."))
+    assert len(session) == 0

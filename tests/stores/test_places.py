@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import refold
+from refold import entries as e
 from refold import messages as m
 from refold.errors import RefoldError, StorageError
 from refold.protocols import SessionInfo
@@ -136,3 +137,38 @@ def test_no_permission_is_one_of_our_errors(
                 work()
             except RefoldError as error:
                 assert isinstance(error, StorageError) or str(error)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
+@pytest.mark.parametrize("loss", ["removed", "folder moved", "replaced"])
+def test_what_is_appended_to_a_file_that_is_gone_is_not_acknowledged(
+    kind: str, loss: str, tmp_path: Path
+) -> None:
+    """SQLite itself goes on writing to a file that has no name any more."""
+    folder, elsewhere = tmp_path / "here", tmp_path / "there"
+    file = folder / "session"
+    spec = f"{kind}:{file}"
+    session = refold.open(spec, id="s")
+    session.append("Before.")
+    if loss == "folder moved":
+        folder.rename(elsewhere)
+    else:
+        elsewhere.mkdir()
+        for part in folder.iterdir():
+            part.rename(elsewhere / part.name)
+        if loss == "replaced":
+            file.mkdir()
+    for _ in range(2):
+        with pytest.raises(RefoldError):
+            session.append("Lost?")
+    if loss == "replaced":
+        file.rmdir()
+    if loss == "folder moved":
+        assert not folder.exists(), "nothing is made in its place"
+        elsewhere.rename(folder)
+    else:
+        for part in elsewhere.iterdir():
+            part.rename(folder / part.name)
+    session.append("After.")
+    texts = [x.message.text for x in refold.open(spec, id="s").path if isinstance(x, e.MessageEntry)]
+    assert texts == ["Before.", "After."]

@@ -8,17 +8,18 @@ import gzip
 import json
 import struct
 import sys
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from refold import Engine, Session, presets, tokens
 from refold import messages as m
-from refold import tokens
 from refold import transcripts as t
 from refold.entries import MessageEntry
-from refold.errors import UnknownName
+from refold.errors import UnknownName, WrongType
+from refold.loop import run
 from refold.protocols import TokenCounter, ToolSpec
 from refold.tokens import exact, images, parts
 from tests.data import shared
@@ -282,3 +283,38 @@ def test_counting_keeps_no_second_copy_of_a_text_and_sees_no_special_tokens(
     encoded = Tokenizer.from_pretrained(exact.VOCABULARIES[vocabulary]).encode_ordinary("".join(list(said)))
     assert tokens.get(vocabulary).text(said) == len(encoded)
     assert sys.getsizeof(said) == before
+
+
+class Lying:
+    """A counter of somebody else's, whose answers are no numbers of tokens."""
+
+    name = "lying"
+
+    def __init__(self, answer: object) -> None:
+        self.answer: Any = answer
+
+    def text(self, text: str) -> int:
+        return self.answer
+
+    def message(self, message: m.Message) -> int:
+        return self.answer
+
+    def tools(self, tools: Any) -> int:
+        return self.answer
+
+
+@pytest.mark.parametrize("answer", [float("nan"), float("inf"), -5, 1.5, 10**30, "5", None, True])
+def test_a_counter_that_says_no_number_of_tokens_is_an_error_and_nothing_is_folded(answer: object) -> None:
+    session = Session()
+    for number in range(30):
+        session.append(m.user(f"Question {number}. " + "word " * 300))
+        session.append(m.assistant("word " * 300))
+    before = len(session)
+    with pytest.raises(WrongType, match="whole number of tokens"):
+        run(Engine(presets.get("refold", window=4000), counter=Lying(answer)).prepare(session))
+    assert len(session) == before
+
+
+def test_what_is_no_counter_is_refused_when_the_engine_is_made() -> None:
+    with pytest.raises(WrongType, match="no counter"):
+        Engine(counter=cast("Any", 5))

@@ -25,6 +25,7 @@ from refold.loop import breathe
 from refold.protocols import Steps, TokenCounter, complete
 from refold.session import Projection, Session, View
 from refold.session.projection import Accepts
+from refold.tokens import checked
 from refold.tokens import get as counter_named
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Planner:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.preset = presets.preset_of(preset)
-        self.counter = counter_named(counter) if isinstance(counter, str) else counter
+        self.counter = counter_named(counter) if isinstance(counter, str) else checked(counter)
         self.summariser = summariser or ByDigest(self.counter)
         self.auto = auto
         self.clock = clock

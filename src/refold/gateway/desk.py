@@ -42,24 +42,31 @@ from refold.gateway.letters import (
 )
 from refold.gateway.requests import Asked
 
+SOON = 4 * 1024 * 1024
+"""Bytes that are written down in less time than anybody minds."""
+
 
 class Desk:
     def __init__(self, opening: Opening, send: Callable[[FromDesk], None]) -> None:
         self._send, self._books = send, Books(opening.settings.store)
         self._answers = Answers(opening, self._books)
         self._turns: dict[int, asyncio.Future[Turn | None]] = {}
-        self._unwritten: deque[Note | Reply] = deque()
+        self._unwritten: deque[Note | Reply | Question] = deque()
+        self._waiting = 0
+        """Bytes of them."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._writing: asyncio.Task[None] | None = None
 
     def take(self, letter: ToDesk) -> None:
-        """Whoever waits is served at once; what is only to be written down, one after the other."""
-        if isinstance(letter, Question):
-            self._begin(self._answer(letter.number, self._answer_to(letter)))
-        elif isinstance(letter, Recall):
+        """One after the other, so that a reply is written down before the request that follows it. Where much
+        waits to be written down, whoever waits for an answer goes first."""
+        if isinstance(letter, Recall):
             self._begin(self._answer(letter.number, self._recall(letter)))
-        elif isinstance(letter, Note | Reply):
+        elif isinstance(letter, Question) and self._waiting > SOON:
+            self._begin(self._answer(letter.number, self._answer_to(letter)))
+        elif not isinstance(letter, Opening):
             self._unwritten.append(letter)
+            self._waiting += size_of(letter)
             if self._writing is None:
                 self._writing = self._begin(self._write())
 
@@ -81,6 +88,11 @@ class Desk:
         """One after the other; what has to wait for a fold of its session lets the next go first."""
         while self._unwritten:
             letter = self._unwritten.popleft()
+            self._waiting -= size_of(letter)
+            if isinstance(letter, Question):
+                self._begin(self._answer(letter.number, self._answer_to(letter)))
+                await asyncio.sleep(0)
+                continue
             if isinstance(letter, Note):
                 work = self._noted(letter, self._turn(letter.number))
             else:
@@ -175,8 +187,8 @@ def is_overflow(status: int, text: str) -> bool:
     return sign is not None and sign.certain
 
 
-def size_of(letter: Note | Reply) -> int:
-    return len(letter.raw if isinstance(letter, Note) else letter.data)
+def size_of(letter: Note | Reply | Question) -> int:
+    return len(letter.data if isinstance(letter, Reply) else letter.raw)
 
 
 def serve(line: socket.socket) -> None:

@@ -46,6 +46,8 @@ async def next_piece(answered: aiohttp.ClientResponse) -> bytes:
         except RuntimeError as error:  # aiohttp's word for a connection that was closed before
             raise aiohttp.ClientPayloadError(str(error)) from error
         except TimeoutError:
+            if (piece := answered.content.read_nowait()) or answered.content.is_eof():
+                return piece  # it came in the same moment
             connection = answered.connection
             transport = None if connection is None else connection.transport
             if transport is None or transport.is_closing():

@@ -43,6 +43,8 @@ def _is_common(entry: MessageEntry) -> bool:
     message: Any = entry.message
     if type(entry.id) is not str or type(entry.time) is not float or entry.usage or entry.model or entry.meta:
         return False
+    if not isfinite(entry.time):
+        return False
     if not ((parent is None or (type(parent) is str and parent.isascii())) and entry.id.isascii()):
         return False
     kind = cast("type", message.__class__)

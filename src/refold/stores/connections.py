@@ -35,6 +35,8 @@ class _Slot:
         self.lock = threading.RLock()
         self.connection: apsw.Connection | None = None
         self.pid = os.getpid()
+        self.file: os.stat_result | None = None
+        """The database as it was opened."""
         self.uses = 0
         self.tainted = False
         """A commit failed, and what it wrote to the log of the database could not be taken back yet."""
@@ -54,6 +56,7 @@ class Connections:
         self._timeout = timeout
         self._vfs = vfs
         self._set_up = set_up
+        self._is_made = False
         self._local = threading.local()
         self._slots: weakref.WeakSet[_Slot] = weakref.WeakSet()
         self._mutex = threading.Lock()
@@ -72,8 +75,14 @@ class Connections:
                 )
             slot.uses += 1
             try:
+                if slot.connection is not None and not self._is_there(slot.file):
+                    _close(slot)
+                    raise StorageError(
+                        f"{self.path} was removed or replaced while it was open: nothing was added; "
+                        "put it back and open the session again"
+                    )
                 if slot.connection is None:
-                    slot.connection, slot.pid = self._open(), os.getpid()
+                    slot.connection, slot.pid, slot.file = self._open(), os.getpid(), self.path.stat()
                 if slot.tainted:
                     take_back(slot)
                     if slot.tainted:
@@ -115,8 +124,18 @@ class Connections:
                 self._slots.add(slot)
         return slot
 
+    def _is_there(self, opened: os.stat_result | None) -> bool:
+        """Is the file still the one that was opened? SQLite goes on with one that has no name any more, and
+        everything it is told is lost."""
+        try:
+            now = self.path.stat()
+        except OSError:
+            return False
+        return opened is None or (os.path.samestat(opened, now) and now.st_size >= min(opened.st_size, 1))
+
     def _open(self) -> apsw.Connection:
-        make_file(self.path)
+        if not self._is_made:  # one that is gone is not made anew: its sessions are not there
+            make_file(self.path)
         deadline = time.monotonic() + self._timeout
         while True:
             connection = apsw.Connection(
@@ -125,6 +144,7 @@ class Connections:
             try:
                 connection.set_busy_timeout(int(self._timeout * 1000))
                 self._set_up(connection)
+                self._is_made = True
                 return connection
             except (apsw.BusyError, apsw.LockedError):
                 # Changing to WAL needs the database alone, and SQLite does not wait for that.

@@ -69,6 +69,7 @@ _LITERALS = tuple(
     for literal in row.literals
 )
 """Literals, whether they stand outside of the secret, and what they belong to."""
+_LOOSE_LITERALS = tuple(row for row in _LITERALS if row[2])
 _KEYWORDS = (
     b"passw", b"passphrase", b"secret", b"token", b"_key", b"apikey", b"api-key", b"accesskey", b"credential", b"pwd", b"_pass",
     b"psk", b"_auth", b"signature", b"bindpw", b"rootpw",
@@ -147,7 +148,7 @@ def _found_in(text: str, raw: bytes) -> Iterator[Finding]:
         raw = text.encode("ascii", "replace")
     runs = _runs(raw)
     joined = runs.decode("ascii")
-    for literal, encoded, loose, row, pattern in _LITERALS:
+    for literal, encoded, loose, row, pattern in _LITERALS if runs else _LOOSE_LITERALS:
         if encoded not in (raw if loose else runs):
             continue
         # Many words begin like a secret: the runs alone tell most of them from one.
@@ -168,6 +169,8 @@ def _of_format(text: str, literal: str, row: Format, pattern: re.Pattern[str]) -
 def _wrapped(raw: bytes) -> Iterator[Finding]:
     """Secrets of a fixed format that go on in the next line, which may be further in."""
     wraps = list(_wraps(raw))
+    if not wraps:
+        return
     # All of them at once: few formats occur in any.
     together = b"\n".join(wrap[1] + wrap[2] for wrap in wraps)
     formats = {

@@ -17,7 +17,7 @@ from refold.tokens.calibrated import Calibration
 from refold.tokens.estimate import Bytes4, Chars, Len3, Messages, Utf16
 from refold.tokens.thoughts import forgotten
 
-__all__ = ["DEFAULT", "Calibration", "forgotten", "get", "is_exact", "names"]
+__all__ = ["DEFAULT", "Calibration", "checked", "forgotten", "get", "is_exact", "names"]
 
 DEFAULT = "o200k"
 
@@ -61,6 +61,15 @@ def get(name: str = DEFAULT) -> TokenCounter:
     if vocabulary not in exact.VOCABULARIES or pictures not in ("", "openai", "anthropic"):
         raise UnknownName("token counter", name, names())
     return exact.counter(vocabulary, pictures or "openai")
+
+
+def checked(counter: TokenCounter) -> TokenCounter:
+    """A counter as it is if it is one of ours; one of somebody else's gives numbers of tokens, or raises."""
+    if type(counter).__module__.startswith("refold."):
+        return counter
+    from refold.tokens.foreign import Checked
+
+    return Checked(counter)
 
 
 def is_exact(counter: TokenCounter) -> bool:

@@ -1,0 +1,40 @@
+"""Counters that somebody else wrote: what they say is a number of tokens, or an error of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from refold.errors import WrongType
+from refold.messages import Message
+from refold.protocols import TokenCounter
+
+_LARGEST = 2**53
+
+
+class Checked:
+    """A counter whose answers are looked at. A NaN is smaller than no budget and larger than none: with it,
+    everything would fit."""
+
+    def __init__(self, counter: TokenCounter) -> None:
+        if not isinstance(counter, TokenCounter):
+            raise WrongType(
+                f"a {type(counter).__name__} is no counter: pass a name, or name, text, message, tools"
+            )
+        self._counter = counter
+        self.name = counter.name
+        self.exact = bool(getattr(counter, "exact", False))
+
+    def text(self, text: str) -> int:
+        return self._number(self._counter.text(text))
+
+    def message(self, message: Message) -> int:
+        return self._number(self._counter.message(message))
+
+    def tools(self, tools: Sequence[Any]) -> int:
+        return self._number(self._counter.tools(tools))
+
+    def _number(self, count: object) -> int:
+        if type(count) is not int or not 0 <= count < _LARGEST:
+            raise WrongType(f"the counter {self.name!r} said {count!r}: it must say a whole number of tokens")
+        return count
