@@ -85,6 +85,7 @@ def block(t: Transcript, cells: Sequence[Cell], share: float) -> Markup:
         for entry in t.session.path
         if (message := said_by(entry)) is not None
     ]
+    known = redacted.Known(one.message for one in said)
     limit = level((len(one.text) for one in said), int(SAID * share))
     shown = [Shown.of(one.text, limit) for one in said]
     length = sum(_length(cell) for cell in cells)
@@ -93,7 +94,7 @@ def block(t: Transcript, cells: Sequence[Cell], share: float) -> Markup:
         "file": plain(t.file),
         "quoted": plain(quote(t.file)),
         "entries": _entries(t, said, shown),
-        "cells": [_Folds(said, shown, put).cell(cell) for cell in cells],
+        "cells": [_Folds(said, shown, put, known).cell(cell) for cell in cells],
     }
     packed = gzip.compress(compact_json(told).encode(), 9, mtime=0)
     return el("script", Markup(base64.b64encode(packed).decode()), type="text/plain", cls="block")
@@ -140,8 +141,10 @@ def _subject(call: Call) -> str:
 class _Folds:
     """What the folds of one cell did, in numbers of the transcript's messages."""
 
-    def __init__(self, said: Sequence[Said], shown: Sequence[Shown], limit: int) -> None:
-        self.said, self.shown, self.limit = said, shown, limit
+    def __init__(
+        self, said: Sequence[Said], shown: Sequence[Shown], limit: int, known: redacted.Known
+    ) -> None:
+        self.said, self.shown, self.limit, self.known = said, shown, limit, known
         self.number = {one.id: index for index, one in enumerate(said)}
         self.counter = counters.get()
 
@@ -204,14 +207,14 @@ class _Folds:
     def _text(self, message: Message, number: int | None) -> str | list[Any]:
         text = visible(redacted.whole(message))
         if number is None:
-            return Shown.of(text, self.limit).text
+            return Shown.of(self.known.text(text), self.limit).text
         one, shown = self.said[number], self.shown[number]
         found: list[Any] = []
         for piece in pieces(one.text, text):
             if isinstance(piece, str) and not ESCAPES.sub("", piece):
                 found.append([piece])  # the same words, written as JSON
             elif isinstance(piece, str):
-                found.append(without_halves(piece, one.text, in_full(one.message)))
+                found.append(self.known.text(without_halves(piece, one.text, in_full(one.message))))
             else:
                 found += shown.placed(one.text, *piece)
         return found
