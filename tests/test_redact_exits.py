@@ -16,7 +16,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.cli import main
 from refold.compare.budgets import parse
-from refold.compare.report import page
+from refold.compare.report import inside, page
 from refold.compare.run import Plan as ComparePlan
 from refold.compare.run import compare
 from refold.engine.summarise import ByModel
@@ -26,6 +26,7 @@ from refold.models.scripted import Scripted
 from refold.protocols import Request
 from refold.recall import recall
 from refold.recall.tool import result as recalled
+from refold.session import redacted
 from refold.shrink.clip import LEVELS, clipped
 from refold.text.redact import redact
 from refold.tokens import get as counter
@@ -289,9 +290,22 @@ def of_clips(level: int, kinds: Sequence[Kind]) -> tuple[Session, int]:
     return session, halves
 
 
+def in_report(session: Session, fold: e.Fold) -> str:
+    """What the report says of the messages that a fold put."""
+    results = [x for x in session.path if isinstance(x, e.MessageEntry) and isinstance(x.message, m.Result)]
+    said = [inside.Said(x.id, x.message, redacted.whole(x.message)) for x in results]
+    shown = [inside.Shown.of(one.text, 10**6) for one in said]
+    page = inside._Folds(said, shown, 10**6, redacted.Known(one.message for one in said))
+    put = [edit.put[0] for edit in fold.edits]
+    texts = [str(page._text(message, number)) for number, message in enumerate(put)]
+    return "\n".join([*texts, *(str(page._text(message, None)) for message in put)])
+
+
 def check_parts(level: int, programs: Sequence[str], kinds: Sequence[Kind] = RECOGNISED) -> int:
     session, halves = of_clips(level, kinds)
+    [fold] = session.annotations(e.Fold)
     said = {
+        "report": in_report(session, fold),
         **{to: export(session, to, redact=True, cwd="/tmp").data.decode() for to in programs},
         "view": export(session, "markdown", view=True).data.decode(),
     }

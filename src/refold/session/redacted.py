@@ -44,11 +44,10 @@ class Known:
     LEAST = 8
     """So many characters of a secret (all, of a shorter one) tell something."""
 
-    def __init__(self, entries: Iterable[e.Entry]) -> None:
+    def __init__(self, said: Iterable[Message]) -> None:
         self._pieces: dict[str, str] = {}
-        for entry in entries:
-            if isinstance(entry, e.MessageEntry):
-                self._learn(in_full(entry.message))
+        for message in said:
+            self._learn(in_full(message))
         self._lengths = sorted({len(piece) for piece in self._pieces}, reverse=True)
 
     def _learn(self, said: str) -> None:

@@ -11,8 +11,11 @@ folds in place.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
+from refold.entries import MessageEntry
 from refold.errors import UnknownName
+from refold.messages import Message
 from refold.session import Projection, Session, dialects, redacted
 from refold.transcripts.exported import Exported, losses, told
 from refold.transcripts.programs import WRITERS
@@ -39,7 +42,7 @@ def export(
     from refold.transcripts import export_lists, markdown, own, pi_write
 
     if redact or to == "markdown":
-        info, known = redacted.values(session.info), redacted.Known(session.entries)
+        info, known = redacted.values(session.info), redacted.Known(_said(session))
         session = Session(map(known.entry, session.entries), id=session.id, info=info)
 
     if to in WRITERS:
@@ -60,3 +63,7 @@ def export(
         dialect = dialects.get(to)
         data = export_lists.write(items, dialect)
     return Exported(data, tuple(losses(session, dialect, items, view=view)))
+
+
+def _said(session: Session) -> Iterator[Message]:
+    return (entry.message for entry in session.entries if isinstance(entry, MessageEntry))

@@ -85,7 +85,7 @@ def block(t: Transcript, cells: Sequence[Cell], share: float) -> Markup:
         for entry in t.session.path
         if (message := said_by(entry)) is not None
     ]
-    known = redacted.Known(t.session.path)
+    known = redacted.Known(one.message for one in said)
     limit = level((len(one.text) for one in said), int(SAID * share))
     shown = [Shown.of(one.text, limit) for one in said]
     length = sum(_length(cell) for cell in cells)
