@@ -64,7 +64,7 @@ def working(on: str) -> Generator[Executor]:
     """Who does the work. What others print meanwhile (Ray, of dead workers) is not for standard output."""
     from refold import batch
 
-    with redirect_stdout(click.get_text_stream("stderr")), batch.opened(on) as executor:
+    with redirect_stdout(console(stderr=True).file), batch.opened(on) as executor:
         yield executor
 
 
