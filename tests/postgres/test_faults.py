@@ -21,6 +21,7 @@ from tests.postgres.processes import Writer, acknowledged, start, wrong
 from tests.postgres.proxy import Fault, Proxy
 from tests.postgres.server import Server
 from tests.stores import kit
+from tests.timing import alarm
 
 S = kit.S
 FAULTS: tuple[Fault, ...] = ("cut", "reset", "stall", "swallow")
@@ -107,12 +108,13 @@ def test_killed_backends_are_not_noticed(begun: str, server: Server) -> None:
     killer.start()
     store = PostgresStore(begun)
     writer = Writer(store, S)
-    ids = [f"e{n}" for n in range(300)]
-    for id in ids:
-        writer.add(id)
+    ids: list[str] = []
+    while len(ids) < 300 or killed[0] < 4:
+        ids.append(f"e{len(ids)}")
+        writer.add(ids[-1])
     stop.set()
     killer.join()
-    assert wrong(begun, S, ids) == {} and writer.errors == 0 and killed[0] > 3
+    assert wrong(begun, S, ids) == {} and writer.errors == 0
     store.close()
 
 
@@ -154,27 +156,28 @@ def test_a_server_killed_fifty_times_comes_back_with_everything(mortal: Server) 
 
 
 def shaken(
-    proxy: Proxy, url: str, count: int, kinds: tuple[Fault, ...], timeout: float, seed: int = 5
-) -> Writer:
-    """One who appends while the network breaks again and again."""
+    proxy: Proxy, url: str, faults: int, kinds: tuple[Fault, ...], timeout: float, seed: int = 5
+) -> list[str]:
+    """What one appends while the network breaks so many times and more."""
     store = PostgresStore(through(proxy, url), timeout=timeout)
     list(store.sessions())
     stop = threading.Event()
     trouble = threading.Thread(target=proxy.restless, args=(stop, seed, kinds))
     trouble.start()
-    writer = Writer(store, S)
-    for number in range(count):
-        writer.add(f"e{number}")
+    writer, ids = Writer(store, S), list[str]()
+    while len(ids) < 40 or proxy.faults < faults:
+        ids.append(f"e{len(ids)}")
+        writer.add(ids[-1])
     stop.set()
     trouble.join()
     proxy.calm()
     store.close()
-    return writer
+    return ids
 
 
 def test_a_network_that_cuts_and_resets_loses_and_doubles_nothing(begun: str, proxy: Proxy) -> None:
-    shaken(proxy, begun, 60, ("cut", "reset"), 30)
-    assert wrong(begun, S, [f"e{n}" for n in range(60)]) == {} and proxy.faults > 0
+    ids = shaken(proxy, begun, 2, ("cut", "reset"), 30)
+    assert wrong(begun, S, ids) == {}
 
 
 @pytest.mark.torture
@@ -184,8 +187,8 @@ def test_a_network_that_does_everything_loses_and_doubles_nothing(
 ) -> None:
     monkeypatch.setattr("refold.stores.postgres.links.IDLE", 0.2)
     monkeypatch.setattr("refold.stores.postgres.schema.IDLE", 1)
-    shaken(proxy, begun, 40, FAULTS, 0.3, seed)
-    assert wrong(begun, S, [f"e{n}" for n in range(40)]) == {} and proxy.faults > 5
+    ids = shaken(proxy, begun, 6, FAULTS, 0.3, seed)
+    assert wrong(begun, S, ids) == {}
 
 
 @pytest.mark.parametrize("moving", [True, False], ids=["a message", "an annotation"])
@@ -255,20 +258,16 @@ def test_nobody_waits_for_ever(
     store.load(S)
     proxy.trouble(fault)
     for act in (lambda: store.load(S), lambda: store.append(S, [kit.said("a", None)], after=None)):
-        before = time.monotonic()
-        with pytest.raises(StorageError, match=r"cannot be reached|did not answer"):
+        with alarm(20), pytest.raises(StorageError, match=r"cannot be reached|did not answer"):
             act()
-        assert time.monotonic() - before < 8
     proxy.calm()
     store.append(S, [kit.said("b", None)], after=None)
     store.close()
 
 
 def test_a_server_that_is_not_there_is_said_at_once() -> None:
-    before = time.monotonic()
-    with pytest.raises(StorageError, match=r"cannot be reached"):
+    with alarm(10), pytest.raises(StorageError, match=r"cannot be reached"):
         list(PostgresStore(f"postgresql://bob:secret@127.0.0.1:{servers.free_port()}/x").sessions())
-    assert time.monotonic() - before < 5
 
 
 def test_a_planted_store_that_believes_no_one_doubles(
