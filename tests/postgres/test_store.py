@@ -33,7 +33,7 @@ from refold.stores.postgres.store import PostgresStore
 from refold.stores.sqlite import SqliteStore
 from refold.testing.store_contract import HUGE, hostile_entries, nested
 from tests.postgres.server import Server
-from tests.stores import kit
+from tests.stores import kit, searches
 from tests.stores.processes import ROOT
 from tests.timing import alarm
 
@@ -281,43 +281,12 @@ def test_a_thousand_hostile_sessions_come_back_identical(url: str, tmp_path: Pat
 def searched(server: Server) -> Iterator[PostgresStore]:
     store = PostgresStore(f"{server.url}?schema=searched")
     store.create(SessionInfo(id=S))
-    reads = m.call("c", "Read", {"path": "src/app/parser.py", "nested": {"deep": ["zebra"]}})
-    said = {
-        "plain": m.user("Never touch the database migrations"),
-        "camel": m.assistant("I changed parseConfigFile and HTTPServer."),
-        "chinese": m.user("請不要修改資料庫的遷移檔案"),
-        "japanese": m.user("東京タワーへ行きました"),
-        "korean": m.user("한국 데이터베이스"),
-        "call": m.assistant("", reads),
-        "result": m.result("c", "TypeError: unsupported operand in snake_case_name"),
-        "accents": m.user("Café Zürich"),
-    }
-    store.append(S, [MessageEntry(id=id, message=message) for id, message in said.items()], after=None)
+    store.append(S, searches.ENTRIES, after=None)
     yield store
     store.close()
 
 
-@pytest.mark.parametrize(
-    ("terms", "id"),
-    [
-        (["migration"], "plain"),
-        (["MIGRATIONS"], "plain"),
-        (["config"], "camel"),
-        (["parseConfigFile"], "camel"),
-        (["server"], "camel"),
-        (["資料庫"], "chinese"),
-        (["遷"], "chinese"),
-        (["東京"], "japanese"),
-        (["데이터"], "korean"),
-        (["zebra"], "call"),
-        (["src/app/parser.py"], "call"),
-        (["unsupported", "operand"], "result"),
-        (["snake_case_name"], "result"),
-        (["case"], "result"),
-        (["cafe"], "accents"),
-        (["zurich"], "accents"),
-    ],
-)
+@pytest.mark.parametrize(("terms", "id"), searches.FOUND)
 def test_what_was_said_is_found(searched: PostgresStore, terms: list[str], id: str) -> None:
     for hits in (searched.search(terms), searched.search(terms, session=S)):
         assert [hit.entry_id for hit in hits][:1] == [id] and hits[0].session == S and hits[0].score > 0

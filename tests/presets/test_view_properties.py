@@ -177,25 +177,24 @@ def test_R20_no_entry_is_in_a_lower_form_at_a_larger_budget(session: Session, bu
     assert lowered(forms(session, budget), forms(session, budget + more)) == []
 
 
-def test_R20_an_unanswered_result_that_just_fits_its_half_costs_no_other_its_form() -> None:
+def built(*lines: int) -> Session:
+    """Parts built one after the other, each with so many lines of output; nobody has answered the last."""
     session = Session()
     session.append(m.user("Request: build all parts."))
-    for number in range(12):
+    for number, size in enumerate(lines):
         session.append(m.assistant([m.call(f"c{number}", "Bash", command=f"make part{number}")]))
-        session.append(m.result(f"c{number}", text(f"out{number}", 30 if number == 11 else 1), name="Bash"))
-    budgets = range(870, 990, 12)
-    views = [forms(session, budget) for budget in budgets]
-    assert [
-        (b, lowered(x, y)) for b, x, y in zip(budgets, views, views[1:], strict=False) if lowered(x, y)
-    ] == []
+        session.append(m.result(f"c{number}", text(f"out{number}", size), name="Bash"))
+    return session
+
+
+def test_R20_an_unanswered_result_that_just_fits_its_half_costs_no_other_its_form() -> None:
+    session = built(*[1] * 11, 30)
+    views = [forms(session, budget) for budget in range(870, 990, 12)]
+    assert [less for pair in pairwise(views) if (less := lowered(*pair))] == []
 
 
 def test_R19_a_huge_result_that_nobody_has_answered_leaves_room_for_what_led_to_it() -> None:
-    session = Session()
-    session.append(m.user("Request: build all parts."))
-    for number in range(30):
-        session.append(m.assistant([m.call(f"c{number}", "Bash", command=f"make part{number}")]))
-        session.append(m.result(f"c{number}", text(f"out{number}", 200 if number == 29 else 3), name="Bash"))
+    session = built(*[3] * 29, 200)
     newest, budgets = session.path[-1].id, range(1_000, 9_000, 400)
     whole = forms(session, 99_999)
     size = whole[newest]

@@ -18,6 +18,7 @@ from refold.errors import FormatError, NewerFormat, RefoldError, StorageError
 from refold.protocols import SessionInfo
 from refold.stores import connections, schema
 from refold.stores.sqlite import SqliteStore
+from tests.stores import searches
 
 from . import kit
 from .processes import ROOT
@@ -218,40 +219,11 @@ def test_no_connection_crosses_a_fork(tmp_path: Path, script: str) -> None:
 
 
 def filled(store: SqliteStore) -> SqliteStore:
-    reads = m.call("c", "Read", {"path": "src/app/parser.py", "nested": {"deep": ["zebra"]}})
-    said = {
-        "plain": m.user("Never touch the database migrations"),
-        "camel": m.assistant("I changed parseConfigFile and HTTPServer."),
-        "chinese": m.user("請不要修改資料庫的遷移檔案"),
-        "japanese": m.user("東京タワーへ行きました"),
-        "call": m.assistant("", reads),
-        "result": m.result("c", "TypeError: unsupported operand in snake_case_name"),
-        "accents": m.user("Café Zürich"),
-    }
-    store.append(S, [MessageEntry(id=id, message=message) for id, message in said.items()], after=None)
+    store.append(S, searches.ENTRIES, after=None)
     return store
 
 
-@pytest.mark.parametrize(
-    ("terms", "id"),
-    [
-        (["migration"], "plain"),
-        (["MIGRATIONS"], "plain"),
-        (["config"], "camel"),
-        (["parseConfigFile"], "camel"),
-        (["server"], "camel"),
-        (["資料庫"], "chinese"),
-        (["遷"], "chinese"),
-        (["東京"], "japanese"),
-        (["zebra"], "call"),
-        (["src/app/parser.py"], "call"),
-        (["unsupported", "operand"], "result"),
-        (["snake_case_name"], "result"),
-        (["case"], "result"),
-        (["cafe"], "accents"),
-        (["zurich"], "accents"),
-    ],
-)
+@pytest.mark.parametrize(("terms", "id"), searches.FOUND)
 def test_what_was_said_is_found(store: SqliteStore, terms: list[str], id: str) -> None:
     hits = filled(store).search(terms)
     assert [hit.entry_id for hit in hits][:1] == [id] and hits[0].session == S and hits[0].score > 0

@@ -7,6 +7,7 @@ until it is known that no further one comes.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
@@ -20,7 +21,7 @@ _ODD = (KeyError, TypeError, AttributeError, IndexError, ValueError)
 """What comes of answers that no provider would give."""
 
 
-class Shape:
+class Shape(ABC):
     """Use `shape_of`. `calls` and `recalls` count what was called in this round by others and of ours."""
 
     def __init__(self, extras: Extras) -> None:
@@ -105,17 +106,17 @@ class Shape:
         self._next += not ours
         return self._places[index]
 
-    def _events(self, event: Any) -> Iterable[Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def _events(self, event: Any) -> Iterable[Any]: ...
 
-    def _ending(self) -> Iterable[Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def _ending(self) -> Iterable[Any]: ...
 
-    def _whole(self, body: Wire) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _whole(self, body: Wire) -> None: ...
 
-    def _result(self) -> Wire:
-        raise NotImplementedError
+    @abstractmethod
+    def _result(self) -> Wire: ...
 
 
 class Messages(Shape):
