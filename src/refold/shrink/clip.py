@@ -30,6 +30,7 @@ from refold.protocols import TokenCounter
 from refold.session.toolnames import Kind
 from refold.session.toolstatus import bare
 from refold.shrink.excerpt import Telling, unnumbered
+from refold.text.redact import redact
 from refold.text.truncate import head, tail
 
 LEVELS: tuple[int, ...] = tuple(round(24 * 2 ** (step / 4)) for step in range(64))
@@ -203,6 +204,7 @@ def quotation(message: Message, key: str, tokens: int, counter: TokenCounter) ->
             return ""
     if not text:
         return ""
+    text = redact(text)[0]  # before it is cut: a secret of several lines would not be known by its end
     return f"{key} {who}: " + (clip_text(text, tokens, counter, key=key) if tokens else text)
 
 
