@@ -167,5 +167,7 @@ def test_R21_a_line_that_goes_on_at_the_end_of_a_clip_is_not_broken_in_two() -> 
 
 def test_R19_a_clip_of_a_short_read_begins_with_its_lines() -> None:
     rows = "\n".join(f"{n:6d}\t    value_{n} = compute(alpha, beta, gamma)" for n in range(690, 696))
-    small = clip(f"Here's the result of running `cat -n` on /workspace/ponyc/src/parser.c:\n{rows}\n", 40, "read")
+    small = clip(
+        f"Here's the result of running `cat -n` on /workspace/ponyc/src/parser.c:\n{rows}\n", 40, "read"
+    )
     assert small.startswith("(lines 690–695)\n    value_690")
