@@ -152,13 +152,14 @@ def perform(files: Sequence[tuple[str, bool]], plan: Plan, *, show: bool) -> Com
     from refold import loop
     from refold.compare.run import compare
 
-    if not show:
+    out = console(stderr=True)
+    if not (show and out.is_terminal):
         return loop.run(compare(_opened(files), plan))
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     what = TextColumn("{task.description}", markup=False)
     columns = (TextColumn("comparing"), BarColumn(), what, TimeElapsedColumn())
-    with Progress(*columns, transient=True, console=console(stderr=True)) as bar:
+    with Progress(*columns, transient=True, console=out) as bar:
         task = bar.add_task("", total=1.0)
 
         def tell(part: float, what: str) -> None:
