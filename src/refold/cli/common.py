@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 else:
     TextType = CountType = click.ParamType  # older releases of click take no type argument
 
+LISTED = 30
+"""Conversations of a file that are offered at once: a screen of them."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
@@ -89,7 +92,8 @@ class Tokens(CountType):
         except SettingError:
             tokens = None
         if tokens is None:
-            self.fail(f"{clean(str(value))!r} is no number of tokens: 8000, 8k, 1.5m.", param, ctx)
+            example = "a number above 0, written 8000, 8k or 1.5m"
+            self.fail(f"{clean(str(value))!r} is no number of tokens: {example}.", param, ctx)
         return tokens
 
 
@@ -286,9 +290,27 @@ def _picked(file: str) -> int:
     for _, loaded in progress("reading", list(read_all(file))):
         messages = (entry.message for entry in loaded.entries if isinstance(entry, MessageEntry))
         titles.append(next((said for message in messages if (said := typed(message))), ""))
-    for number, text in enumerate(titles):
-        say(f"{number:4}  {first_line(text, 90)}")
-    return click.prompt("Which conversation?", type=click.IntRange(0, len(titles) - 1), default=0)
+    return _chosen(titles)
+
+
+def _chosen(titles: Sequence[str]) -> int:
+    """The number that is typed; words make the list shorter."""
+    shown = list(range(len(titles)))
+    while True:
+        for number in shown[:LISTED]:
+            say(f"{number:4}  {first_line(titles[number], 90)}")
+        if len(shown) > LISTED:
+            say(f"   …  and {len(shown) - LISTED} more")
+        answer: str = click.prompt("Which conversation? A number, or words to search for", default="0")
+        if answer.isdecimal() and int(answer) < len(titles):
+            return int(answer)
+        words = answer.casefold().split()
+        found = (n for n, title in enumerate(titles) if all(word in title.casefold() for word in words))
+        shown = list(found)
+        if not shown:
+            say(
+                f"none of the {len(titles)} (numbers 0 to {len(titles) - 1}) has {answer!r} in its first prompt"
+            )
 
 
 def own_session(file: str) -> Session:

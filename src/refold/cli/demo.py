@@ -130,4 +130,3 @@ def _bars(screen: Screen, whole: int, cell: Cell) -> None:
 
 def _percent(share: float | None) -> str:
     return "none to keep" if share is None else f"{share:.0%}"
-
