@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -286,7 +287,7 @@ def test_a_person_at_a_terminal_picks_one_of_200_conversations(
     assert first.endswith("  29  some words 29\n   …  and 170 more\n")
     assert f"user      some words {taken}\n" in asked[-1]
     if "no such" in typed:
-        assert "none of the 200 (numbers 0 to 199) has 'no such' in its first prompt" in asked[0]
+        assert "no first prompt has 'no such'; the numbers are 0 to 199" in asked[0]
     if "19" in typed:
         assert asked[0].splitlines()[1:] == [f"{n:4}  some words {n}" for n in (19, 119, *range(190, 200))]
 
@@ -327,23 +328,64 @@ def test_a_terminal_sees_that_work_goes_on_and_a_pipe_does_not(own: str) -> None
     assert b"fits" in piped
 
 
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [
-        ("refold comp", {"compact", "compare"}),
-        ("refold plan x --preset re", {"refold"}),
-        ("refold export x --to mark", {"markdown"}),
-        ("refold sessions doc", {"doctor"}),
-    ],
-)
-def test_a_shell_completes_names(typed: str, offered: set[str]) -> None:
-    words = typed.split()
-    done = CliRunner().invoke(
-        main,
-        prog_name="refold",
-        env={"_REFOLD_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)},
+TAB = """
+eval "$(_REFOLD_COMPLETE=bash_source refold)"
+while IFS= read -r line; do
+    read -ra COMP_WORDS <<< "$line"
+    [[ $line == *" " ]] && COMP_WORDS+=("")
+    COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) COMPREPLY=()
+    compopt() { [ "$2" = default ] && COMPREPLY+=(FILES); }
+    _refold_completion refold
+    echo "${COMPREPLY[*]}"
+done
+"""
+"""What bash does when Tab is pressed at the end of each line; `compopt` is how it is told to offer files."""
+OFFERED = {
+    "refold comp": "compact compare",
+    "refold compact --budg": "--budget",
+    "refold plan x --preset re": "refold",
+    "refold compare x --presets pi,aug": "pi,augment",
+    "refold presets ro": "rounds",
+    "refold export x --to mark": "markdown",
+    "refold sessions doc": "doctor",
+    "refold show ": "FILES",
+    "refold show 5e55": "5e55-11 5e55-22",
+    "refold sessions delete 5e55-2": "5e55-22",
+    "refold compact sess": "FILES",
+}
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+def test_a_shell_completes_names_files_and_sessions(store: str, own: str) -> None:
+    database = f"{store}/mine.db"
+    refold("import", f"{store}/1.jsonl", f"{store}/2.jsonl", "--to", f"sqlite:{database}")
+    program = Path(store, "refold")
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m refold "$@"\n')
+    program.chmod(0o755)
+    source = str(Path(library.__file__).parents[1])
+    env = {
+        **os.environ,
+        "REFOLD_DATABASE": database,
+        "PATH": f"{store}:{os.environ['PATH']}",
+        "PYTHONPATH": source,
+    }
+    typed = "\n".join(OFFERED) + "\n"
+    done = subprocess.run(
+        ["bash", "-c", TAB],
+        input=typed,
+        cwd=Path(own).parent,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
-    assert {line.partition(",")[2] for line in done.output.splitlines()} == offered
+    assert dict(zip(OFFERED, done.stdout.splitlines(), strict=True)) == OFFERED, done.stderr
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_have_a_script_too(shell: str) -> None:
+    done = CliRunner().invoke(main, prog_name="refold", env={"_REFOLD_COMPLETE": f"{shell}_source"})
+    assert f"_REFOLD_COMPLETE={shell}_complete" in done.output
 
 
 def test_the_five_commands_of_the_readme_lead_to_a_session_that_is_resumed(

@@ -16,6 +16,7 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
+from refold.cli import completion
 from refold.text.terminal import clean, escaped
 from refold.text.truncate import one_line
 
@@ -191,14 +192,7 @@ def refuse_existing(output: str | None, force: bool) -> None:
 
 
 def file_argument(function: F) -> F:
-    return click.argument("file", metavar="FILE")(function)
-
-
-def preset_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """For the completion of a shell."""
-    from refold import presets
-
-    return [name for name in presets.names() if name.startswith(incomplete)]
+    return click.argument("file", metavar="FILE", shell_complete=completion.sessions)(function)
 
 
 def preset_options(function: F) -> F:
@@ -229,7 +223,7 @@ def preset_options(function: F) -> F:
             "--preset",
             default="refold",
             show_default=True,
-            shell_complete=preset_names,
+            shell_complete=completion.preset_names,
             help="Which design; see `refold presets`.",
         ),
     ):
@@ -308,9 +302,7 @@ def _chosen(titles: Sequence[str]) -> int:
         found = (n for n, title in enumerate(titles) if all(word in title.casefold() for word in words))
         shown = list(found)
         if not shown:
-            say(
-                f"none of the {len(titles)} (numbers 0 to {len(titles) - 1}) has {answer!r} in its first prompt"
-            )
+            say(f"no first prompt has {answer!r}; the numbers are 0 to {len(titles) - 1}")
 
 
 def own_session(file: str) -> Session:

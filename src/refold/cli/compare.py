@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from refold.cli import completion
 from refold.cli.batch import Tally, batch_options, followed, keeping, working
 from refold.cli.common import (
     console,
@@ -39,12 +40,13 @@ REPORTED = 100
 
 
 @click.command("compare")
-@click.argument("files", metavar="FILE|DIR…", nargs=-1, required=True)
+@click.argument("files", metavar="FILE|DIR…", nargs=-1, required=True, shell_complete=completion.sessions)
 @click.option(
     "--presets",
     "names",
     default="all",
     show_default=True,
+    shell_complete=completion.preset_names,
     help="Designs, by commas; with settings: NAME:K=V.",
 )
 @click.option(

@@ -1,4 +1,4 @@
-"""`refold demo`, `make run`: folds the bundled sample session with the embedded default, and writes the report."""
+"""`refold demo`: folds the bundled sample session with the embedded default, and writes the report."""
 
 from __future__ import annotations
 
