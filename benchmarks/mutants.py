@@ -155,7 +155,7 @@ def _expression(node: ast.expr, scope: str | None) -> Iterator[Change]:
     yield from _here(node, scope)
     if isinstance(node, ast.JoinedStr):
         return
-    for child in ast.iter_child_nodes(node):
+    for child in _parts(node):
         if isinstance(child, ast.keyword):
             child = child.value
         if isinstance(child, ast.comprehension):
@@ -163,6 +163,12 @@ def _expression(node: ast.expr, scope: str | None) -> Iterator[Change]:
                 yield from _expression(part, scope)
         elif isinstance(child, ast.expr) and not _is_sentence(child):
             yield from _expression(child, scope)
+
+
+def _parts(node: ast.expr) -> Iterator[ast.AST]:
+    """What stands in an expression; not what only a type checker reads: the first argument of `cast`."""
+    is_cast = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "cast"
+    yield from node.args[1:] if is_cast else ast.iter_child_nodes(node)
 
 
 def _here(node: ast.expr, scope: str | None) -> Iterator[Change]:
