@@ -2,7 +2,8 @@
 
 A change is found by its number in a fixed walk through the syntax tree, so that any process can make it again from
 the text of the module. Left alone: annotations, docstrings, sentences for people, keywords of classes and
-decorators (`frozen=True`), `__all__` and what only a type checker reads.
+decorators (`frozen=True`), `zip(…, strict=True)` (a check on ourselves that nothing sets off), `__all__` and what
+only a type checker reads.
 """
 
 from __future__ import annotations
@@ -157,6 +158,8 @@ def _expression(node: ast.expr, scope: str | None) -> Iterator[Change]:
         return
     for child in _parts(node):
         if isinstance(child, ast.keyword):
+            if child.arg == "strict":
+                continue
             child = child.value
         if isinstance(child, ast.comprehension):
             for part in (child.iter, *child.ifs):
