@@ -37,7 +37,10 @@ CHAT = [
     ({"role": "user", "content": [{"type": "refusal", "refusal": "no"}]}, m.user("no")),
     ({"role": "user", "content": [{"type": "image_url", "image_url": "https://x/y.png"}]}, m.User((WEB,))),
     (
-        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]},
+        {
+            "role": "user",
+            "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}],
+        },
         m.User((PNG,)),
     ),
     (
@@ -50,9 +53,15 @@ CHAT = [
     ),
     ({"role": "user", "content": [ODD]}, m.User((m.Opaque(ODD),))),
     ({"role": "tool", "tool_call_id": "c", "content": "out"}, m.Result("c", (m.Text("out"),))),
-    ({"role": "tool", "tool_call_id": "c", "name": "Read", "content": "out"}, m.Result("c", (m.Text("out"),), "Read")),
+    (
+        {"role": "tool", "tool_call_id": "c", "name": "Read", "content": "out"},
+        m.Result("c", (m.Text("out"),), "Read"),
+    ),
     ({"role": "tool", "tool_call_id": "c", "name": 5, "content": "out"}, m.Result("c", (m.Text("out"),))),
-    ({"role": "function", "name": "Read", "content": "out"}, m.Result("function_Read", (m.Text("out"),), "Read")),
+    (
+        {"role": "function", "name": "Read", "content": "out"},
+        m.Result("function_Read", (m.Text("out"),), "Read"),
+    ),
     ({"role": "function", "content": "out"}, m.Result("function_", (m.Text("out"),))),
     ({"role": "assistant", "content": "so"}, m.Assistant((m.Text("so"),))),
     (
@@ -66,7 +75,10 @@ CHAT = [
     ({"role": "assistant", "reasoning": {"x": 1}, "content": "so"}, m.Assistant((m.Text("so"),))),
     ({"role": "assistant", "refusal": "no"}, m.Assistant((m.Text("no"),), "refusal")),
     (
-        {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "Read", "arguments": '{"path":"a"}'}}, {}]},
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "c", "function": {"name": "Read", "arguments": '{"path":"a"}'}}, {}],
+        },
         m.Assistant((m.call("c", "Read", path="a"),)),
     ),
     (
@@ -98,7 +110,11 @@ RESPONSES = [
     ),
     ({"type": "function_call_output", "call_id": "c", "output": "out"}, m.Result("c", (m.Text("out"),))),
     (
-        {"type": "custom_tool_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "out"}]},
+        {
+            "type": "custom_tool_call_output",
+            "call_id": "c",
+            "output": [{"type": "input_text", "text": "out"}],
+        },
         m.Result("c", (m.Text("out"),)),
     ),
     (
@@ -211,7 +227,9 @@ REPLY = m.Assistant(
 )
 RESULT = m.Result("c", (m.Text("out"), m.Text(""), PNG, m.Opaque(ODD)))
 FAILED = m.Result("c", (), is_error=True)
-SAID = m.User((m.Text("see"), m.Text(""), PNG, WEB, m.Image("image/tiff", data="A"), m.Image(), m.Opaque(ODD)))
+SAID = m.User(
+    (m.Text("see"), m.Text(""), PNG, WEB, m.Image("image/tiff", data="A"), m.Image(), m.Opaque(ODD))
+)
 DATA = "data:image/png;base64,AAAA"
 
 
@@ -253,7 +271,9 @@ def test_chat_is_written_to_the_letter() -> None:
         {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "type": "function", "function": {"name": "T", "arguments": "{}"}}]},
         {"role": "tool", "tool_call_id": "c", "content": ""},
     ]  # fmt: skip
-    assert openai_chat.render([m.Assistant((m.Thinking("hm"),)), m.User(())]) == [{"role": "user", "content": ""}]
+    assert openai_chat.render([m.Assistant((m.Thinking("hm"),)), m.User(())]) == [
+        {"role": "user", "content": ""}
+    ]
     file = {"type": "file", "file": {"file_id": "f"}}
     assert openai_chat.render([m.User((m.Opaque(file),))]) == [{"role": "user", "content": [file]}]
     bare = m.Opaque({"type": "file", "file": "f", "filename": "a.pdf"})
@@ -310,7 +330,12 @@ def test_responses_are_written_to_the_letter() -> None:
         {"type": "message", "role": "assistant", "content": "so"},
         {"type": "message", "role": "assistant", "content": TOLD},
         {"type": "function_call", "call_id": "c/1", "name": "a_tool", "arguments": '{"x":1}'},
-        {"type": "function_call", "call_id": short, "name": "T", "arguments": '{"malformed_arguments":"not json"}'},
+        {
+            "type": "function_call",
+            "call_id": short,
+            "name": "T",
+            "arguments": '{"malformed_arguments":"not json"}',
+        },
         {"type": "message", "role": "assistant", "content": "[image: image/png]"},
         {
             "type": "function_call_output",
@@ -324,7 +349,9 @@ def test_responses_are_written_to_the_letter() -> None:
         {"type": "function_call_output", "call_id": "c", "output": ""},
     ]
     search = {"type": "web_search_call", "id": "w", "status": "completed"}
-    silent = m.Assistant((m.Opaque(search), m.Opaque({"type": "web_search_call"}), m.Thinking("", None, "enc", "r2")))
+    silent = m.Assistant(
+        (m.Opaque(search), m.Opaque({"type": "web_search_call"}), m.Thinking("", None, "enc", "r2"))
+    )
     assert openai_responses.render([silent]) == [
         search,
         {"type": "message", "role": "assistant", "content": "[web_search_call: not shown here]"},
@@ -342,7 +369,10 @@ def test_anthropics_is_written_to_the_letter() -> None:
                 "content": [
                     {"type": "text", "text": "hi"},
                     {"type": "text", "text": "see"},
-                    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}},
+                    {
+                        "type": "image",
+                        "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"},
+                    },
                     {"type": "image", "source": {"type": "url", "url": "https://x/y.png"}},
                     {"type": "text", "text": "[image: image/tiff]"},
                     {"type": "text", "text": "[image: image/png]"},
@@ -360,7 +390,12 @@ def test_anthropics_is_written_to_the_letter() -> None:
             {"type": "text", "text": "so"},
             {"type": "text", "text": TOLD},
             {"type": "tool_use", "id": common.wire_id("c/1"), "name": "a_tool", "input": {"x": 1}},
-            {"type": "tool_use", "id": common.wire_id(LONG), "name": "T", "input": {"malformed_arguments": "not json"}},
+            {
+                "type": "tool_use",
+                "id": common.wire_id(LONG),
+                "name": "T",
+                "input": {"malformed_arguments": "not json"},
+            },
             {"type": "text", "text": "[image: image/png]"},
         ],
     }
@@ -372,7 +407,10 @@ def test_anthropics_is_written_to_the_letter() -> None:
                 "tool_use_id": "c",
                 "content": [
                     {"type": "text", "text": "out"},
-                    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}},
+                    {
+                        "type": "image",
+                        "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"},
+                    },
                     {"type": "text", "text": TOLD},
                 ],
             },
@@ -387,7 +425,9 @@ def test_anthropics_is_written_to_the_letter() -> None:
     }
     document = {"type": "document", "source": {"type": "text", "data": "x"}}
     search = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
-    passed = anthropic.render([m.User((m.Opaque(document), m.Opaque(search))), m.Assistant((m.Opaque(search),))])
+    passed = anthropic.render(
+        [m.User((m.Opaque(document), m.Opaque(search))), m.Assistant((m.Opaque(search),))]
+    )
     assert passed["messages"] == [
         {"role": "user", "content": [document, {"type": "text", "text": "[server_tool_use web_search: not shown here]"}]},
         {"role": "assistant", "content": [search]},
@@ -462,7 +502,10 @@ CALLED = {"message": {"tool_calls": [{"id": "c", "function": {"name": "T"}}]}}
         ({"choices": [{"message": {"refusal": "no"}, "finish_reason": "stop"}]}, "refusal"),
         ({"output": [{"type": "function_call", "call_id": "c", "name": "T"}]}, "tool_use"),
         ({"output": [{"type": "message", "content": "x"}], "status": "completed"}, "end"),
-        ({"output": [], "status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, "length"),
+        (
+            {"output": [], "status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
+            "length",
+        ),
         ({"output": [], "status": "incomplete"}, "other"),
         ({"output": [], "status": "cancelled"}, "aborted"),
         ({"output": [], "status": "failed", "error": {"message": "bad"}}, "error"),
@@ -511,7 +554,13 @@ def test_what_tells_a_dialect(raw: dict[str, Any], name: str) -> None:
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
 SPEC = ToolSpec("Read", "reads", SCHEMA)
 CHAT_TOOL = {"type": "function", "function": {"name": "Read", "description": "reads", "parameters": SCHEMA}}
-ITEM_TOOL = {"type": "function", "name": "Read", "description": "reads", "parameters": SCHEMA, "strict": False}
+ITEM_TOOL = {
+    "type": "function",
+    "name": "Read",
+    "description": "reads",
+    "parameters": SCHEMA,
+    "strict": False,
+}
 CLAUDE_TOOL = {"name": "Read", "description": "reads", "input_schema": SCHEMA}
 OWN = {"type": "web_search_20250305", "name": "web_search", "max_uses": 3}
 
@@ -634,7 +683,7 @@ def test_what_is_no_dialect_message_or_reply_says_so() -> None:
         def get(self, *_: Any) -> Any:
             raise RuntimeError("boom")
 
-    with pytest.raises(WrongType, match="reply cannot be read.*boom"):
+    with pytest.raises(WrongType, match=r"reply cannot be read.*boom"):
         dialects.parse_reply(Broken(role="user"))
     assert common.as_list(None) == [] and common.as_list("x") == ["x"] and common.as_list((1, 2)) == [1, 2]
     assert common.as_list({"a": 1}) == [{"a": 1}] and common.as_list(x for x in (1,)) == [1]
