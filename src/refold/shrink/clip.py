@@ -18,6 +18,7 @@ from refold.messages import (
     Bash,
     Call,
     Content,
+    Image,
     Message,
     Result,
     Text,
@@ -30,6 +31,7 @@ from refold.protocols import TokenCounter
 from refold.session.toolnames import Kind
 from refold.session.toolstatus import bare
 from refold.shrink.excerpt import Telling, unnumbered
+from refold.shrink.tables import table
 from refold.text.truncate import head, tail
 
 LEVELS: tuple[int, ...] = tuple(round(24 * 2 ** (step / 4)) for step in range(64))
@@ -61,7 +63,8 @@ _TELLING = 60
 
 
 class Body(msgspec.Struct, frozen=True, gc=False):
-    """What clips of all levels are made of: a text, and the text without the numbers of its lines."""
+    """What clips of all levels are made of: a text, and the text without the numbers of its lines, or the
+    names of its records."""
 
     text: str
     size: int
@@ -71,8 +74,8 @@ class Body(msgspec.Struct, frozen=True, gc=False):
     """Of the bare text."""
 
     @classmethod
-    def of(cls, text: str, counter: TokenCounter, kind: Kind, size: int = 0) -> Body:
-        size, plain = size or counter.text(text), unnumbered(bare(text), kind)
+    def of(cls, text: str, counter: TokenCounter, kind: Kind, size: int = 0, plain: str = "") -> Body:
+        size, plain = size or counter.text(text), plain or unnumbered(bare(text), kind)
         plain_size = size if plain == text else counter.text(plain)
         return cls(text, size, plain, plain_size, Telling(plain, kind))
 
@@ -80,7 +83,10 @@ class Body(msgspec.Struct, frozen=True, gc=False):
 def body_of(message: Message, counter: TokenCounter, kind: Kind) -> Body | None:
     """Read once for the clips of a message; None where `clipped` reads for itself."""
     match message:
-        case Result() | User():
+        case Result():
+            text = _joined(message.content)
+            return Body.of(text, counter, kind, plain=table(text) or "")
+        case User():
             return Body.of(_joined(message.content), counter, kind)
         case Bash():
             return Body.of(message.output, counter, kind)
@@ -107,7 +113,9 @@ def clipped(
             if any(typed) and not all(typed):
                 content = _around_typed(message.content, typed, tokens, counter, key)
             else:
-                content = _texts(message.content, tokens, counter, key, kind, body)
+                content = _texts(
+                    message.content, tokens, counter, key, kind, body or body_of(message, counter, kind)
+                )
             return msgspec.structs.replace(message, content=content)
         case Bash():
             body = body or Body.of(message.output, counter, "bash")
@@ -244,7 +252,9 @@ def _texts(
     texts = [part for part in parts if isinstance(part, Text)]
     short = _clip(body or Body.of(_joined(texts), counter, kind), tokens, counter, key, kind)
     others = len(parts) - len(texts)
-    note = f"[{others} part(s) that are no text, {key}]" if others else ""
+    pictures = all(isinstance(part, (Text, Image)) for part in parts)
+    what = "picture(s)" if pictures else "part(s) that are no text"
+    note = f"[{others} {what}, {key}]" if others else ""
     said = "\n".join(part for part in (short, note) if part)
     return (msgspec.structs.replace(texts[0] if texts else Text(""), text=said),) if said else ()
 
