@@ -353,6 +353,11 @@ def test_R11_what_a_sub_agent_reports_is_told_and_a_receipt_is_not() -> None:
     task = {"description": "Migrate search", "prompt": "Migrate services/search"}
     assert ended("Task", task, report).startswith("Failed: the sub-agent ran out of turns;")
     assert ended("think", {"thought": "hm"}, "Your thought has been logged.") == ""
+    query = "Claude Code slash command access session transcript"
+    assert (
+        ended("WebSearch", {"query": query}, f'Web search results for query: "{query}"\n\nLinks: and more')
+        == ""
+    )
     assert (
         ended("get_orders", {"id": 7}, '{"orders": [' + '{"id": "B-1", "status": "open"}, ' * 20 + "]}") == ""
     )
