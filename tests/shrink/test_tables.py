@@ -71,4 +71,5 @@ def test_R19_a_table_is_the_same_cold_and_warm_and_only_for_results() -> None:
     assert isinstance(result, Result)
     warm = clipped(result, 96, COUNTER, key="#7", body=body_of(result, COUNTER, "other"))
     assert warm == clipped(result, 96, COUNTER, key="#7")
+    assert clipped(result, 96, COUNTER, key="#7", kind="read").text.startswith('[{"id": "B-0"')
     assert clipped(m.user(text), 96, COUNTER, key="#7").text.startswith('[{"id": "B-0"')

@@ -31,6 +31,7 @@ from refold.protocols import TokenCounter
 from refold.session.toolnames import Kind
 from refold.session.toolstatus import bare
 from refold.shrink.excerpt import Telling, unnumbered
+from refold.shrink.pages import page
 from refold.shrink.tables import table
 from refold.text.truncate import head, tail
 
@@ -85,7 +86,9 @@ def body_of(message: Message, counter: TokenCounter, kind: Kind) -> Body | None:
     match message:
         case Result():
             text = _joined(message.content)
-            return Body.of(text, counter, kind, plain=table(text) or "")
+            # Of a file that was read every character may matter: somebody has to match it.
+            data = (table(text) or page(text) or "") if kind in ("other", "bash") else ""
+            return Body.of(text, counter, kind, plain=data)
         case User():
             return Body.of(_joined(message.content), counter, kind)
         case Bash():
