@@ -33,6 +33,7 @@ from refold.session.toolstatus import bare
 from refold.shrink.excerpt import Telling, unnumbered
 from refold.shrink.pages import page
 from refold.shrink.tables import table
+from refold.text.redact import redact
 from refold.text.truncate import head, tail
 
 LEVELS: tuple[int, ...] = tuple(round(24 * 2 ** (step / 4)) for step in range(64))
@@ -222,7 +223,8 @@ def quotation(message: Message, key: str, tokens: int, counter: TokenCounter) ->
             return ""
     if not text:
         return ""
-    return f"{key} {who}: " + (clip_text(text, tokens, counter, key=key) if tokens else text)
+    # Half of a secret is not known for what it is: what is cut loses them first.
+    return f"{key} {who}: " + (clip_text(redact(text)[0], tokens, counter, key=key) if tokens else text)
 
 
 def _arguments(call: Call) -> str:
