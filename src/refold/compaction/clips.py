@@ -23,6 +23,20 @@ class Form(msgspec.Struct, frozen=True, gc=False):
     size: int
 
 
+class Fact(msgspec.Struct, frozen=True, gc=False):
+    """What a layout asks of an entry at every fold."""
+
+    typed: bool
+    """Is it what the user typed, or partly so?"""
+    own: int
+    """Tokens that the user typed into a message in which a program or a file says something too."""
+    thinks: bool
+    call: Call | None
+    """The one that it is the result of."""
+    made: int
+    """How that call was made: calls that were made in the same way have the same number. 0: by none."""
+
+
 class Clips:
     """Clipped forms of a session's entries, each made once. Kept beside the session (`session.followers`)."""
 
@@ -32,6 +46,7 @@ class Clips:
         self._bodies: dict[tuple[str, str], Body | None] = {}
         self._sizes: dict[tuple[str, str], dict[int, int]] = {}
         """Of forms that were looked at, whether or not they are kept: by entry and counter, then by level."""
+        self._facts: dict[str, dict[str, Fact]] = {}
 
     @classmethod
     def of(cls, session: Session) -> Clips:
@@ -60,6 +75,10 @@ class Clips:
         """The sizes, by level, of the forms of an entry that were made before."""
         return self._sizes.get((id, counter.name), _NONE)
 
+    def facts(self, counter: TokenCounter) -> dict[str, Fact]:
+        """What is known of entries; whoever asks for another one adds it."""
+        return self._facts.setdefault(counter.name, {})
+
     def _body(self, id: str, message: Message, counter: TokenCounter, kind: Kind) -> Body | None:
         key = (id, counter.name)
         if key not in self._bodies:
@@ -71,6 +90,10 @@ class Clips:
         self._known = {key: form for key, form in self._known.items() if key in used}
         self._bodies = {key: body for key, body in self._bodies.items() if key[0] in shown}
         self._sizes = {key: size for key, size in self._sizes.items() if key[0] in shown}
+        self._facts = {
+            name: {id: fact for id, fact in facts.items() if id in shown}
+            for name, facts in self._facts.items()
+        }
 
 
 def _without_thinking(message: Message) -> Message:

@@ -1,12 +1,9 @@
 """Fidelity falls with age (R19): how much of each item of the view a fold shows.
 
 One number, the *scale*, gives every item its form: the newest whole, older ones clipped harder and harder,
-the
-oldest not in their place any more. A larger scale never gives an item a lower form. A fold takes the
-largest scale
-of a fixed grid whose view fits the goal, and of the next one as much, from the newest item on, as still
-fits. So
-the goal is used, and a larger goal never shows less (R20).
+the oldest not in their place any more. A larger scale never gives an item a lower form. A fold takes the
+largest scale of a fixed grid whose view fits the goal, and of the next one as much, from the newest item on,
+as still fits. So the goal is used, and a larger goal never shows less (R20).
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from refold.compaction.walk import Curve, Pieces, Walk
+from refold.compaction.walk import Pieces, Walk
 from refold.protocols import Steps
 from refold.shrink.clip import LEVELS
 
@@ -24,14 +21,26 @@ GRID: tuple[float, ...] = tuple(40 * STEP**n for n in range(260))
 """Scales, in tokens."""
 _AHEAD = 3
 """How many grid points beyond one that does not fit are looked at: a view may cost a little less where an
-item
-comes back into its place and leaves the record."""
+item comes back into its place and leaves the record."""
 _NEAR = 7
 """How many grid points a smaller record may be worth: half as much again."""
 _CALL = 2 * LEVELS[0]
 """Tokens of a call for whose result there is room."""
 _MADE = 8
 """Clips that are made between two breaths."""
+
+
+class Curve(NamedTuple):
+    """Tokens an item may have at age x: scale × share × (x / bend)^−decay, for x beyond the bend."""
+
+    said: float = 0.45
+    said_decay: float = 0.3
+    result: float = 0.08
+    result_decay: float = 1.04
+    bend: float = 0.5
+    weight: float = 0.2
+    sealed: float = 0.8
+    """Signed thinking of the turn that is going on may have so much of the scale; steps before are quoted."""
 
 
 class Grades(NamedTuple):

@@ -115,7 +115,7 @@ class Reading:
             turn = bisect_right(self.session.turns, position)
             message, home = message_of(self.session.path[position]), self.state.home
             home = home if position > self._housed else self._home
-            lines = lines_of(message, lambda call: self._call(position, call), cwd=home) if message else ()
+            lines = lines_of(message, lambda call: self.call_at(position, call), cwd=home) if message else ()
             known = self._lines[position] = EntryLines(position, turn, lines)
         return known
 
@@ -126,7 +126,7 @@ class Reading:
             for _, sizes in self._sizes.values():
                 sizes.pop(position, None)
 
-    def _call(self, position: int, id: str) -> Call | None:
+    def call_at(self, position: int, id: str) -> Call | None:
         """The call that the result at a position answers."""
         at = self._asked[position]
         message = message_of(self.session.path[at]) if at >= 0 else None

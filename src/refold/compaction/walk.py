@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 from math import inf
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from refold.protocols import Steps
 from refold.shrink.clip import LEVELS, WORTH
@@ -21,17 +21,8 @@ _STALE = 0.1
 """What a result that a later call of the same kind has superseded may have of the usual."""
 
 
-class Curve(NamedTuple):
-    """Tokens an item may have at age x: scale × share × (x / bend)^−decay, for x beyond the bend."""
-
-    said: float = 0.45
-    said_decay: float = 0.3
-    result: float = 0.08
-    result_decay: float = 1.04
-    bend: float = 0.5
-    weight: float = 0.2
-    sealed: float = 0.8
-    """Signed thinking of the turn that is going on may have so much of the scale; steps before are quoted."""
+Numbers: TypeAlias = tuple[float, float, float, float, float, float, float]
+"""A `Curve`."""
 
 
 class Piece(NamedTuple):
@@ -128,7 +119,7 @@ class Walk:
     """The items that are no lines at a scale, newest first. At the end `first` is the index of the oldest of
     them, `place` that of the oldest one in its place; where these differ, it `quotes`."""
 
-    def __init__(self, pieces: Pieces, scale: float, curve: Curve, last: int) -> None:
+    def __init__(self, pieces: Pieces, scale: float, curve: Numbers, last: int) -> None:
         said, said_decay, result, result_decay, bend, weight, sealed = curve
         self.pieces, self.last = pieces, last
         self.first = self.place = pieces.total

@@ -141,6 +141,12 @@ class Projection:
         """Size of one item; counts no other."""
         return self.session.cached_count(self.key(index), self._items[index].message, counter)
 
+    def counted(self, counter: TokenCounter) -> Callable[[int], int]:
+        """`count` for many items of the view as it is now."""
+        self._follow()
+        keys, items, count = self._keys, self._items, self.session.cached_count
+        return lambda index: count(keys[index], items[index].message, counter)
+
     def sums(self, counter: TokenCounter) -> Sequence[int]:
         """Running totals: `sums[i]` is the size of the first `i` items. Costs only what is new."""
         return complete(self.counting(counter))
