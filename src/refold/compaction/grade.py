@@ -71,23 +71,36 @@ Before: TypeAlias = Callable[[int, float], Steps[int]]
 """Tokens of what stands for the items before an index at a scale."""
 
 
+Looks: TypeAlias = dict[int, tuple[int, int]]
+"""By scale: what its items leave of the goal by estimate, and the oldest of them."""
+
+
 def estimate(
-    pieces: Pieces, goal: int, record: Before, curve: Curve, last: int, known: Estimate | None = None
+    pieces: Pieces,
+    goal: int,
+    record: Before,
+    curve: Curve,
+    last: int,
+    looks: Looks,
+    known: Estimate | None = None,
 ) -> Steps[Estimate]:
     """The largest scale that fits `goal` where an item clipped to a level has that many tokens; not far above
-    the one that is known to fit."""
+    the one that is known to fit. `looks`: what was seen before with another record."""
     low, first = known or (0, pieces.total)
     high = min(low + _NEAR, len(GRID) - 1) if known else len(GRID) - 1
     while low < high:
         middle = (low + high + 1) // 2
-        room, walk = goal, Walk(pieces, GRID[middle], curve, last)
-        while room >= 0 and (part := (yield from walk.part())) is not None:
-            room -= part.whole + sum([cap * len(places) for cap, places in part.clipped])
-        if room >= 0 and room >= (yield from record(walk.first, GRID[middle])):
-            low, first = middle, walk.first
+        if middle not in looks:
+            room, walk = goal, Walk(pieces, GRID[middle], curve, last)
+            while room >= 0 and (part := (yield from walk.part())) is not None:
+                room -= part.whole + sum([cap * len(places) for cap, places in part.clipped])
+            looks[middle] = room, walk.first
+            yield
+        room, begins = looks[middle]
+        if room >= 0 and room >= (yield from record(begins, GRID[middle])):
+            low, first = middle, begins
         else:
             high = middle - 1
-        yield
     return Estimate(low, first)
 
 

@@ -8,25 +8,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from refold import entries as e
-from refold.compaction.clips import Clips, Fact, Form
+from refold.compaction.clips import Clips, Fact, Form, Settled
 from refold.compaction.cut import last_reply, least_step, legal_cut, may_leave, newest_step
-from refold.compaction.grade import Curve, Estimate, estimate, grade
+from refold.compaction.grade import Curve, Estimate, Looks, estimate, grade
 from refold.compaction.reading import Reading
 from refold.compaction.situation import Situation
 from refold.compaction.walk import CHUNK, Chunk, Piece
-from refold.messages import (
-    Assistant,
-    Message,
-    Result,
-    System,
-    Text,
-    Thinking,
-    User,
-    arguments_json,
-    is_typed,
-    user,
-)
-from refold.preserve.words import typed
+from refold.messages import Assistant, Message, Result, System, Thinking, User, user
 from refold.protocols import Steps
 from refold.session import Item
 from refold.session.edits import said_by
@@ -108,15 +96,15 @@ def lay_out(
 
     def laid(reader: _Reader, cut: int | None, last: int) -> Steps[Layout | None]:
         last -= first
-        start = reader.starts.get((curve, record.kind))
+        start, looks = reader.starts.get((curve, record.kind)), reader.looks.setdefault((curve, last), {})
         if start is None:
-            start = yield from estimate(reader, goal, before, curve, last)
+            start = yield from estimate(reader, goal, before, curve, last, looks)
             reader.starts[curve, record.kind] = start
         if in_place and start.first > FAR * reader.total:
             return None
         if start.first:
             yield from record.settle(s.projection.position_of(first + start.first))
-            start = yield from estimate(reader, goal, before, curve, last, start)
+            start = yield from estimate(reader, goal, before, curve, last, looks, start)
         grades = yield from grade(
             reader, goal, before, reader.known_at, reader.size_at, curve, last, start.scale
         )
@@ -127,7 +115,7 @@ def lay_out(
         quotes = tuple(Quote(i, caps[i]) for i in range(whole, cut))
         caps |= {index: reader.least(index) for index in range(cut, first + grades.first)}
         forms = yield from reader.forms(cut, caps)
-        tokens = _sent(s, cut, forms)
+        tokens = reader.sent(cut, forms)
         yield
         return Layout(cut, s.projection.position_of(cut), tokens, forms, quotes)
 
@@ -148,18 +136,6 @@ _RECORD = Item(user("(the record)"))
 """Stands before what stays in its place, so that no stand-in has to."""
 
 
-def _sent(s: Situation, first: int, forms: dict[int, Form]) -> int:
-    """Tokens of the items from `first` on in their forms, as they are sent."""
-    items = s.items
-    kept = [Item(forms[i].message) if i in forms else items[i] for i in range(first, len(items))]
-    sizes = (
-        forms[i].size - s.sizes.extra.item(i) if i in forms else s.projection.count(i, s.counter)
-        for i in range(first, len(items))
-    )
-    record = [_RECORD] if first > s.projection.first else []
-    return sum(sizes) + surcharge([*record, *kept], s.counter)
-
-
 class _Reader:
     """The items of a view from the first that may be folded on, as grading sees them. Reads from the end."""
 
@@ -176,6 +152,7 @@ class _Reader:
         self.sizes: list[int] = []
         self.starts: dict[tuple[Curve, object], Estimate] = {}
         """Where records of a kind leave the view, by estimate."""
+        self.looks: dict[tuple[Curve, int], Looks] = {}
         self._sizes: list[dict[int, int]] = []
         """Of the same pieces at the levels that were looked at."""
         self._facts, self._count = self.clips.facts(s.counter), s.projection.counted(s.counter)
@@ -187,6 +164,8 @@ class _Reader:
         rest = range(self.last_reply + 1, len(self.items))
         self.unanswered = sum(s.sizes.item(i) for i in rest if isinstance(self.items[i].message, Result))
         """Tokens of results that nobody has answered yet."""
+        self._settled = self.clips.settled(s.counter)
+        self._settled_before = 0 if loose else min(self.last_reply, self.step, s.sizes.extra.settled)
         self._made: set[int] = set()
         """How the calls were made whose results were read."""
 
@@ -236,10 +215,12 @@ class _Reader:
         item = self.items[index]
         if level == 0 and not self._drops_thinking(index, item):
             return None
-        if not self._one_entry(index, item):
+        if item.fold is not None and not self._one_entry(index, item):
             return None
-        call = self._fact(item).call
-        form = self.clips.form(item.entries[0], self._original(item), level, self.s.counter, call)
+        form = self.clips.known(item.entries[0], level, self.s.counter)
+        if form is None:
+            call = self._fact(item).call
+            form = self.clips.form(item.entries[0], self._original(item), level, self.s.counter, call)
         if extra := self._extra(index):
             form = Form(form.message, form.size + extra)
         return form if form.size < self._count(index) + extra else None
@@ -268,29 +249,30 @@ class _Reader:
                 yield
         yield
         used = {(items[i].entries[0], caps.get(i, 0), name) for i in forms}
-        self.clips.keep(used, {item.entries[0] for item in items[cut:]})
+        read = {item.entries[0] for item in items[len(items) - len(self.pieces) :]}
+        self.clips.keep(used, {item.entries[0] for item in items[cut:]}, read)
         yield
         return forms
+
+    def sent(self, first: int, forms: dict[int, Form]) -> int:
+        """Tokens of the items from `first` on in their forms, as they are sent."""
+        items, count, extra = self.items, self._count, self._extra
+        indexes, record = range(first, len(items)), [_RECORD] if first > self.first else []
+        size = sum([forms[i].size - extra(i) if i in forms else count(i) for i in indexes])
+        said = all(form.message.parts for form in forms.values())
+        if said and not self.s.sizes.extra.any_from(first):
+            return size  # nothing is written around them, nor is it around what they become
+        kept = [Item(forms[i].message) if i in forms else items[i] for i in indexes]
+        return size + surcharge([*record, *kept], self.s.counter)
 
     def _fact(self, item: Item) -> Fact:
         fact = self._facts.get(item.entries[0])
         if fact is None:
-            fact = self._facts[item.entries[0]] = self._found(item)
+            entry, message, call = self.s.session[item.entries[0]], self._original(item), None
+            if isinstance(message, Result) and (at := self.s.session.position(entry.id)) is not None:
+                call = self._reading.call_at(at, message.call_id)
+            fact = self._facts[entry.id] = Fact.of(entry, message, call, self.s.counter)
         return fact
-
-    def _found(self, item: Item) -> Fact:
-        entry = self.s.session[item.entries[0]]
-        message, call, made, typed_here, own = self._original(item), None, 0, False, 0
-        if isinstance(message, Result):
-            at = self.s.session.position(entry.id)
-            call = None if at is None else self._reading.call_at(at, message.call_id)
-            made = 0 if call is None else hash((call.name, arguments_json(call)))
-        if isinstance(entry, e.MessageEntry) and (words := typed(message)):
-            typed_here = isinstance(message, User)
-            others = (x.text for x in message.parts if isinstance(x, Text) and not is_typed(message, x))
-            own = self.s.counter.text(words) if any(text.strip() for text in others) else 0
-        thinks = isinstance(message, Assistant) and any(type(x) is Thinking for x in message.content)
-        return Fact(typed_here, own, thinks, call, made)
 
     def _superseded(self, made: int) -> bool:
         """Is it the result of a call that was made again later in just the same way? The newest says how
@@ -300,6 +282,23 @@ class _Reader:
         return len(self._made) == known
 
     def _piece(self, index: int) -> Piece:
+        """What grading asks of an item; of most, only whether it became stale is new."""
+        item = self.items[index]
+        known = self._settled.get(item.entries[0])
+        if known is not None and known.item is item and index < self._settled_before and not self.pins:
+            self._sizes.append(known.sizes)
+            stale = known.made and self._superseded(known.made)
+            return known.piece._replace(stale=True) if stale else known.piece
+        piece, fact = self._read(index), self._fact(item)
+        # Thinking in a turn that goes on, and what may have a share of the goal, can still change.
+        sure = piece.cap is None and not self.pins and (not fact.thinks or index < self.open_from)
+        if sure and index < self._settled_before:
+            made = fact.made if type(item.message) is Result else 0
+            plain = piece._replace(stale=False) if piece.stale else piece
+            self._settled[item.entries[0]] = Settled(item, plain, self._sizes[-1], made)
+        return piece
+
+    def _read(self, index: int) -> Piece:
         s, item, sizes = self.s, self.items[index], dict[int, int]()
         message, extra, fact = item.message, self._extra(index), self._fact(item)
         now = shown = whole = self._count(index) + extra

@@ -1,7 +1,7 @@
 """The items of a view at one scale (`compaction/grade.py`): which are reached, and which level each may have.
 
-The *age* of an item is what came after it, in units of the scale; one huge message counts as `weight` at most,
-so that it does not push everything before it out of sight. Numbers only: nothing is read or made here.
+The *age* of an item is what came after it, in units of the scale; one huge message counts as `weight` at
+most, so that it does not push everything before it out of sight. Numbers only: nothing is read or made here.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Piece(NamedTuple):
 
 
 class Chunk:
-    """Some pieces as walks look at them. A walk asks the same of all pieces of a kind and an age, so these stand
-    together: a fold looks at every piece a dozen times."""
+    """Some pieces as walks look at them. A walk asks the same of all pieces of a kind and an age, so these
+    stand together: a fold looks at every piece a dozen times."""
 
     def __init__(self, first: int, pieces: Sequence[Piece]) -> None:
         self.first, self.length = first, len(pieces)
@@ -67,9 +67,7 @@ class Chunk:
                 sizes[kind].append(now)
             else:
                 self.odd.append((place, piece))
-        self.plain = [
-            (kind, kinds[kind], [0, *accumulate(sizes[kind])]) for kind in range(4) if kinds[kind]
-        ]
+        self.plain = [(kind, kinds[kind], [0, *accumulate(sizes[kind])]) for kind in range(4) if kinds[kind]]
         """The others: their kind, places, and running totals of their sizes."""
 
     def ages(self, most: float) -> Sequence[float]:
@@ -80,8 +78,8 @@ class Chunk:
 
 
 class Pieces(Protocol):
-    """The pieces of a view, read from its end: what no scale reaches is never counted. A piece's place is counted
-    from the newest, which has 0."""
+    """The pieces of a view, read from its end: what no scale reaches is never counted. A piece's place is
+    counted from the newest, which has 0."""
 
     total: int
     chunks: list[Chunk]
@@ -177,8 +175,8 @@ class Walk:
         ages: Sequence[float],
         clipped: list[tuple[int, list[int]]],
     ) -> int:
-        """The first `end` pieces of a kind, run by run of those of one level. Tokens of those that are clipped
-        now."""
+        """The first `end` pieces of a kind, run by run of those of one level. What is clipped of them
+        has so many tokens now."""
         allowed, sizes, start, total, at = self._caps[kind], self.pieces.sizes, self._age, 0, 0
         while at < end:
             age = start + ages[places[at] - first]
