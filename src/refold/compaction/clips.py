@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import msgspec
 
 from refold import entries as e
-from refold.compaction.walk import Piece
+from refold.compaction.walk import Row
 from refold.messages import (
     Assistant,
     Call,
@@ -61,11 +60,11 @@ class Fact(msgspec.Struct, frozen=True, gc=False):
         return cls(bool(words) and isinstance(message, User), own, thinks, call, made)
 
 
-class Settled(NamedTuple):
+class Settled(msgspec.Struct, frozen=True, gc=False):
     """A piece of which nothing that comes later changes more than that it is stale."""
 
     item: Item
-    piece: Piece
+    piece: Row
     sizes: dict[int, int]
     """By level."""
     made: int

@@ -13,7 +13,7 @@ from refold.compaction.cut import last_reply, least_step, legal_cut, may_leave, 
 from refold.compaction.grade import Curve, Estimate, Looks, estimate, grade
 from refold.compaction.reading import Reading
 from refold.compaction.situation import Situation
-from refold.compaction.walk import CHUNK, Chunk, Piece
+from refold.compaction.walk import CHUNK, Chunk, Piece, Row, bare
 from refold.messages import Assistant, Message, Result, System, Thinking, User, user
 from refold.protocols import Steps
 from refold.session import Item
@@ -146,7 +146,7 @@ class _Reader:
         """Nothing has to stay in its place."""
         self.first, self.last_reply = s.projection.first, last_reply(s)
         self.total = len(self.items) - self.first
-        self.pieces: list[Piece] = []
+        self.pieces: list[Row] = []
         """Those that were read, the newest first."""
         self.chunks: list[Chunk] = []
         self.sizes: list[int] = []
@@ -190,7 +190,7 @@ class _Reader:
         self.chunks.append(Chunk(first, chunk))
 
     def piece(self, place: int) -> Piece:
-        return self.pieces[place]
+        return Piece._make(self.pieces[place])
 
     def known_at(self, places: Sequence[int], level: int) -> list[int | None]:
         """The sizes of items at a level, where no form has to be made to know them."""
@@ -205,7 +205,7 @@ class _Reader:
         if size is None:
             form = self.form(len(self.items) - 1 - place, level)
             size = now if form is None else form.size
-            if level == self.pieces[place].cap:
+            if level == self.piece(place).cap:
                 size = max(size, level)  # a part of the view: where its lines end is no gain for others
             sizes[level] = size
         return size
@@ -281,22 +281,21 @@ class _Reader:
         self._made.add(made)
         return len(self._made) == known
 
-    def _piece(self, index: int) -> Piece:
+    def _piece(self, index: int) -> Row:
         """What grading asks of an item; of most, only whether it became stale is new."""
         item = self.items[index]
         known = self._settled.get(item.entries[0])
         if known is not None and known.item is item and index < self._settled_before and not self.pins:
             self._sizes.append(known.sizes)
             stale = known.made and self._superseded(known.made)
-            return known.piece._replace(stale=True) if stale else known.piece
+            return bare(Piece._make(known.piece), stale=True) if stale else known.piece
         piece, fact = self._read(index), self._fact(item)
         # Thinking in a turn that goes on, and what may have a share of the goal, can still change.
         sure = piece.cap is None and not self.pins and (not fact.thinks or index < self.open_from)
         if sure and index < self._settled_before:
             made = fact.made if type(item.message) is Result else 0
-            plain = piece._replace(stale=False) if piece.stale else piece
-            self._settled[item.entries[0]] = Settled(item, plain, self._sizes[-1], made)
-        return piece
+            self._settled[item.entries[0]] = Settled(item, bare(piece, stale=False), self._sizes[-1], made)
+        return bare(piece, stale=piece.stale)
 
     def _read(self, index: int) -> Piece:
         s, item, sizes = self.s, self.items[index], dict[int, int]()
@@ -310,11 +309,11 @@ class _Reader:
             whole = s.session.cached_count(item.entries[0], self._original(item), s.counter) + extra
         sealed = 0
         if fact.thinks and any(type(part) is Thinking for part in message.parts):
-            if (bare := self.form(index, 0)) is not None:
-                now = bare.size
+            if (silent := self.form(index, 0)) is not None:
+                now = silent.size
             elif index >= self.open_from and any(signed(part) for part in message.parts):
-                bare = self.clips.form(item.entries[0], self._original(item), 0, s.counter, None)
-                sealed = max(now - extra - bare.size, 1)
+                silent = self.clips.form(item.entries[0], self._original(item), 0, s.counter, None)
+                sealed = max(now - extra - silent.size, 1)
         for tokens, size in self.clips.sizes(item.entries[0], s.counter).items():
             sizes[tokens] = size + extra if size + extra < shown else now - sealed
         waits, own = type(message) is Result and index > self.last_reply, 0 if self.loose else fact.own

@@ -44,11 +44,20 @@ class Piece(NamedTuple):
     """Tokens that stay at every scale, the user's words among others': age decides about the rest."""
 
 
+Row: TypeAlias = tuple[int, int, bool, int | None, bool, int, int]
+"""A piece as a bare tuple: the collector looks at thousands of them once, and never again."""
+
+
+def bare(piece: Piece, *, stale: bool) -> Row:
+    whole, now, said, cap, _, sealed, typed = piece
+    return whole, now, said, cap, stale, sealed, typed
+
+
 class Chunk:
     """Some pieces as walks look at them. A walk asks the same of all pieces of a kind and an age, so these
     stand together: a fold looks at every piece a dozen times."""
 
-    def __init__(self, first: int, pieces: Sequence[Piece]) -> None:
+    def __init__(self, first: int, pieces: Sequence[Row]) -> None:
         self.first, self.length = first, len(pieces)
         """Places of the pieces, counted from the newest."""
         wholes = [piece[0] for piece in pieces]
@@ -57,7 +66,7 @@ class Chunk:
         """What came after each piece since the chunk began."""
         kinds: tuple[list[int], ...] = ([], [], [], [])
         sizes: tuple[list[int], ...] = ([], [], [], [])
-        self.odd: list[tuple[int, Piece]] = []
+        self.odd: list[tuple[int, Row]] = []
         """Those where not age alone decides, by place."""
         for place, piece in enumerate(pieces, first):
             _, now, said, cap, stale, sealed, typed = piece
@@ -200,7 +209,7 @@ class Walk:
             at = stop
         return total
 
-    def _odd(self, place: int, piece: Piece, age: float) -> tuple[int, int]:
+    def _odd(self, place: int, piece: Row, age: float) -> tuple[int, int]:
         """The size in the view of a piece where not age alone decides, and its level."""
         _, now, said, least, stale, sealed, typed = piece
         if sealed and not self.quotes:
