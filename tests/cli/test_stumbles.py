@@ -386,22 +386,3 @@ def test_a_shell_completes_names_files_and_sessions(store: str, own: str) -> Non
 def test_other_shells_have_a_script_too(shell: str) -> None:
     done = CliRunner().invoke(main, prog_name="refold", env={"_REFOLD_COMPLETE": f"{shell}_source"})
     assert f"_REFOLD_COMPLETE={shell}_complete" in done.output
-
-
-def test_the_five_commands_of_the_readme_lead_to_a_session_that_is_resumed(
-    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
-    _, *commands = re.findall(r"(?m)^(?:make setup|\.venv/bin/refold (.+?)) +#", readme)
-    assert [command.split()[0] for command in commands] == ["import", "sessions", "compact", "export"]
-    monkeypatch.setenv("HOME", store)
-    monkeypatch.setenv("REFOLD_DATABASE", str(tmp_path / "mine.db"))
-    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
-    projects = tmp_path / ".claude" / "projects"
-    projects.mkdir(parents=True)
-    (tmp_path / "1.jsonl").rename(projects / "1.jsonl")
-    for command in commands:
-        words = command.replace("~/.claude/projects", str(projects)).replace(" ID", " 5e55").split()
-        done = refold(*words, *(("--cwd", store) if words[0] == "export" else ()))
-        assert done.exit_code == 0, done.output
-    assert re.search(r"resume it: .*claude --resume [\w-]{36}", done.output)

@@ -16,7 +16,7 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
-from refold.cli import completion
+from refold.cli.completion import preset_names, session_names
 from refold.text.terminal import clean, escaped
 from refold.text.truncate import one_line
 
@@ -192,7 +192,7 @@ def refuse_existing(output: str | None, force: bool) -> None:
 
 
 def file_argument(function: F) -> F:
-    return click.argument("file", metavar="FILE", shell_complete=completion.sessions)(function)
+    return click.argument("file", metavar="FILE", shell_complete=session_names)(function)
 
 
 def preset_options(function: F) -> F:
@@ -223,7 +223,7 @@ def preset_options(function: F) -> F:
             "--preset",
             default="refold",
             show_default=True,
-            shell_complete=completion.preset_names,
+            shell_complete=preset_names,
             help="Which design; see `refold presets`.",
         ),
     ):

@@ -54,7 +54,7 @@ def command(out: str, as_json: bool) -> None:
     report = Path(out) / "report.html"
     write(done, str(report))
     if as_json:
-        emit({"session": session, "report": report, "rows": [row(cell) for cell in done.cells]})
+        emit({"session": str(session), "report": str(report), "rows": [row(cell) for cell in done.cells]})
     else:
         _tell(screen, done, session, report)
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from msgspec.structs import asdict
 
-from refold.cli import Group, completion
+from refold.cli import Group
 from refold.cli.common import clean, console, emit, first_line, json_option, progress, say, table
+from refold.cli.completion import session_names
 
 if TYPE_CHECKING:
     from refold.protocols import SessionInfo, Store
@@ -95,7 +96,7 @@ def command(
 
 
 @command.command("delete")
-@click.argument("ids", metavar="ID…", nargs=-1, required=True, shell_complete=completion.sessions)
+@click.argument("ids", metavar="ID…", nargs=-1, required=True, shell_complete=session_names)
 @store_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
@@ -151,7 +152,7 @@ def doctor(above: str | None, spec: str | None, repair: bool, as_json: bool) -> 
 
 
 @command.command("copy")
-@click.argument("id", shell_complete=completion.sessions)
+@click.argument("id", shell_complete=session_names)
 @click.option("--to", "target", required=True, metavar="STORE", help="The store to copy into.")
 @click.option("--move", is_flag=True, help="Delete it here after the copy was compared.")
 @store_option
