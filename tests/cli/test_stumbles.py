@@ -208,6 +208,13 @@ def test_the_beginning_of_an_id_is_enough(store: str) -> None:
     assert refold("sessions", "delete", "5e55-1", "--yes", REFOLD_DATABASE=database).exit_code == 0
 
 
+def test_where_nothing_matches_that_is_said_and_not_that_there_is_nothing(store: str) -> None:
+    place = f"sqlite:{store}/s.db"
+    refold("import", f"{store}/1.jsonl", "--to", place)
+    assert "no session says 'zebra'\n" in refold("sessions", "--store", place, "--search", "zebra").output
+    assert "no sessions like that\n" in refold("sessions", "--store", place, "--name", "zebra").output
+
+
 # ── looking ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -290,6 +297,32 @@ def test_a_person_at_a_terminal_picks_one_of_200_conversations(
         assert "no first prompt has 'no such'; the numbers are 0 to 199" in asked[0]
     if "19" in typed:
         assert asked[0].splitlines()[1:] == [f"{n:4}  some words {n}" for n in (19, 119, *range(190, 200))]
+
+
+def test_a_file_of_one_conversation_has_no_other(own: str, store: str) -> None:
+    for file in (f"{store}/1.jsonl#7", f"{own}#7"):
+        done = refold("show", file)
+        assert done.exit_code != 0
+        assert "7" in done.output
+
+
+def test_a_folder_without_transcripts_is_named(tmp_path: Path) -> None:
+    done = refold("compare", str(tmp_path))
+    assert done.exit_code == 1
+    assert done.output == f"Error: there are no transcripts in {tmp_path}\n"
+
+
+@pytest.mark.parametrize(
+    "command", [("compact",), ("export", "--to", "jsonl"), ("compare", "--presets", "refold")]
+)
+def test_what_is_written_is_said_and_its_folder_is_made(
+    command: tuple[str, ...], own: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "new" / "folder" / "out"
+    done = refold(command[0], own, *command[1:], "-o", str(out))
+    assert done.exit_code == 0, done.output
+    assert out.exists()
+    assert str(out) in done.output
 
 
 # ── waiting, interrupting, completing ───────────────────────────────────────────────────────────

@@ -91,6 +91,8 @@ def command(
     plan = _plan(names, budgets, passes, model, prices)
     refuse_existing(html, force)
     found = files_of(files)
+    if not found:
+        raise click.ClickException(f"there are no transcripts in {', '.join(files)}")
     tally: Tally | None = None
     if html or (on is None and len(found) == 1):
         if html and (on or len(found) > REPORTED):

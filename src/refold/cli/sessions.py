@@ -92,7 +92,12 @@ def command(
             )
         else:
             say(f"store: {_path(store, spec)}")
-            _print(rows, total, search)
+            if found or name or folder or since or until:
+                _print(rows, total, search)
+            else:
+                say(
+                    "it is empty: `refold import ~/.claude/projects` (or ~/.codex/sessions) reads what you have"
+                )
 
 
 @command.command("delete")
@@ -271,7 +276,7 @@ def _print(rows: list[dict[str, Any]], total: int, search: str | None) -> None:
     from rich.text import Text
 
     if not rows:
-        say("no sessions; `refold import ~/.claude/projects` (or ~/.codex/sessions) reads those you have")
+        say(f"no session says {search!r}" if search else "no sessions like that")
         return
     if search:
         _print_hits(rows, search)
