@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -16,7 +17,7 @@ def preset_names(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     return [f"{before}{comma}{name}" for name in presets.names() if name.startswith(last)]
 
 
-def session_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+def sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
     """Files; and of the user's own sessions those whose id begins like this, with their titles."""
     here = Path(incomplete)
     is_path = any(path.name.startswith(here.name) for path in here.parent.glob("*"))
@@ -32,13 +33,11 @@ def _own(beginning: str) -> list[CompletionItem]:
     if not default_database().exists():
         return []
     try:
-        store = open_store("sqlite:").store
-        found = [info for info in store.sessions() if info.id.startswith(beginning)]
-        items = [CompletionItem(info.id, help=title(store, info)) for info in found]
-        store.close()
+        with closing(open_store("sqlite:").store) as store:
+            found = [info for info in store.sessions() if info.id.startswith(beginning)]
+            return [CompletionItem(info.id, help=title(store, info)) for info in found]
     except RefoldError:
         return []  # a database that cannot be read is told by the command, not by Tab
-    return items
 
 
 def model_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001

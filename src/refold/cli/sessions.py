@@ -95,9 +95,7 @@ def command(
             if found or name or folder or since or until:
                 _print(rows, total, search)
             else:
-                say(
-                    "it is empty: `refold import ~/.claude/projects` (or ~/.codex/sessions) reads what you have"
-                )
+                say("it is empty: `refold import ~/.claude/projects` (or ~/.codex/sessions) fills it")
 
 
 @command.command("delete")
@@ -108,13 +106,12 @@ def command(
 @click.pass_obj
 def delete(above: str | None, ids: tuple[str, ...], spec: str | None, yes: bool, as_json: bool) -> None:
     """Delete sessions for good. ID may be the beginning of one."""
-    from refold.registry.sessions import find_id, title
+    from refold.registry.sessions import find, title
 
     if as_json and not yes:
         raise click.UsageError("--json needs --yes: there is nobody to ask")
     with opened(spec or above) as store:
-        known = {info.id: info for info in store.sessions()}
-        chosen = [known[find_id(store, id)] for id in ids]
+        chosen = [find(store, id) for id in ids]
         for info in chosen:
             if not as_json:
                 say(f"{info.id}  {first_line(title(store, info))}  {info.entries} entries")
@@ -165,11 +162,11 @@ def doctor(above: str | None, spec: str | None, repair: bool, as_json: bool) -> 
 @click.pass_obj
 def copy(above: str | None, id: str, target: str, move: bool, spec: str | None, as_json: bool) -> None:
     """Copy a session into another store, with everything in it."""
-    from refold.registry.sessions import find_id
+    from refold.registry.sessions import find
     from refold.stores import moving, open_store, shown
 
     with opened(spec or above) as store:
-        chosen = find_id(store, id)
+        chosen = find(store, id).id
         other = open_store(target).store
         info = (moving.move if move else moving.copy)(store, chosen, other)
         other.close()
