@@ -18,6 +18,7 @@ import refold as library
 from refold import Session
 from refold import messages as m
 from refold.cli import main
+from refold.cli.screen import Screen
 from refold.presets import NAMES
 from refold.registry.sessions import save
 from tests.data import shared
@@ -206,6 +207,28 @@ def test_the_beginning_of_an_id_is_enough(store: str) -> None:
     assert "2 sessions begin with 5e55: give more of the id" in several.output
     assert "there is no file 77" in refold("show", "77", REFOLD_DATABASE=database).output
     assert refold("sessions", "delete", "5e55-1", "--yes", REFOLD_DATABASE=database).exit_code == 0
+
+
+def test_at_a_terminal_a_session_is_a_line_with_as_much_of_its_id_as_is_needed(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def narrow() -> Screen:
+        screen = Screen()
+        screen.is_piped, screen.soft_wrap, screen.width = False, False, 80
+        return screen
+
+    place = f"sqlite:{store}/s.db"
+    for end in ("a", "b"):
+        session = library.open(place, id=f"01a1e28e-00f3-7602-{end}")
+        session.info = msgspec.structs.replace(session.info, cwd=f"/home/me/{'long/' * 30}project-{end}")
+        session.append(m.user(f"Please repair the {end} " + "words " * 40))
+    monkeypatch.setattr("refold.cli.sessions.console", narrow)
+    _, _, *rows, _ = refold("sessions", "--store", place).output.splitlines()
+    assert len(rows) == 2
+    for row in rows:
+        assert len(row) <= 80
+        assert "  Please repa" in row
+    assert {row.split()[0] for row in rows} == {"01a1e28e-00f3-7602-a", "01a1e28e-00f3-7602-b"}
 
 
 def test_where_nothing_matches_that_is_said_and_not_that_there_is_nothing(store: str) -> None:

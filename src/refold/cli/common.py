@@ -21,6 +21,7 @@ from refold.text.terminal import clean, escaped
 from refold.text.truncate import one_line
 
 if TYPE_CHECKING:
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
@@ -162,6 +163,14 @@ def styled(*pieces: str | tuple[str, str]) -> Text:
     from rich.text import Text
 
     return Text.assemble(*pieces)
+
+
+def indented(text: str, by: int) -> Padding:
+    """Also where it goes on in the next line of a terminal."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    return Padding(Text(text), (0, 0, 0, by), expand=False)
 
 
 def table(headings: Sequence[str], rows: Iterable[Iterable[object]], *, right: Sequence[str] = ()) -> Table:

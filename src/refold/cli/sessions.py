@@ -284,16 +284,30 @@ def _print(rows: list[dict[str, Any]], total: int, search: str | None) -> None:
         console().print(Text(f"… and {total - len(rows)} more; --limit shows them", style="dim"))
 
 
+_FIXED = 48
+"""Columns of a terminal that id, time, entries and size take."""
+
+
 def _print_table(rows: list[dict[str, Any]]) -> None:
+    """At a terminal a line for each: as much of an id as tells it from the others, of the rest what fits."""
     headings = ("session", "last entry", "entries", "size", "title", "folder")
     out = console()
-    wide = 1_000 if out.is_piped else 60
+    ids = [row["id"] for row in rows]
+    long = next((n for n in range(8, 40) if len({id[:n] for id in ids}) == len(ids)), 40)
+    room = max(out.width - _FIXED - (long - 8), 20)
+    title, folder = (60, 1_000) if out.is_piped else (min(room * 2 // 3, 60), room // 3 - 1)
     cells = (
-        (row["id"], _day(row["updated"]), f"{row['entries']:,}", _size(row["bytes"]),
-         first_line(row["title"], 60), first_line(row["cwd"] or "", wide))
+        (row["id"] if out.is_piped else row["id"][:long], _day(row["updated"]), f"{row['entries']:,}",
+         _size(row["bytes"]), first_line(row["title"], title), _end(row["cwd"] or "", folder))
         for row in rows
     )  # fmt: skip
     out.print(table(headings, cells, right=("entries", "size")))
+
+
+def _end(path: str, width: int) -> str:
+    """A path by its end, which tells more than its beginning."""
+    path = first_line(path, 1_000)
+    return path if len(path) <= width else f"…{path[1 - width :]}"
 
 
 def _print_hits(rows: list[dict[str, Any]], search: str) -> None:

@@ -78,8 +78,9 @@ async def replay(
     instructions: str | None = None,
     title: str = "",
 ) -> Replayed:
-    """Feed what was said in `source` to a new session and fold it, by request, at growing prefixes. Replays of
-    one source that differ need titles that differ: sizes are kept by id, for all of them."""
+    """Feed what was said in `source` to a new session and fold it, by request, at growing prefixes.
+
+    Replays of one source that differ need titles that differ: sizes are kept by id, for all of them."""
     question = Question(instructions=instructions)
     session = Session(id=source.id, info=source.info, new_id=_ids(source, title))
     session.share_counts(source)
