@@ -226,9 +226,8 @@ class WorkState:
             # A line that the shell could not even read has done nothing, and is simply written again.
             matters = not step.run.looks and "syntax error near unexpected token" not in ended.error
             wrote = next((a.path for a in reversed(step.actions) if a.verb != "view"), "")
-            what = (
-                f"{step.run.key.split()[0]} {wrote}" if wrote and "<<" in step.run.shown else step.run.shown
-            )
+            named = wrote and "<<" in step.run.shown  # what it wrote would take the place of where to
+            what = f"{step.run.key.partition(' ')[0]} {wrote}" if named else step.run.shown
         elif step.actions:
             path = step.actions[-1].path
             subject, what = ("file", absolute(path, step.base)), f"{step.name} {path}"
