@@ -47,7 +47,7 @@ run: $(INSTALLED)
 	@$(BIN)/refold demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n auto -m "not torture and not local and not live and not clients and not browser"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not torture and not local and not live and not clients and not browser"
 
 check: $(READY)
 	$(BIN)/ruff check src tests benchmarks examples
