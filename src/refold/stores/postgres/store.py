@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from psycopg import errors
 
 from refold.entries import AnyEntry
-from refold.errors import Conflict, SessionExists, StorageError, UnknownName
+from refold.errors import Conflict, ReadOnly, SessionExists, StorageError, UnknownName
 from refold.format import VERSION
 from refold.protocols import Candidate, Finding, Loaded, SessionInfo, Watch
 from refold.stores import rows
@@ -153,11 +153,14 @@ class PostgresStore:
 
         def rewrite(link: Link) -> None:
             [(part,)] = link.ask(
-                "SELECT tableoid::regclass::text FROM entries WHERE session = %s LIMIT 1", key
+                "SELECT format('%%I.%%I', relnamespace::regnamespace::text, relname) FROM pg_class"
+                " WHERE oid = (SELECT tableoid FROM entries WHERE session = %s LIMIT 1)",
+                key,
             )
-            link.say("SET statement_timeout = 0")
             try:
                 link.limit = 1e6
+                if not link.local:
+                    link.say("SET statement_timeout = 0")
                 link.say(f"VACUUM (FULL, ANALYZE) {part}")
             finally:
                 link.close()  # with its settings
@@ -199,7 +202,12 @@ class PostgresStore:
     # ── other powers ────────────────────────────────────────────────────────────────────────────
 
     def watch(self, session: str) -> Watch:
-        return listening.Listener(self._links, lambda link: self.tally(link, session)[0])
+        try:
+            return listening.Listener(self._links, lambda link: self.tally(link, session)[0])
+        except (listening.Deaf, ReadOnly):  # a pooler between, or a standby: they tell nobody
+            from refold.stores.watching import Looking
+
+            return Looking(self, session)
 
     def examine(self, *, repair: bool = False) -> list[Finding]:
         from refold.stores.postgres import doctor
