@@ -354,6 +354,8 @@ def test_common_words_weigh_but_do_not_choose_where_there_are_many(
     assert len(store.search(["file", "number77"])) == 200
     store.run(lambda link: link.say("ANALYZE entries"))
     store._statistics = search.Statistics()  # as after ten minutes
+    common = store.run(store._statistics.common)
+    assert 500 < common["file"] < 700  # not twice
     monkeypatch.setattr(search, "ROWS", 100)
     assert [hit.entry_id for hit in store.search(["file", "number77", "work"])] == ["e77"]
     assert len(store.search(["file", "work"])) == 200  # nothing rarer is asked for
