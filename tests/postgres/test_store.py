@@ -563,6 +563,33 @@ def test_what_is_forgotten_is_in_no_file_of_the_tables(store: PostgresStore, ser
         store.replace(S, {key: kit.said(key, None)}, after="nobody")
 
 
+def test_what_is_still_in_the_files_is_said(store: PostgresStore, server: Server, url: str) -> None:
+    """Whoever does not own a table may empty its rows, and the server does not write it anew for them."""
+    key = stored(store, S).append(m.user("a secret")).id
+    name = store.address.schema
+    with psycopg.connect(server.url, autocommit=True) as admin:
+        for sql in (
+            f"CREATE ROLE writer_{name} LOGIN",
+            f"GRANT USAGE ON SCHEMA {name} TO writer_{name}",
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {name} TO writer_{name}",
+        ):
+            admin.execute(sql.encode())
+    writer = PostgresStore(url.replace("postgres@", f"writer_{name}@"))
+    with pytest.raises(StorageError, match=r"still in the files .*may not write .* anew.* as the owner"):
+        forget(stored(writer, S), [key])
+    writer.close()
+    reading = PostgresStore(url)
+    link = reading._links.connect()
+    link.say("BEGIN; SELECT 1 FROM entries")
+    impatient = PostgresStore(url, timeout=0.5)
+    with pytest.raises(StorageError, match=r"still in the files .*for too long"):
+        forget(stored(impatient, S), [key])
+    link.close()
+    forget(stored(impatient, S), [key])
+    for each in (reading, impatient):
+        each.close()
+
+
 def holding(server: Server, text: str) -> list[str]:
     files = (path for path in (server.data / "base").rglob("*") if path.is_file())
     found: list[str] = []
