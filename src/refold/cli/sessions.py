@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from msgspec.structs import asdict
 
-from refold.cli import Group
+from refold.cli import Group, completion
 from refold.cli.common import clean, console, emit, first_line, json_option, progress, say, table
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def command(
 
 
 @command.command("delete")
-@click.argument("ids", metavar="ID…", nargs=-1, required=True)
+@click.argument("ids", metavar="ID…", nargs=-1, required=True, shell_complete=completion.sessions)
 @store_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
@@ -150,7 +150,7 @@ def doctor(above: str | None, spec: str | None, repair: bool, as_json: bool) -> 
 
 
 @command.command("copy")
-@click.argument("id")
+@click.argument("id", shell_complete=completion.sessions)
 @click.option("--to", "target", required=True, metavar="STORE", help="The store to copy into.")
 @click.option("--move", is_flag=True, help="Delete it here after the copy was compared.")
 @store_option
@@ -269,7 +269,7 @@ def _print(rows: list[dict[str, Any]], total: int, search: str | None) -> None:
     from rich.text import Text
 
     if not rows:
-        say("no sessions")
+        say("no sessions; `refold import ~/.claude/projects` (or ~/.codex/sessions) reads those you have")
         return
     if search:
         _print_hits(rows, search)
