@@ -151,7 +151,11 @@ def through_litellm(upstream: str, folder: Path, *given: Any) -> Figures:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder)
     try:
         _wait_for("http://127.0.0.1:48731/health/liveliness")
-        return {**figures(load("http://127.0.0.1:48731", *given)), **processor(process), "version": _version()}
+        return {
+            **figures(load("http://127.0.0.1:48731", *given)),
+            **processor(process),
+            "version": _version(),
+        }
     except (TimeoutError, subprocess.SubprocessError) as error:
         return {"skipped": f"LiteLLM did not come to an end ({type(error).__name__})", "version": _version()}
     finally:

@@ -26,6 +26,8 @@ from benchmarks.many import write
 from benchmarks.measuring import DATA
 
 SESSIONS, MESSAGES, BUDGET = 2_000, 12, "3k"
+STARTS = 3
+"""Tries: Ray gives up where it cannot start within 30 seconds, which a very busy machine does not allow."""
 SOON = 20.0
 """Seconds of work on Ray after which a worker is killed."""
 
@@ -39,15 +41,17 @@ def compared(on: str, folders: list[Path], home: Path, *, kill: bool = False) ->
         "RAY_worker_niceness": "0",
         "PYTHONPATH": str(results.ROOT / "src"),
     }
-    before, began = results.load()[0], time.perf_counter()
-    with subprocess.Popen([*command, "--json"], env=environment, stdout=subprocess.PIPE) as running:
-        killer = threading.Thread(target=kill_worker, args=(running,))
-        if kill:
-            killer.start()
-        out, _ = running.communicate()
-        if kill:
-            killer.join()
-    assert running.returncode in (0, 1), running.returncode
+    for _ in range(STARTS):
+        before, began = results.load()[0], time.perf_counter()
+        with subprocess.Popen([*command, "--json"], env=environment, stdout=subprocess.PIPE) as running:
+            killer = threading.Thread(target=kill_worker, args=(running,))
+            if kill:
+                killer.start()
+            out, _ = running.communicate()
+            if kill:
+                killer.join()
+        if out:
+            break
     found = json.loads(out)
     for row in found["rows"]:
         del row["seconds"]
