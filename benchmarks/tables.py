@@ -254,6 +254,24 @@ def many_jobs(found: dict[str, Any]) -> str:
     return made(found)
 
 
+def many_ray(found: dict[str, Any]) -> str:
+    from benchmarks.many_ray import table as made
+
+    return made(found)
+
+
+def scale(name: str) -> Callable[[dict[str, Any]], str]:
+    def made(found: dict[str, Any]) -> str:
+        from benchmarks import scale_tables
+
+        if name in ("lists", "room"):
+            return getattr(scale_tables, name)(found)
+        size = next((size for size in found["sizes"] if size["entries"] == int(name)), None)
+        return NOT_YET if size is None else scale_tables.measured(size)
+
+    return made
+
+
 def pairs(peers: dict[str, Any]) -> str:
     rows: list[list[str]] = []
     for library, answer in peers["pairs"].items():
@@ -459,6 +477,11 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "long-run-figures": (("long_run",), long_figures),
     "many": (("many",), many),
     "many-jobs": (("many",), many_jobs),
+    "many-ray": (("many_ray",), many_ray),
+    "scale-million": (("scale",), scale("1000000")),
+    "scale-ten-million": (("scale",), scale("10000000")),
+    "scale-lists": (("scale",), scale("lists")),
+    "scale-room": (("scale",), scale("room")),
     "pairs": (("peers",), pairs),
     "verification": (("verification",), verification),
     "requests": (("requests",), requests),
