@@ -16,6 +16,7 @@ from benchmarks.results import ROOT
 DOCUMENTS = (
     ROOT / "README.md",
     ROOT / "docs" / "benchmarks.md",
+    ROOT / "docs" / "gateway.md",
     ROOT / "docs" / "scale.md",
     ROOT / "docs" / "design" / "house.md",
 )
@@ -438,6 +439,62 @@ def _cell(text: str) -> str:
     return re.sub(r"[|\n]", " ", text)[:160]
 
 
+_WAYS = {
+    "direct": "straight to the upstream",
+    "bare": "bare pass-through",
+    "gateway": "refold serve",
+    "litellm": "LiteLLM",
+    "burst_bare": "bare pass-through",
+    "burst_gateway": "refold serve",
+}
+
+
+def gateway(found: dict[str, Any]) -> str:
+    """First bytes, as they come to clients; what was added to the bare pass-through of the same run."""
+    head = [
+        "requests/s",
+        "through",
+        "first byte p50",
+        "p99",
+        "added p50",
+        "added p99",
+        "errors",
+        "cut",
+        "processor",
+    ]
+    rows: list[list[str]] = []
+    for part, way in _WAYS.items():
+        lasting = found["burst_lasting" if part.startswith("burst") else "lasting"]
+        row, rate = found[part], f"{found['streams'] / lasting:.0f}"
+        if "p50_ms" not in row:
+            rows.append([rate, f"{way}: {row['skipped']}", *[""] * 7])
+            continue
+        added = [
+            f"{row[key]:+.1f} ms (× {row[ratio]:.2f})" if key in row else ""
+            for key, ratio in (("added_p50_ms", "ratio_p50_ms"), ("added_p99_ms", "ratio_p99_ms"))
+        ]
+        taken = [f"{row[key]:.1f} s" for key in ("processor_s", "desk_processor_s") if key in row]
+        named = f"{way} {row['version']}" if "version" in row else way
+        times = [f"{row['p50_ms']:.1f} ms", f"{row['p99_ms']:.1f} ms"]
+        rows.append(
+            [rate, named, *times, *added, f"{row['errors']}", f"{row['truncated']}", " + ".join(taken)]
+        )
+    return markdown(head, rows)
+
+
+def gateway_disturbed(found: dict[str, Any]) -> str:
+    head = ["meanwhile, each second", "requests", "first byte p50", "p99", "p99 moved by"]
+    names = {"alone": "nothing", "2 MB": "a request of 2 MB", "folds": "a request that is folded"}
+    quiet = found["disturbed"]["alone"]["p99_ms"]
+    rows = [
+        [name, f"{row['requests']}", f"{row['p50_ms']:.1f} ms", f"{row['p99_ms']:.1f} ms",
+         "" if kind == "alone" else f"{row['p99_ms'] - quiet:+.1f} ms"]
+        for kind, name in names.items()
+        for row in [found["disturbed"][kind]]
+    ]  # fmt: skip
+    return markdown(head, rows)
+
+
 TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "continuation": (("continuation_full",), continuation),
     "continuation-all": (("continuation_full",), continuation_all),
@@ -459,6 +516,8 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "stores": (("stores",), stores),
     "rounds": (("rounds",), rounds),
     "house": (("house",), house),
+    "gateway": (("gateway",), gateway),
+    "gateway-disturbed": (("gateway",), gateway_disturbed),
     "agent": (("agent",), agent),
     "mutation": (("mutation",), mutation),
     "machine": ((), machine),
