@@ -444,14 +444,13 @@ _WAYS = {
     "bare": "bare pass-through",
     "gateway": "refold serve",
     "litellm": "LiteLLM",
-    "burst_bare": "bare pass-through",
-    "burst_gateway": "refold serve",
 }
 
 
 def gateway(found: dict[str, Any]) -> str:
     """First bytes, as they come to clients; what was added to the bare pass-through of the same run."""
     head = [
+        "streams",
         "requests/s",
         "through",
         "first byte p50",
@@ -460,26 +459,28 @@ def gateway(found: dict[str, Any]) -> str:
         "added p99",
         "errors",
         "cut",
-        "processor",
     ]
     rows: list[list[str]] = []
-    for part, way in _WAYS.items():
-        lasting = found["burst_lasting" if part.startswith("burst") else "lasting"]
-        row, rate = found[part], f"{found['streams'] / lasting:.0f}"
-        if "p50_ms" not in row:
-            rows.append([rate, f"{way}: {row['skipped']}", *[""] * 7])
-            continue
-        added = [
-            f"{row[key]:+.1f} ms (× {row[ratio]:.2f})" if key in row else ""
-            for key, ratio in (("added_p50_ms", "ratio_p50_ms"), ("added_p99_ms", "ratio_p99_ms"))
-        ]
-        taken = [f"{row[key]:.1f} s" for key in ("processor_s", "desk_processor_s") if key in row]
-        named = f"{way} {row['version']}" if "version" in row else way
-        times = [f"{row['p50_ms']:.1f} ms", f"{row['p99_ms']:.1f} ms"]
-        rows.append(
-            [rate, named, *times, *added, f"{row['errors']}", f"{row['truncated']}", " + ".join(taken)]
-        )
-    return markdown(head, rows)
+    for kind in ("", "burst_", "few_"):
+        streams = found["few" if kind == "few_" else "streams"]
+        rate = streams / found["burst_lasting" if kind == "burst_" else "lasting"]
+        for part, way in _WAYS.items():
+            if row := found.get(kind + part):
+                version = f" {row['version']}" if "version" in row else ""
+                rows.append([f"{streams:,}", f"{rate:.0f}", f"{way}{version}", *_first_bytes(row)])
+    return markdown([*head, "processor"], rows)
+
+
+def _first_bytes(row: dict[str, Any]) -> list[str]:
+    if "skipped" in row:
+        return [row["skipped"], *[""] * 6]
+    added = [
+        f"{row[f'added_{key}']:+.1f} ms (× {row[f'ratio_{key}']:.2f})" if f"added_{key}" in row else ""
+        for key in ("p50_ms", "p99_ms")
+    ]
+    times = [f"{row['p50_ms']:.1f} ms", f"{row['p99_ms']:.1f} ms"]
+    taken = [f"{row[key]:.1f} s" for key in ("processor_s", "desk_processor_s") if key in row]
+    return [*times, *added, f"{row['errors']}", f"{row['truncated']}", " + ".join(taken)]
 
 
 def gateway_disturbed(found: dict[str, Any]) -> str:
