@@ -89,9 +89,7 @@ def test_an_agent_of_langchain_calls_tools_through_a_small_window(kind: str, tmp
     calls = [m.call(f"call_{n}", "numbers", first=1000 * n, last=1000 * n + 400) for n in range(1, steps + 1)]
     script = [m.assistant(f"Step {n}.", call) for n, call in enumerate(calls)]
     with WireServer(*script, "All steps are done.") as server, served(server, tmp_path) as url:
-        told = run(
-            [python, str(ROOT / "tests/clients/langchain_agent.py"), kind, url, str(steps)], tmp_path
-        )
+        told = run([python, str(ROOT / "tests/clients/langchain_agent.py"), kind, url, str(steps)], tmp_path)
         assert "All steps are done." in told
         assert len(server.requests) == steps + 1
     session = check(server, tmp_path, "All steps are done.")

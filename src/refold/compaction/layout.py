@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -26,7 +27,7 @@ from refold.messages import (
 )
 from refold.preserve.words import typed
 from refold.protocols import Steps
-from refold.session import Item
+from refold.session import Item, Session
 from refold.session.edits import said_by
 from refold.session.invariants import PAIRS, inside_put, legal
 from refold.session.invariants.thinking import signed
@@ -173,8 +174,8 @@ class _Reader:
         """Where records of a kind leave the view, by estimate."""
         self._sizes: list[dict[int, int]] = []
         """Of the same pieces at the levels that were looked at."""
-        turns = s.session.turns
-        self.open_from = s.projection.item_at(turns[-1]) if turns else 0
+        turn = _open_turn(s.session)
+        self.open_from = 0 if turn is None else s.projection.item_at(turn)
         """The turn that is going on: its signed thinking may not be touched."""
         self.pins, self.step = set(s.session.pins), newest_step(s)
         rest = range(self.last_reply + 1, len(self.items))
@@ -363,6 +364,15 @@ class _Reader:
     def _original(self, item: Item) -> Message:
         """What the entry says, whatever an earlier fold made of it."""
         return said_by(self.s.session[item.entries[0]]) or item.message
+
+
+def _open_turn(session: Session) -> int | None:
+    """Where on the path the turn begins that is going on. What a user says beside the results of calls does
+    not end it: the model has not gone on yet, and its provider wants the thinking that led to them."""
+    reply = session.last_reply
+    calling = reply is not None and isinstance(reply.message, Assistant) and bool(reply.message.calls)
+    turns = session.turns if not calling else session.turns[: bisect_left(session.turns, session.replies[-1])]
+    return turns[-1] if turns else None
 
 
 def clip_kept(s: Situation, first: int, room: int) -> dict[int, Form]:

@@ -81,7 +81,7 @@ class Exchange:
                 self.line.tell(Reply(number=self.number, **self.answer.said()))
 
     def _tell_note(self) -> None:
-        """The desk is told of a request once it is answered: reading it would take time from whoever waits."""
+        """The desk is told of a request once it is answered: reading it takes time from whoever waits."""
         if self._note is not None:
             self.line.tell(self._note)
             self._note = None
