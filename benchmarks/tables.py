@@ -230,6 +230,12 @@ def long_run(found: dict[str, Any]) -> str:
     return made(found)
 
 
+def speed(found: dict[str, Any]) -> str:
+    from benchmarks.long_run import speed as made
+
+    return made(found)
+
+
 def long_figures(found: dict[str, Any]) -> str:
     from benchmarks.long_run import figures as made
 
@@ -448,6 +454,7 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "recall": (("recall",), recall),
     "engine": (("engine", "peers"), engine),
     "figures": (("engine",), figures),
+    "speed": (("long_run",), speed),
     "long-run": (("long_run",), long_run),
     "long-run-figures": (("long_run",), long_figures),
     "many": (("many",), many),

@@ -184,9 +184,15 @@ def test_unknown_prices_are_refused() -> None:
 
 
 @pytest.mark.timing
-@pytest.mark.slow
-def test_a_real_session_at_20k_gives_a_full_table_of_six_presets_in_30_seconds() -> None:
-    session = refold.load(shared("pi/before-compaction.jsonl"))
+@pytest.mark.parametrize(
+    "name",
+    [
+        "claude-code/session-share-general-tool-calls.jsonl",
+        pytest.param("pi/before-compaction.jsonl", marks=pytest.mark.torture),
+    ],
+)
+def test_a_real_session_at_20k_gives_a_full_table_of_six_presets_in_30_seconds(name: str) -> None:
+    session = refold.load(shared(name))
     with within(30):
         done = run(Plan(presets.NAMES, budgets.parse_list("20k")), session)
     assert [cell.preset for cell in done.cells] == list(presets.NAMES)

@@ -20,16 +20,24 @@ from refold import format as fmt
 from refold import messages as m
 from refold.cli import main
 from refold.entries import MessageEntry
-from refold.errors import Conflict, NewerFormat, ReadOnly, RefoldError, SessionExists, StorageError
+from refold.errors import (
+    Conflict,
+    NewerFormat,
+    ReadOnly,
+    RefoldError,
+    SessionExists,
+    StorageError,
+    UsageError,
+)
 from refold.protocols import SessionInfo
 from refold.registry.search import across
-from refold.registry.sessions import save, stored
+from refold.registry.sessions import find, save, stored
 from refold.session.forget import forget
-from refold.stores import doctor, moving, shown, watching
+from refold.stores import doctor, moving, rows, shown, watching
 from refold.stores.jsonl import JsonlStore
 from refold.stores.postgres import schema, search
 from refold.stores.postgres.links import Link
-from refold.stores.postgres.store import PostgresStore
+from refold.stores.postgres.store import BEGINNING, PostgresStore
 from refold.stores.sqlite import SqliteStore
 from refold.testing.store_contract import HUGE, hostile_entries, nested
 from tests.postgres.server import Server
@@ -395,7 +403,7 @@ FORK = """
 import os, sys
 from tests.stores import kit
 from refold.protocols import SessionInfo
-from refold.stores.postgres.store import PostgresStore
+from refold.stores.postgres.store import BEGINNING, PostgresStore
 store = PostgresStore(sys.argv[1])
 store.append(kit.S, [kit.said("parent", None)], after=None)
 for round in range(5):
@@ -559,6 +567,25 @@ def test_the_commands_work_on_it(url: str, tmp_path: Path) -> None:
     assert command("sessions", "delete", "one", "--yes", "--store", url)["deleted"] == ["one"]
     refused = CliRunner().invoke(main, ["sessions", "backup", str(tmp_path / "c"), "--store", url])
     assert refused.exit_code == 2 and "pg_dump" in refused.output
+
+
+def test_a_session_is_looked_up_by_the_beginning_of_its_id_in_the_index(store: PostgresStore) -> None:
+    def look(link: Link) -> str:
+        link.say(
+            "INSERT INTO sessions(id, created, updated)"
+            " SELECT ('s' || n)::bytea, 0, 0 FROM generate_series(1, 5000) n"
+        )
+        link.say("ANALYZE sessions")
+        return str(link.ask(f"EXPLAIN {BEGINNING}", *rows.span("s123"), 100))
+
+    plan = store.run(look)
+    assert "Index Scan on sessions_id_key" in plan and "Seq Scan on sessions" not in plan
+    assert [info.id for info in store.beginning("s123", 3)] == ["s123", "s1230", "s1231"]
+    assert find(store, "s123").id == "s123" and find(store, "s4999").id == "s4999"
+    for beginning, number in (("s499", "11"), ("s", "100 or more")):
+        store.delete("s499") if number == "11" else None
+        with pytest.raises(UsageError, match=f"{number} sessions begin with {beginning}"):
+            find(store, beginning)
 
 
 def test_an_id_is_taken_once_also_if_the_first_answer_was_lost(

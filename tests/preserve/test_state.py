@@ -47,7 +47,7 @@ CHANGING = {"edit", "Edit", "MultiEdit", "write", "Write", "write_file", "replac
 
 def truth(path: list[Message]) -> set[str]:
     """Files that succeeded to be changed, by plain string work on the calls (no parser of ours)."""
-    failed = {r.call_id for r in path if isinstance(r, m.Result) and (r.is_error or r.text.startswith(("ERROR", "EXECUTION RESULT of [str_replace_editor]:\nERROR", "failed in sandbox")))}  # fmt: skip
+    failed = {r.call_id for r in path if isinstance(r, m.Result) and (r.is_error or r.text.startswith(("ERROR", "EXECUTION RESULT of [str_replace_editor]:\nERROR", "failed in sandbox", "patch rejected")))}  # fmt: skip
     found: set[str] = set()
     for call in (c for message in path for c in message.calls if c.id not in failed):
         arguments = call.arguments
@@ -505,6 +505,15 @@ def test_R10_an_error_is_told_without_colours() -> None:
     made = ran("python a.py", "\x1b[1m\x1b[31mError: no such user\x1b[0m", True)
     assert made.error is not None
     assert made.error.error == "Error: no such user"
+
+
+@pytest.mark.parametrize("said", ["patch rejected by user", "aborted by user after 2.1s"])
+def test_R10_a_patch_that_was_not_let_through_changed_nothing(said: str) -> None:
+    patch = "apply_patch <<'P'\n*** Begin Patch\n*** Add File: src/hook.ts\n+export const a = 1;\n*** End Patch\nP"
+    made = ran(patch, said)
+    assert note(made, "src/hook.ts").fate == "failed"
+    assert made.error is not None
+    assert (made.error.what, made.error.error) == ("apply_patch src/hook.ts", said)
 
 
 def test_R10_an_edit_that_failed_is_answered_by_any_change_of_the_file() -> None:

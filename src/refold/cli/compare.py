@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from refold.cli import completion
 from refold.cli.batch import Tally, batch_options, followed, keeping, working
 from refold.cli.common import (
     console,
@@ -39,12 +40,13 @@ REPORTED = 100
 
 
 @click.command("compare")
-@click.argument("files", metavar="FILE|DIR…", nargs=-1, required=True)
+@click.argument("files", metavar="FILE|DIR…", nargs=-1, required=True, shell_complete=completion.sessions)
 @click.option(
     "--presets",
     "names",
     default="all",
     show_default=True,
+    shell_complete=completion.preset_names,
     help="Designs, by commas; with settings: NAME:K=V.",
 )
 @click.option(
@@ -152,13 +154,14 @@ def perform(files: Sequence[tuple[str, bool]], plan: Plan, *, show: bool) -> Com
     from refold import loop
     from refold.compare.run import compare
 
-    if not show:
+    out = console(stderr=True)
+    if not (show and out.is_terminal):
         return loop.run(compare(_opened(files), plan))
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     what = TextColumn("{task.description}", markup=False)
     columns = (TextColumn("comparing"), BarColumn(), what, TimeElapsedColumn())
-    with Progress(*columns, transient=True, console=console(stderr=True)) as bar:
+    with Progress(*columns, transient=True, console=out) as bar:
         task = bar.add_task("", total=1.0)
 
         def tell(part: float, what: str) -> None:

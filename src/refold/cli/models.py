@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from refold.cli import completion
 from refold.cli.common import console, emit, json_option, table
 
 DOUBLES = ("chaos", "scripted")
@@ -13,7 +14,7 @@ DOUBLES = ("chaos", "scripted")
 
 
 @click.command("models")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completion.model_names)
 @click.option(
     "--all", "everything", is_flag=True, help="Also models of providers without a key, and test doubles."
 )

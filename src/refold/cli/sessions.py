@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from msgspec.structs import asdict
 
-from refold.cli import Group
+from refold.cli import Group, completion
 from refold.cli.common import clean, console, emit, first_line, json_option, progress, say, table
 
 if TYPE_CHECKING:
@@ -95,20 +95,19 @@ def command(
 
 
 @command.command("delete")
-@click.argument("ids", metavar="ID…", nargs=-1, required=True)
+@click.argument("ids", metavar="ID…", nargs=-1, required=True, shell_complete=completion.sessions)
 @store_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 @click.pass_obj
 def delete(above: str | None, ids: tuple[str, ...], spec: str | None, yes: bool, as_json: bool) -> None:
     """Delete sessions for good. ID may be the beginning of one."""
-    from refold.registry.sessions import find_id, title
+    from refold.registry.sessions import find, title
 
     if as_json and not yes:
         raise click.UsageError("--json needs --yes: there is nobody to ask")
     with opened(spec or above) as store:
-        known = {info.id: info for info in store.sessions()}
-        chosen = [known[find_id(store, id)] for id in ids]
+        chosen = [find(store, id) for id in ids]
         for info in chosen:
             if not as_json:
                 say(f"{info.id}  {first_line(title(store, info))}  {info.entries} entries")
@@ -151,7 +150,7 @@ def doctor(above: str | None, spec: str | None, repair: bool, as_json: bool) -> 
 
 
 @command.command("copy")
-@click.argument("id")
+@click.argument("id", shell_complete=completion.sessions)
 @click.option("--to", "target", required=True, metavar="STORE", help="The store to copy into.")
 @click.option("--move", is_flag=True, help="Delete it here after the copy was compared.")
 @store_option
@@ -159,11 +158,11 @@ def doctor(above: str | None, spec: str | None, repair: bool, as_json: bool) -> 
 @click.pass_obj
 def copy(above: str | None, id: str, target: str, move: bool, spec: str | None, as_json: bool) -> None:
     """Copy a session into another store, with everything in it."""
-    from refold.registry.sessions import find_id
+    from refold.registry.sessions import find
     from refold.stores import moving, open_store, shown
 
     with opened(spec or above) as store:
-        chosen = find_id(store, id)
+        chosen = find(store, id).id
         other = open_store(target).store
         info = (moving.move if move else moving.copy)(store, chosen, other)
         other.close()
@@ -270,7 +269,7 @@ def _print(rows: list[dict[str, Any]], total: int, search: str | None) -> None:
     from rich.text import Text
 
     if not rows:
-        say("no sessions")
+        say("no sessions; `refold import ~/.claude/projects` (or ~/.codex/sessions) reads those you have")
         return
     if search:
         _print_hits(rows, search)

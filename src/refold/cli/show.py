@@ -8,6 +8,7 @@ import click
 import msgspec
 from msgspec.structs import asdict
 
+from refold.cli import completion
 from refold.cli.common import (
     Names,
     clean,
@@ -17,7 +18,6 @@ from refold.cli.common import (
     first_line,
     json_option,
     open_session,
-    preset_names,
     styled,
     tell_problems,
     waiting,
@@ -47,7 +47,11 @@ def _dialects() -> tuple[str, ...]:
 @_look("trail", "Files, commands, tests, todos, from the tool calls.")
 @click.option("--wire", type=Names(_dialects), help="As a provider gets it.")
 @click.option(
-    "--preset", default="refold", show_default=True, shell_complete=preset_names, help="Whose view."
+    "--preset",
+    default="refold",
+    show_default=True,
+    shell_complete=completion.preset_names,
+    help="Whose view.",
 )
 @click.option("--full", is_flag=True, help="Whole messages instead of first lines.")
 @json_option

@@ -1,16 +1,12 @@
 """Fidelity falls with age (R19): how much of each item of the view a fold shows.
 
 One number, the *scale*, gives every item its form: the newest whole, older ones clipped harder and harder,
-the
-oldest not in their place any more. A larger scale never gives an item a lower form. A fold takes the
-largest scale
-of a fixed grid whose view fits the goal, and of the next one as much, from the newest item on, as still
-fits. So
-the goal is used, and a larger goal never shows less (R20).
+the oldest not in their place any more. A larger scale never gives an item a lower form. A fold takes the
+largest scale of a fixed grid whose view fits the goal, and of the next one as much, from the newest item on,
+as still fits. So the goal is used, and a larger goal never shows less (R20).
 
 The *age* of an item is what came after it, in units of the scale; one huge message counts as `weight` at
-most,
-so that it does not push everything before it out of sight.
+most, so that it does not push everything before it out of sight.
 """
 
 from __future__ import annotations
@@ -29,8 +25,7 @@ GRID: tuple[float, ...] = tuple(40 * STEP**n for n in range(260))
 """Scales, in tokens."""
 _AHEAD = 3
 """How many grid points beyond one that does not fit are looked at: a view may cost a little less where an
-item
-comes back into its place and leaves the record."""
+item comes back into its place and leaves the record."""
 _NEAR = 7
 """How many grid points a smaller record may be worth: half as much again."""
 _CALL = 2 * LEVELS[0]

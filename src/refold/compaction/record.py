@@ -1,8 +1,7 @@
 """The record: the message that stands for what left its place, and the floor that no fold can go below.
 
-The user's own words and the pins come first, outside the frame: they still hold. Everything else is framed
-as a
-record, not a request, and defused, whoever wrote it.
+The user's own words and the pins come first, outside the frame: they still hold. Everything else is framed as
+a record, not a request, and defused, whoever wrote it.
 """
 
 from __future__ import annotations

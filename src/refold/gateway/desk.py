@@ -21,7 +21,7 @@ import msgspec
 from refold.compaction.overflow import in_error
 from refold.gateway import books, replies
 from refold.gateway.answers import Answers
-from refold.gateway.books import Books, Turn
+from refold.gateway.books import Book, Books, Turn
 from refold.gateway.door import Refusal
 from refold.gateway.letters import (
     LIMIT,
@@ -126,13 +126,10 @@ class Desk:
         return ""
 
     async def _taken(self, asked: Asked) -> Turn:
-        try:
-            book = self._books.of(asked)
-            async with book.lock:
-                return books.taken(book, asked)
-        except Exception:
-            self._books.drop(asked.session)
-            raise
+        async def write(book: Book) -> Turn:
+            return books.taken(book, asked)
+
+        return await self._books.within(asked, write)
 
     async def _answered(self, letter: Reply, waited: asyncio.Future[Turn | None] | None) -> str:
         """Write the answer down, where the request was; what broke off is marked."""
@@ -142,13 +139,13 @@ class Desk:
             return ""
         cut = reply.cut or not letter.complete
         message = msgspec.structs.replace(reply.message, stop="aborted") if cut else reply.message
-        try:
-            async with turn.book.lock:
-                books.answered(turn, message, reply.usage, {"gateway": {"cut": True}} if cut else {})
-        except Exception:
-            self._books.drop(turn.asked.session)
-            raise
-        self._answers.ahead(turn)
+        meta = {"gateway": {"cut": True}} if cut else {}
+
+        async def write(book: Book) -> None:
+            books.answered(book, turn, message, reply.usage, meta)
+            self._answers.ahead(book, turn.asked)
+
+        await self._books.within(turn.asked, write)
         return "recorded"
 
     # ── answering ───────────────────────────────────────────────────────────────────────────────

@@ -107,7 +107,8 @@ def _ends(rows: Sequence[str]) -> Iterator[str]:
 
 _REFUSED = re.compile(
     r"\s{0,80}(?:EXECUTION RESULT of \[\w{1,60}\]:\s{0,8})?(?:<tool_use_error>|\[Operation Cancelled\]"
-    r"|The user doesn't want|Tool .{0,60} (?:failed|not found)|Permission to use .{0,80} has been denied)"
+    r"|The user doesn't want|Tool .{0,60} (?:failed|not found)|Permission to use .{0,80} has been denied"
+    r"|(?:exec command|patch) rejected by user|aborted by user after )"
 )
 _FAILED = re.compile(
     r"\s{0,80}(?:EXECUTION RESULT of \[\w{1,60}\]:\s{0,8})?(?:Error[: ]|ERROR|No replacement was performed"

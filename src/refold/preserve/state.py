@@ -219,7 +219,10 @@ class WorkState:
             subject: tuple[str, ...] = ("run", folder, step.run.key)
             # A line that the shell could not even read has done nothing, and is simply written again.
             matters = not step.run.looks and "syntax error near unexpected token" not in ended.error
-            what = step.run.shown
+            wrote = next((a.path for a in reversed(step.actions) if a.verb != "view"), "")
+            what = (
+                f"{step.run.key.split()[0]} {wrote}" if wrote and "<<" in step.run.shown else step.run.shown
+            )
         elif step.actions:
             path = step.actions[-1].path
             subject, what = ("file", absolute(path, step.base)), f"{step.name} {path}"

@@ -1,8 +1,8 @@
 """A message clipped to a number of tokens (R19): head, end and telling lines stay, calls lose whole values.
 
 A clip is computed from the message itself, never from an earlier clip, at a few fixed levels (`LEVELS`), so
-the
-same entry gives the same bytes cold and warm. What is missing is marked with its size and the entry's number.
+the same entry gives the same bytes cold and warm. What is missing is marked with its size and the entry's
+number.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 sentences.
 
 People who talk do not work on one thing: what was said once may be asked for at any time, and the digest
-holds
-more of that per token than messages in their place (M1)."""
+holds more of that per token than messages in their place (M1)."""
 
 from __future__ import annotations
 

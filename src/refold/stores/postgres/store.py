@@ -30,6 +30,7 @@ SIZE = 10
 PAGE = 500
 """Entries that are fetched at once."""
 _READ = f"(SELECT version FROM about), key, {rows.COLUMNS}"
+BEGINNING = f"SELECT {_READ} FROM sessions WHERE id >= %s AND id < %s ORDER BY id LIMIT %s"
 
 _APPEND = """
 WITH owner AS (
@@ -115,6 +116,11 @@ class PostgresStore:
     def sessions(self) -> Iterator[SessionInfo]:
         """The sessions, newest first."""
         return iter(self._links.run(lambda link: [tally.info for _, tally in self.tallies(link)]))
+
+    def beginning(self, text: str, limit: int) -> list[SessionInfo]:
+        bounds = rows.span(text)
+        found = self._links.run(lambda link: link.ask(BEGINNING, *bounds, limit))
+        return [self._checked(row)[1].info for row in found]
 
     def delete(self, session: str) -> None:
         sent: list[int] = []
