@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -25,12 +26,14 @@ def sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 
 
 def _own(beginning: str) -> list[CompletionItem]:
-    from refold.cli.sessions import opened
     from refold.errors import RefoldError
     from refold.registry.sessions import title
+    from refold.stores import default_database, open_store
 
+    if not default_database().exists():
+        return []
     try:
-        with opened(None) as store:
+        with closing(open_store("sqlite:").store) as store:
             found = [info for info in store.sessions() if info.id.startswith(beginning)]
             return [CompletionItem(info.id, help=title(store, info)) for info in found]
     except RefoldError:

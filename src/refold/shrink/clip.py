@@ -137,26 +137,32 @@ def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) 
         return text
     room = max(tokens - _MARK_TOKENS, 1)
     between = int(room * _BETWEEN) if room >= _TELLING else 0
-    first, last, kept = _edges(text, room - between, size, counter, _HEADS.get(kind, _HEAD))
-    rows = list[str]()
+    first, last, kept = _edges(text, room - between, size, counter, kind)
+    rows, joined = list[str](), False
     if between:
-        rows, told = _between(body, len(first), len(text) - len(last), between, counter)
+        rows, told, joined = _between(body, len(first), len(text) - len(last), between, counter)
         kept += told
         if not rows:
-            first, last, kept = _edges(text, room, size, counter, _HEADS.get(kind, _HEAD))
+            first, last, kept = _edges(text, room, size, counter, kind)
     mark = _MARK.format(cut=max(size - kept, 1), key=key) if key else _GAP
     # A mark stands on a line of its own only where the cut does not go through a line.
     before = _SPACE.get(text[len(first) : len(first) + 1], "") if first else ""
-    after = _SPACE.get(text[-len(last) - 1 : -len(last)], "") if last else ""
+    after = _SPACE.get(text[-len(last) - 1 : -len(last)], "") if last and not joined else ""
     return first + before + "\n".join((mark, *rows)) + after + last
 
 
-def _edges(text: str, room: int, size: int, counter: TokenCounter, share: float) -> tuple[str, str, int]:
-    """Beginning and end in `room` tokens, cut at line ends where one is near, and how many these have."""
-    chars = max(int(len(text) * room / size), 4)
+def _edges(text: str, room: int, size: int, counter: TokenCounter, kind: Kind) -> tuple[str, str, int]:
+    """Beginning and end in `room` tokens, cut at line ends where one is near, and how many these have. The
+    last line of a log stays whole, at the expense of its beginning: half of `1 failed, 61 passed` lies."""
+    share, chars = _HEADS.get(kind, _HEAD), max(int(len(text) * room / size), 4)
+    line = text[text.rstrip().rfind("\n") + 1 :] if kind == "bash" else ""
+    whole = counter.text(line) if len(line) <= 4 * room else room + 1
     for _ in range(12):
         first = _line_end(head(text, int(chars * share)))
         last = _line_start(tail(text, chars - int(chars * share)))
+        if len(last) < len(line) and whole <= room:
+            last = line
+            first = _line_end(head(first, len(first) * (room - whole) // room))
         used = counter.text(first) + counter.text(last)
         if used <= room:
             return first, last, used
@@ -165,9 +171,11 @@ def _edges(text: str, room: int, size: int, counter: TokenCounter, share: float)
     return first, "", counter.text(first)
 
 
-def _between(body: Body, start: int, end: int, room: int, counter: TokenCounter) -> tuple[list[str], int]:
-    """The lines that tell most, in their order, and their tokens; lines that were left out before one are
-    marked."""
+def _between(
+    body: Body, start: int, end: int, room: int, counter: TokenCounter
+) -> tuple[list[str], int, bool]:
+    """The lines that tell most, in their order, their tokens, and whether the last of them goes on at `end`;
+    lines that were left out before one are marked."""
     sizes, kept, used = body.telling.sizes, list[tuple[int, int]](), 0
     for place in body.telling.ranked(start, end):
         size = sizes.get(place)
@@ -185,9 +193,9 @@ def _between(body: Body, start: int, end: int, room: int, counter: TokenCounter)
             rows.append(_LEFT_OUT)
         rows.append(body.bare[first:last])
         before = last
-    if rows:
+    if rows and before < end - 1:
         rows.append(_LEFT_OUT)
-    return rows, used + (len(rows) - len(kept)) * counter.text(_LEFT_OUT)
+    return rows, used + (len(rows) - len(kept)) * counter.text(_LEFT_OUT), before == end
 
 
 def quotation(message: Message, key: str, tokens: int, counter: TokenCounter) -> str:
