@@ -77,11 +77,12 @@ class Body(msgspec.Struct, frozen=True, gc=False):
         return cls(text, size, plain, plain_size, Telling(plain, kind))
 
 
-def body_of(message: Message, counter: TokenCounter, kind: Kind) -> Body | None:
-    """Read once for the clips of a message; None where `clipped` reads for itself."""
+def body_of(message: Message, counter: TokenCounter, kind: Kind, size: int = 0) -> Body | None:
+    """Read once for the clips of a message; None where `clipped` reads for itself. `size`: tokens of its
+    text, where they are known."""
     match message:
         case Result() | User():
-            return Body.of(_joined(message.content), counter, kind)
+            return Body.of(_joined(message.content), counter, kind, size)
         case Bash():
             return Body.of(message.output, counter, kind)
         case _:
