@@ -12,7 +12,9 @@ import pytest
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
+from refold.compaction.plan import Plan, finishing
 from refold.errors import RefoldError
+from refold.protocols import complete
 
 NAMES = ("refold", "pi", "augment", "window", "rounds", "layered")
 SETTINGS: dict[str, dict[str, object]] = {
@@ -135,6 +137,30 @@ def known(fold: e.Fold) -> bytes:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_fold_is_the_same_warm_and_cold(name: str, tools: bool) -> None:
     assert sum(Run(name, seed, tools=tools).play(14) for seed in range(3)) > 0
+
+
+def test_a_plan_one_message_after_another_is_that_of_a_cold_session() -> None:
+    run = Run("refold", 5, tools=True)
+    engine, calls = Engine(presets.get("refold", window=6_000, auto=False), clock=lambda: 1.8e9), 0
+    for _ in range(12):
+        before = len(run.session.entries)
+        run.turn()
+        grown = run.session.entries[before:]
+        session = run._opened(list(run.session.entries[:before]))
+        for entry in grown:
+            session.append(entry)
+            cold = run._opened(list(session.entries))
+            assert planned(engine, session) == planned(Engine(engine.preset, clock=engine.clock), cold)
+            calls += 1
+    assert calls > 50
+
+
+def planned(engine: Engine, session: Session) -> object:
+    plan = engine.plan(session, force=True)
+    if not isinstance(plan, Plan):
+        return plan.code
+    finished = complete(finishing(plan.proposal, []))
+    return finished.summary, msgspec.json.encode(finished.edits), plan.proposal.clipped
 
 
 @pytest.mark.torture
