@@ -32,6 +32,7 @@ from refold.presets.rounds import WHICH_WHEN
 from refold.protocols import Steps, TokenCounter, complete
 from refold.session import View
 from tests.presets.chains import check_wire, orphans
+from tests.strategies import examples
 
 COUNTER = tokens.get()
 
@@ -454,7 +455,7 @@ def test_D7_a_range_never_spans_a_round_that_is_shown_verbatim() -> None:
     assert size(merged) <= 40
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.integers(1, 40), st.integers(0, 30), st.integers(20, 400))
 def test_D7_any_block_fits_its_budget(count: int, words: int, budget: int) -> None:
     merged = merge(made(count, words), budget, size, COUNTER)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from refold.compaction.situation import Situation
 from refold.compaction.walk import CHUNK, Chunk, Piece, Row, bare
 from refold.messages import Assistant, Message, Result, System, Thinking, User, user
 from refold.protocols import Steps
-from refold.session import Item
+from refold.session import Item, Session
 from refold.session.edits import said_by
 from refold.session.invariants import PAIRS, inside_put, legal
 from refold.session.invariants.thinking import signed
@@ -158,8 +159,8 @@ class _Reader:
         """Of the same pieces at the levels that were looked at."""
         self._facts, self._count = self.clips.facts(s.counter), s.projection.counted(s.counter)
         self._extra, self._reading = s.sizes.extra.item, Reading.of(s.session)
-        turns = s.session.turns
-        self.open_from = s.projection.item_at(turns[-1]) if turns else 0
+        turn = _open_turn(s.session)
+        self.open_from = 0 if turn is None else s.projection.item_at(turn)
         """The turn that is going on: its signed thinking may not be touched."""
         self.pins, self.step = set(s.session.pins), newest_step(s)
         rest = range(self.last_reply + 1, len(self.items))
@@ -369,6 +370,15 @@ class _Reader:
     def _original(self, item: Item) -> Message:
         """What the entry says, whatever an earlier fold made of it."""
         return said_by(self.s.session[item.entries[0]]) or item.message
+
+
+def _open_turn(session: Session) -> int | None:
+    """Where on the path the turn begins that is going on. What a user says beside the results of calls does
+    not end it: the model has not gone on yet, and its provider wants the thinking that led to them."""
+    reply = session.last_reply
+    calling = reply is not None and isinstance(reply.message, Assistant) and bool(reply.message.calls)
+    turns = session.turns if not calling else session.turns[: bisect_left(session.turns, session.replies[-1])]
+    return turns[-1] if turns else None
 
 
 def clip_kept(s: Situation, first: int, room: int) -> dict[int, Form]:

@@ -72,10 +72,6 @@ class Reading:
             if self.length % READ == 0 or (message and is_long(message)):
                 yield
 
-    def typed_before(self, position: int) -> Sequence[Saying]:
-        """What the user typed before a position of the path."""
-        return self.sayings[: self._typed(position)]
-
     def _typed(self, position: int) -> int:
         return bisect_left(self.sayings, position, key=lambda saying: saying.position)
 

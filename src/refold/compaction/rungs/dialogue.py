@@ -28,10 +28,10 @@ TAIL = 0.025
 """Share of the goal that stays in its place."""
 WORDS = 8
 """Own words get at most this part of the record: half of all that is said here is the user's."""
-PIECE = 64
-"""Messages that are looked through for secrets between two breaths."""
 SPARE = 8
 """Tokens by which a record may be smaller than its room."""
+PIECE = 16
+"""Messages that are read between two breaths."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ class Dialogue:
 
     def _record(self, view: Graded) -> Steps[Record]:
         s, room = view.s, view.goal - view.layout.tokens
-        told = yield from _sources(s, s.projection.floor, view.position)
-        kept = yield from _sources(s, view.position, len(s.session.path))
+        told = yield from _read(sources(s.session, s.projection.floor, view.position))
+        kept = yield from _read(sources(s.session, view.position, len(s.session.path)))
         left = room - complete(view.composer.size(view.position, 0.0))
         made = digest(told, budget=max(left, 0), counter=s.counter, kept=kept)
         grows = True  # what the own words do not use is found out by making the record, and used once
@@ -109,14 +109,13 @@ def _newest(s: Situation, tokens: int) -> int:
     return index
 
 
-def _sources(s: Situation, first: int, last: int) -> Steps[list[Source]]:
-    """What was said between two positions, without secrets."""
-    said: list[Source] = []
-    for number, source in enumerate(sources(s.session, first, last), 1):
-        said.append(_source(source))
-        if number % PIECE == 0:
+def _read(told: Sequence[Told]) -> Steps[list[Source]]:
+    read: list[Source] = []
+    for source in told:
+        read.append(_source(source))
+        if len(read) % PIECE == 0:
             yield
-    return said
+    return read
 
 
 def _source(told: Told) -> Source:
