@@ -49,6 +49,8 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).resolve()
 ROOT = HERE.parents[1]
 COLD = "--in-a-new-process"
+# Not the folder of this file: modules there have names of packages.
+sys.path[:] = [path for path in sys.path if path != str(HERE.parent)]
 if COLD not in sys.argv:
     sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
     from benchmarks import mutants, results, tables
@@ -587,11 +589,7 @@ def cold(folder: Path, scratch: str) -> int:
     import pytest
 
     os.chdir(folder)
-    sys.path[:] = [
-        str(folder / "src"),
-        str(folder),
-        *(p for p in sys.path if p not in (str(ROOT), str(HERE.parent))),
-    ]
+    sys.path[:] = [str(folder / "src"), str(folder), *(path for path in sys.path if path != str(ROOT))]
     os.environ["PYTHONPATH"] = str(folder / "src")
     names = json.loads(Path("tests.json").read_text())
     return int(pytest.main([*OPTIONS, "-x", f"--basetemp={scratch}", *names], plugins=[Quick()]))
