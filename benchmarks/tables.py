@@ -462,12 +462,13 @@ def gateway(found: dict[str, Any]) -> str:
     ]
     rows: list[list[str]] = []
     for kind in ("", "burst_", "few_"):
-        streams = found["few" if kind == "few_" else "streams"]
-        rate = streams / found["burst_lasting" if kind == "burst_" else "lasting"]
+        lasting = found["burst_lasting" if kind == "burst_" else "lasting"]
         for part, way in _WAYS.items():
             if row := found.get(kind + part):
                 version = f" {row['version']}" if "version" in row else ""
-                rows.append([f"{streams:,}", f"{rate:.0f}", f"{way}{version}", *_first_bytes(row)])
+                streams = row.get("open", found["streams"])
+                named = f"{way}{version}"
+                rows.append([f"{streams:,}", f"{streams / lasting:.0f}", named, *_first_bytes(row)])
     return markdown([*head, "written down", "processor"], rows)
 
 
