@@ -231,6 +231,12 @@ def long_run(found: dict[str, Any]) -> str:
     return made(found)
 
 
+def speed(found: dict[str, Any]) -> str:
+    from benchmarks.long_run import speed as made
+
+    return made(found)
+
+
 def long_figures(found: dict[str, Any]) -> str:
     from benchmarks.long_run import figures as made
 
@@ -247,6 +253,24 @@ def many_jobs(found: dict[str, Any]) -> str:
     from benchmarks.many import handing as made
 
     return made(found)
+
+
+def many_ray(found: dict[str, Any]) -> str:
+    from benchmarks.many_ray import table as made
+
+    return made(found)
+
+
+def scale(name: str) -> Callable[[dict[str, Any]], str]:
+    def made(found: dict[str, Any]) -> str:
+        from benchmarks import scale_tables
+
+        if name in ("lists", "room"):
+            return getattr(scale_tables, name)(found)
+        size = next((size for size in found["sizes"] if size["entries"] == int(name)), None)
+        return NOT_YET if size is None else scale_tables.measured(size)
+
+    return made
 
 
 def pairs(peers: dict[str, Any]) -> str:
@@ -508,10 +532,16 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "recall": (("recall",), recall),
     "engine": (("engine", "peers"), engine),
     "figures": (("engine",), figures),
+    "speed": (("long_run",), speed),
     "long-run": (("long_run",), long_run),
     "long-run-figures": (("long_run",), long_figures),
     "many": (("many",), many),
     "many-jobs": (("many",), many_jobs),
+    "many-ray": (("many_ray",), many_ray),
+    "scale-million": (("scale",), scale("1000000")),
+    "scale-ten-million": (("scale",), scale("10000000")),
+    "scale-lists": (("scale",), scale("lists")),
+    "scale-room": (("scale",), scale("room")),
     "pairs": (("peers",), pairs),
     "verification": (("verification",), verification),
     "requests": (("requests",), requests),

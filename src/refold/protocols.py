@@ -195,6 +195,15 @@ class Lines(Protocol):
 
 
 @runtime_checkable
+class Lookup(Protocol):
+    """Optional power of a store: it finds sessions by how their ids begin, without reading the others."""
+
+    def beginning(self, text: str, limit: int) -> list[SessionInfo]:
+        """Sessions whose ids begin so, ordered by id: one of just that id is the first."""
+        ...
+
+
+@runtime_checkable
 class Placed(Protocol):
     """Optional power of a store: it is a file or a folder, which may not be there yet."""
 

@@ -26,7 +26,7 @@ def binaries() -> Path | None:
 
 
 class Server:
-    """A cluster in a folder. PostgreSQL refuses to run as root; then it runs as nobody."""
+    """A cluster in a folder, made if there is none. PostgreSQL refuses to run as root; then it runs as nobody."""
 
     def __init__(self, folder: Path, *settings: str) -> None:
         found = binaries()
@@ -37,12 +37,11 @@ class Server:
         self.settings = settings
         self.process: subprocess.Popen[bytes] | None = None
         folder.chmod(0o755)
-        self.data.mkdir(mode=0o700)
-        self._owner: dict[str, Any] = {}
+        self.owner: dict[str, Any] = {}
         if os.name == "posix" and os.geteuid() == 0:
-            self._owner = {"user": "nobody", "group": "nogroup", "extra_groups": []}
-            shutil.chown(self.data, "nobody", "nogroup")
-        self._run("initdb", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "-U", "postgres")
+            self.owner = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+        if not self.data.exists():
+            self._make()
         self.start()
 
     @property
@@ -51,6 +50,12 @@ class Server:
 
     def at(self, host: str, port: int, *, user: str = "postgres") -> str:
         return f"postgresql://{user}@{host}:{port}/postgres"
+
+    def _make(self) -> None:
+        self.data.mkdir(mode=0o700)
+        if self.owner:
+            shutil.chown(self.data, self.owner["user"], self.owner["group"])
+        self._run("initdb", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "-U", "postgres")
 
     def start(self) -> None:
         command = ["postgres", "-D", str(self.data), "-h", "127.0.0.1", "-p", str(self.port), "-k", ""]
@@ -69,7 +74,7 @@ class Server:
                 stderr=log,
                 start_new_session=True,
                 cwd=self.data.parent,
-                **self._owner,
+                **self.owner,
             )
         self._await()
 
@@ -110,7 +115,7 @@ class Server:
             capture_output=True,
             cwd=self.data.parent,
             timeout=60,
-            **self._owner,
+            **self.owner,
         )
         assert done.returncode == 0, done.stderr.decode()
 

@@ -1,6 +1,5 @@
 """The rungs of the default design: grade the view (R19); what lies before the graded part is written by a
-model,
-or stands as lines. They differ only in how that stretch is written."""
+model, or stands as lines. They differ only in how that stretch is written."""
 
 from __future__ import annotations
 
