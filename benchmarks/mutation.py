@@ -326,7 +326,10 @@ def survivors(drawn: Iterable[Mutant]) -> Iterator[Mutant]:
     rooms = json.loads((results.FOLDER / "mutation.json").read_text(encoding="utf-8"))["result"]["rooms"]
     rows = (row for room in rooms.values() for row in room["survivors"] if "equivalent" not in row)
     stored = {tuple(row[name] for name in SAME) for row in rows}
+    functions = {row[:2] for row in stored}
     for mutant in drawn:
+        if (mutant.file, mutant.scope or "") not in functions:
+            continue
         row = described(mutant)
         if tuple(row[name] for name in SAME) in stored:
             yield mutant
