@@ -18,6 +18,7 @@ import refold as library
 from refold import Session
 from refold import messages as m
 from refold.cli import main
+from refold.cli.screen import Screen
 from refold.presets import NAMES
 from refold.registry.sessions import save
 from tests.data import shared
@@ -208,6 +209,35 @@ def test_the_beginning_of_an_id_is_enough(store: str) -> None:
     assert refold("sessions", "delete", "5e55-1", "--yes", REFOLD_DATABASE=database).exit_code == 0
 
 
+def test_at_a_terminal_a_session_is_a_line_with_as_much_of_its_id_as_is_needed(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def narrow() -> Screen:
+        screen = Screen()
+        screen.is_piped, screen.soft_wrap, screen.width = False, False, 80
+        return screen
+
+    place = f"sqlite:{store}/s.db"
+    for end in ("a", "b"):
+        session = library.open(place, id=f"01a1e28e-00f3-7602-{end}")
+        session.info = msgspec.structs.replace(session.info, cwd=f"/home/me/{'long/' * 30}project-{end}")
+        session.append(m.user(f"Please repair the {end} " + "words " * 40))
+    monkeypatch.setattr("refold.cli.sessions.console", narrow)
+    _, _, *rows, _ = refold("sessions", "--store", place).output.splitlines()
+    assert len(rows) == 2
+    for row in rows:
+        assert len(row) <= 80
+        assert "  Please repa" in row
+    assert {row.split()[0] for row in rows} == {"01a1e28e-00f3-7602-a", "01a1e28e-00f3-7602-b"}
+
+
+def test_where_nothing_matches_that_is_said_and_not_that_there_is_nothing(store: str) -> None:
+    place = f"sqlite:{store}/s.db"
+    refold("import", f"{store}/1.jsonl", "--to", place)
+    assert "no session says 'zebra'\n" in refold("sessions", "--store", place, "--search", "zebra").output
+    assert "no sessions like that\n" in refold("sessions", "--store", place, "--name", "zebra").output
+
+
 # ── looking ─────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -290,6 +320,32 @@ def test_a_person_at_a_terminal_picks_one_of_200_conversations(
         assert "no first prompt has 'no such'; the numbers are 0 to 199" in asked[0]
     if "19" in typed:
         assert asked[0].splitlines()[1:] == [f"{n:4}  some words {n}" for n in (19, 119, *range(190, 200))]
+
+
+def test_a_file_of_one_conversation_has_no_other(own: str, store: str) -> None:
+    for file in (f"{store}/1.jsonl#7", f"{own}#7"):
+        done = refold("show", file)
+        assert done.exit_code != 0
+        assert "7" in done.output
+
+
+def test_a_folder_without_transcripts_is_named(tmp_path: Path) -> None:
+    done = refold("compare", str(tmp_path))
+    assert done.exit_code == 1
+    assert done.output == f"Error: there are no transcripts in {tmp_path}\n"
+
+
+@pytest.mark.parametrize(
+    "command", [("compact",), ("export", "--to", "jsonl"), ("compare", "--presets", "refold")]
+)
+def test_what_is_written_is_said_and_its_folder_is_made(
+    command: tuple[str, ...], own: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "new" / "folder" / "out"
+    done = refold(command[0], own, *command[1:], "-o", str(out))
+    assert done.exit_code == 0, done.output
+    assert out.exists()
+    assert str(out) in done.output
 
 
 # ── waiting, interrupting, completing ───────────────────────────────────────────────────────────
@@ -386,22 +442,3 @@ def test_a_shell_completes_names_files_and_sessions(store: str, own: str) -> Non
 def test_other_shells_have_a_script_too(shell: str) -> None:
     done = CliRunner().invoke(main, prog_name="refold", env={"_REFOLD_COMPLETE": f"{shell}_source"})
     assert f"_REFOLD_COMPLETE={shell}_complete" in done.output
-
-
-def test_the_five_commands_of_the_readme_lead_to_a_session_that_is_resumed(
-    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
-    _, *commands = re.findall(r"(?m)^(?:make setup|\.venv/bin/refold (.+?)) +#", readme)
-    assert [command.split()[0] for command in commands] == ["import", "sessions", "compact", "export"]
-    monkeypatch.setenv("HOME", store)
-    monkeypatch.setenv("REFOLD_DATABASE", str(tmp_path / "mine.db"))
-    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
-    projects = tmp_path / ".claude" / "projects"
-    projects.mkdir(parents=True)
-    (tmp_path / "1.jsonl").rename(projects / "1.jsonl")
-    for command in commands:
-        words = command.replace("~/.claude/projects", str(projects)).replace(" ID", " 5e55").split()
-        done = refold(*words, *(("--cwd", store) if words[0] == "export" else ()))
-        assert done.exit_code == 0, done.output
-    assert re.search(r"resume it: .*claude --resume [\w-]{36}", done.output)

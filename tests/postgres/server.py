@@ -37,9 +37,9 @@ class Server:
         self.settings = settings
         self.process: subprocess.Popen[bytes] | None = None
         folder.chmod(0o755)
-        self._owner: dict[str, Any] = {}
+        self.owner: dict[str, Any] = {}
         if os.name == "posix" and os.geteuid() == 0:
-            self._owner = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+            self.owner = {"user": "nobody", "group": "nogroup", "extra_groups": []}
         if not self.data.exists():
             self._make()
         self.start()
@@ -53,8 +53,8 @@ class Server:
 
     def _make(self) -> None:
         self.data.mkdir(mode=0o700)
-        if self._owner:
-            shutil.chown(self.data, self._owner["user"], self._owner["group"])
+        if self.owner:
+            shutil.chown(self.data, self.owner["user"], self.owner["group"])
         self._run("initdb", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "-U", "postgres")
 
     def start(self) -> None:
@@ -74,7 +74,7 @@ class Server:
                 stderr=log,
                 start_new_session=True,
                 cwd=self.data.parent,
-                **self._owner,
+                **self.owner,
             )
         self._await()
 
@@ -115,7 +115,7 @@ class Server:
             capture_output=True,
             cwd=self.data.parent,
             timeout=60,
-            **self._owner,
+            **self.owner,
         )
         assert done.returncode == 0, done.stderr.decode()
 

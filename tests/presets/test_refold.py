@@ -31,6 +31,7 @@ from refold.transcripts import read
 from tests import strategies as made
 from tests.data import shared
 from tests.presets.chains import check_wire, orphans, prompts, summariser
+from tests.strategies import examples
 
 COUNTER = tokens.get()
 RULES = (
@@ -948,7 +949,7 @@ def check_random(messages: list[m.Message], budget: int) -> None:
 
 
 @given(made.conversations(), st.sampled_from([300, 600, 1_200, 4_000, 20_000]))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_random_transcripts_fit_are_valid_and_idempotent(messages: list[m.Message], budget: int) -> None:
     check_random(messages, budget)
 

@@ -23,6 +23,7 @@ from refold.loop import run
 from refold.protocols import TokenCounter, ToolSpec
 from refold.tokens import exact, images, parts
 from tests.data import shared
+from tests.strategies import examples
 from tests.timing import within
 
 PI = tokens.get("utf16/4")
@@ -247,7 +248,7 @@ def test_lone_surrogates_are_counted() -> None:
     assert tokens.get("bytes4").text("\ud800") == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.text(max_size=200), min_size=1, max_size=8), st.integers(2, 60))
 def test_cutting_long_texts_between_words_changes_nothing(bits: list[str], times: int) -> None:
     text = (" and then some words ".join(bits) + " and more words") * times * 20

@@ -18,6 +18,7 @@ from refold.transcripts.export import export, targets, told
 from refold.transcripts.programs import WRITERS
 from tests.data import all_transcripts, shared
 from tests.session.identity import identity
+from tests.strategies import examples
 
 
 def talk() -> Session:
@@ -138,7 +139,7 @@ MESSAGES = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(MESSAGES, max_size=8), st.sampled_from(targets()), st.booleans())
 def test_any_session_exports_to_anything(messages: list[m.Message], to: str, view: bool) -> None:
     session = Session(id="any")

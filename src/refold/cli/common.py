@@ -16,11 +16,12 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
-from refold.cli import completion
+from refold.cli.completion import preset_names, session_names
 from refold.text.terminal import clean, escaped
 from refold.text.truncate import one_line
 
 if TYPE_CHECKING:
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
@@ -164,6 +165,14 @@ def styled(*pieces: str | tuple[str, str]) -> Text:
     return Text.assemble(*pieces)
 
 
+def indented(text: str, by: int) -> Padding:
+    """Also where it goes on in the next line of a terminal."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    return Padding(Text(text), (0, 0, 0, by), expand=False)
+
+
 def table(headings: Sequence[str], rows: Iterable[Iterable[object]], *, right: Sequence[str] = ()) -> Table:
     """A plain table. Cells are texts as they are; the screen makes them safe."""
     from rich.table import Table
@@ -192,7 +201,7 @@ def refuse_existing(output: str | None, force: bool) -> None:
 
 
 def file_argument(function: F) -> F:
-    return click.argument("file", metavar="FILE", shell_complete=completion.sessions)(function)
+    return click.argument("file", metavar="FILE", shell_complete=session_names)(function)
 
 
 def preset_options(function: F) -> F:
@@ -223,7 +232,7 @@ def preset_options(function: F) -> F:
             "--preset",
             default="refold",
             show_default=True,
-            shell_complete=completion.preset_names,
+            shell_complete=preset_names,
             help="Which design; see `refold presets`.",
         ),
     ):

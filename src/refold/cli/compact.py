@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -79,6 +80,7 @@ def command(
     engine = Engine(preset, model=named_model(model or preset.summary_model), hooks=Hooks.installed())
     done = loop.run(_perform(engine, session, passes, focus, show=not as_json))
     if output:
+        Path(output).parent.mkdir(parents=True, exist_ok=True)
         save(done.session, output, replace=force)
     written = place.write() if place else None
     view = engine.view(done.session)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from refold.cli import completion
 from refold.cli.batch import Tally, batch_options, followed, keeping, working
 from refold.cli.common import (
     console,
@@ -24,6 +23,7 @@ from refold.cli.common import (
     waiting,
     write_private,
 )
+from refold.cli.completion import preset_names, session_names
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,13 +40,13 @@ REPORTED = 100
 
 
 @click.command("compare")
-@click.argument("files", metavar="FILE|DIR…", nargs=-1, required=True, shell_complete=completion.sessions)
+@click.argument("files", metavar="FILE|DIR…", nargs=-1, required=True, shell_complete=session_names)
 @click.option(
     "--presets",
     "names",
     default="all",
     show_default=True,
-    shell_complete=completion.preset_names,
+    shell_complete=preset_names,
     help="Designs, by commas; with settings: NAME:K=V.",
 )
 @click.option(
@@ -91,6 +91,8 @@ def command(
     plan = _plan(names, budgets, passes, model, prices)
     refuse_existing(html, force)
     found = files_of(files)
+    if not found:
+        raise click.ClickException(f"there are no transcripts in {', '.join(files)}")
     tally: Tally | None = None
     if html or (on is None and len(found) == 1):
         if html and (on or len(found) > REPORTED):

@@ -17,7 +17,7 @@ def preset_names(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     return [f"{before}{comma}{name}" for name in presets.names() if name.startswith(last)]
 
 
-def sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+def session_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
     """Files; and of the user's own sessions those whose id begins like this, with their titles."""
     here = Path(incomplete)
     is_path = any(path.name.startswith(here.name) for path in here.parent.glob("*"))

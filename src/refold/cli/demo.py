@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from refold.cli.common import console, emit, first_line, json_option, styled, write_private
+from refold.cli.common import console, emit, first_line, indented, json_option, styled, write_private
 
 if TYPE_CHECKING:
     from refold.cli.screen import Screen
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 BUDGET = "10k"
 FORMS = {
     "whole": ("whole", "word for word"),
-    "clipped": ("clipped", "calls and long results, each cut down to what it showed"),
-    "lines": ("as lines", "a line each of the record that stands for them"),
-    "gone": ("not shown", "in the log only, where `refold recall` finds them"),
+    "clipped": ("clipped", "cut down to what they showed"),
+    "lines": ("as lines", "a line each, in a record"),
+    "gone": ("not shown", "`refold recall` finds them"),
 }
 """What became of a message, in words."""
 
@@ -54,7 +54,7 @@ def command(out: str, as_json: bool) -> None:
     report = Path(out) / "report.html"
     write(done, str(report))
     if as_json:
-        emit({"session": session, "report": report, "rows": [row(cell) for cell in done.cells]})
+        emit({"session": str(session), "report": str(report), "rows": [row(cell) for cell in done.cells]})
     else:
         _tell(screen, done, session, report)
 
@@ -102,7 +102,7 @@ def _tell_kept(screen: Screen, cell: Cell, done: Comparison) -> None:
     _bars(screen, whole, cell)
     screen.print(f"\nthe user's own words ({_percent(cell.constraints)} verbatim):")
     for saying in known.sayings:
-        screen.print(f"  • {one_line(saying.text, 800)}")
+        screen.print(indented(f"• {one_line(saying.text, 800)}", 2))
     changed = (
         *(f"created {path}" for path in files.created),
         *(f"changed {path}" for path in files.modified),

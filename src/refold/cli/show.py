@@ -8,7 +8,6 @@ import click
 import msgspec
 from msgspec.structs import asdict
 
-from refold.cli import completion
 from refold.cli.common import (
     Names,
     clean,
@@ -22,6 +21,7 @@ from refold.cli.common import (
     tell_problems,
     waiting,
 )
+from refold.cli.completion import preset_names
 
 if TYPE_CHECKING:
     from refold.engine import Engine
@@ -50,7 +50,7 @@ def _dialects() -> tuple[str, ...]:
     "--preset",
     default="refold",
     show_default=True,
-    shell_complete=completion.preset_names,
+    shell_complete=preset_names,
     help="Whose view.",
 )
 @click.option("--full", is_flag=True, help="Whole messages instead of first lines.")

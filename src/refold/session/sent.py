@@ -65,8 +65,17 @@ class Surcharges:
     def total(self) -> int:
         return self._total
 
+    @property
+    def settled(self) -> int:
+        """Items before this index weigh what they weigh, whatever follows."""
+        return self._settled
+
     def item(self, index: int) -> int:
         return self._by_item.get(index, 0)
+
+    def any_from(self, first: int) -> bool:
+        """Does anything from an index on weigh more than it says?"""
+        return any(index >= first for index in self._by_item)
 
     def _follow(self) -> Steps[None]:
         items = self.projection.items
