@@ -453,7 +453,7 @@ def test_a_folder_holds_the_files_that_are_not_hidden(tmp_path: Path) -> None:
 def test_what_is_not_there_is_called_a_session(tmp_path: Path, open_store: Any) -> None:
     store = open_store(tmp_path)
     for ask in (store.load, store.delete, lambda name: store.append(name, [e.Info(id="i")], after=None)):
-        with pytest.raises(Exception, match=r"session.*nobody") as caught:
+        with pytest.raises(Exception, match=r"session\b.*nobody") as caught:
             ask("nobody")
         assert type(caught.value).__name__ == "UnknownName"
 
