@@ -1,15 +1,19 @@
 # `make run` and `make test` work on a fresh machine with Python ≥ 3.11.
 PYTHON ?= python3
 BIN := .venv/bin
+INSTALLED := .venv/.installed
 READY := .venv/.ready
 EXAMPLES := .examples-venv/.ready
 RAY := .ray-venv/.ready
 CLIENTS := .clients/.ready
 .DEFAULT_GOAL := help
+# Compiled modules are kept: tests start many programs, and each would compile all it imports.
+export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup run test check bench bench-continuation mutation torture test-examples test-ray test-postgres test-sandbox test-browser test-clients test-schema test-local test-live format clean
+.PHONY: help install setup run test check bench bench-continuation mutation torture test-examples test-ray test-postgres test-sandbox test-browser test-clients test-schema test-local test-live format clean
 
 help:
+	@echo "make install  refold itself, in .venv (nothing else)"
 	@echo "make run     compact a bundled session and write a report"
 	@echo "make test    run all tests"
 	@echo "make test-examples  the examples and integrations, with LangGraph, pydantic-ai and OpenAI Agents installed"
@@ -17,27 +21,35 @@ help:
 	@echo "make test-postgres  the PostgreSQL store, with a server of its own from PyPI"
 	@echo "make test-sandbox  the tools of the coding agent, with bubblewrap and ripgrep installed"
 	@echo "make test-browser  the report in a real Chromium, on a phone and on a desk"
-	@echo "make test-clients  sessions go into the real Claude Code and Codex and come back (needs npm)"
+	@echo "make test-clients  the real Claude Code, Codex, aider, LangChain and llm (the first two need npm)"
 	@echo "make test-schema   the gateway, against cases that schemathesis makes up"
 	@echo "make check   ruff, pyright (strict), import-linter, docs"
 	@echo "make bench   measure, and rewrite the tables of the README"
 	@echo "make mutation  change the code, one thing at a time, and see whether a test fails"
 	@echo "make torture the long fault and fuzz runs, property tests at random, timings"
 
+install: $(INSTALLED)
+
 setup: $(READY)
 
-$(READY): pyproject.toml
+# What a user gets. The demonstration needs no more, and starts in half the time.
+$(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("refold needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $(INSTALLED)
+
+# Groups need pip 25.1.
+$(READY): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	@touch $(READY)
 
-run: $(READY)
-	@$(BIN)/python -m refold.cli.demo
+run: $(INSTALLED)
+	@$(BIN)/refold demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n auto -m "not torture and not local and not live and not clients and not browser"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not torture and not local and not live and not clients and not browser"
 
 check: $(READY)
 	$(BIN)/ruff check src tests benchmarks examples
@@ -56,7 +68,8 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks
 
 mutation: $(READY)
-	$(BIN)/python benchmarks/mutation.py
+	$(BIN)/python benchmarks/mutation.py --into out/mutation/found
+	$(BIN)/python benchmarks/mutation.py --join out/mutation/found
 
 # The long runs; then every property test at random, many times over; then the tests that have a clock.
 torture: $(READY)
@@ -106,9 +119,20 @@ $(CLIENTS): Makefile
 		@anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0
 	@touch $(CLIENTS)
 
+# Each in an environment of its own: what one of them needs would disturb the others.
+PACKAGES_aider := aider-chat==0.86.2
+PACKAGES_langchain := langchain==1.4.7 langchain-openai==1.7.3 langchain-anthropic==1.7.7
+PACKAGES_llm := llm==0.36
+.clients-python/%/.ready: Makefile
+	$(PYTHON) -m venv .clients-python/$*
+	.clients-python/$*/bin/python -m pip install --quiet $(PACKAGES_$*)
+	@touch $@
+
 test-clients: $(READY)
 	@if command -v npm > /dev/null; then $(MAKE) --no-print-directory $(CLIENTS); \
 	else echo "npm is missing: the tests with the real Claude Code and Codex are skipped"; fi
+	@for name in aider langchain llm; do $(MAKE) --no-print-directory .clients-python/$$name/.ready \
+		|| echo "$$name does not install here: its tests are skipped"; done
 	$(BIN)/python -m pytest -m clients -rs
 
 # What schemathesis needs would disturb what the tests need: it has an environment of its own.
@@ -133,4 +157,4 @@ format: $(READY)
 	$(BIN)/ruff format src tests benchmarks examples
 
 clean:
-	rm -rf .venv out .bench-venv .examples-venv .ray-venv .clients .schemathesis-venv .litellm-venv
+	rm -rf .venv out .bench-venv .examples-venv .ray-venv .clients .clients-python .schemathesis-venv .litellm-venv

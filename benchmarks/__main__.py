@@ -38,6 +38,7 @@ MEASURES: dict[str, str] = {
     "house": "files, floors, and what one step goes through, before and after the rebuild",
     "long_run": "M5: a session of 10,000 and of 50,000 messages, turn by turn, beside other libraries",
     "many": "what many transcripts cost: per session, per fold, per gigabyte, and per job",
+    "many_ray": "the comparison of thousands of transcripts by one process and on Ray, a worker killed in the middle",
     "peers": "M5 and pair safety of other libraries",
 }
 

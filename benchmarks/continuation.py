@@ -325,9 +325,8 @@ def run(
     if only:
         found = found[:: max(1, len(found) // (3 if quick else only))]
     chosen = list(names) or ["tail", "refold", "pi", "control: another session", "control: bag of names"]
-    full = next(
-        b for b in (FULL, 20_000, 16_000, 6_000, 5_000) if 1.35 * b + 1_500 < judge.window or b == 5_000
-    )
+    # A window that is stretched reads its far end worse than nothing: 16,000 tokens is the most that tells this judge more.
+    full = next(b for b in (FULL, 16_000, 6_000, 5_000) if 1.35 * b + 1_500 < judge.window or b == 5_000)
     rows = scored(judge, made(found, chosen, budgets, full, on), len(found))
     told = {
         "judge": judge.name,
@@ -336,6 +335,7 @@ def run(
         "cases": len(rows),
         "sessions": len({case.session for case in found}),
         "views": table(rows, chosen, budgets),
+        "single": {case: {view: round(nats, 4) for view, nats in row.items()} for case, row in rows.items()},
     }
     if only is None:
         told["long_range"] = long_range(path, found, [n for n in ("tail", "pi", "refold") if n in chosen], on)

@@ -3,6 +3,9 @@
 `python -m benchmarks gateway [--quick]`. Clients, gateway and upstream are processes of their own. The same load
 goes straight to the upstream, through a bare pass-through made with the same libraries, through the gateway and,
 where `.litellm-venv` has it, through LiteLLM's proxy; one after the other, on the same machine.
+
+A stream lasts half a minute, as answers of models do: a thousand open ones are 33 requests a second. `burst` is three
+times that: streams of ten seconds.
 """
 
 from __future__ import annotations
@@ -20,11 +23,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gateway_parts import KINDS, RAMP, kind_at
+
 ROOT = Path(__file__).resolve().parents[1]
-STREAMS, SECONDS = 1000, 60.0
-SETTLED = 10.0
-"""Seconds after which every stream has begun; what came before is not counted."""
-WINDOW = 1_000_000
+STREAMS, LASTING, SECONDS = 1000, 30.0, 60.0
+BURST = 10.0
+"""How long a stream lasts where three times as many requests come."""
+FEW = 20
+"""By how much there are fewer streams where LiteLLM is to come to an end."""
+FOLDED = 50_000
+"""Window of the model whose requests are folded; of all others it is larger than what they send."""
+
+Figures = dict[str, Any]
 
 
 def _python(*arguments: str) -> list[str]:
@@ -32,15 +42,10 @@ def _python(*arguments: str) -> list[str]:
 
 
 @contextmanager
-def started(command: list[str], **environment: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def started(command: list[str]) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """A server that says its address first."""
     process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, **environment},
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
     )
     try:
         assert process.stdout
@@ -54,41 +59,53 @@ def started(command: list[str], **environment: str) -> Iterator[tuple[str, subpr
 def gateway(upstream: str, store: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     config = store.with_suffix(".toml")
     config.write_text(
-        f'[gateway]\nupstream = "{upstream}"\nport = 0\nstore = "sqlite:{store}"\nwindow = {WINDOW}\n'
-        "[gateway.models.small]\nwindow = 50_000\n"
+        f'[gateway]\nupstream = "{upstream}"\nport = 0\nstore = "sqlite:{store}"\nwindow = 3_000_000\n'
+        f"[gateway.models.small]\nwindow = {FOLDED}\n"
     )
     with started(_python("refold", "serve", "--config", str(config))) as served:
         yield served
 
 
-def load(url: str, streams: int, seconds: float, model: str = "m") -> dict[str, Any]:
-    command = _python("benchmarks.gateway_parts", "clients", url, str(streams), str(seconds), model)
-    limit = 2 * seconds + 60
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, check=True, timeout=limit)
-    return json.loads(done.stdout)
+def load(url: str, streams: int, lasting: float, seconds: float) -> Figures:
+    with tempfile.TemporaryDirectory() as folder:
+        seen = Path(folder) / "seen.json"
+        given = (url, str(streams), str(lasting), str(seconds), str(seen))
+        limit = RAMP + seconds + lasting + 60
+        subprocess.run(
+            _python("benchmarks.gateway_parts", "clients", *given), cwd=ROOT, check=True, timeout=limit
+        )
+        return json.loads(seen.read_text())
 
 
-def figures(seen: dict[str, Any]) -> dict[str, Any]:
-    first = sorted(took for at, took in seen.pop("first") if at > SETTLED)
-    cuts = statistics.quantiles(first, n=100)
-    return {**seen, "p50_ms": round(cuts[49], 1), "p99_ms": round(cuts[98], 1), "max_ms": round(first[-1], 1)}
+def percentiles(times: list[float]) -> Figures:
+    cuts = statistics.quantiles(times, n=100)
+    return {"p50_ms": round(cuts[49], 1), "p99_ms": round(cuts[98], 1), "max_ms": round(max(times), 1)}
 
 
-def _processor(process: subprocess.Popen[str]) -> float:
-    """Seconds of the processor that it and what it started took."""
-    took = 0.0
-    tick = os.sysconf("SC_CLK_TCK")
+def figures(seen: Figures) -> Figures:
+    """Of the requests that came when all streams were open."""
+    first = seen.pop("first")
+    began = first[0][0] + RAMP
+    return {**seen, **percentiles([took for at, took in first if at > began])}
+
+
+def processor(process: subprocess.Popen[str]) -> Figures:
+    """Seconds of the processor that it, and what it started, took."""
+    tick, own, others = os.sysconf("SC_CLK_TCK"), 0.0, 0.0
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        if process.pid in (int(path.parent.name), int(fields[1])):
-            took += (int(fields[11]) + int(fields[12])) / tick
-    return round(took, 1)
+        took = (int(fields[11]) + int(fields[12])) / tick
+        if process.pid == int(path.parent.name):
+            own += took
+        elif process.pid == int(fields[1]):
+            others += took
+    return {"processor_s": round(own, 1), **({"desk_processor_s": round(others, 1)} if others else {})}
 
 
-def recorded(store: Path) -> dict[str, int]:
+def recorded(store: Path) -> Figures:
     """What the sessions hold."""
     from refold.stores import open_store
 
@@ -98,57 +115,81 @@ def recorded(store: Path) -> dict[str, int]:
     return {"sessions": len(infos), "entries": sum(info.entries for info in infos)}
 
 
-def through_gateway(upstream: str, streams: int, seconds: float, folder: Path) -> dict[str, Any]:
-    store = folder / "load.db"
+def through_bare(upstream: str, *given: Any) -> Figures:
+    with started(_python("benchmarks.gateway_parts", "bare", upstream)) as (url, process):
+        return {**figures(load(url, *given)), **processor(process)}
+
+
+def through_gateway(upstream: str, store: Path, *given: Any) -> Figures:
     with gateway(upstream, store) as (url, process):
-        found = figures(load(url, streams, seconds))
-        found["processor_s"] = _processor(process)
+        found = {**figures(load(url, *given)), **processor(process)}
         began = time.perf_counter()
     return {**found, "written_after_s": round(time.perf_counter() - began, 1), **recorded(store)}
 
 
-def disturbed(upstream: str, streams: int, folder: Path) -> dict[str, Any]:
-    """What requests of 2 MB, and folds, do to the first bytes of others."""
-    found: dict[str, Any] = {}
-    for name, size, model in (("alone", 0, ""), ("2 MB", 2_000_000, "m"), ("folds", 300_000, "small")):
-        with gateway(upstream, folder / f"{size}.db") as (url, _):
-            other = None
-            if size:
-                command = _python("benchmarks.gateway_parts", "interrupt", url, str(size), "1", model)
-                other = subprocess.Popen(command, cwd=ROOT)
-            found[name] = figures(load(url, streams, 25.0))
-            if other is not None:
-                other.kill()
-                other.wait()
-    return found
+def disturbed(upstream: str, store: Path, streams: int, seconds: float) -> Figures:
+    """What requests of 2 MB, and folds, do to the first bytes of others: they come for some seconds and then not, so
+    that all else is the same."""
+    with gateway(upstream, store) as (url, _):
+        other = subprocess.Popen(_python("benchmarks.gateway_parts", "interrupt", url), cwd=ROOT)
+        try:
+            seen = load(url, streams, 5.0, seconds)
+        finally:
+            other.kill()
+            other.wait()
+    first = [(kind_at(at), took) for at, took in seen["first"]]
+    each = {kind: [took for found, took in first if found == kind] for kind in KINDS}
+    return {kind: {"requests": len(times), **percentiles(times)} for kind, times in each.items()}
 
 
-def litellm(upstream: str, streams: int, seconds: float, folder: Path) -> dict[str, Any]:
+def through_litellm(upstream: str, folder: Path, *given: Any) -> Figures:
     program = ROOT / ".litellm-venv" / "bin" / "litellm"
     if not program.exists():
-        return {"skipped": "LiteLLM is not installed in .litellm-venv"}
+        return {
+            "skipped": "LiteLLM is not installed: python -m venv .litellm-venv; .litellm-venv/bin/pip install 'litellm[proxy]'"
+        }
     config = folder / "litellm.yaml"
     config.write_text(
         "model_list:\n  - model_name: m\n    litellm_params:\n      model: openai/m\n"
         f"      api_base: {upstream}/v1\n      api_key: key\n"
     )
     command = [str(program), "--config", str(config), "--port", "48731", "--host", "127.0.0.1"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder)
+    # No key, as with us on one machine; and no prices from elsewhere.
+    environment = {
+        "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=folder,
+        env={**os.environ, **environment},
+    )
     try:
         _wait_for("http://127.0.0.1:48731/health/liveliness")
-        found = figures(load("http://127.0.0.1:48731", streams, seconds))
-        return {**found, "processor_s": _processor(process)}
-    except (TimeoutError, subprocess.TimeoutExpired) as error:
-        return {"skipped": f"LiteLLM did not come to an end: {error}"}
+        return {
+            **figures(load("http://127.0.0.1:48731", *given)),
+            **processor(process),
+            "version": _version(),
+        }
+    except (TimeoutError, subprocess.SubprocessError) as error:
+        return {"skipped": f"LiteLLM did not come to an end ({type(error).__name__})", "version": _version()}
     finally:
-        process.terminate()
+        process.kill()
         process.wait(30)
+
+
+def _version() -> str:
+    command = [str(ROOT / ".litellm-venv" / "bin" / "pip"), "show", "litellm"]
+    told = subprocess.run(command, capture_output=True, text=True).stdout
+    return next((line.split()[-1] for line in told.splitlines() if line.startswith("Version")), "unknown")
 
 
 def _wait_for(url: str) -> None:
     from urllib.request import urlopen
 
-    for _ in range(120):
+    for _ in range(240):
         try:
             urlopen(url, timeout=1).close()
             return
@@ -157,31 +198,47 @@ def _wait_for(url: str) -> None:
     raise TimeoutError(url)
 
 
-def run(*, quick: bool = False) -> dict[str, Any]:
-    streams, seconds = (60, 16.0) if quick else (STREAMS, SECONDS)
-    found: dict[str, Any] = {"streams": streams, "seconds": seconds, "load_before": os.getloadavg()[0]}
+def run(*, quick: bool = False) -> Figures:
+    streams, seconds = (60, 10.0) if quick else (STREAMS, SECONDS)
+    # Others may be at work on this machine: with a priority of its own (`echo -10 > /proc/self/autogroup`) a run gets
+    # what it needs.
+    group = Path("/proc/self/autogroup")
+    priority = group.read_text().split()[-1] if group.exists() else "0"
+    found: Figures = {
+        "priority": priority,
+        "streams": streams,
+        "seconds": seconds,
+        "lasting": LASTING,
+        "burst_lasting": BURST,
+    }
     with (
         tempfile.TemporaryDirectory() as name,
         started(_python("benchmarks.gateway_parts", "upstream")) as (upstream, _),
     ):
         folder = Path(name)
 
-        def note(part: str, figures: dict[str, Any]) -> None:
+        def note(part: str, figures: Figures) -> None:
             found[part] = {**figures, "load": round(os.getloadavg()[0], 1)}
             print(part, json.dumps(found[part]), file=sys.stderr, flush=True)
 
-        note("direct", figures(load(upstream, streams, seconds)))
-        with started(_python("benchmarks.gateway_parts", "bare", upstream)) as (url, process):
-            seen = figures(load(url, streams, seconds))
-            note("bare", {**seen, "processor_s": _processor(process)})
-        note("gateway", through_gateway(upstream, streams, seconds, folder))
-        note("disturbed", disturbed(upstream, min(streams, 200), folder))
-        note("litellm", litellm(upstream, streams, seconds, folder))
-    found["load_after"] = os.getloadavg()[0]
+        usual, burst = (streams, LASTING, seconds), (streams, BURST, seconds / 2)
+        few = (max(1, streams // FEW), LASTING, seconds / 2)
+        note("direct", figures(load(upstream, *usual)))
+        note("bare", through_bare(upstream, *usual))
+        note("gateway", through_gateway(upstream, folder / "usual.db", *usual))
+        note("litellm", through_litellm(upstream, folder, *usual))
+        note("few_bare", through_bare(upstream, *few))
+        note("few_gateway", through_gateway(upstream, folder / "few.db", *few))
+        note("few_litellm", through_litellm(upstream, folder, *few))
+        note("disturbed", disturbed(upstream, folder / "disturbed.db", min(streams, 200), 1.5 * seconds))
+        note("burst_bare", through_bare(upstream, *burst))
+        note("burst_gateway", through_gateway(upstream, folder / "burst.db", *burst))
     for key in ("p50_ms", "p99_ms"):
-        for name in ("bare", "gateway", "litellm"):
-            if key in found[name]:
-                found[name][f"added_{key}"] = round(found[name][key] - found["direct"][key], 1)
+        for part in ("gateway", "litellm", "burst_gateway", "few_gateway", "few_litellm"):
+            beside = f"{part.rpartition('_')[0]}_bare".lstrip("_")
+            if key in found[part]:
+                found[part][f"added_{key}"] = round(found[part][key] - found[beside][key], 1)
+                found[part][f"ratio_{key}"] = round(found[part][key] / found[beside][key], 2)
     return found
 
 

@@ -332,6 +332,28 @@ def table(found: dict[str, Any]) -> str:
     return tables.markdown(head, rows)
 
 
+def speed(found: dict[str, Any]) -> str:
+    """The short form, for the README: two sizes in a cell."""
+    head = ["milliseconds, 10k / 50k messages", "median", "p99", "max", "longest stretch"]
+    rows = [["**refold**, embedded default", *_short_cells(found["sizes"])]]
+    missing: list[str] = []
+    for library, answer in found["peers"].items():
+        if "error" in answer:
+            missing.append(library)
+        for name, row in answer.get("rows", {}).items():
+            rows.append([name, *(["failed", *[""] * 3] if "error" in row else _short_cells(row))])
+    told = f"\n\n*Not installed where this was measured: {', '.join(missing)}.*" if missing else ""
+    return tables.markdown(head, rows) + told
+
+
+def _short_cells(sizes: dict[str, Any]) -> list[str]:
+    runs = [sizes.get(size) for size in LONG]
+    cells = [[one and one["prepare"][what] for one in runs] for what in ("median", "p99", "max")]
+    # Who does not yield at all holds everybody up for as long as it takes.
+    cells.append([one and one.get("stretch", {}).get("longest", one["prepare"]["max"]) for one in runs])
+    return [" / ".join(tables._ms(value and {"best": value}) for value in cell) for cell in cells]
+
+
 def _long_cells(sizes: dict[str, Any]) -> list[str]:
     runs = [sizes.get(size) for size in LONG]
     times = [

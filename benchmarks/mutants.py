@@ -2,7 +2,8 @@
 
 A change is found by its number in a fixed walk through the syntax tree, so that any process can make it again from
 the text of the module. Left alone: annotations, docstrings, sentences for people, keywords of classes and
-decorators (`frozen=True`), `__all__` and what only a type checker reads.
+decorators (`frozen=True`), `zip(…, strict=True)` (a check on ourselves that nothing sets off), `__all__` and what
+only a type checker reads.
 """
 
 from __future__ import annotations
@@ -155,14 +156,22 @@ def _expression(node: ast.expr, scope: str | None) -> Iterator[Change]:
     yield from _here(node, scope)
     if isinstance(node, ast.JoinedStr):
         return
-    for child in ast.iter_child_nodes(node):
+    for child in _parts(node):
         if isinstance(child, ast.keyword):
+            if child.arg == "strict":
+                continue
             child = child.value
         if isinstance(child, ast.comprehension):
             for part in (child.iter, *child.ifs):
                 yield from _expression(part, scope)
         elif isinstance(child, ast.expr) and not _is_sentence(child):
             yield from _expression(child, scope)
+
+
+def _parts(node: ast.expr) -> Iterator[ast.AST]:
+    """What stands in an expression; not what only a type checker reads: the first argument of `cast`."""
+    is_cast = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "cast"
+    yield from node.args[1:] if is_cast else ast.iter_child_nodes(node)
 
 
 def _here(node: ast.expr, scope: str | None) -> Iterator[Change]:

@@ -1,6 +1,9 @@
 """`make mutation`: does a test fail when the code is wrong?
 
-    python benchmarks/mutation.py [ROOM …] [--jobs 16] [--seconds 500] [--sample N] [--seed S] [--anew]
+    python benchmarks/mutation.py [ROOM | MODULE …] [--jobs 16] [--seconds 500] [--sample N] [--seed S] [--anew]
+    python benchmarks/mutation.py --shard 1/3 --into DIR     # on each of three machines another shard
+    python benchmarks/mutation.py --join DIR                 # the result of all that stands in the folder
+    python benchmarks/mutation.py --survivors text/dates.py --tests tests/text     # do new tests notice those?
 
 One change at a time (`mutants.py`) is made to a module of session, compaction, stores or text, and the tests that
 reach the changed function are run, the quickest first, until one fails. The tests are imported and collected once;
@@ -8,13 +11,14 @@ each mutant is a fork of that process in which the function has other code. What
 defaults) cannot be changed in a fork: for those a new process runs in a copy of the tree, `out/mutation/slot-N`.
 The working tree is never changed.
 
-Mutants are drawn by a seed, the rooms in turn, so that a run that ends early is a fair sample of each; the next run
-goes on where it stopped. After a change of the tests only what survived is tried again; after a change of a module
-its mutants are new (`--anew` forgets everything).
+Mutants are drawn by a seed, the rooms in turn, so that a run that ends early is a fair sample of each. What became of
+each is a line of `DIR/shard-I-of-N.jsonl` (`out/mutation/found` where no folder is given), written at once: the next
+run goes on where one stopped. After a change of the tests only what survived is tried again; after a change of a
+module its mutants are new (`--anew` forgets everything).
 
 The score is the share of mutants that some test noticed (a mutant that never ends is noticed). Mutants that
 `mutation.toml` names as equivalent, each with its reason, are left out. The result is
-`benchmarks/results/mutation.json`; brought here from another machine, `python -m benchmarks --tables` shows it.
+`benchmarks/results/mutation.json`. Needed are the tree and the packages of `make setup`, no network.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ import ast
 import functools
 import gc
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -38,12 +43,14 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve()
 ROOT = HERE.parents[1]
 COLD = "--in-a-new-process"
+# Not the folder of this file: modules there have names of packages.
+sys.path[:] = [path for path in sys.path if path != str(HERE.parent)]
 if COLD not in sys.argv:
     sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
     from benchmarks import mutants, results, tables
@@ -51,14 +58,12 @@ if COLD not in sys.argv:
 WORK = ROOT / "out" / "mutation"
 ROOMS = ("session", "compaction", "stores", "text")
 ABOUT_THE_TREE = ("bench_tables", "designs", "docs", "house", "offline", "purity", "repeatable")
-TESTS = (
-    *("tests/text", "tests/session", "tests/compaction", "tests/stores", "tests/presets", "tests/preserve"),
-    *("tests/shrink", "tests/memory", "tests/recall", "tests/digest", "tests/transcripts", "tests/tokens"),
-    *(
-        f"tests/{path.name}"
-        for path in sorted((ROOT / "tests").glob("test_*.py"))
-        if path.stem.removeprefix("test_") not in ABOUT_THE_TREE
-    ),
+ELSEWHERE = ("clients", "examples", "integrations", "postgres")
+"""Rooms whose tests need what `make setup` does not install."""
+TESTS = tuple(
+    path.relative_to(ROOT).as_posix()
+    for path in sorted((ROOT / "tests").rglob("test_*.py"))
+    if path.stem.removeprefix("test_") not in ABOUT_THE_TREE and path.parent.name not in ELSEWHERE
 )
 """What is collected. Which of these answer for a function is found by running them once."""
 OPTIONS = (
@@ -72,16 +77,20 @@ OPTIONS = (
         "--no-header",
         "--inline-snapshot=disable",
     ),
-    *("-m", "not torture and not local and not live and not slow and not timing"),
+    *("-m", "not torture and not local and not live and not slow and not timing and not browser"),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
 )
 COPIED = ("src", "tests", "pyproject.toml", "docs", "README.md", "benchmarks", "examples")
+PIECE = 30
+"""Tests of one file that are tried out by one process."""
 EFFORT = 10.0
 """Seconds of tests, as they took without a change, that a mutant is given at most."""
 LONGEST = 60.0
 MEMORY = 8 << 30
 """A mutant may grow a list for ever."""
 NOTICED = ("killed", "timeout")
+SAME = ("file", "in", "was", "becomes")
+"""What a mutant is known by when lines have moved."""
 Work = Callable[[int], int]
 """Something to do in a process of its own, given the number of its slot; what it returns is the exit code."""
 
@@ -110,7 +119,7 @@ class Test(NamedTuple):
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks/mutation.py", description=__doc__.split("\n")[0])
-    parser.add_argument("rooms", nargs="*", choices=[*ROOMS, []], metavar="ROOM", help=", ".join(ROOMS))
+    parser.add_argument("rooms", nargs="*", default=ROOMS, help="rooms, or modules as `text/dates.py`")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no mutant after that long")
     parser.add_argument(
@@ -119,14 +128,22 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tests", nargs="*", default=TESTS, help="files and folders of tests instead of all")
     parser.add_argument("--anew", action="store_true", help="forget what earlier runs found")
-    parser.add_argument("-o", "--output", type=Path, help="write the result there too")
+    parser.add_argument("--shard", type=_shard, default=(1, 1), metavar="I/N", help="every Nth mutant")
+    parser.add_argument("--into", type=Path, default=WORK / "found", metavar="DIR", help="what was found")
+    parser.add_argument("--survivors", action="store_true", help="only what the stored result says survived")
+    parser.add_argument("--join", type=Path, metavar="DIR", help="only report what stands in that folder")
     given = parser.parse_args(arguments)
+    if given.join:
+        return join(given.join, given)
+    given.into = given.into.resolve()
     os.chdir(ROOT)
     os.environ.setdefault("REFOLD_DATA", str(ROOT.parent / "shared" / "data"))
     os.environ["PYTHONPATH"] = str(ROOT / "src")  # for what tests start
     if given.anew:
         shutil.rmtree(WORK, ignore_errors=True)
+        shutil.rmtree(given.into, ignore_errors=True)
     WORK.mkdir(parents=True, exist_ok=True)
+    given.into.mkdir(parents=True, exist_ok=True)
     for slot in WORK.glob("slot-*"):  # copies of a tree that may have changed since
         shutil.rmtree(slot)
     import pytest
@@ -134,6 +151,13 @@ def main(arguments: Sequence[str]) -> int:
     run = Run(given)
     code = pytest.main([*OPTIONS, *given.tests], plugins=[Quick(), run])
     return 0 if run.is_done else int(code) or 1
+
+
+def _shard(text: str) -> tuple[int, int]:
+    number, _, count = text.partition("/")
+    if not 1 <= int(number) <= int(count):
+        raise argparse.ArgumentTypeError("a shard is I/N, I from 1 to N")
+    return int(number), int(count)
 
 
 class Quick:
@@ -158,24 +182,18 @@ class Run:
         """Functions that ran while the tests were imported: their work is done before any fork."""
 
     def pytest_collection(self) -> None:
-        sys.settrace(functools.partial(_note, self.imported))
+        noting(self.imported)
 
     def pytest_runtestloop(self, session: Any) -> bool:
-        sys.settrace(None)
+        noting(None)
         before = results.load()
         items = {item.nodeid: item for item in session.items}
         print(f"{len(items)} tests collected after {self.elapsed:.0f} s", flush=True)
         tests = self.baseline(items)
         self.control(items, tests)
-        tried = self.try_all(items, tests)
-        result = report(tried, self.given, tests)
-        paths = [results.write("mutation", result, seconds=self.elapsed, before=before, quick=False)]
-        tables.rewrite_all()
-        if self.given.output:
-            paths.append(Path(shutil.copy(paths[0], self.given.output)))
-        for room, row in result["rooms"].items():
-            print(f"{room}: {row['score']} % of {row['tried']} ({row['mutants']} in all)")
-        print(*paths, flush=True)
+        self.try_all(items, tests)
+        made = {**results.surroundings(), "seconds": round(self.elapsed, 1), "tests": len(tests)}
+        Journal.of(self.given).close({**made, "load_before": before, "load_after": results.load()})
         self.is_done = True
         return True
 
@@ -190,17 +208,14 @@ class Run:
         key = fingerprint([*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")], *sorted(items))
         stored = WORK / f"baseline-{key}.json"
         if not stored.exists():
-            files: dict[str, list[Any]] = defaultdict(list)
-            for name, item in items.items():
-                files[name.partition("::")[0]].append(item)
-            parts = [stored.with_suffix(f".{n}") for n in range(len(files))]
-            work = [
-                functools.partial(watch, chosen, part)
-                for chosen, part in zip(files.values(), parts, strict=True)
-            ]
-            for number, code in forks(work, self.given.jobs, lambda _: 900.0):
+            files = [list(group) for _, group in itertools.groupby(items.values(), lambda item: item.path)]
+            pieces = [file[n : n + PIECE] for file in files for n in range(0, len(file), PIECE)]
+            parts = [stored.with_suffix(f".{n}") for n in range(len(pieces))]
+            work = [functools.partial(watch, piece, part) for piece, part in zip(pieces, parts, strict=True)]
+            for number, code in forks(work, self.given.jobs, lambda _: 300.0):
                 if code and not parts[number].exists():
-                    print(f"{list(files)[number]} ended with {code}: its tests take no part", flush=True)
+                    names = [item.nodeid for item in pieces[number]]
+                    print(f"ended with {code}, take no part:", *names, flush=True)
             rows = [row for part in parts if part.exists() for row in json.loads(part.read_text())]
             stored.write_text(json.dumps(rows))
             for part in parts:
@@ -227,9 +242,9 @@ class Run:
 
     # ── mutants ─────────────────────────────────────────────────────────────────────────────────
 
-    def try_all(self, items: dict[str, Any], tests: dict[str, Test]) -> dict[Mutant, str]:
-        """Mutant → killed, timeout, survived, unreached; of those that were tried now or before."""
-        journal = Journal(WORK / "tried.jsonl", fingerprint((ROOT / "tests").rglob("*.py")))
+    def try_all(self, items: dict[str, Any], tests: dict[str, Test]) -> None:
+        """Every mutant of this shard that no earlier run has tried with these tests."""
+        journal = Journal.of(self.given)
         by_function: dict[tuple[str, str], list[Test]] = defaultdict(list)
         by_file: dict[str, set[Test]] = defaultdict(set)
         for test in tests.values():
@@ -239,17 +254,21 @@ class Run:
         loaded = Loaded.now()
         gc.collect()
         gc.freeze()
-        found: dict[Mutant, str] = {}
         pending: list[tuple[Mutant, list[Test]]] = []
-        for mutant in draw(self.given.rooms or ROOMS, self.given.sample, self.given.seed):
+        number, count = self.given.shard
+        drawn = draw(self.given.rooms, self.given.sample, self.given.seed)
+        if self.given.survivors:
+            drawn = survivors(drawn)
+        for mutant in itertools.islice(drawn, number - 1, None, count):
             function = (mutant.file, mutant.scope or "")
             reached = by_function[function] if mutant.scope else by_file[mutant.file]
-            if (status := journal.known(mutant)) is not None:
-                found[mutant] = status
-            elif not reached:
-                found[mutant] = journal.add(mutant, "unreached")
-            else:
+            if journal.is_settled(mutant):
+                continue
+            if reached:
                 pending.append((mutant, _affordable(mutant, reached)))
+            else:
+                journal.add(mutant, "unreached")
+        print(f"{len(pending)} mutants to try after {self.elapsed:.0f} s", flush=True)
 
         def work() -> Iterator[Work]:
             for mutant, chosen in pending:
@@ -262,12 +281,13 @@ class Run:
         def limit(number: int) -> float:
             return min(LONGEST, 20 + 4 * sum(test.seconds for test in pending[number][1]))
 
-        for number, code in forks(work(), self.given.jobs, limit):
+        for done, (number, code) in enumerate(forks(work(), self.given.jobs, limit), 1):
             status = "survived" if code == 0 else "timeout" if code == -signal.SIGALRM else "killed"
-            found[pending[number][0]] = journal.add(pending[number][0], status)
-            if len(found) % 100 == 0:
-                print(f"{len(found)} tried after {self.elapsed:.0f} s", flush=True)
-        return found
+            journal.add(pending[number][0], status)
+            if status == "survived" and len(pending) < 500:
+                print("survived:", *described(pending[number][0]).values(), sep="  ", flush=True)
+            if done % 100 == 0:
+                print(f"{done} tried after {self.elapsed:.0f} s", flush=True)
 
 
 def _affordable(mutant: Mutant, reached: Iterable[Test]) -> list[Test]:
@@ -290,7 +310,8 @@ def draw(rooms: Iterable[str], sample: int, seed: int) -> Iterator[Mutant]:
     drawn: list[list[Mutant]] = []
     for room in rooms:
         every: list[Mutant] = []
-        for path in sorted((ROOT / "src" / "refold" / room).rglob("*.py")):
+        place = ROOT / "src" / "refold" / room
+        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
             file = path.relative_to(ROOT / "src" / "refold").as_posix()
             tree = ast.parse(path.read_text(encoding="utf-8"))
             every += [Mutant(file, n, change.scope) for n, change in enumerate(mutants.changes(tree))]
@@ -300,32 +321,71 @@ def draw(rooms: Iterable[str], sample: int, seed: int) -> Iterator[Mutant]:
         yield from (mutants[n] for mutants in drawn if n < len(mutants))
 
 
+def survivors(drawn: Iterable[Mutant]) -> Iterator[Mutant]:
+    """Those that the stored result lists and that nobody calls equivalent."""
+    rooms = json.loads((results.FOLDER / "mutation.json").read_text(encoding="utf-8"))["result"]["rooms"]
+    rows = (row for room in rooms.values() for row in room["survivors"] if "equivalent" not in row)
+    stored = {tuple(row[name] for name in SAME) for row in rows}
+    begun = {row[:3] for row in stored}
+    for mutant in drawn:
+        if (mutant.file, mutant.scope or "", _was(mutant.path)[mutant.number]) not in begun:
+            continue
+        row = described(mutant)
+        if tuple(row[name] for name in SAME) in stored:
+            yield mutant
+
+
+@functools.cache
+def _was(path: Path) -> list[str]:
+    """What stands at the place of each mutant of a module."""
+    return [change.was for change in mutants.changes(ast.parse(path.read_text(encoding="utf-8")))]
+
+
 class Journal:
-    """What earlier runs found, as lines of a file."""
+    """What became of mutants, as lines of files of one folder: each shard writes its own and knows all."""
 
-    def __init__(self, path: Path, tests: str) -> None:
-        self.path = path
-        self.tests = tests
+    def __init__(self, folder: Path, shard: tuple[int, int]) -> None:
+        self.path = folder / f"shard-{shard[0]}-of-{shard[1]}.jsonl"
+        self.tests = fingerprint((ROOT / "tests").rglob("*.py"))
+        self.runs: list[dict[str, Any]] = []
         self.rows: dict[tuple[str, int, str], dict[str, Any]] = {}
-        if path.exists():
+        for path in sorted(folder.glob("*.jsonl")):
             for line in path.read_text(encoding="utf-8").splitlines():
-                row = json.loads(line)
-                self.rows[row["file"], row["number"], row["source"]] = row
+                self._read(json.loads(line))
 
-    def known(self, mutant: Mutant) -> str | None:
-        row = self.rows.get((mutant.file, mutant.number, self._source(mutant)))
-        if row is None or (row["status"] not in NOTICED and row["tests"] != self.tests):
-            return None
-        return row["status"]
+    @classmethod
+    def of(cls, given: argparse.Namespace) -> Journal:
+        return cls(given.into, given.shard)
 
-    def add(self, mutant: Mutant, status: str) -> str:
-        row = {"file": mutant.file, "number": mutant.number, "source": self._source(mutant)}
+    def _read(self, row: dict[str, Any]) -> None:
+        if "file" not in row:
+            self.runs.append(row)
+            return
+        key = row["file"], row["number"], row["source"]
+        if key not in self.rows or self.rows[key]["status"] not in NOTICED:
+            self.rows[key] = row
+
+    def status(self, mutant: Mutant) -> str | None:
+        """killed, timeout, survived or unreached, whatever the tests were; None: nobody has tried it."""
+        row = self.rows.get((mutant.file, mutant.number, _digest(mutant.path)))
+        return row and row["status"]
+
+    def is_settled(self, mutant: Mutant) -> bool:
+        """Noticed by the tests of some run, or tried with just these."""
+        row = self.rows.get((mutant.file, mutant.number, _digest(mutant.path)))
+        return row is not None and (row["status"] in NOTICED or row["tests"] == self.tests)
+
+    def add(self, mutant: Mutant, status: str) -> None:
+        row = {"file": mutant.file, "number": mutant.number, "source": _digest(mutant.path)}
+        self._write({**row, "tests": self.tests, "status": status})
+
+    def close(self, run: dict[str, Any]) -> None:
+        """Where, when and how long; the last line of a run."""
+        self._write(run)
+
+    def _write(self, row: dict[str, Any]) -> None:
         with self.path.open("a", encoding="utf-8") as lines:
-            lines.write(json.dumps({**row, "tests": self.tests, "status": status}) + "\n")
-        return status
-
-    def _source(self, mutant: Mutant) -> str:
-        return _digest(mutant.path)
+            lines.write(json.dumps(row) + "\n")
 
 
 @functools.cache
@@ -424,14 +484,11 @@ def watch(items: Sequence[Any], part: Path, slot: int) -> int:
     rows: list[dict[str, Any]] = []
     for item, following in zip(items, [*items[1:], None], strict=True):
         reached: set[tuple[str, str]] = set()
-        trace = functools.partial(_note, reached)
         failures = session.testsfailed
         began = time.perf_counter()
-        threading.settrace(trace)
-        sys.settrace(trace)
+        noting(reached)
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type]
+        noting(None)
         session.shouldfail = False
         row = {"name": item.nodeid, "seconds": round(time.perf_counter() - began, 4)}
         rows.append({**row, "failed": session.testsfailed > failures, "reaches": sorted(reached)})
@@ -442,10 +499,29 @@ def watch(items: Sequence[Any], part: Path, slot: int) -> int:
 _SOURCE = f"{ROOT / 'src' / 'refold'}/"
 
 
-def _note(reached: set[tuple[str, str]], frame: FrameType, event: str, arg: object) -> None:
-    code = frame.f_code
-    if code.co_filename.startswith(_SOURCE):
-        reached.add((code.co_filename[len(_SOURCE) :], code.co_qualname.partition(".<locals>")[0]))
+def noting(reached: set[tuple[str, str]] | None) -> None:
+    """From now on adds the functions that start to the set, in whatever thread; None: no longer."""
+
+    def note(code: CodeType) -> None:
+        if code.co_filename.startswith(_SOURCE):
+            reached.add((code.co_filename[len(_SOURCE) :], code.co_qualname.partition(".<locals>")[0]))
+
+    if sys.version_info < (3, 12):
+        trace = None if reached is None else lambda frame, *_: note(frame.f_code)
+        sys.settrace(trace)
+        threading.settrace(trace)  # type: ignore[arg-type]
+        return
+    watcher = sys.monitoring
+    tool, start = watcher.COVERAGE_ID, watcher.events.PY_START
+    if reached is None:
+        watcher.set_events(tool, 0)
+        watcher.free_tool_id(tool)
+        return
+    watcher.use_tool_id(tool, "reached functions")
+    # Once is enough: nearly nothing is left of the cost of watching.
+    watcher.register_callback(tool, start, lambda code, _: note(code) or watcher.DISABLE)
+    watcher.set_events(tool, start)
+    watcher.restart_events()
 
 
 # ── one mutant ──────────────────────────────────────────────────────────────────────────────────
@@ -522,11 +598,7 @@ def cold(folder: Path, scratch: str) -> int:
     import pytest
 
     os.chdir(folder)
-    sys.path[:] = [
-        str(folder / "src"),
-        str(folder),
-        *(p for p in sys.path if p not in (str(ROOT), str(HERE.parent))),
-    ]
+    sys.path[:] = [str(folder / "src"), str(folder), *(path for path in sys.path if path != str(ROOT))]
     os.environ["PYTHONPATH"] = str(folder / "src")
     names = json.loads(Path("tests.json").read_text())
     return int(pytest.main([*OPTIONS, "-x", f"--basetemp={scratch}", *names], plugins=[Quick()]))
@@ -535,34 +607,57 @@ def cold(folder: Path, scratch: str) -> int:
 # ── the report ──────────────────────────────────────────────────────────────────────────────────
 
 
-def report(tried: dict[Mutant, str], given: argparse.Namespace, tests: dict[str, Test]) -> dict[str, Any]:
+def join(folder: Path, given: argparse.Namespace) -> int:
+    """One result of all that was found; mutants of modules that have changed since do not count."""
+    journal = Journal(folder, given.shard)
+    found = {
+        mutant: status
+        for mutant in draw(ROOMS, 0, given.seed)
+        if (status := journal.status(mutant)) is not None
+    }
+    if not found or not journal.runs:
+        print(f"Nothing in {folder} is about the modules as they are now", file=sys.stderr)
+        return 1
+    run = journal.runs[-1]
+    result = {"seed": given.seed, "tests": run.pop("tests"), **report(found)}
+    seconds = sum(run["seconds"] for run in journal.runs)
+    path = results.write(
+        "mutation", result, seconds=seconds, before=run["load_before"], quick=False, made=run
+    )
+    tables.rewrite_all()
+    for room, row in result["rooms"].items():
+        print(f"{room}: {row['score']} % of {row['tried']} ({row['mutants']} in all)")
+    print(f"{result['score']} %: {path}", flush=True)
+    return 0
+
+
+def report(tried: dict[Mutant, str]) -> dict[str, Any]:
     reasons = equivalents()
     rooms: dict[str, Any] = {}
-    for room in given.rooms or ROOMS:
+    for room in ROOMS:
         mine = {mutant: status for mutant, status in tried.items() if mutant.room == room}
         rows: list[dict[str, Any]] = []
         counts = dict.fromkeys((*NOTICED, "survived", "unreached", "equivalent"), 0)
         for mutant, status in sorted(mine.items()):
             if status not in NOTICED:
                 row = described(mutant)
-                reason = reasons.get(tuple(row[name] for name in ("file", "in", "was", "becomes")))
+                reason = reasons.get(tuple(row[name] for name in SAME))
                 status = "equivalent" if reason else status
                 rows.append({**row, **({"equivalent": reason} if reason else {"status": status})})
             counts[status] += 1
         judged = len(mine) - counts["equivalent"]
         noticed = counts["killed"] + counts["timeout"]
         rooms[room] = {
-            "mutants": sum(1 for _ in draw([room], 0, given.seed)),
+            "mutants": sum(1 for _ in draw([room], 0, 0)),
             "tried": len(mine),
             **counts,
             "score": round(100 * noticed / judged, 1) if judged else None,
             "survivors": rows,
         }
-    every = [row for room in rooms.values() for row in [room]]
-    judged = sum(row["tried"] - row["equivalent"] for row in every)
-    noticed = sum(row["killed"] + row["timeout"] for row in every)
+    judged = sum(row["tried"] - row["equivalent"] for row in rooms.values())
+    noticed = sum(row["killed"] + row["timeout"] for row in rooms.values())
     score = round(100 * noticed / judged, 1) if judged else None
-    return {"seed": given.seed, "tests": len(tests), "score": score, "rooms": rooms}
+    return {"score": score, "rooms": rooms}
 
 
 def described(mutant: Mutant) -> dict[str, Any]:
@@ -581,7 +676,7 @@ def described(mutant: Mutant) -> dict[str, Any]:
 def equivalents() -> dict[tuple[str, ...], str]:
     """Mutants that behave like the original: file, function, what stood there, what stands there → the reason."""
     rows = tomllib.loads((HERE.parent / "mutation.toml").read_text(encoding="utf-8")).get("mutant", [])
-    return {tuple(row[name] for name in ("file", "in", "was", "becomes")): row["reason"] for row in rows}
+    return {tuple(row[name] for name in SAME): row["reason"] for row in rows}
 
 
 if __name__ == "__main__":

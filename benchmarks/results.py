@@ -18,11 +18,21 @@ QUICK = ROOT / "out" / "bench-quick"
 PACKAGES = ("refold", "msgspec", "splintr-rs", "apsw", "click", "rich")
 
 
-def write(name: str, result: dict[str, Any], *, seconds: float, before: list[float], quick: bool) -> Path:
+def write(
+    name: str,
+    result: dict[str, Any],
+    *,
+    seconds: float,
+    before: list[float],
+    quick: bool,
+    made: dict[str, Any] | None = None,
+) -> Path:
+    """`made`: where it was measured, if not here and now."""
     folder = QUICK if quick else FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
-    made = {**surroundings(), "seconds": round(seconds, 1), "load_before": before, "load_after": load()}
+    made = made or {**surroundings(), "load_before": before, "load_after": load()}
+    made = {**made, "seconds": round(seconds, 1)}
     text = json.dumps({"name": name, "made": made, "result": result}, indent=1, ensure_ascii=False)
     path.write_text(f"{text}\n", encoding="utf-8")
     return path

@@ -21,9 +21,16 @@ from tests.offline import Offline
 from tests.offline import offline as guard
 
 settings.register_profile(
-    "refold", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+    "refold",
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("torture", settings.get_profile("refold"), derandomize=False, print_blob=True)
+settings.register_profile(
+    "torture", settings.get_profile("refold"), max_examples=100, derandomize=False, print_blob=True
+)
 settings.load_profile("refold")
 guard.install()
 

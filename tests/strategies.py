@@ -9,12 +9,20 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from refold import messages as m
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def examples(count: int) -> int:
+    """With how many examples a property is tried: `count` in `make torture`, where each runs many times at
+    random; a third of them, always the same, in `make test`."""
+    return max(count // 3, 10) if settings.default.derandomize else count
+
 
 _WORDS = (
     "fix the login bug",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import re
+import shlex
 from pathlib import Path
 
+import click
 import pytest
 
 from refold import errors, presets
-from refold.cli import COMMANDS
+from refold.cli import COMMANDS, main
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
@@ -57,3 +59,41 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 def test_agents_page_is_short() -> None:
     assert len(page("AGENTS.md").splitlines()) <= 150
+
+
+COMMAND = re.compile(r"(?m)^(?:\.venv/bin/)?refold [a-z].*$")
+BLOCK = re.compile(r"(?ms)^```[a-z]*\n(.*?)^```")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_commands_that_are_shown_exist_with_their_options(path: Path) -> None:
+    for block in BLOCK.findall(path.read_text()):
+        for line in COMMAND.findall(block):
+            for typed in re.split(r"(?:\.venv/bin/)?refold (?=[a-z])", line.partition("  #")[0])[1:]:
+                words = shlex.split(re.sub(r"[][]", " ", typed.partition(" | ")[0]))
+                try:
+                    parsed(main, words)
+                except click.UsageError as error:
+                    pytest.fail(f"{line}\n{error.format_message()}")
+
+
+def parsed(command: click.Command, words: list[str]) -> None:
+    """Raises `UsageError` where the words are no call of the command; what they name is not looked for."""
+    context = click.Context(command)
+    if isinstance(command, click.Group):
+        name = next((word for word in words if word in command.list_commands(context)), None)
+        if name is not None:
+            sub = command.get_command(context, name)
+            assert sub is not None
+            parsed(sub, words[words.index(name) + 1 :])
+            words = words[: words.index(name)]
+        elif command is main:
+            raise click.UsageError(f"no such command: {words[0]}")
+    command.make_parser(context).parse_args(list(words))
+
+
+def test_a_command_or_option_that_is_not_there_is_noticed() -> None:
+    parsed(main, ["sessions", "--name", "x", "doctor", "--repair"])
+    for words in (["compcat"], ["compact", "f", "--budgets", "3"], ["memory", "list", "--nothing"]):
+        with pytest.raises(click.UsageError):
+            parsed(main, words)

@@ -19,6 +19,7 @@ from refold.stores import open_store
 from refold.stores.sqlite import SqliteStore
 from refold.testing.store_contract import HUGE, hostile_entries, nested
 from refold.text import lenient_json as hostile
+from tests.strategies import examples
 
 GOLDEN = Path(__file__).parent / "golden"
 texts = st.text(st.characters(codec=None, exclude_categories=()), max_size=20)
@@ -45,7 +46,7 @@ def test_hostile_entries_come_back_at_any_stack_depth(name: str, depth: int) -> 
 
 
 @given(values, texts)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @example(HUGE, "")
 @example(float("inf"), "\ud800")
 @example(-0.0, "\0")
@@ -58,7 +59,7 @@ def test_any_value_comes_back(value: Any, id: str) -> None:
 
 
 @given(values)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_both_encoders_agree(value: Any) -> None:
     entry = e.Other(id="o", time=1.5, parent="p", kind="k", raw={"v": value})
     try:
@@ -134,7 +135,7 @@ def test_what_is_not_json_is_refused_by_both_parsers(line: bytes) -> None:
 
 
 @given(values)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_the_parser_without_recursion_agrees(value: Any) -> None:
     text = fmt.dump_hostile({"v": value})
     assert fmt.dump_hostile(hostile._parse(text)) == text == fmt.dump_hostile(fmt.load_hostile(text))

@@ -23,6 +23,7 @@ from refold.loop import run
 from refold.session.dialects import DIALECTS
 from refold.tokens import get as counter
 from tests import strategies as made
+from tests.strategies import examples
 
 COUNTER = counter()
 PIXEL = m.Image(
@@ -208,7 +209,7 @@ def test_R2_with_a_fallback_it_fits(name: str) -> None:
 
 
 @given(made.conversations(), st.sampled_from(presets.NAMES), st.sampled_from([300, 1_200, 4_000]))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_R2_random_transcripts_are_sent_within_the_budget_or_say_why(
     messages: Messages, name: str, budget: int
 ) -> None:

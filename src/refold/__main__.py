@@ -1,3 +1,3 @@
 from refold.cli import main
 
-main()
+main(prog_name="refold")

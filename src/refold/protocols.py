@@ -195,6 +195,15 @@ class Lines(Protocol):
 
 
 @runtime_checkable
+class Lookup(Protocol):
+    """Optional power of a store: it finds sessions by how their ids begin, without reading the others."""
+
+    def beginning(self, text: str, limit: int) -> list[SessionInfo]:
+        """Sessions whose ids begin so, ordered by id: one of just that id is the first."""
+        ...
+
+
+@runtime_checkable
 class Placed(Protocol):
     """Optional power of a store: it is a file or a folder, which may not be there yet."""
 
@@ -292,3 +301,10 @@ class TokenCounter(Protocol):
     def tools(self, tools: Sequence[Any]) -> int:
         """Tool definitions in any dialect's shape."""
         ...
+
+
+@runtime_checkable
+class PatientCounter(Protocol):
+    """A counter that can pause within a long message, and for which a message is its frame and its texts."""
+
+    def counting(self, message: Message) -> Steps[int]: ...

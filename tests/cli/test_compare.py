@@ -1,4 +1,4 @@
-"""`refold compare` and `make run`."""
+"""`refold compare` and `refold demo`."""
 
 from __future__ import annotations
 
@@ -158,6 +158,14 @@ def test_the_demo_folds_the_sample_and_says_where_the_report_is(tmp_path: Path) 
     assert sum(int(count) for _, count in forms) == len(refold.load(out / "sample.jsonl").path)
     assert result.output.rindex("report.html") > result.output.rindex("All designs")
     assert (out / "report.html").stat().st_size > 50_000
+    # Each of the commands that come next can be typed as it stands.
+    *_, look, fold = result.output.splitlines()
+    for line in (look, fold):
+        program, *words = line.replace("YOUR-SESSION.jsonl", str(out / "sample.jsonl")).split()
+        assert program == "refold" or Path(program).exists()
+        words = [str(out / word) if word == "folded.jsonl" else word for word in words]
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == 0, done.output
 
 
 def test_the_sample_is_of_realistic_size_and_what_its_script_makes(tmp_path: Path) -> None:

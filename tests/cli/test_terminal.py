@@ -71,6 +71,7 @@ def calls(file: Path, folder: Path) -> dict[str, list[list[str]]]:
         "compact": [["compact", f, "--budget", b, "-o", str(folder / f"out{b}.jsonl")] for b in ("3000", "40")],
         "compare": [["compare", f, "--presets", "refold,pi", "--budgets", "3000", "--passes", "1",
                      "--html", str(folder / "r.html")], ["compare", str(folder / f"no{EVIL[:9]}.jsonl".replace("\x00", ""))]],
+        "demo": [["demo", "--out", f]],  # is a file; the sample holds no text of others
         "export": [["export", f, "--to", to] for to in ("markdown", "openai", "anthropic", "jsonl", "pi")],
         "import": [["import", f, "--store", db], ["import", str(file.parent), "--store", db]],
         "sessions": [["sessions", "--store", f"jsonl:{file.parent}/"], ["sessions", "--search", "evil", "--store", f"jsonl:{file.parent}/"],

@@ -33,7 +33,7 @@ FLAGS = [
 ]
 CHROMIUM = next((found for name in NAMES if (found := shutil.which(name))), None)
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.browser,
     pytest.mark.skipif(
         CHROMIUM is None, reason=f"NO BROWSER: install one of {', '.join(NAMES)} to test the report in it"
     ),

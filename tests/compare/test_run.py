@@ -170,6 +170,17 @@ def test_what_a_replay_makes_has_the_same_ids_each_time() -> None:
         assert {**row(first), "seconds": 0} == {**row(second), "seconds": 0}
 
 
+def test_a_cell_is_counted_as_if_it_were_the_only_one() -> None:
+    """Sizes are shared between the cells of a transcript; what each of them makes is its own."""
+    session, listed = agent_session(30), budgets.parse_list("1k,2k,3k")
+    together = run(Plan(("refold", "pi"), listed, (1, 3)), session).cells
+    assert len(together) == 12
+    for cell in together:
+        assert cell.done is not None
+        view = Engine("refold").view(Session(cell.done.session.entries))
+        assert cell.tokens == view.tokens
+
+
 @pytest.mark.parametrize("session", [Session(), agent_session(0), agent_session(1)], ids=["empty", "0", "1"])
 def test_conversations_too_small_to_fold_are_no_error(session: Session) -> None:
     done = run(Plan(presets.NAMES, budgets.parse_list("20k,20%")), session)
@@ -184,9 +195,15 @@ def test_unknown_prices_are_refused() -> None:
 
 
 @pytest.mark.timing
-@pytest.mark.slow
-def test_a_real_session_at_20k_gives_a_full_table_of_six_presets_in_30_seconds() -> None:
-    session = refold.load(shared("pi/before-compaction.jsonl"))
+@pytest.mark.parametrize(
+    "name",
+    [
+        "claude-code/session-share-general-tool-calls.jsonl",
+        pytest.param("pi/before-compaction.jsonl", marks=pytest.mark.torture),
+    ],
+)
+def test_a_real_session_at_20k_gives_a_full_table_of_six_presets_in_30_seconds(name: str) -> None:
+    session = refold.load(shared(name))
     with within(30):
         done = run(Plan(presets.NAMES, budgets.parse_list("20k")), session)
     assert [cell.preset for cell in done.cells] == list(presets.NAMES)

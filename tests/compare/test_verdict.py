@@ -44,6 +44,12 @@ def test_where_nothing_needs_folding_nothing_is_recommended() -> None:
     assert "fits 1m as it is" in found.text[0]
 
 
+def test_a_design_that_folds_what_fits_anyway_is_not_recommended() -> None:
+    done = made(agent_session(60, size=100), names=("refold", "window"), budget="1m")
+    assert any(not cell.untouched for cell in done.cells)
+    assert verdict(done).title == "Nothing needs folding."
+
+
 def test_where_no_design_fits_that_is_said() -> None:
     found = verdict(made(agent_session(12), names=("rounds", "layered"), budget="200"))
     assert found.best is None and found.title == "No design fits."

@@ -17,6 +17,7 @@ from refold import tokens
 from refold.digest import Carried, Source, digest
 from refold.entries import key
 from tests.data import shared
+from tests.strategies import examples
 from tests.timing import seconds_of, within
 
 COUNTER = tokens.get("o200k")
@@ -64,7 +65,7 @@ _MESSAGE = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=examples(120), suppress_health_check=[HealthCheck.too_slow])
 @given(
     said=st.lists(_MESSAGE, max_size=25),
     budget=st.integers(-5, 900),

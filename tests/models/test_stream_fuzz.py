@@ -10,6 +10,7 @@ from refold.models.anthropic import MessageStream
 from refold.models.chunks import Malformed
 from refold.models.openai_streams import ChatStream, Refused, ResponsesStream
 from refold.protocols import Stopped
+from tests.strategies import examples
 
 KEYS = str.split(
     "type index delta content_block content text thinking signature partial_json usage message stop_reason choices "
@@ -36,7 +37,7 @@ chunks = st.dictionaries(st.sampled_from(KEYS), values, max_size=5).flatmap(
 @pytest.mark.parametrize("reader", [ChatStream, ResponsesStream, MessageStream])
 def test_garbage_is_malformed_and_never_anything_else(reader) -> None:
     @given(st.lists(chunks, max_size=5))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     def run(sent) -> None:
         stream = reader()
         try:

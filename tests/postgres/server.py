@@ -26,7 +26,7 @@ def binaries() -> Path | None:
 
 
 class Server:
-    """A cluster in a folder. PostgreSQL refuses to run as root; then it runs as nobody."""
+    """A cluster in a folder, made if there is none. PostgreSQL refuses to run as root; then it runs as nobody."""
 
     def __init__(self, folder: Path, *settings: str) -> None:
         found = binaries()
@@ -37,12 +37,11 @@ class Server:
         self.settings = settings
         self.process: subprocess.Popen[bytes] | None = None
         folder.chmod(0o755)
-        self.data.mkdir(mode=0o700)
-        self._owner: dict[str, Any] = {}
+        self.owner: dict[str, Any] = {}
         if os.name == "posix" and os.geteuid() == 0:
-            self._owner = {"user": "nobody", "group": "nogroup", "extra_groups": []}
-            shutil.chown(self.data, "nobody", "nogroup")
-        self._run("initdb", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "-U", "postgres")
+            self.owner = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+        if not self.data.exists():
+            self._make()
         self.start()
 
     @property
@@ -52,7 +51,17 @@ class Server:
     def at(self, host: str, port: int, *, user: str = "postgres") -> str:
         return f"postgresql://{user}@{host}:{port}/postgres"
 
+    def _make(self) -> None:
+        self.data.mkdir(mode=0o700)
+        if self.owner:
+            shutil.chown(self.data, self.owner["user"], self.owner["group"])
+        self._run("initdb", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "-U", "postgres")
+
     def start(self) -> None:
+        self._launch()
+        self._await()
+
+    def _launch(self) -> None:
         command = ["postgres", "-D", str(self.data), "-h", "127.0.0.1", "-p", str(self.port), "-k", ""]
         options = (
             "shared_buffers=64MB",
@@ -69,9 +78,8 @@ class Server:
                 stderr=log,
                 start_new_session=True,
                 cwd=self.data.parent,
-                **self._owner,
+                **self.owner,
             )
-        self._await()
 
     def _await(self) -> None:
         """Until it takes connections, after a crash once it has read its log."""
@@ -81,8 +89,11 @@ class Server:
             with contextlib.suppress(psycopg.OperationalError):
                 psycopg.connect(self.url, connect_timeout=5).close()
                 return
-            assert self.process is not None and self.process.poll() is None, self.log()
             time.sleep(0.05)
+            if self.process is not None and self.process.poll() is not None:
+                # Somebody whom the server that was killed had just started may still hold its memory.
+                assert "is still in use" in self.log().splitlines()[-2], self.log()
+                self._launch()
         raise AssertionError(self.log())
 
     def kill(self) -> None:
@@ -110,7 +121,7 @@ class Server:
             capture_output=True,
             cwd=self.data.parent,
             timeout=60,
-            **self._owner,
+            **self.owner,
         )
         assert done.returncode == 0, done.stderr.decode()
 

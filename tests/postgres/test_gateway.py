@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -64,7 +63,8 @@ def said(session: Session) -> list[tuple[str, str]]:
 
 
 def alternate(url: str, turns: int, question: str, *more: str) -> tuple[list[tuple[str, str]], list[str]]:
-    """A conversation of which each request goes to the other worker."""
+    """A conversation of which each request goes to the other worker, at once: nobody waits until the answer before
+    it was written down."""
     talk: list[tuple[str, str]] = []
     done: list[str] = []
     with ExitStack() as stack:
@@ -75,18 +75,7 @@ def alternate(url: str, turns: int, question: str, *more: str) -> tuple[list[tup
             answer, what = ask(workers[number % 2], talk)
             talk.append(("assistant", answer))
             done.append(what.partition(" ")[0])
-            settle(url, talk)
     return talk, done
-
-
-def settle(url: str, talk: list[tuple[str, str]]) -> None:
-    """An answer is written down after the client has it. One who asks the other worker sooner than that can make
-    the two meet; then a turn is written down with the next request."""
-    for _ in range(200):
-        if said(kept(url)) == talk:
-            return
-        time.sleep(0.05)
-    assert said(kept(url)) == talk
 
 
 def kept(url: str) -> Session:

@@ -319,3 +319,47 @@ def test_R11_a_line_says_which_part_of_a_file_was_read(asked: object) -> None:
 def test_R11_a_heading_is_told_with_what_it_announces() -> None:
     text = "Summary of changes:\n\n1. **showStatus()** replaces eleven copies of one block.\n2. More."
     assert first_words(text) == "Summary of changes: showStatus() replaces eleven copies of one block."
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("The division truncates: 250ms*10/1s = 2.5. Rounding half up gives three of them.", "The division truncates: 250ms*10/1s = 2.5."),
+        ("There is a data race in the proxy, see internal/p1.go:55. I will fix it.", "There is a data race in the proxy, see internal/p1.go:55."),
+        ("Staging runs 2.7.1. May I go on to prod?", "Staging runs 2.7.1. May I go on to prod?"),
+        ("Wrong profile. Again with staging-admin.", "Wrong profile. Again with staging-admin."),
+        ("好的，我先查询一下。我会确认地址。", "好的，我先查询一下。我会确认地址。"),
+        ("Die Lieferung Ihrer Bestellung nach Köln erfolgt am 3. Mai im Lauf des Tages. Danke.", "Die Lieferung Ihrer Bestellung nach Köln erfolgt am 3. Mai im Lauf des Tages."),
+        ("Das Paket liegt wegen der Adresse, z. B. der Hausnummer, noch in Köln. Danke.", "Das Paket liegt wegen der Adresse, z. B. der Hausnummer, noch in Köln."),
+    ],
+)  # fmt: skip
+def test_R11_words_keep_their_numbers_and_their_spacing(text: str, line: str) -> None:
+    assert first_words(text) == line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({"order_id": "B-6", "title": "Example Ltd"}, 'act {"order_id":"B-6","title":"Example Ltd"}'),
+        ({"selector": "#buy"}, "act #buy"),
+        ({"code": "df.head()\ndf.tail()"}, "act df.head() df.tail()"),
+        ({"title": "Example Ltd", "text": "x" * 200}, "act Example Ltd"),
+    ],
+)
+def test_R11_a_tool_nobody_knows_shows_what_it_was_given(arguments: dict[str, Any], line: str) -> None:
+    assert acted("act", arguments) == line
+
+
+def test_R11_what_a_sub_agent_reports_is_told_and_a_receipt_is_not() -> None:
+    report = "Failed: the sub-agent ran out of turns; services/search/setup.cfg still pins an old version.\n\nMore."
+    task = {"description": "Migrate search", "prompt": "Migrate services/search"}
+    assert ended("Task", task, report).startswith("Failed: the sub-agent ran out of turns;")
+    assert ended("think", {"thought": "hm"}, "Your thought has been logged.") == ""
+    query = "Claude Code slash command access session transcript"
+    assert (
+        ended("WebSearch", {"query": query}, f'Web search results for query: "{query}"\n\nLinks: and more')
+        == ""
+    )
+    assert (
+        ended("get_orders", {"id": 7}, '{"orders": [' + '{"id": "B-1", "status": "open"}, ' * 20 + "]}") == ""
+    )

@@ -17,8 +17,10 @@ from refold import tokens
 from refold.messages import Message
 from refold.preserve import state
 from refold.preserve.filebook import FileNote
+from refold.preserve.lines import lines_of
 from refold.preserve.state import Check, WorkState
 from refold.preserve.state_text import verdict_text
+from refold.text.redact import redact
 from tests.data import all_transcripts, shared
 from tests.preserve import readers
 from tests.preserve.steps import Step, bash, conversation, done, ran
@@ -47,7 +49,7 @@ CHANGING = {"edit", "Edit", "MultiEdit", "write", "Write", "write_file", "replac
 
 def truth(path: list[Message]) -> set[str]:
     """Files that succeeded to be changed, by plain string work on the calls (no parser of ours)."""
-    failed = {r.call_id for r in path if isinstance(r, m.Result) and (r.is_error or r.text.startswith(("ERROR", "EXECUTION RESULT of [str_replace_editor]:\nERROR", "failed in sandbox")))}  # fmt: skip
+    failed = {r.call_id for r in path if isinstance(r, m.Result) and (r.is_error or r.text.startswith(("ERROR", "EXECUTION RESULT of [str_replace_editor]:\nERROR", "failed in sandbox", "patch rejected")))}  # fmt: skip
     found: set[str] = set()
     for call in (c for message in path for c in message.calls if c.id not in failed):
         arguments = call.arguments
@@ -183,7 +185,8 @@ def test_R10_files_set_back_by_git_say_so() -> None:
     made = done(*edits, bash("git checkout -- src"))
     assert made.files().modified == ("src/a.py", "src/b.py")
     assert note(made, "src/a.py").change == "set back by git checkout"
-    assert done(*edits, bash("git reset --hard HEAD")).render().count("set back by git reset") == 2
+    text = done(*edits, bash("git reset --hard HEAD")).render()
+    assert text == "Files set back to what git has (2):\n- src/a.py\n- src/b.py"
 
 
 @pytest.mark.parametrize(
@@ -507,6 +510,15 @@ def test_R10_an_error_is_told_without_colours() -> None:
     assert made.error.error == "Error: no such user"
 
 
+@pytest.mark.parametrize("said", ["patch rejected by user", "aborted by user after 2.1s"])
+def test_R10_a_patch_that_was_not_let_through_changed_nothing(said: str) -> None:
+    patch = "apply_patch <<'P'\n*** Begin Patch\n*** Add File: src/hook.ts\n+export const a = 1;\n*** End Patch\nP"
+    made = ran(patch, said)
+    assert note(made, "src/hook.ts").fate == "failed"
+    assert made.error is not None
+    assert (made.error.what, made.error.error) == ("apply_patch src/hook.ts", said)
+
+
 def test_R10_an_edit_that_failed_is_answered_by_any_change_of_the_file() -> None:
     failed: Step = ("Edit", {"file_path": "a.py", "old_string": "x"}, "String to replace not found", True)
     assert done(failed).error is not None
@@ -818,3 +830,100 @@ def test_R10_a_change_is_told_by_lines_that_say_something() -> None:
     }
     told = done(("edit", change, "ok")).render()
     assert told.endswith("    + // Sessions\n    + branch() {")
+
+
+def test_R10_git_checkout_of_a_known_file_sets_it_back_and_of_a_branch_changes_nothing() -> None:
+    edit: Step = ("Edit", {"file_path": "src/a.py", "old_string": "a", "new_string": "b"}, "ok")
+    assert done(edit, bash("git checkout src/a.py")).render() == (
+        "Files set back to what git has (1):\n- src/a.py"
+    )
+    for line in ("git checkout feature/b.py", "git checkout -b src/a.py", "git checkout main"):
+        assert done(edit, bash(line)).render() == done(edit).render()
+
+
+def test_R10_a_file_that_was_set_back_and_changed_again_is_changed() -> None:
+    edit: Step = ("Edit", {"file_path": "src/a.py", "old_string": "a", "new_string": "b"}, "ok")
+    assert "Files changed (1):" in done(edit, bash("git checkout -- src/a.py"), edit).render()
+
+
+def test_R10_what_is_moved_into_a_known_folder_keeps_its_name() -> None:
+    read: Step = ("Read", {"file_path": "docs/b.md"}, "text")
+    assert done(read, bash("mv report.pdf docs")).files().created == ("docs/report.pdf",)
+    assert done(read, bash("rm -rf docs"), bash("mv report.pdf docs")).files().modified == ("docs",)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [bash("git stash && pytest -q; git stash pop", "1 failed, 4 passed in 0.1s")],
+        [bash("git stash"), bash("pytest -q", "1 failed, 4 passed in 0.1s"), bash("git stash pop")],
+        [bash("git stash push -u"), bash("pytest", "1 failed, 4 passed in 0.1s"), bash("git stash apply")],
+    ],
+)
+def test_R10_a_run_without_the_changes_is_no_verdict_of_the_work(steps: list[Step]) -> None:
+    before, after = bash("pytest -q", "5 passed in 0.1s"), bash("pytest -q", "2 failed, 3 passed in 0.1s")
+    made = done(before, *steps)
+    assert any(row.endswith("pytest -q: passed (5 passed) #1") for row in made.render().split("\n"))
+    assert "stash" in last_check(made).command
+    assert last_check(done(before, *steps, after)).command == "pytest -q"
+
+
+def test_R10_a_verdict_names_the_check_and_not_the_steps_before_it() -> None:
+    assert last_check(ran("sed -i s/a/b/ x.py && pytest -q", "3 passed in 0.1s")).command == "pytest -q"
+    failed = ran("npm ci && npm test", "npm error code E404", failed=True)
+    assert last_check(failed).command == "npm ci && npm test"
+
+
+def test_R10_go_tests_with_the_race_detector_are_the_same_run() -> None:
+    made = done(
+        bash("go test ./...", "FAIL\tx.org/a\t0.1s\nFAIL"),
+        bash("go test -race -count=1 ./...", "ok  \tx.org/a\t0.2s"),
+    )
+    assert [verdict_text(check) for check in made.checks] == ["passed (1 ok (packages))"]
+
+
+NOTEBOOK = """---------------------------------------------------------------------------
+AttributeError                            Traceback (most recent call last)
+Cell In[7], line 1
+----> 1 df['price'] = df.revenue / df.unit
+
+AttributeError: 'DataFrame' object has no attribute 'unit'"""
+
+
+def test_R10_an_exception_in_a_notebook_is_an_error_until_a_cell_runs() -> None:
+    failed: Step = ("execute_cell", {"code": "df.unit"}, NOTEBOOK)
+    error = done(failed).error
+    assert error and error.error == "AttributeError: 'DataFrame' object has no attribute 'unit'"
+    assert done(failed, ("execute_cell", {"code": "df.units"}, "0    1\n1    2")).error is None
+
+
+JWT = f"eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJ{'aZ3kQ9xP' * 24}.{'Rt7mW2cV' * 6}"
+
+
+@pytest.mark.parametrize("before", range(20, 200, 12))
+def test_R17_no_statement_holds_half_of_a_secret(before: int) -> None:
+    words = "word " * (before // 5)
+    steps: list[Step] = [
+        bash(
+            f"curl {words}-H 'Authorization: Bearer {JWT}' https://x.org",
+            f"error: {words}{JWT} refused",
+            True,
+        ),
+        bash(f"deploy {words}--token {JWT} && pytest", f"error: {words}{JWT} refused", True),
+        ("Write", {"file_path": "a.env", "content": f"{words}{JWT}\n"}, "ok"),
+        ("http", {"target": f"{words}{JWT}"}, f"Error: {words}{JWT}", True),
+    ]
+    text = redact(done(*steps).render())[0]
+    lines = [lines_of(message, lambda _: None) for message in conversation(*steps)]
+    text += "".join(redact(line.text)[0] for made in lines for line in made)
+    assert "aZ3kQ9xP" not in text
+    assert "eyJ" not in text
+
+
+def test_R10_files_that_share_only_the_root_are_named_in_full() -> None:
+    steps: list[Step] = [
+        ("Edit", {"file_path": path, "old_string": "a", "new_string": "b"}, "ok")
+        for path in ("/srv/shop/app.py", "/home/dev/gate/limit.go")
+    ]
+    text = done(*steps).render()
+    assert text.startswith("Files changed (2):\n- /home/dev/gate/limit.go\n- /srv/shop/app.py\n")

@@ -17,6 +17,7 @@ from refold.preserve import words
 from refold.preserve.words import DEMANDS, DEMANDS_INSIDE, GAP, Saying, Words, demands, render, room, typed
 from refold.session import Projection
 from tests.data import shared
+from tests.strategies import examples
 from tests.timing import steps
 
 COUNTER = tokens.get("o200k")
@@ -118,7 +119,7 @@ def test_R8_the_words_follow_the_path_and_every_entry_is_read_once(monkeypatch: 
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=1, max_size=40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_R8_following_is_the_same_as_reading_anew(moves: list[tuple[int, bool]]) -> None:
     session, followed = Session(), Words()
     for number, (back, says) in enumerate(moves):
@@ -238,7 +239,7 @@ TEXTS = st.text(st.sampled_from("ab .!?\n。不要never`\t"), min_size=1, max_si
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=12), st.integers(0, 160), st.integers(1, 60))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_R8_a_larger_budget_shows_no_less_and_nothing_is_made_up(
     texts: list[str], small: int, more: int
 ) -> None:

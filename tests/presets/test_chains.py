@@ -26,7 +26,7 @@ from refold.session.items import Item
 from refold.transcripts import read
 from tests.data import DATA, all_transcripts, shared
 from tests.presets.chains import check_wire, orphans, summariser
-from tests.strategies import conversations
+from tests.strategies import conversations, examples
 
 FOLDS = 10
 SAMPLE = 400
@@ -247,7 +247,7 @@ def test_random_transcripts_with_folds_in_between_are_valid(
 
 @pytest.mark.torture
 @pytest.mark.parametrize("preset", DESIGNS)
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(pieces=PIECES)
 def test_many_random_transcripts_with_folds_in_between_are_valid(
     preset: str, pieces: list[list[m.Message]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -20,19 +21,30 @@ from refold.compaction.rungs.turn_lines import (
     WORKSPACE,
     LineBook,
     line_text,
-    merge,
     shown_lines,
 )
-from refold.compaction.turn_line import short
+from refold.compaction.turn_line import merging, short
 from refold.engine.upkeep import upkeep
 from refold.errors import ModelError, SettingError
 from refold.loop import run
 from refold.models.scripted import Scripted, fail
 from refold.presets.rounds import WHICH_WHEN
+from refold.protocols import Steps, TokenCounter, complete
 from refold.session import View
 from tests.presets.chains import check_wire, orphans
+from tests.strategies import examples
 
 COUNTER = tokens.get()
+
+
+def merge(
+    lines: Sequence[Line], budget: int, size: Callable[[Sequence[Line]], int], counter: TokenCounter
+) -> list[Line]:
+    def sized(some: Sequence[Line]) -> Steps[int]:
+        yield
+        return size(some)
+
+    return complete(merging(lines, budget, sized, counter))
 
 
 def rounds(**given: Any) -> presets.Preset:
@@ -443,7 +455,7 @@ def test_D7_a_range_never_spans_a_round_that_is_shown_verbatim() -> None:
     assert size(merged) <= 40
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.integers(1, 40), st.integers(0, 30), st.integers(20, 400))
 def test_D7_any_block_fits_its_budget(count: int, words: int, budget: int) -> None:
     merged = merge(made(count, words), budget, size, COUNTER)

@@ -22,6 +22,7 @@ from refold.preserve.words import typed
 from refold.session.invariants import settled
 from refold.session.invariants.thinking import signed
 from refold.testing.validators import validate_view
+from tests.strategies import examples
 
 COUNTER = tokens.get()
 BUDGETS = (700, 1_500, 3_000, 6_000)
@@ -93,7 +94,7 @@ def originals(session: Session) -> dict[str, m.Message]:
 
 
 @given(sessions(), st.sampled_from(BUDGETS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_R2_R6_the_view_fits_and_every_dialect_takes_it(session: Session, budget: int) -> None:
     engine, twin = folded(session, budget)
     view = engine.view(twin)
@@ -102,7 +103,7 @@ def test_R2_R6_the_view_fits_and_every_dialect_takes_it(session: Session, budget
 
 
 @given(sessions(), st.sampled_from(BUDGETS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_R19_replies_with_signed_thinking_of_the_open_turn_are_untouched_or_gone(
     session: Session, budget: int
 ) -> None:
@@ -118,7 +119,7 @@ def test_R19_replies_with_signed_thinking_of_the_open_turn_are_untouched_or_gone
 
 
 @given(sessions(), st.sampled_from(BUDGETS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_R19_calls_in_the_clipped_zone_lose_whole_values_only(session: Session, budget: int) -> None:
     engine, twin = folded(session, budget)
     made = {call.id: call for message in originals(session).values() for call in message.calls}
@@ -131,7 +132,7 @@ def test_R19_calls_in_the_clipped_zone_lose_whole_values_only(session: Session, 
 
 
 @given(sessions(), st.sampled_from(BUDGETS))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_R19_clips_are_the_same_bytes_cold_warm_and_after_undo_and_redo(
     session: Session, budget: int
 ) -> None:
@@ -172,7 +173,7 @@ def lowered(small: dict[str, int], large: dict[str, int]) -> list[str]:
 
 
 @given(sessions(), st.sampled_from(BUDGETS), st.integers(1, 3_000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_R20_no_entry_is_in_a_lower_form_at_a_larger_budget(session: Session, budget: int, more: int) -> None:
     assert lowered(forms(session, budget), forms(session, budget + more)) == []
 
@@ -207,7 +208,7 @@ def test_R19_a_huge_result_that_nobody_has_answered_leaves_room_for_what_led_to_
 
 
 @given(sessions(None), st.sampled_from((2_000, 3_000, 6_000)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_R19_the_goal_is_used(session: Session, budget: int) -> None:
     assume(Engine().view(session).tokens > 2 * budget)
     engine, twin = folded(session, budget)
@@ -215,7 +216,7 @@ def test_R19_the_goal_is_used(session: Session, budget: int) -> None:
 
 
 @given(sessions(), st.integers(0, 40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_R20_a_view_that_fits_is_unchanged(session: Session, spare: int) -> None:
     budget = Engine().view(session).tokens + spare
     engine = Engine(presets.get("refold", budget=budget))
@@ -226,7 +227,7 @@ def test_R20_a_view_that_fits_is_unchanged(session: Session, spare: int) -> None
 
 
 @given(sessions(None), st.sampled_from(BUDGETS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_R19_unanswered_results_are_whole_whenever_they_fit_half_of_the_view(
     session: Session, budget: int
 ) -> None:
@@ -238,7 +239,7 @@ def test_R19_unanswered_results_are_whole_whenever_they_fit_half_of_the_view(
 
 
 @given(sessions(), st.sampled_from(BUDGETS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_R21_what_the_record_says_stands_nowhere_else_in_the_view(session: Session, budget: int) -> None:
     engine, twin = folded(session, budget)
     rows = Counter(
@@ -251,7 +252,7 @@ def test_R21_what_the_record_says_stands_nowhere_else_in_the_view(session: Sessi
 
 
 @given(sessions(), st.sampled_from((1_500, 3_000, 6_000)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_R8_every_rule_the_user_typed_is_in_the_view_once(session: Session, budget: int) -> None:
     engine, twin = folded(session, budget)
     shown = "\n".join(message.text for message in engine.view(twin).messages)
@@ -260,7 +261,7 @@ def test_R8_every_rule_the_user_typed_is_in_the_view_once(session: Session, budg
 
 
 @given(sessions(None), st.sampled_from(BUDGETS))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_R8_R19_what_a_program_wrote_around_typed_words_is_clipped_and_they_are_not(
     session: Session, budget: int
 ) -> None:

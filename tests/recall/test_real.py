@@ -26,7 +26,7 @@ def test_R1_agents_get_back_what_they_need_again() -> None:
     shared("pi")
     from benchmarks.recall import agents
 
-    found = agents(quick=True)
+    found = agents(quick=True, asked=("whole call",))
     assert found["whole call"]["all"] >= 95, found
 
 

@@ -9,6 +9,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.recall import Index, LogIndex, index_of, recall, search
 from refold.session import Session
+from tests.strategies import examples
 
 DAY = 86_400.0
 
@@ -218,7 +219,7 @@ WORD = st.sampled_from(
 TEXT = st.lists(WORD, max_size=12).map(" ".join)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(TEXT, max_size=20), TEXT, st.integers(1, 8))
 def test_an_index_grown_bit_by_bit_answers_like_one_built_at_once(
     texts: list[str], query: str, limit: int
@@ -232,7 +233,7 @@ def test_an_index_grown_bit_by_bit_answers_like_one_built_at_once(
     assert [h.score for h in grown] == sorted((h.score for h in grown), reverse=True)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(TEXT, min_size=1, max_size=12), st.data())
 def test_R1_a_unique_word_always_comes_back_first(texts: list[str], data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(texts) - 1))

@@ -16,6 +16,7 @@ from refold.session.invariants import settled
 from tests import strategies as made
 from tests.probe import engine as engine_of
 from tests.probe import swap, talk
+from tests.strategies import examples
 
 PLAIN = presets.get("pi", enabled=False)
 
@@ -117,7 +118,7 @@ def test_a_fold_comes_along_to_a_branch_behind_it() -> None:
 
 
 @given(made.orderly())
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_merging_what_a_framework_would_send_back_is_idempotent(messages: list[m.Message]) -> None:
     session = Session()
     for message in messages:

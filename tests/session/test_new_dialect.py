@@ -21,6 +21,7 @@ from refold.testing.validators import validate, validate_view
 from refold.transcripts.export import export
 from tests import strategies
 from tests.session import toy_dialect
+from tests.strategies import examples
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -115,7 +116,7 @@ def test_the_validators_judge_it() -> None:
     assert validate("toy", {"contents": [{"role": "user", "parts": [{"text": object()}]}]}) != []
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(strategies.conversations())
 def test_any_conversation_is_valid_in_it(messages: list[m.Message]) -> None:
     closed = items([*messages, m.user("and now?")])

@@ -14,6 +14,7 @@ from refold.session.invariants import settled
 from refold.session.projection import Projection
 from refold.testing.validators import validate_anthropic, validate_openai, validate_responses
 from tests import strategies as made
+from tests.strategies import examples
 
 PLAIN = presets.get("pi", enabled=False)
 
@@ -97,7 +98,7 @@ def test_undo_and_redo_of_any_fold_in_any_order() -> None:
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_R1_undo_restores_the_view_byte_for_byte_and_redo_undoes_that(data: st.DataObject) -> None:
     session, engine = session_of(data.draw(made.conversations())), Engine(PLAIN)
     if len(session.path) < 2:
@@ -115,7 +116,7 @@ def test_R1_undo_restores_the_view_byte_for_byte_and_redo_undoes_that(data: st.D
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_following_a_session_equals_building_it_anew(data: st.DataObject) -> None:
     """Appends, folds, undo and moves in any order: the projection that followed equals a fresh one."""
     session = Session()
@@ -138,7 +139,7 @@ def test_following_a_session_equals_building_it_anew(data: st.DataObject) -> Non
 
 
 @given(made.conversations())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_R7_the_view_of_a_settled_prefix_is_a_prefix_of_the_view(messages: list[m.Message]) -> None:
     session, engine = Session(), Engine(PLAIN)
     earlier: list[object] = []
@@ -151,7 +152,7 @@ def test_R7_the_view_of_a_settled_prefix_is_a_prefix_of_the_view(messages: list[
 
 
 @given(made.conversations(), st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_all_dialects_are_valid_at_any_cut_and_bytes_repeat(
     messages: list[m.Message], data: st.DataObject
 ) -> None:
@@ -173,7 +174,7 @@ def test_all_dialects_are_valid_at_any_cut_and_bytes_repeat(
 
 
 @given(made.conversations())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_nothing_is_lost_every_entry_is_shown_or_covered(messages: list[m.Message]) -> None:
     session = session_of(messages)
     if len(session.path) > 3:

@@ -17,8 +17,9 @@ from refold.testing.validators import validate
 from tests import strategies
 from tests.session.identity import identity
 from tests.session.sdk_types import anthropic_problems, openai_problems, responses_problems
+from tests.strategies import examples
 
-runs = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+runs = settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def speaks(messages: list[m.Message]) -> bool:

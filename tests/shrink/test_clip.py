@@ -144,3 +144,37 @@ def test_R19_typed_words_stay_and_what_stands_around_them_shares_the_rest() -> N
 def test_R19_words_with_which_a_user_refused_a_call_stay_in_a_clipped_result() -> None:
     refused = m.result("c", [SOURCE, m.text("No, keep the old name.", "typed")])
     assert clipped(refused, 60, COUNTER, key="#7").text.endswith("No, keep the old name.")
+
+
+LOG = "\n".join(f"tests/test_{n}.py {'.' * 40} [{n}%]" for n in range(60))
+
+
+@pytest.mark.parametrize("size", [24, 34, 48, 57])
+@pytest.mark.parametrize("end", ["1 failed, 61 passed in 9.10s", "2 of 120 checks FAILED: /refund/full\n"])
+def test_R10_a_clip_of_a_log_never_shows_half_of_its_last_line(size: int, end: str) -> None:
+    small = clip(f"{LOG}\n{end}", size, "bash")
+    assert small.endswith(f"\n{end}")
+    assert COUNTER.text(small) <= size + 4
+
+
+def test_R21_a_line_that_goes_on_at_the_end_of_a_clip_is_not_broken_in_two() -> None:
+    failed = "FAILED tests/views/test_checkout.py::test_total - ImportError: cannot import name 'Invoice' from 'app.billing'"
+    for size in range(70, 140):
+        small = clip(f"{LOG}\n{failed}\n1 failed, 411 passed, 3 skipped in 14.22s\n", size, "bash")
+        assert "\n… " not in small
+        assert failed in small or "FAILED" not in small
+
+
+def test_R19_a_clip_of_a_short_read_begins_with_its_lines() -> None:
+    rows = "\n".join(f"{n:6d}\t    value_{n} = compute(alpha, beta, gamma)" for n in range(690, 696))
+    small = clip(
+        f"Here's the result of running `cat -n` on /workspace/ponyc/src/parser.c:\n{rows}\n", 40, "read"
+    )
+    assert small.startswith("(lines 690–695)\n    value_690")
+
+
+def test_R17_a_quotation_holds_no_half_of_a_secret() -> None:
+    token = f"ghp_{'aZ3kQ9xPm' * 4}"
+    for before in range(0, 60, 3):
+        text = "word " * before + token + " word" * 200
+        assert "aZ3kQ9xP" not in quotation(m.result("c", text), "#7", 48, COUNTER)

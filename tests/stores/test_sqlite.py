@@ -17,7 +17,7 @@ from refold.entries import MessageEntry
 from refold.errors import FormatError, NewerFormat, RefoldError, StorageError
 from refold.protocols import SessionInfo
 from refold.stores import connections, schema
-from refold.stores.sqlite import SqliteStore
+from refold.stores.sqlite import BEGINNING, SqliteStore
 from tests.stores import searches
 
 from . import kit
@@ -247,6 +247,14 @@ def test_a_search_can_stay_in_one_session(store: SqliteStore) -> None:
     assert [hit.entry_id for hit in store.search(["needle"])] == [f"in-{S}"]
     with pytest.raises(RefoldError):
         store.search(["needle"], session="other")
+
+
+def test_a_session_is_looked_up_by_the_beginning_of_its_id_in_the_index(store: SqliteStore) -> None:
+    with store.reading() as connection:
+        plan = schema.select(connection, f"EXPLAIN QUERY PLAN {BEGINNING}", "a", "b", b"a", b"b", 100)
+    steps = [str(step[3]) for step in plan]
+    assert sum("SEARCH sessions USING INDEX" in step for step in steps) == 2, steps
+    assert not any("SCAN" in step for step in steps), steps
 
 
 def test_a_refused_append_leaves_no_words(store: SqliteStore) -> None:

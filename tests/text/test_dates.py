@@ -33,6 +33,40 @@ def said(text: str, day: date = MONDAY) -> str:
         ("last month", "April 2023"),
         ("next year", "2024"),
         ("the day before yesterday", "6 May 2023"),
+        ("the day after tomorrow", "10 May 2023"),
+        ("tomorrow", "9 May 2023"),
+        ("tonight", "8 May 2023"),
+        ("last night", "7 May 2023"),
+        ("THIS MORNING", "8 May 2023"),
+        ("this past month", "April 2023"),
+        ("past year", "2022"),
+        ("last year", "2022"),
+        ("this year", "2023"),
+        ("this coming year", "2024"),
+        ("next month", "June 2023"),
+        ("this month", "May 2023"),
+        ("this coming weekend", "weekend after 8 May 2023"),
+        ("past weekend", "weekend before 8 May 2023"),
+        ("this past Tuesday", "Tuesday 2 May 2023"),
+        ("this Tuesday", "Tuesday 9 May 2023"),
+        ("this coming Sunday", "Sunday 14 May 2023"),
+        ("next Tuesday", "Tuesday 9 May 2023"),
+        ("this Monday", "Monday 15 May 2023"),
+        ("a week ago", "week before 8 May 2023"),
+        ("5 weeks ago", "5 weeks before 8 May 2023"),
+        ("a couple of days ago", "6 May 2023"),
+        ("a year ago", "2022"),
+        ("several months ago", "several months before 8 May 2023"),
+        ("上个月", "2023年4月"),
+        ("下个月", "2023年6月"),
+        ("明年", "2024年"),
+        ("上周", "2023年5月8日的前一周"),
+        ("上星期", "2023年5月8日的前一周"),
+        ("下周", "2023年5月8日的后一周"),
+        ("下星期", "2023年5月8日的后一周"),
+        ("后天", "2023年5月10日"),
+        ("前天", "2023年5月6日"),
+        ("今晚", "2023年5月8日"),
         ("我昨天去了", "我2023年5月7日去了"),
         ("去年开始", "2022年开始"),
         ("it feels like yesterday", "it feels like yesterday"),
@@ -48,6 +82,10 @@ def test_months_of_different_length_and_year_ends() -> None:
     assert said("last month", date(2024, 3, 31)) == "February 2024"
     assert said("last month", date(2024, 1, 31)) == "December 2023"
     assert said("yesterday", date(2024, 1, 1)) == "31 December 2023"
+    assert said("last year", date(2024, 1, 31)) == said("a year ago", date(2024, 1, 31)) == "2023"
+    assert said("next year", date(2024, 12, 31)) == "2025"
+    assert said("next Tuesday", date(2023, 5, 11)) == "Tuesday 16 May 2023"
+    assert said("last Tuesday", date(2023, 5, 11)) == "Tuesday 9 May 2023"
 
 
 def test_what_has_no_date_stays() -> None:
@@ -89,6 +127,21 @@ def test_a_line_that_is_nothing_but_a_date_heads_what_follows(line: str, when: W
         ("in May 2023", When(2023, 5)),
         ("during 2023", When(2023)),
         ("2023/13/45", When(2023)),
+        ("2023-12-31", When(2023, 12, 31)),
+        ("2023-01-01", When(2023, 1, 1)),
+        ("2023-05-32", When(2023)),
+        ("2023-00-05", When(2023)),
+        ("2023-05", When(2023, 5)),
+        ("31 May", When(0, 5, 31)),
+        ("1 May", When(0, 5, 1)),
+        ("0 May", When(0, 5)),
+        ("32 May", When(0, 5)),
+        ("12345678 May 7", When(0, 5, 7)),
+        ("day 5 of our May", When(0, 5)),
+        ("May, on day the 5th", When(0, 5)),
+        ("5 of my May", When(0, 5, 5)),
+        ("our May on my 5", When(0, 5, 5)),
+        ("our May on the 5", When(0, 5)),
         ("what may she march for", NEVER),
         ("in 3 days", NEVER),
     ],
@@ -109,7 +162,8 @@ def test_a_day_that_does_not_exist_is_none() -> None:
 
 def test_times_out_of_range_are_no_day() -> None:
     assert of_time(1683504000.0).date == MONDAY
-    assert {of_time(time) for time in (None, 0.0, -1.0, 1e300, float("inf"))} == {NEVER}
+    assert {of_time(time) for time in (None, 0.0, -1.0, 4e10, 1e300, float("inf"))} == {NEVER}
+    assert of_time(0.5) == When(1970, 1, 1) and of_time(4e10 - 1).year == 3237
 
 
 def test_questions_about_time_and_words_that_tell_it() -> None:

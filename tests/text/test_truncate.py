@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refold import tokens
-from refold.text.truncate import head, middle, one_line, tail, window
+from refold.text.truncate import boundary, head, middle, one_line, tail, window
 from refold.tokens.fitting import fit, largest, newest_within
 
 COUNTER = tokens.get("o200k")
@@ -23,6 +23,62 @@ def test_A15_never_inside_a_character(piece: str) -> None:
             assert len(cut) <= limit
 
 
+@pytest.mark.parametrize(
+    ("before", "char", "together"),
+    [
+        ("\r", "\n", True),
+        ("a", "\n", False),
+        ("\r", "a", False),
+        ("\n", "\n", False),
+        ("\u200d", "a", True),  # whatever follows a joiner
+        ("\u200d", "字", True),
+        ("a", "\u200d", True),
+        ("a", "\u02ff", False),
+        ("a", "\u0300", True),  # the first of the combining marks
+        ("a", "\u0903", True),  # one that takes space
+        ("a", "\u20dd", True),  # one that encloses
+        ("\ud800", "\udc00", True),
+        ("\udbff", "\udfff", True),
+        ("\ud7ff", "\udc00", False),
+        ("\udc00", "\udc00", False),
+        ("a", "\ufdff", False),
+        ("a", "\ufe00", True),
+        ("a", "\ufe0f", True),
+        ("a", "\ufe10", False),
+        ("a", "\U0001f3fa", False),
+        ("a", "\U0001f3fb", True),
+        ("a", "\U0001f3ff", True),
+        ("a", "\U0001f400", False),
+        ("a", "\U000e001f", False),
+        ("a", "\U000e0020", True),
+        ("a", "\U000e007f", True),
+        ("a", "\U000e0080", False),
+        ("\U0001f1e6", "\U0001f1ff", True),  # two halves of a flag, the first and the last there is
+        ("\U0001f1ff", "\U0001f1e6", True),
+        ("\U0001f1e5", "\U0001f1e6", False),
+        ("\U0001f200", "\U0001f1ff", False),
+        ("\U0001f1e6", "\U0001f200", False),
+        ("\U0001f1e6", "\U0001f1e5", False),
+    ],
+)
+def test_A15_which_signs_belong_to_the_one_before(before: str, char: str, together: bool) -> None:
+    assert boundary(f"{before}{char}y", 1) == (0 if together else 1)
+
+
+def test_A15_flags_are_pairs_from_where_they_begin() -> None:
+    flags = "🇩🇪🇫🇷🇮🇹"
+    assert [boundary(f"{flags}.", at) for at in range(8)] == [0, 0, 2, 2, 4, 4, 6, 7]
+
+
+def test_A15_a_cluster_without_end_is_cut_all_the_same() -> None:
+    text = "a" + "\u0301" * 100
+    assert boundary(text, 60) == 60 - 32, "it looks so far for a boundary, and no farther"
+    assert boundary(text, 20) == 0
+    assert len(tail(text, 60)) == 60 - 32
+    assert [boundary("abc", at) for at in (-1, 0, 3, 4)] == [0, 0, 3, 3]
+    assert (tail("abc", 0), tail("abc", -1), tail("abc", 3), head("abc", 3)) == ("", "", "abc", "abc")
+
+
 @given(st.text(max_size=400), st.integers(0, 400), st.sampled_from([0.0, 1 / 2, 2 / 3, 1.0]))
 def test_A15_middle_cut_keeps_within_the_limit(text: str, limit: int, start: float) -> None:
     cut = middle(text, limit, start=start)
@@ -35,12 +91,17 @@ def test_A15_the_middle_says_how_much_is_missing_and_shares_by_start() -> None:
     text = "a" * 500 + "b" * 500
     assert middle(text, 30, "<{cut}>") == "a" * 12 + "<976>" + "b" * 12
     assert middle(text, 31, "|", 2 / 3) == "a" * 20 + "|" + "b" * 10
+    assert middle(text, 1_000) == text and middle(text, 999) != text
+    assert middle(text, 5, "<{cut}>") == "aaaaa", "no room beside the marker"
+    assert middle(text, 7, "<{cut}>") == "a<999>"
 
 
 def test_one_line_has_no_breaks_and_an_ellipsis_where_it_is_cut() -> None:
     assert one_line("  a\n\tb  ", 10) == "a b"
     assert one_line(" " * 1_000 + "word", 10) == "word"
     assert one_line("a b c d e f", 6) == "a b c…"
+    assert one_line("a b c", 5) == "a b c"
+    assert one_line("a" + " " * 80 + "b", 10) == "a", "so much is looked at: eight times what is shown"
 
 
 @given(st.text(max_size=200), st.integers(0, 200), st.integers(1, 80))
@@ -53,6 +114,13 @@ def test_a_window_is_a_piece_of_the_text_between_ellipses(text: str, start: int,
 def test_a_window_starts_and_ends_between_words() -> None:
     assert window("one two three four five", 5, 12) == "…three…"
     assert window("one two three", 0, 50) == "one two three"
+    assert window("one two three", 0, 13) == "one two three"
+    assert window("one two three", 3, 50) == "…two three", "a blank at the very start"
+    assert window("one two three", 0, 7) == "one…", "the blank must stand inside"
+    assert window("onetwothree", 3, 4) == "…twot…"
+    assert window(f"{'x' * 30} three", 1, 10, reach=5) == f"…{'x' * 10}…"
+    assert window("a b", 1, 1) == "……", "nothing but the blank"
+    assert window("x  yyyy", 1, 2) == "… …", "a blank at the start is no place to end"
 
 
 @given(st.text(max_size=300), st.integers(0, 60))

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refold.tokens import Calibration
+from tests.strategies import examples
 
 
 def test_scale_and_fixed_part_are_found() -> None:
@@ -55,7 +56,7 @@ def test_counts_too_close_for_a_slope_give_none() -> None:
     assert Calibration.fit([(5e-324, 1.0), *[(0.0, 1.0)] * 4]).scale >= 0.5
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.lists(st.tuples(st.floats(0, 1e6, allow_nan=False), st.floats(0, 1e6, allow_nan=False)), max_size=40),
     st.integers(0, 1_000_000),

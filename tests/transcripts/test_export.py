@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +19,7 @@ from refold.transcripts.export import export, targets, told
 from refold.transcripts.programs import WRITERS
 from tests.data import all_transcripts, shared
 from tests.session.identity import identity
+from tests.strategies import examples
 
 
 def talk() -> Session:
@@ -112,11 +114,15 @@ def test_an_unknown_target_says_which_there_are() -> None:
         export(talk(), "word")
 
 
+@cache
+def real(name: str) -> Session:
+    return Session.of(t.read(shared(name)))
+
+
 @pytest.mark.parametrize("to", targets())
 def test_real_sessions_export_to_everything(to: str) -> None:
     for name in ("pi/before-compaction.jsonl", "pi/large-session.jsonl"):
-        session = Session.of(t.read(shared(name)))
-        exported = export(session, to)
+        exported = export(real(name), to)
         assert len(exported.data) > 100_000
         if to not in ("markdown",):
             assert len(back(exported.data)) > 800
@@ -138,7 +144,7 @@ MESSAGES = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(MESSAGES, max_size=8), st.sampled_from(targets()), st.booleans())
 def test_any_session_exports_to_anything(messages: list[m.Message], to: str, view: bool) -> None:
     session = Session(id="any")

@@ -22,6 +22,7 @@ from refold.session import Session
 from refold.transcripts.base import Head, Source, loads, seconds
 from refold.transcripts.export import export
 from tests.data import shared
+from tests.strategies import examples
 from tests.timing import JUDGED, seconds_of
 
 HEADER = b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/"}\n'
@@ -204,7 +205,7 @@ def test_times(value: object, wanted: float) -> None:
     assert seconds(value) == wanted
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.binary(max_size=300) | st.text(max_size=300).map(lambda text: text.encode("utf-8", "replace")))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     try:
@@ -213,7 +214,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
         assert "\n" not in str(error)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.recursive(
         st.none()
@@ -254,7 +255,7 @@ def test_any_json_is_read_or_refused(value: object) -> None:
             assert "\n" not in str(error)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(
     st.randoms(use_true_random=False), st.sampled_from(["openai", "anthropic", "openai-responses", "jsonl"])
 )

@@ -23,6 +23,7 @@ from refold.transcripts import origins
 from refold.transcripts.export import export
 from refold.transcripts.origins import CLAUDE_CODE, CODEX, GEMINI, OPENHANDS, PI, SWE_AGENT, Wrapper
 from tests.data import shared
+from tests.strategies import examples
 from tests.transcripts.foreign import lines, load, results, spoken
 from tests.transcripts.test_claude_code import rec, reply, result, use
 from tests.transcripts.test_codex import META, answer, compacted, item, user
@@ -210,7 +211,7 @@ MARKS = [wrapper for table in (CLAUDE_CODE, CODEX, GEMINI, OPENHANDS, PI, SWE_AG
         st.sampled_from([*(w.opens for w in MARKS), *(w.closes or "" for w in MARKS), "x", " ", "\n"])
     ).map("".join)
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_the_parts_joined_are_the_text(text: str) -> None:
     found, _ = origins.split(text, MARKS)
     assert "".join(part.text for part in found) == text

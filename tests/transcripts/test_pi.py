@@ -21,6 +21,7 @@ from refold.session import Projection, Session
 from refold.transcripts import patch, pi_write
 from refold.transcripts.pi_folds import summary_message
 from tests.data import shared
+from tests.strategies import examples
 
 Raw = dict[str, Any]
 HEADER: Raw = {
@@ -519,7 +520,7 @@ FIELDS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.tuples(KINDS, st.integers(-1, 9), st.dictionaries(FIELDS, JSON, max_size=5)), max_size=10))
 def test_any_tree_of_any_fields_is_read_and_written_back(made: list[tuple[str, int, Raw]]) -> None:
     records = [
@@ -533,7 +534,7 @@ def test_any_tree_of_any_fields_is_read_and_written_back(made: list[tuple[str, i
     assert back == records
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(0, 199))
 def test_damaged_files_are_read_or_refused_never_worse(random: Any, number: int) -> None:
     cases = oracle_cached()

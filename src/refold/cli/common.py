@@ -16,10 +16,12 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
+from refold.cli.completion import preset_names, session_names
 from refold.text.terminal import clean, escaped
 from refold.text.truncate import one_line
 
 if TYPE_CHECKING:
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     CountType = click.ParamType[int]
 else:
     TextType = CountType = click.ParamType  # older releases of click take no type argument
+
+LISTED = 30
+"""Conversations of a file that are offered at once: a screen of them."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -89,7 +94,8 @@ class Tokens(CountType):
         except SettingError:
             tokens = None
         if tokens is None:
-            self.fail(f"{clean(str(value))!r} is no number of tokens: 8000, 8k, 1.5m.", param, ctx)
+            example = "a number above 0, written 8000, 8k or 1.5m"
+            self.fail(f"{clean(str(value))!r} is no number of tokens: {example}.", param, ctx)
         return tokens
 
 
@@ -159,6 +165,14 @@ def styled(*pieces: str | tuple[str, str]) -> Text:
     return Text.assemble(*pieces)
 
 
+def indented(text: str, by: int) -> Padding:
+    """Also where it goes on in the next line of a terminal."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    return Padding(Text(text), (0, 0, 0, by), expand=False)
+
+
 def table(headings: Sequence[str], rows: Iterable[Iterable[object]], *, right: Sequence[str] = ()) -> Table:
     """A plain table. Cells are texts as they are; the screen makes them safe."""
     from rich.table import Table
@@ -187,14 +201,7 @@ def refuse_existing(output: str | None, force: bool) -> None:
 
 
 def file_argument(function: F) -> F:
-    return click.argument("file", metavar="FILE")(function)
-
-
-def preset_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """For the completion of a shell."""
-    from refold import presets
-
-    return [name for name in presets.names() if name.startswith(incomplete)]
+    return click.argument("file", metavar="FILE", shell_complete=session_names)(function)
 
 
 def preset_options(function: F) -> F:
@@ -286,9 +293,25 @@ def _picked(file: str) -> int:
     for _, loaded in progress("reading", list(read_all(file))):
         messages = (entry.message for entry in loaded.entries if isinstance(entry, MessageEntry))
         titles.append(next((said for message in messages if (said := typed(message))), ""))
-    for number, text in enumerate(titles):
-        say(f"{number:4}  {first_line(text, 90)}")
-    return click.prompt("Which conversation?", type=click.IntRange(0, len(titles) - 1), default=0)
+    return _chosen(titles)
+
+
+def _chosen(titles: Sequence[str]) -> int:
+    """The number that is typed; words make the list shorter."""
+    shown = list(range(len(titles)))
+    while True:
+        for number in shown[:LISTED]:
+            say(f"{number:4}  {first_line(titles[number], 90)}")
+        if len(shown) > LISTED:
+            say(f"   …  and {len(shown) - LISTED} more")
+        answer: str = click.prompt("Which conversation? A number, or words to search for", default="0")
+        if answer.isdecimal() and int(answer) < len(titles):
+            return int(answer)
+        words = answer.casefold().split()
+        found = (n for n, title in enumerate(titles) if all(word in title.casefold() for word in words))
+        shown = list(found)
+        if not shown:
+            say(f"no first prompt has {answer!r}; the numbers are 0 to {len(titles) - 1}")
 
 
 def own_session(file: str) -> Session:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -79,6 +80,7 @@ def command(
     engine = Engine(preset, model=named_model(model or preset.summary_model), hooks=Hooks.installed())
     done = loop.run(_perform(engine, session, passes, focus, show=not as_json))
     if output:
+        Path(output).parent.mkdir(parents=True, exist_ok=True)
         save(done.session, output, replace=force)
     written = place.write() if place else None
     view = engine.view(done.session)
@@ -93,6 +95,8 @@ def command(
             say(f"{written.file} is folded; as it was: {written.backup}\nresume it: {written.command}")
         elif place is not None:
             say(f"{file} is left as it was")
+        elif not output and session.store is None:
+            say("nothing was written: -o FILE saves it, --in-place folds it for Claude Code or Codex")
     if not fits:
         raise SystemExit(1)
 
@@ -186,13 +190,14 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, fits: boo
         right = ("before", "after", "left the view")
         out.print(table(("fold", "rung", "before", "after", "by", "left the view"), rows, right=right))
     for failed in done.failures:
-        if failed.text not in (why or ""):  # said below
+        if (failed.rung or not fits) and failed.text not in (why or ""):  # said below
             where = f"failed at rung {failed.rung}" if failed.rung else "no further fold"
             out.print(styled((where, "yellow"), f": {failed.text}"))
     for notice in filter(None, (LayeredDetails.of(fold).notice for fold in done.folds)):
         out.print(notice, style="yellow")
     verdict = ("fits", "green") if fits else (f"does not fit, {_last_rung(done)}", "red")
-    out.print(styled(f"view: {len(view)} messages, {view.tokens:,} tokens of {limit:,}: ", verdict))
+    messages = "1 message" if len(view) == 1 else f"{len(view)} messages"
+    out.print(styled(f"view: {messages}, {view.tokens:,} tokens of {limit:,}: ", verdict))
     if why is not None:
         out.print(why)
     if output:

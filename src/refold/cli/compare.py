@@ -23,6 +23,7 @@ from refold.cli.common import (
     waiting,
     write_private,
 )
+from refold.cli.completion import preset_names, session_names
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,12 +40,13 @@ REPORTED = 100
 
 
 @click.command("compare")
-@click.argument("files", metavar="FILE|DIR…", nargs=-1, required=True)
+@click.argument("files", metavar="FILE|DIR…", nargs=-1, required=True, shell_complete=session_names)
 @click.option(
     "--presets",
     "names",
     default="all",
     show_default=True,
+    shell_complete=preset_names,
     help="Designs, by commas; with settings: NAME:K=V.",
 )
 @click.option(
@@ -89,6 +91,8 @@ def command(
     plan = _plan(names, budgets, passes, model, prices)
     refuse_existing(html, force)
     found = files_of(files)
+    if not found:
+        raise click.ClickException(f"there are no transcripts in {', '.join(files)}")
     tally: Tally | None = None
     if html or (on is None and len(found) == 1):
         if html and (on or len(found) > REPORTED):
@@ -152,13 +156,14 @@ def perform(files: Sequence[tuple[str, bool]], plan: Plan, *, show: bool) -> Com
     from refold import loop
     from refold.compare.run import compare
 
-    if not show:
+    out = console(stderr=True)
+    if not (show and out.is_terminal):
         return loop.run(compare(_opened(files), plan))
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     what = TextColumn("{task.description}", markup=False)
     columns = (TextColumn("comparing"), BarColumn(), what, TimeElapsedColumn())
-    with Progress(*columns, transient=True, console=console(stderr=True)) as bar:
+    with Progress(*columns, transient=True, console=out) as bar:
         task = bar.add_task("", total=1.0)
 
         def tell(part: float, what: str) -> None:

@@ -1,15 +1,18 @@
-"""`make run`: folds the bundled sample session with the embedded default, and writes the report."""
+"""`refold demo`: folds the bundled sample session with the embedded default, and writes the report."""
 
 from __future__ import annotations
 
 import gzip
+import os
+import shutil
+import sys
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from refold.cli.common import console, first_line, guarded, styled, write_private
+from refold.cli.common import console, emit, first_line, indented, json_option, styled, write_private
 
 if TYPE_CHECKING:
     from refold.cli.screen import Screen
@@ -18,9 +21,9 @@ if TYPE_CHECKING:
 BUDGET = "10k"
 FORMS = {
     "whole": ("whole", "word for word"),
-    "clipped": ("clipped", "calls and long results, each cut down to what it showed"),
-    "lines": ("as lines", "a line each of the record that stands for them"),
-    "gone": ("not shown", "in the log only, where `refold recall` finds them"),
+    "clipped": ("clipped", "cut down to what they showed"),
+    "lines": ("as lines", "a line each, in a record"),
+    "gone": ("not shown", "`refold recall` finds them"),
 }
 """What became of a message, in words."""
 
@@ -33,36 +36,48 @@ FORMS = {
     show_default=True,
     help="Folder for the results.",
 )
-def command(out: str) -> None:
+@json_option
+def command(out: str, as_json: bool) -> None:
     """Fold a bundled coding session of 100k tokens to 10k, and compare all designs on it."""
-    with guarded():
-        run(Path(out))
-
-
-def run(folder: Path) -> None:
     from refold import presets
-    from refold.cli.compare import perform, print_tables, write
+    from refold.cli.compare import perform, write
     from refold.compare.budgets import parse
-    from refold.compare.many import summary
-    from refold.compare.run import Plan
+    from refold.compare.run import Plan, row
 
+    session = unpack(Path(out) / "sample.jsonl")
     screen = console()
-    session = unpack(folder / "sample.jsonl")
-    idea = ": long agent conversations, inside the window, with nothing lost.\n"
-    screen.print(styled(("refold", "bold"), idea))
-    screen.print(f"The sample is a bug hunt in a small web service: {session}")
-    done = perform([(str(session), True)], Plan(presets.NAMES, [parse(BUDGET)]), show=True)
-    kept = next(cell for cell in done.cells if cell.preset == "refold")
-    _tell_kept(screen, kept, done)
+    if not as_json:
+        idea = ": long agent conversations, inside the window, with nothing lost.\n"
+        screen.print(styled(("refold", "bold"), idea))
+        screen.print(f"The sample is a bug hunt in a small web service: {session}")
+    done = perform([(str(session), True)], Plan(presets.NAMES, [parse(BUDGET)]), show=not as_json)
+    report = Path(out) / "report.html"
+    write(done, str(report))
+    if as_json:
+        emit({"session": str(session), "report": str(report), "rows": [row(cell) for cell in done.cells]})
+    else:
+        _tell(screen, done, session, report)
+
+
+def _tell(screen: Screen, done: Comparison, session: Path, report: Path) -> None:
+    from refold.cli.compare import print_tables
+    from refold.compare.many import summary
+
+    _tell_kept(screen, next(cell for cell in done.cells if cell.preset == "refold"), done)
     screen.print("\nAll designs on the same session", style="bold")
     print_tables(screen, summary(done))
-    report = folder / "report.html"
-    write(done, str(report))
     said = " (one page, needs no network; open it in a browser):"
     screen.print(styled(("\nThe report", "bold green"), said))
     screen.print(str(report.resolve()), soft_wrap=True)
-    compact, show = "refold compact YOUR-SESSION.jsonl", f"refold show {session} --trail"
-    screen.print(styled("Next: ", (compact, "bold"), ", ", (show, "bold")))
+    screen.print(styled(("\nNext, ", "bold"), "to look at it, and to fold a session of your own:"))
+    for arguments in (f"show {session} --trail", "compact YOUR-SESSION.jsonl --budget 20k -o folded.jsonl"):
+        screen.print(f"  {_program()} {arguments}", soft_wrap=True)
+
+
+def _program() -> str:
+    """As it can be typed here: an environment that is not active has it under a path."""
+    here = Path(sys.executable).with_name("refold")
+    return "refold" if shutil.which("refold") or not here.exists() else os.path.relpath(here)
 
 
 def unpack(path: Path) -> Path:
@@ -87,7 +102,7 @@ def _tell_kept(screen: Screen, cell: Cell, done: Comparison) -> None:
     _bars(screen, whole, cell)
     screen.print(f"\nthe user's own words ({_percent(cell.constraints)} verbatim):")
     for saying in known.sayings:
-        screen.print(f"  • {one_line(saying.text, 800)}")
+        screen.print(indented(f"• {one_line(saying.text, 800)}", 2))
     changed = (
         *(f"created {path}" for path in files.created),
         *(f"changed {path}" for path in files.modified),
@@ -115,7 +130,3 @@ def _bars(screen: Screen, whole: int, cell: Cell) -> None:
 
 def _percent(share: float | None) -> str:
     return "none to keep" if share is None else f"{share:.0%}"
-
-
-if __name__ == "__main__":
-    command(prog_name="python -m refold.cli.demo")

@@ -86,8 +86,10 @@ def command(
     tell_problems(session)
     for sentence in exported.lost:
         say(f"refold: {sentence}", err=True)
+    if output:
+        say(f"written to {output}")
     if isinstance(exported, Resumable):
-        say(f"written to {output}\nresume it: {exported.command}")
+        say(f"resume it: {exported.command}")
 
 
 def _shown(target: str, data: bytes) -> bytes:

@@ -7,13 +7,14 @@ from typing import Any
 import click
 
 from refold.cli.common import console, emit, json_option, table
+from refold.cli.completion import model_names
 
 DOUBLES = ("chaos", "scripted")
 """Models for tests."""
 
 
 @click.command("models")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=model_names)
 @click.option(
     "--all", "everything", is_flag=True, help="Also models of providers without a key, and test doubles."
 )

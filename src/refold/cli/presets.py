@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refold.cli.common import console, emit, first_line, guarded, json_option, say, styled
+from refold.cli.completion import preset_names
 
 if TYPE_CHECKING:
     from refold.compaction.preset import Setting, Settings
 
 
 @click.command("presets")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=preset_names)
 @click.option("--params", type=click.File("r"), help="Settings as one JSON object: show these values.")
 @click.option("--check", is_flag=True, help="Say what would go wrong with them; exit 1 if anything would.")
 @json_option

@@ -16,6 +16,7 @@ from msgspec.structs import asdict
 
 from refold.cli import Group
 from refold.cli.common import clean, console, emit, first_line, json_option, progress, say, table
+from refold.cli.completion import session_names
 
 if TYPE_CHECKING:
     from refold.protocols import SessionInfo, Store
@@ -91,24 +92,26 @@ def command(
             )
         else:
             say(f"store: {_path(store, spec)}")
-            _print(rows, total, search)
+            if found or name or folder or since or until:
+                _print(rows, total, search)
+            else:
+                say("it is empty: `refold import ~/.claude/projects` (or ~/.codex/sessions) fills it")
 
 
 @command.command("delete")
-@click.argument("ids", metavar="ID…", nargs=-1, required=True)
+@click.argument("ids", metavar="ID…", nargs=-1, required=True, shell_complete=session_names)
 @store_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 @click.pass_obj
 def delete(above: str | None, ids: tuple[str, ...], spec: str | None, yes: bool, as_json: bool) -> None:
     """Delete sessions for good. ID may be the beginning of one."""
-    from refold.registry.sessions import find_id, title
+    from refold.registry.sessions import find, title
 
     if as_json and not yes:
         raise click.UsageError("--json needs --yes: there is nobody to ask")
     with opened(spec or above) as store:
-        known = {info.id: info for info in store.sessions()}
-        chosen = [known[find_id(store, id)] for id in ids]
+        chosen = [find(store, id) for id in ids]
         for info in chosen:
             if not as_json:
                 say(f"{info.id}  {first_line(title(store, info))}  {info.entries} entries")
@@ -151,7 +154,7 @@ def doctor(above: str | None, spec: str | None, repair: bool, as_json: bool) -> 
 
 
 @command.command("copy")
-@click.argument("id")
+@click.argument("id", shell_complete=session_names)
 @click.option("--to", "target", required=True, metavar="STORE", help="The store to copy into.")
 @click.option("--move", is_flag=True, help="Delete it here after the copy was compared.")
 @store_option
@@ -159,11 +162,11 @@ def doctor(above: str | None, spec: str | None, repair: bool, as_json: bool) -> 
 @click.pass_obj
 def copy(above: str | None, id: str, target: str, move: bool, spec: str | None, as_json: bool) -> None:
     """Copy a session into another store, with everything in it."""
-    from refold.registry.sessions import find_id
+    from refold.registry.sessions import find
     from refold.stores import moving, open_store, shown
 
     with opened(spec or above) as store:
-        chosen = find_id(store, id)
+        chosen = find(store, id).id
         other = open_store(target).store
         info = (moving.move if move else moving.copy)(store, chosen, other)
         other.close()
@@ -270,7 +273,7 @@ def _print(rows: list[dict[str, Any]], total: int, search: str | None) -> None:
     from rich.text import Text
 
     if not rows:
-        say("no sessions")
+        say(f"no session says {search!r}" if search else "no sessions like that")
         return
     if search:
         _print_hits(rows, search)
@@ -281,16 +284,30 @@ def _print(rows: list[dict[str, Any]], total: int, search: str | None) -> None:
         console().print(Text(f"… and {total - len(rows)} more; --limit shows them", style="dim"))
 
 
+_FIXED = 48
+"""Columns of a terminal that id, time, entries and size take."""
+
+
 def _print_table(rows: list[dict[str, Any]]) -> None:
+    """At a terminal a line for each: as much of an id as tells it from the others, of the rest what fits."""
     headings = ("session", "last entry", "entries", "size", "title", "folder")
     out = console()
-    wide = 1_000 if out.is_piped else 60
+    ids = [row["id"] for row in rows]
+    long = next((n for n in range(8, 40) if len({id[:n] for id in ids}) == len(ids)), 40)
+    room = max(out.width - _FIXED - (long - 8), 20)
+    title, folder = (60, 1_000) if out.is_piped else (min(room * 2 // 3, 60), room // 3 - 1)
     cells = (
-        (row["id"], _day(row["updated"]), f"{row['entries']:,}", _size(row["bytes"]),
-         first_line(row["title"], 60), first_line(row["cwd"] or "", wide))
+        (row["id"] if out.is_piped else row["id"][:long], _day(row["updated"]), f"{row['entries']:,}",
+         _size(row["bytes"]), first_line(row["title"], title), _end(row["cwd"] or "", folder))
         for row in rows
     )  # fmt: skip
     out.print(table(headings, cells, right=("entries", "size")))
+
+
+def _end(path: str, width: int) -> str:
+    """A path by its end, which tells more than its beginning."""
+    path = first_line(path, 1_000)
+    return path if len(path) <= width else f"…{path[1 - width :]}"
 
 
 def _print_hits(rows: list[dict[str, Any]], search: str) -> None:

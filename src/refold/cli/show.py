@@ -17,11 +17,11 @@ from refold.cli.common import (
     first_line,
     json_option,
     open_session,
-    preset_names,
     styled,
     tell_problems,
     waiting,
 )
+from refold.cli.completion import preset_names
 
 if TYPE_CHECKING:
     from refold.engine import Engine
@@ -47,7 +47,11 @@ def _dialects() -> tuple[str, ...]:
 @_look("trail", "Files, commands, tests, todos, from the tool calls.")
 @click.option("--wire", type=Names(_dialects), help="As a provider gets it.")
 @click.option(
-    "--preset", default="refold", show_default=True, shell_complete=preset_names, help="Whose view."
+    "--preset",
+    default="refold",
+    show_default=True,
+    shell_complete=preset_names,
+    help="Whose view.",
 )
 @click.option("--full", is_flag=True, help="Whole messages instead of first lines.")
 @json_option

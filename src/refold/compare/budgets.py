@@ -9,7 +9,7 @@ import msgspec
 
 from refold.errors import SettingError
 
-_NUMBER = re.compile(r"(\d{1,12}(?:[._]\d{1,12})?)\s?(%|[kKmM])?")
+_NUMBER = re.compile(r"([0-9]{1,12}(?:_[0-9]{3}){0,3}(?:\.[0-9]{1,12})?)\s?(%|[kKmM])?")
 _TIMES = {"k": 1_000, "m": 1_000_000}
 
 

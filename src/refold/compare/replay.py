@@ -76,10 +76,13 @@ async def replay(
     passes: int = 1,
     progress: Callable[[float], None] = lambda _: None,
     instructions: str | None = None,
+    title: str = "",
 ) -> Replayed:
-    """Feed what was said in `source` to a new session and fold it, by request, at growing prefixes."""
+    """Feed what was said in `source` to a new session and fold it, by request, at growing prefixes.
+
+    Replays of one source that differ need titles that differ: sizes are kept by id, for all of them."""
     question = Question(instructions=instructions)
-    session = Session(id=source.id, info=source.info, new_id=_ids(source))
+    session = Session(id=source.id, info=source.info, new_id=_ids(source, title))
     session.share_counts(source)
     path = [entry for entry in source.path if said_by(entry) is not None]
     folds: list[e.Fold] = []
@@ -118,11 +121,11 @@ async def one_pass(engine: Engine, session: Session, *, instructions: str | None
     return Replayed(session, tuple(folds))
 
 
-def _ids(source: Session) -> Callable[[], str]:
+def _ids(source: Session, title: str) -> Callable[[], str]:
     """Ids of what is made in a replay. They stand in views and in reasons, as keys: with the same ones each
     time, a replay gives the same answer twice, to the token."""
     numbers = count()
-    return lambda: digest(source.id, len(source), next(numbers))[:12]
+    return lambda: digest(source.id, len(source), title, next(numbers))[:12]
 
 
 def _ends(path: Sequence[e.AnyPathEntry]) -> list[int]:

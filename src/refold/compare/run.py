@@ -309,7 +309,7 @@ async def _folded(
 ) -> tuple[Engine, Replayed, View]:
     design, settings = variant(name)
     engine = Engine(registry.preset(design, settings, budget=limit), model=model)
-    done = await replay(engine, session, passes=passes)
+    done = await replay(engine, session, passes=passes, title=f"{name} {limit} {passes}")
     if model is not None and done.failures and not done.all_folds:
         failed: Failed = done.failures[-1]
         raise ModelError(f"{failed.code}: {failed.text}")

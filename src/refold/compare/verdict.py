@@ -34,7 +34,9 @@ def verdict(cells: Sequence[Cell], sizes: Sequence[int]) -> Verdict:
         return Verdict(
             "Nothing could be compared.", tuple(dict.fromkeys(cell.error or "" for cell in cells))[:3]
         )
-    if not folded:
+    least = min(cell.budget for group in good for cell in group.good)
+    if not folded or 0 < max(sizes, default=0) <= least:
+        # Some designs fold although all fits: what they lose, they lose for nothing.
         return Verdict("Nothing needs folding.", (_untouched(sizes, good),))
     if not fitting:
         nearest = min(folded, key=lambda group: group.mean(lambda cell: cell.tokens) or 0)

@@ -11,10 +11,11 @@ from refold import entries as e
 from refold.compaction.plan import Plan
 from refold.engine import Engine
 from refold.engine.planner import Question as Outlook
-from refold.errors import Conflict, DoesNotFit, OverflowAgain
+from refold.errors import DoesNotFit, OverflowAgain
 from refold.gateway import books, compaction, replies
 from refold.gateway.books import Book, Books, Turn
 from refold.gateway.compaction import Compacted, Expanded
+from refold.gateway.customs import restored
 from refold.gateway.door import Refusal
 from refold.gateway.edits import DEFAULT_TRIGGER, Compact, Wire, Wish, cleared, wish_of
 from refold.gateway.letters import Extras, FromDesk, Opening, Order, Question, Recall, Reply, Request, Speech
@@ -53,18 +54,14 @@ class Answers:
         wish = wish_of(asked.dialect, asked.body) if expanded is not None else None
         if wish is not None:
             asked.body.pop("context_management")
-        for attempt in range(2):
-            book = self._books.of(asked)
-            try:
-                async with book.lock:
-                    if question.path == COMPACT or (expanded is not None and expanded.trigger):
-                        return await self._compact(question, asked, book), None
-                    return await self._prepare(question, asked, book, wish)
-            except Conflict:  # another program writes to this session, too
-                self._books.drop(asked.session)
-                if attempt:
-                    raise
-        raise AssertionError("unreachable")
+        compact = question.path == COMPACT or (expanded is not None and expanded.trigger)
+
+        async def answered(book: Book) -> tuple[FromDesk, Turn | None]:
+            if compact:
+                return await self._compact(question, asked, book), None
+            return await self._prepare(question, asked, book, wish)
+
+        return await self._books.within(asked, answered)
 
     async def _prepare(
         self, question: Question, asked: Asked, book: Book, wish: Wish | None
@@ -164,7 +161,8 @@ class Answers:
 
     async def _compact(self, question: Question, asked: Asked, book: Book) -> Speech:
         """Fold because the client wants it, and a reference to what came of it."""
-        session, engine = books.taken(book, asked).book.session, self.windows.engine_for(asked.name)
+        books.taken(book, asked)
+        session, engine = book.session, self.windows.engine_for(asked.name)
         before = engine.view(session, system=asked.beside).tokens
         await self._folded(asked, book, before)
         book.know(asked)
@@ -180,19 +178,22 @@ class Answers:
 
     async def recalled(self, letter: Recall, turn: Turn) -> Order:
         """What was sent, what the model said to it, and what it wanted to know."""
-        dialect, session = dialects.get(turn.asked.dialect), turn.book.session
+        dialect = dialects.get(turn.asked.dialect)
         reply = replies.read(
             dialect.name, Reply(number=letter.number, status=200, kind=letter.kind, data=letter.said)
         )
         if reply is None:
             raise ValueError("a call that cannot be read")
-        async with turn.book.lock:
-            await breathe(lambda: indexing(session), lambda: len(session.entries))
-            calls = [call for call in reply.message.calls if call.name == tool.NAME]
-            results: list[Message] = [tool.result(session, call) for call in calls]
+        calls = [call for call in reply.message.calls if call.name == tool.NAME]
+
+        async def results(book: Book) -> list[Message]:
+            await breathe(lambda: indexing(book.session), lambda: len(book.session.entries))
+            return [tool.result(book.session, call) for call in calls]
+
+        found = await self._books.within(turn.asked, results)
         body = msgspec.json.decode(letter.body, type=dict[str, Any])
         # A list of messages begins with the user's: this one is not sent, its request is there already.
-        items = [Item(message) for message in (user("…"), reply.message, *results)]
+        items = [Item(message) for message in (user("…"), reply.message, *found)]
         shown = View(items, counter=self.windows.engine_for(turn.asked.name).counter, count=lambda: 0)
         more = messages_of(shown, msgspec.structs.replace(turn.asked, wire=[]))[1:]
         body[dialect.field] = [*body[dialect.field], *more]
@@ -204,19 +205,18 @@ class Answers:
         known = not marked and question.refused is None
         return known and len(question.raw) < self.windows.of(model_named(question.raw))
 
-    def ahead(self, turn: Turn) -> None:
+    def ahead(self, book: Book, asked: Asked) -> None:
         """An answer was written down: where the next request will likely be too long, begin to fold."""
-        asked = turn.asked
         if asked.size > self.windows.of(asked.name):
             engine = self.windows.engine_for(asked.name)
-            books.watched(turn.book, engine).consider(Outlook(system=asked.beside, model=asked.model))
+            books.watched(book, engine).consider(Outlook(system=asked.beside, model=asked.model))
 
 
 def messages_of(view: View, asked: Asked) -> list[Wire]:
     """The view as the list of messages of the request."""
     shown = View(view.items, counter=view.counter, count=lambda: 0)
     if asked.dialect != "anthropic":
-        return shown.to(asked.dialect)
+        return restored(shown.to(asked.dialect), asked.body.get("tools"))
     taken = sum(_marks(asked.body.get(key)) for key in ("system", "tools"))
     cached = any(_marks(each.get("content")) for each in asked.wire)
     wire: list[Wire] = shown.to_anthropic(cache=cached)["messages"]

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from refold import entries as e
 from refold.engine import Engine
 from refold.engine.background import Watch
-from refold.errors import UnknownName
+from refold.errors import Conflict, UnknownName
 from refold.gateway.door import Refusal
 from refold.gateway.requests import Asked
 from refold.messages import Assistant, Message, System, Usage
@@ -26,6 +29,12 @@ OPEN = 128 * 1024 * 1024
 """Bytes of requests whose sessions are kept open."""
 KNOWN = 4096
 """Lists of messages that are recognised in an open session."""
+TRIES = 20
+"""How often something is written anew because another program wrote to the same session first."""
+PAUSE = 0.05
+"""Seconds between two tries, at most: by chance, so that two programs do not meet again."""
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -54,7 +63,6 @@ class Turn:
     """A request that was written down."""
 
     asked: Asked
-    book: Book
     leaf: str | None
     """Where it stands: its answer comes behind."""
 
@@ -66,6 +74,26 @@ class Books:
         self._open: OrderedDict[str, Book] = OrderedDict()
         self._size = 0
         self._closing: set[asyncio.Task[None]] = set()
+
+    async def within(self, asked: Asked, work: Callable[[Book], Awaitable[T]]) -> T:
+        """Do something to the session of a request, nobody else of this process being in it. Where another
+        program has written to it meanwhile, that is read and all is done anew: nothing goes unrecorded."""
+        for left in reversed(range(TRIES)):
+            try:
+                book = self.of(asked)
+                async with book.lock:
+                    book.session.refresh()
+                    return await work(book)
+            except Conflict:
+                if not left:
+                    raise
+                await asyncio.sleep(random.uniform(0, PAUSE))
+            except Refusal:
+                raise
+            except Exception:
+                self.drop(asked.session)
+                raise
+        raise AssertionError("unreachable")
 
     def of(self, asked: Asked) -> Book:
         """The session of a request, opened or made. The longest unused ones are closed."""
@@ -117,7 +145,6 @@ def taken(book: Book, asked: Asked) -> Turn:
     """Write a request down. The same list again is a retry: its answer stands beside the first one. A list
     that goes on from one that we know is looked for on that branch."""
     session, chain = book.session, asked.chain
-    session.refresh()
     if asked.since is not None and asked.since not in session:
         text = "the session that this compaction item stands for is gone"
         raise Refusal(400, text, "invalid_request_error", code="invalid_encrypted_content")
@@ -136,27 +163,44 @@ def taken(book: Book, asked: Asked) -> Turn:
     messages = [*said, *asked.messages[_prompts(asked.messages) :]] if said else asked.messages
     session.merge(messages, exactly=True)
     book.know(asked)
-    return Turn(asked, book, session.leaf)
+    return Turn(asked, session.leaf)
 
 
-def answered(turn: Turn, message: Assistant, usage: Usage | None, meta: dict[str, Any]) -> None:
-    """Write an answer down, behind its request. A client may have gone on before the stream had ended: then
-    it has told us the answer already, or is on another branch and stays there."""
-    session, known = turn.book.session, turn.book.answered
+def answered(book: Book, turn: Turn, message: Assistant, usage: Usage | None, meta: dict[str, Any]) -> None:
+    """Write an answer down, behind its request. A client may have gone on before the stream had ended, here
+    or with another gateway of the same store: then it has told us the answer already, or is on another
+    branch and stays there."""
+    session = book.session
     entry = session.make(
         e.MessageEntry, message=message, parent=turn.leaf, usage=usage, model=turn.asked.model, meta=meta
     )
-    if turn.asked.chain:
-        known[turn.asked.chain[-1]] = entry.id
-    if session.leaf == turn.leaf:
+    same = _same_answer(session, turn.leaf, message)
+    if same is not None:
+        if usage is not None and same.usage is None:  # a client does not say what it cost
+            value = msgspec.to_builtins(usage)
+            session.append(session.make(e.State, target=same.id, name="usage", value=value))
+        if session.leaf == turn.leaf:
+            session.move(_end(session, same.id))
+    elif session.leaf == turn.leaf:
         session.append(entry)
-        return
-    at = -1 if turn.leaf is None else session.position(turn.leaf)
-    later = None if at is None or at + 1 >= len(session.path) else session.path[at + 1]
-    if isinstance(later, e.MessageEntry) and _contents(later.message) == _contents(message):
-        known[turn.asked.chain[-1]] = later.id
     else:
         session.extend((entry, session.make(e.Leaf, target=session.leaf)))
+    if turn.asked.chain:
+        book.answered[turn.asked.chain[-1]] = (same or entry).id
+
+
+def _same_answer(session: Session, leaf: str | None, message: Message) -> e.MessageEntry | None:
+    contents = _contents(message)
+    known = (session[id] for id in session.children(leaf))
+    answers = (entry for entry in known if isinstance(entry, e.MessageEntry))
+    return next((entry for entry in answers if _contents(entry.message) == contents), None)
+
+
+def _end(session: Session, id: str) -> str:
+    """Where one goes on from an entry, on its newest branch."""
+    while later := session.children(id):
+        id = later[-1]
+    return id
 
 
 def _prompts(messages: Sequence[Message]) -> int:

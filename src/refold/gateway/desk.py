@@ -21,7 +21,7 @@ import msgspec
 from refold.compaction.overflow import in_error
 from refold.gateway import books, replies
 from refold.gateway.answers import Answers
-from refold.gateway.books import Books, Turn
+from refold.gateway.books import Book, Books, Turn
 from refold.gateway.door import Refusal
 from refold.gateway.letters import (
     LIMIT,
@@ -115,8 +115,6 @@ class Desk:
         self._send(Done(number=number, counts=counts, size=size))
 
     async def _noted(self, note: Request, turn: asyncio.Future[Turn | None]) -> str:
-        if turn.done():  # the upstream refused it meanwhile, so it was looked at
-            return ""
         try:
             asked, _ = self._answers.read(note)
             turn.set_result(None if asked is None else await self._taken(asked))
@@ -126,13 +124,10 @@ class Desk:
         return ""
 
     async def _taken(self, asked: Asked) -> Turn:
-        try:
-            book = self._books.of(asked)
-            async with book.lock:
-                return books.taken(book, asked)
-        except Exception:
-            self._books.drop(asked.session)
-            raise
+        async def write(book: Book) -> Turn:
+            return books.taken(book, asked)
+
+        return await self._books.within(asked, write)
 
     async def _answered(self, letter: Reply, waited: asyncio.Future[Turn | None] | None) -> str:
         """Write the answer down, where the request was; what broke off is marked."""
@@ -142,13 +137,13 @@ class Desk:
             return ""
         cut = reply.cut or not letter.complete
         message = msgspec.structs.replace(reply.message, stop="aborted") if cut else reply.message
-        try:
-            async with turn.book.lock:
-                books.answered(turn, message, reply.usage, {"gateway": {"cut": True}} if cut else {})
-        except Exception:
-            self._books.drop(turn.asked.session)
-            raise
-        self._answers.ahead(turn)
+        meta = {"gateway": {"cut": True}} if cut else {}
+
+        async def write(book: Book) -> None:
+            books.answered(book, turn, message, reply.usage, meta)
+            self._answers.ahead(book, turn.asked)
+
+        await self._books.within(turn.asked, write)
         return "recorded"
 
     # ── answering ───────────────────────────────────────────────────────────────────────────────

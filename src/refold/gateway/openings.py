@@ -11,13 +11,14 @@ import aiohttp
 
 ERROR = 64 * 1024
 """Bytes of an error, or of a beginning, that are looked at."""
+SURE = 48
+"""Bytes of an event by which one sees whether it tells of an error."""
 HELD_SECONDS = 2.0
 """How long the beginning of a stream is held back at most."""
-LOOK_SECONDS = 0.5
-"""How often one looks whether there is a connection still."""
 _ERROR = re.compile(
     rb'event: *(?:error|response\.failed)\b|data: *\{ *"(?:error"|type" *: *"(?:error|response\.failed)")'
 )
+_END = re.compile(rb"\n\n|\r\n\r\n|\r\r")
 _KINDS = rb"(?:message_start|ping|response\.(?:created|in_progress|queued))"
 _SAYS_NOTHING = re.compile(
     rb"(?:event: *" + _KINDS + rb"\r?\n)?"
@@ -35,23 +36,20 @@ class Opening:
 
 
 async def next_piece(answered: aiohttp.ClientResponse) -> bytes:
-    """What comes next; nothing: it is all. aiohttp closes a connection on which nonsense comes, but does not
-    wake up who reads from it: so look from time to time."""
-    while True:
-        try:
-            async with asyncio.timeout(LOOK_SECONDS):
-                return await answered.content.readany()
-        except aiohttp.ServerTimeoutError:
-            raise
-        except RuntimeError as error:  # aiohttp's word for a connection that was closed before
-            raise aiohttp.ClientPayloadError(str(error)) from error
-        except TimeoutError:
-            if (piece := answered.content.read_nowait()) or answered.content.is_eof():
-                return piece  # it came in the same moment
-            connection = answered.connection
-            transport = None if connection is None else connection.transport
-            if transport is None or transport.is_closing():
-                raise aiohttp.ClientPayloadError("the connection was closed") from None
+    """What comes next; nothing: it is all."""
+    try:
+        return await answered.content.readany()
+    except RuntimeError as error:  # aiohttp's word for a connection that was closed before
+        raise aiohttp.ClientPayloadError(str(error)) from error
+
+
+def look_after(answered: aiohttp.ClientResponse) -> None:
+    """aiohttp closes a connection on which nonsense comes, but does not wake up who reads from it."""
+    content, connection = answered.content, answered.connection
+    transport = None if connection is None else connection.transport
+    lost = transport is None or transport.is_closing()
+    if lost and not content.is_eof() and content.exception() is None:
+        content.set_exception(aiohttp.ClientPayloadError("the connection was closed"))
 
 
 async def opening_of(answered: aiohttp.ClientResponse, *, doubtful: bool) -> Opening:
@@ -78,9 +76,9 @@ async def opening_of(answered: aiohttp.ClientResponse, *, doubtful: bool) -> Ope
 def _is_open(head: bytes, doubtful: bool) -> bool:
     """Might an error still come before anything else?"""
     rest = _rest(head)
-    if _ERROR.match(rest):
-        return b"\n\n" not in rest and b"\r\n\r\n" not in rest
-    return doubtful and (not rest or (b"\n\n" not in rest and b"\r\n\r\n" not in rest))
+    if not rest or _END.search(rest):
+        return doubtful and not rest
+    return doubtful or len(rest) < SURE or _ERROR.match(rest) is not None
 
 
 def _rest(head: bytes) -> bytes:

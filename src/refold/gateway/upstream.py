@@ -3,6 +3,7 @@ the end of a stream, and whoever hangs up, the other side is closed, too."""
 
 from __future__ import annotations
 
+import asyncio
 import io
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
@@ -15,7 +16,7 @@ from yarl import URL
 
 from refold.errors import SettingError
 from refold.gateway.door import Caller, Refusal
-from refold.gateway.openings import next_piece
+from refold.gateway.openings import look_after, next_piece
 from refold.gateway.replies import KEPT, READABLE
 from refold.registry.configuration import GatewaySettings
 
@@ -25,6 +26,8 @@ HOPS = frozenset(
 )
 """Headers that are about one connection alone."""
 OURS = frozenset(("x-refold-key", "x-refold-session"))
+LOOK_SECONDS = 0.5
+"""How often one looks whether answers have a connection still."""
 AUTOMATIC = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 
 
@@ -75,8 +78,11 @@ class Upstream:
             total=None, sock_connect=settings.connect_seconds, sock_read=settings.silent_seconds
         )
         self._client: aiohttp.ClientSession | None = None
+        self._open: set[aiohttp.ClientResponse] = set()
+        self._looking: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
+        self._looking = asyncio.ensure_future(self._look())
         self._client = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0),
             timeout=self._timeout,
@@ -87,7 +93,16 @@ class Upstream:
             max_field_size=65_536,
         )
 
+    async def _look(self) -> None:
+        """One for all: a clock for every stream would cost more than passing it on."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            for answered in self._open:
+                look_after(answered)
+
     async def close(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
         if self._client is not None:
             await self._client.close()
 
@@ -110,6 +125,7 @@ class Upstream:
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             text = f"the upstream cannot be reached ({type(error).__name__})"
             raise Refusal(502, text, "api_error", code="upstream") from None
+        self._open.add(answered)
         try:
             yield answered
         except BaseException:
@@ -117,6 +133,8 @@ class Upstream:
             raise
         else:
             answered.release()
+        finally:
+            self._open.discard(answered)
 
     def _headers(self, request: web.Request, caller: Caller) -> CIMultiDict[str]:
         named = _listed(request.headers.getall("connection", []))

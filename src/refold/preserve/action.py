@@ -25,6 +25,8 @@ class Action(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where it was moved or copied from."""
     moved: bool = False
     """Deleted here because it was moved elsewhere."""
+    known: bool = False
+    """Counts only where its path is known: `git checkout X` may as well name a branch."""
     fragile: bool = False
     """Part of what decided how the command line ended: where that failed, this did not happen."""
 

@@ -13,6 +13,7 @@ from refold.preserve.runs import without_folder
 from refold.preserve.todos import todos
 from refold.preserve.tools import Names, actions
 from refold.session.toolnames import (
+    COMMANDS,
     DIRECTORIES,
     PATHS,
     PATTERNS,
@@ -21,6 +22,7 @@ from refold.session.toolnames import (
     kind,
     text_argument,
 )
+from refold.text.redact import redact
 from refold.text.sentences import sentences
 from refold.text.truncate import head
 
@@ -34,12 +36,16 @@ _READ = 4_000
 
 _MARKUP = re.compile(
     r"^(?:[#>*\-+•]{1,12}\s+|\d{1,3}[.)]\s+|\*\*|__|<\w[\w:-]{0,40}>)+|\*\*|`{3,}\w*"
-    r"|</\w[\w:-]{0,40}>$|(?<=[:;.!?])\d{1,3}[.)]$"  # a tag around it; the number of what comes next
+    r"|</\w[\w:-]{0,40}>$|(?<=[^\W\d_][:;!?])1[.)]$"  # a tag around it; the number of what comes next
 )
 _FENCE = re.compile(r"^```[^\n]*\n(?s:.*?)(?:^```|\Z)", re.M)
 _DRAWN = ("|", "├", "│", "└", "┌", "<", "{", "[")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_GOES_ON = re.compile(r"\s(?:\d{1,2}|[^\W\d_])\.$")
+"""`am 3. Mai`, `z. B.`: no end of a sentence."""
+_WIDE_END = re.compile(r"[\u3001\u3002\uff01\uff1b\uff1f\u300d\u300f][”’」』）]*$")
+"""Sentences of a script without spaces follow one another without one."""
 
 
 def said(text: str) -> str:
@@ -49,10 +55,19 @@ def said(text: str) -> str:
     if first is None:
         return clipped(found[0], SAID) if found else ""
     line = found[first]
+    while _GOES_ON.search(line) and first + 1 < len(found):
+        first += 1
+        line = f"{line} {found[first]}"
     if len(line) < 40:
         more = next((other for other in found[first + 1 :] if _LETTERS.search(other)), "")
-        line = f"{line} {more}" if more else line
+        space = "" if _WIDE_END.search(line) else " "
+        line = f"{line}{space}{more}" if more else line
     return clipped(line, SAID)
+
+
+def report(text: str, limit: int) -> str:
+    """The same of an answer; nothing where it is data or a page."""
+    return "" if text[:400].lstrip().startswith(_DRAWN) else clipped(said(text), limit)
 
 
 def _plain(sentence: str) -> str:
@@ -60,28 +75,28 @@ def _plain(sentence: str) -> str:
 
 
 def _tells(line: str) -> bool:
-    """More than courtesy or a drawing: three words, or some characters of a script without spaces."""
+    """More than courtesy or a drawing: two words, or some characters of a script without spaces."""
     if line.startswith(_DRAWN):
         return False
-    return len(_LETTERS.findall(line[:400])) >= 3 or len(_WIDE.findall(line[:400])) >= 4
+    return len(_LETTERS.findall(line[:400])) >= 2 or len(_WIDE.findall(line[:400])) >= 4
 
 
 def clipped(text: str, limit: int) -> str:
-    """One line, cut at the end of a word."""
+    """One line, cut at the end of a word, never through a secret."""
     line = " ".join(text[: limit * 8].split())
     if len(line) <= limit:
         return line
-    cut = head(line, limit - 1)
+    cut = head(redact(line)[0], limit - 1)
     space = cut.rfind(" ", limit // 2)
     return (cut[:space] if space > 0 else cut).rstrip(" ,;:") + "…"
 
 
 # ── calls ───────────────────────────────────────────────────────────────────────────────────────
 
-_WORDS = (
-    "query", "url", "description", "prompt", "question", "thought", "message", "task", "subject", "name",
-    "title", "skill", "expression", "plan", "command",
-)  # fmt: skip
+_WORDS = ("query", "url", "description", "prompt", "question", "thought", "skill", "expression", "command")
+"""Arguments that tell by themselves what a call is about,"""
+_NAMES = ("message", "task", "subject", "name", "title", "plan")
+"""and those that tell of what, where there is no room for all of them."""
 
 
 def main_argument(call: Call, names: Names | None = None, cwd: str = "") -> str:
@@ -174,15 +189,18 @@ def _todos(call: Call) -> str:
 
 
 def _other(call: Call) -> str:
-    """Of a tool nobody knows: its telling argument, or all of them."""
+    """Of a tool nobody knows: all of its arguments where they are short, otherwise the telling one."""
     if call.raw is not None:
         return call.raw[: ARGUMENT * 8]
     fields = call.arguments
     asked = fields.get("questions")
     if isinstance(asked, list) and asked and isinstance(first := cast("list[Any]", asked)[0], dict):
         fields = cast("dict[str, Any]", first)
-    given = text_argument(Call("", "", fields), (*_WORDS, *PATHS, *PATTERNS)).strip()
-    if given:
+    whole = compact_json(fields)
+    short = len(whole) <= ARGUMENT
+    telling = _WORDS if short else (*_WORDS, *_NAMES, *PATHS, *PATTERNS, *COMMANDS)
+    if given := text_argument(Call("", "", fields), telling).strip():
         # SWE-agent's commands repeat the name of the tool.
         return "" if given == call.name else given.removeprefix(f"{call.name} ")
-    return compact_json(fields)[: ARGUMENT * 8] if fields else ""
+    only = next(iter(fields.values())) if len(fields) == 1 else None
+    return only if isinstance(only, str) else whole if fields else ""

@@ -194,14 +194,14 @@ def _perl(simple: Simple, place: Place) -> Iterator[Action]:
 
 
 def _scripted_files(words: Sequence[str], scripted: bool, place: Place) -> Iterator[Action]:
-    skip = False
+    skip, how = False, "perl"
     for word in words[1:]:
         if skip:
-            skip = False
+            skip, how = False, f"perl {word}"
         elif word.startswith("-"):
             skip = scripted and word.endswith("e")
         elif _is_file(word):
-            yield Action("modify", place.resolve(word), how="perl")
+            yield Action("modify", place.resolve(word), how=how)
 
 
 def _copies(moving: bool) -> Reader:
@@ -255,6 +255,9 @@ def _git(simple: Simple, place: Place) -> Iterator[Action]:
         yield from _restored(_operands(rest, "s"), "git restore", place)
     elif sub == "checkout" and "--" in rest:
         yield from _restored(rest[rest.index("--") + 1 :], "git checkout", place)
+    elif sub == "checkout" and rest[-1] != "." and not {"-b", "-B"} & set(rest):
+        for action in _restored(_operands(rest), "git checkout", place):
+            yield msgspec.structs.replace(action, known=True)
     elif (sub == "reset" and "--hard" in rest) or (sub == "checkout" and rest[-1] == "."):
         yield from _restored((".",), f"git {sub}", place)
     elif sub in ("apply", "am"):

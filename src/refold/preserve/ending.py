@@ -16,12 +16,12 @@ from refold.messages import Result
 from refold.session.toolnames import Kind
 from refold.session.toolstatus import folder, framing, printed, status, stopped
 from refold.text.frames import without_escapes
-from refold.text.truncate import one_line
+from refold.text.redact import in_short
 
 _EDGE = 6_000
 """Characters looked at from each end of a text for the line that says what went wrong."""
 _STATUS_LINES = 8
-_ROW = 400
+_ROW, _LONG_ROW = 400, 4_000
 
 
 class Ending(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -46,8 +46,8 @@ def ending(result: Result, tool: Kind = "other") -> Ending:
     if exit_code == 0:
         return Ending(True, 0, "", body, cwd)
     if _refused(body, tool):
-        return Ending(False, None, one_line(" ".join(_rows(body[:1_000])[:3]), 300), body, cwd)
-    return Ending(None, None, _crash(body) if tool == "bash" else "", body, cwd)
+        return Ending(False, None, in_short(" ".join(_rows(body[:4_000])[:3]), 300), body, cwd)
+    return Ending(None, None, _crash(body) if tool in ("bash", "other") else "", body, cwd)
 
 
 # ── envelopes ───────────────────────────────────────────────────────────────────────────────────
@@ -107,7 +107,8 @@ def _ends(rows: Sequence[str]) -> Iterator[str]:
 
 _REFUSED = re.compile(
     r"\s{0,80}(?:EXECUTION RESULT of \[\w{1,60}\]:\s{0,8})?(?:<tool_use_error>|\[Operation Cancelled\]"
-    r"|The user doesn't want|Tool .{0,60} (?:failed|not found)|Permission to use .{0,80} has been denied)"
+    r"|The user doesn't want|Tool .{0,60} (?:failed|not found)|Permission to use .{0,80} has been denied"
+    r"|(?:exec command|patch) rejected by user|aborted by user after )"
 )
 _FAILED = re.compile(
     r"\s{0,80}(?:EXECUTION RESULT of \[\w{1,60}\]:\s{0,8})?(?:Error[: ]|ERROR|No replacement was performed"
@@ -146,7 +147,7 @@ def error_line(text: str) -> str:
     rows = _rows(text)
     last = rows[-1] if rows else ""
     said = last if stopped(last.strip()) else _raised(rows) or _named(rows) or last
-    return one_line(said.strip().removeprefix("<tool_use_error>").removesuffix("</tool_use_error>"), 300)
+    return in_short(said.strip().removeprefix("<tool_use_error>").removesuffix("</tool_use_error>"), 300)
 
 
 def _named(rows: Sequence[str]) -> str:
@@ -160,13 +161,15 @@ def _named(rows: Sequence[str]) -> str:
 def _rows(text: str) -> list[str]:
     """Lines of both ends, without what the agent's tool wraps around them."""
     edge = text if len(text) <= 2 * _EDGE else text[:_EDGE] + "\n" + text[-_EDGE:]
-    rows = (row[:_ROW].removeprefix("Output: ") for row in without_escapes(edge).splitlines() if row.strip())
+    rows = (
+        row[:_LONG_ROW].removeprefix("Output: ") for row in without_escapes(edge).splitlines() if row.strip()
+    )
     return [row for row in rows if not framing(row.strip())]
 
 
 def _raised(rows: Sequence[str]) -> str:
     """The exception of the last traceback."""
-    start = next((i for i in range(len(rows) - 1, -1, -1) if rows[i].startswith(_TRACEBACK)), -1)
+    start = next((i for i in range(len(rows) - 1, -1, -1) if _TRACEBACK in rows[i]), -1)
     if start < 0:
         return ""
     return next((row for row in rows[start + 1 :] if _RAISED.match(row)), rows[start])
@@ -180,4 +183,4 @@ def _crash(body: str) -> str:
     rows = _rows(body[-_EDGE:])
     raised = _raised(rows)
     after = rows[rows.index(raised) + 1 :] if raised in rows else rows
-    return "" if after else one_line(raised, 300)
+    return "" if after else in_short(raised, 300)

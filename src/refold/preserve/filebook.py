@@ -106,6 +106,13 @@ class FileBook:
     ) -> None:
         """One more action that succeeded. `base` is where relative paths start; `tool`: a file tool spoke."""
         path = absolute(action.path, base)
+        if action.known and path not in self.notes and path not in self._inside:
+            return
+        if action.source and action.verb == "create" and self._holds(path):  # moved into a folder
+            path = posixpath.join(path, posixpath.basename(action.source))
+            action = msgspec.structs.replace(
+                action, path=posixpath.join(action.path, posixpath.basename(path))
+            )
         if action.verb == "folder":
             self._revive(path)
         elif action.verb == "delete":
@@ -214,6 +221,12 @@ class FileBook:
                 return
             names[path] = None
             path = folder
+
+    def _holds(self, folder: str) -> bool:
+        """Whether a folder is known to be there, with a file in it."""
+        return folder in self._inside and any(
+            self.notes[path].fate not in ("deleted", "failed") for path in self._below(folder)
+        )
 
     def _below(self, folder: str) -> Iterator[str]:
         """Known files inside of a folder, at any depth."""

@@ -6,11 +6,13 @@ import re
 from collections.abc import Sequence
 
 from refold.preserve.action import Action
-from refold.text.truncate import one_line
+from refold.text.redact import in_short, redact
+from refold.text.truncate import head
 
 ROWS = 8
 """Lines kept of a change."""
 _WIDTH = 140
+_LONG = 4_000
 _REMOVED = 1
 _READ = 40_000
 """Characters of a text that are looked at."""
@@ -28,7 +30,7 @@ def hunk(action: Action) -> str:
     if action.source:
         rows.insert(0, f"{'copied' if action.verb == 'write' else 'moved'} from {action.source}")
     if action.how:
-        rows.insert(0, one_line(action.how, _WIDTH))
+        rows.insert(0, in_short(action.how, _WIDTH))
     return "\n".join(rows)
 
 
@@ -41,7 +43,7 @@ def short_change(action: Action, limit: int) -> str:
     if before and after and len(before) + len(after) + 3 <= limit:
         return f"{before} → {after}"
     shown = next((row.strip() for row in (put or gone) if _says(row)), "")
-    return f"{'+' if put else '-'} {one_line(shown, limit - 2)}" if shown else ""
+    return f"{'+' if put else '-'} {in_short(shown, limit - 2)}" if shown else ""
 
 
 def _says(row: str) -> bool:
@@ -68,9 +70,9 @@ def _marked(mark: str, rows: Sequence[str], most: int) -> list[str]:
     """The first rows that say something, with their indentation to one another."""
     kept = [row for row in rows if _says(row)] or [row for row in rows if row.strip()]
     margin = min((len(row) - len(row.lstrip()) for row in kept[:most]), default=0)
-    shown = [mark + row[margin : margin + _WIDTH].rstrip() for row in kept[: max(most, 0)]]
+    shown = [mark + _cut(row[margin:]) for row in kept[: max(most, 0)]]
     if len(kept) > len(shown) and shown:
-        shown[-1] += " …"
+        shown[-1] = shown[-1].removesuffix(" …") + " …"
     return shown
 
 
@@ -89,4 +91,9 @@ def _contents(action: Action) -> str:
     telling = _HEADING if action.path.endswith((".md", ".mdx")) else _DEFINES
     said = [row.rstrip() for row in rows if telling.match(row.lstrip()[:200])]
     shown = said[: ROWS - 1] or [row.rstrip() for row in rows if _says(row)][:3]
-    return "\n".join([f"{count} line{'s' * (count != 1)}", *(f"+ {row[:_WIDTH]}" for row in shown)])
+    return "\n".join([f"{count} line{'s' * (count != 1)}", *(f"+ {_cut(row)}" for row in shown)])
+
+
+def _cut(row: str) -> str:
+    """A row that is not too long; what is cut loses its secrets first."""
+    return row.rstrip() if len(row) <= _WIDTH else head(redact(row[:_LONG])[0], _WIDTH).rstrip() + " …"

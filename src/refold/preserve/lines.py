@@ -11,17 +11,18 @@ from typing import TypeAlias
 
 import msgspec
 
-from refold.messages import Assistant, Bash, Call, Message, Result
-from refold.preserve.call_text import main_argument, said
+from refold.messages import Assistant, Bash, Call, Message, Result, is_typed
+from refold.preserve.call_text import main_argument, report, said
 from refold.preserve.ending import Ending, ending
-from refold.preserve.runs import Run, judge, run
+from refold.preserve.runs import SHOWN, Run, judge, run
 from refold.preserve.tools import Names
 from refold.preserve.verdicts import UNKNOWN, Verdict
 from refold.protocols import TokenCounter
 from refold.session.toolnames import command_line, kind
+from refold.text.redact import in_short
 from refold.text.truncate import one_line
 
-OUTCOME = 120
+OUTCOME, REPORT, _SAME = 120, 80, 40
 CallOf: TypeAlias = Callable[[str], Call | None]
 
 
@@ -65,7 +66,7 @@ def lines_of(
         ok = None if message.exit_code is None else message.exit_code == 0
         ended = ending(Result("", message.parts, is_error=ok is False), "bash")
         text = _ran(ran, Ending(ok, message.exit_code, ended.error, message.output))
-        return (Line(f"The user ran {ran.shown}" + (f" → {text}" if text else "")),)
+        return (Line(f"The user ran {in_short(ran.shown, SHOWN)}" + (f" → {text}" if text else "")),)
     return ()
 
 
@@ -81,7 +82,13 @@ def _outcome(result: Result, call: Call, names: Names | None, cwd: str) -> str:
         ended = msgspec.structs.replace(ended, error=ended.error.replace(f"{cwd}/", ""))
     if what == "bash":
         return _ran(run(command_line(call)), ended)
-    return _status(ended, UNKNOWN) if ended.ok is False else ""
+    if ended.ok is False or ended.error:
+        return _status(ended, UNKNOWN)
+    if what != "other" or len(ended.body) < REPORT or any(is_typed(result, part) for part in result.parts):
+        return ""  # a short answer is a receipt; what the user typed stands among the user's words
+    # What a sub-agent reports, or a page says, unless it begins by repeating what it was asked.
+    told = report(ended.body, OUTCOME)
+    return told if main_argument(call, names, cwd)[:_SAME] not in told else ""
 
 
 def _ran(ran: Run, ended: Ending) -> str:
@@ -99,7 +106,7 @@ def _status(ended: Ending, judged: Verdict) -> str:
     """`exit 1: 2 failed, 11 passed`"""
     status = f"exit {ended.exit}" if ended.exit else ""
     word = "failed: " if judged.passed is False and not status else ""
-    return one_line(
+    return in_short(
         ": ".join(filter(None, (status, word + (judged.line or ended.error)))) or "failed", OUTCOME
     )
 

@@ -16,8 +16,8 @@ from refold.preserve.verdicts import UNKNOWN, Verdict, verdict
 from refold.session.toolnames import Kind, command_line, kind, quoted
 from refold.text.truncate import one_line
 
-SHOWN = 160
-"""Characters of a command that are shown."""
+SHOWN, _KEPT = 160, 4_000
+"""Characters of a command that are shown, and kept: what is cut loses its secrets first."""
 
 
 class Run(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -28,6 +28,8 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     folder: str = ""
     """Where it ran, as far as the line says; empty: where the shell stood."""
     shown: str = ""
+    checked: str = ""
+    """Of what is shown, the builds and tests alone: their verdict is not that of the steps before them."""
     check: bool = False
     """A build, a test run, a linter: something with a verdict."""
     looks: bool = False
@@ -38,6 +40,8 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     """What its output is: that of a tool that reads, searches or lists, where it does no more than that."""
     whole: str = ""
     """For a check that names no part: what it is the whole of."""
+    stashes: bool | None = None
+    """Whether it leaves the changes of the work put away, or brings them back; None: neither."""
 
 
 @lru_cache(maxsize=64)
@@ -56,13 +60,19 @@ def run(line: str) -> Run:
             kept.append(simple)
     looks = all(_looks(simple) for simple in kept)
     checks = [simple for simple in kept if is_check(simple.words)]
-    main = checks or kept
+    stashes = _stashes(kept)
+    away = any(stashes)  # what runs then says nothing of the changes
+    main = checks if checks and not away else kept
     key = " && ".join(" ".join(_plain(simple.words)) for simple in main)
     shown = " && ".join(_shown(simple) for simple in kept) if checks else without_folder(line)
-    whole = _whole(checks[0].words) if len(checks) == 1 else ""
+    checked = " && ".join(map(_shown, checks)) if not away else shown
+    whole = _whole(checks[0].words) if len(checks) == 1 and not away else ""
     kinds: set[Kind] = {_SHOWS.get(_name(simple), "bash") for simple in kept if looks}
     shows: Kind = kinds.pop() if len(kinds) == 1 else "bash"
-    return Run(key[:4_000], folder, one_line(shown, SHOWN), bool(checks), looks, covered, shows, whole)
+    return Run(
+        key[:_KEPT], folder, one_line(shown, _KEPT), one_line(checked, _KEPT), bool(checks), looks, covered,
+        shows, whole, stashes[-1] if stashes else None,
+    )  # fmt: skip
 
 
 def shown_by(call: Call | None) -> Kind:
@@ -75,7 +85,7 @@ def shown_by(call: Call | None) -> Kind:
 
 def judge(ran: Run, body: str) -> Verdict:
     """What a run says of itself. A linter that did well does not speak for what a filter may have cut off."""
-    if ran.looks or ran.key.startswith("git "):
+    if ran.looks or (not ran.check and ran.key.startswith("git ")):
         return UNKNOWN
     judged = verdict(body)
     return msgspec.structs.replace(judged, passed=None) if judged.partial and ran.covered else judged
@@ -129,6 +139,13 @@ def _looks(simple: Simple) -> bool:
         return next((word for word in words[1:] if not word.startswith("-")), "") in _GIT_LOOKS
     in_place = name == "sed" and any(re.match(r"-[nrEsz]*i|--in-place", word) for word in words[1:])
     return _GROUP.get(name) in ("look", "filter") and name not in ("tee", "xargs") and not in_place
+
+
+def _stashes(commands: Sequence[Simple]) -> list[bool]:
+    """Where changes are put away (true) and brought back."""
+    words = [simple.words for simple in commands if simple.words[:2] == ("git", "stash")]
+    back = [next((word for word in rest[2:] if not word.startswith("-")), "push") for rest in words]
+    return [word in ("push", "save") for word in back if word in ("push", "save", "pop", "apply")]
 
 
 # ── builds and tests ────────────────────────────────────────────────────────────────────────────
@@ -212,7 +229,8 @@ def _script(words: Sequence[str]) -> bool:
 # ── the same run again ──────────────────────────────────────────────────────────────────────────
 
 _HARMLESS = re.compile(
-    r"-(?:v+|q+|s|x|rA|ra|rf|rs|l|n ?\d+|j\d*|B|i)$|--(?:verbose|quiet|silent|color\S*|no-color|no-header"
+    r"-(?:v+|q+|s|x|rA|ra|rf|rs|l|n ?\d+|j\d*|B|i|race|count=\d+)$"
+    r"|--(?:verbose|quiet|silent|color\S*|no-color|no-header"
     r"|tb=\S+|reporter=\S+|no-progress|maxfail=\S+|console=\S+|no-daemon|stacktrace|info|nocapture|bail|run)$"
 )
 

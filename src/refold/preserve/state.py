@@ -13,7 +13,7 @@ import msgspec
 
 from refold import tokens
 from refold.entries import Files
-from refold.messages import Assistant, Bash, Call, Message, Result, User
+from refold.messages import Bash, Call, Message, Result, User
 from refold.preserve.action import Action
 from refold.preserve.ending import Ending, ending
 from refold.preserve.filebook import FileBook, FileNote, absolute
@@ -25,7 +25,6 @@ from refold.preserve.tools import Names, actions, opens
 from refold.preserve.verdicts import UNKNOWN, Verdict
 from refold.protocols import TokenCounter, complete
 from refold.session.toolnames import Kind, command_line, kind, text_argument
-from refold.text.truncate import one_line
 
 _CHECKS, _ERRORS, _PENDING, _BACKGROUND = 40, 20, 256, 32
 """How many are kept of each; the oldest goes first."""
@@ -62,23 +61,29 @@ class WorkState:
         self._background: dict[str, Step] = {}
         self._last: Step | None = None
         self._opened = ""
-        self._strayed = False
+        self._strayed = self._stashed = False
+        self.version = 0
+        """Another one: something may have changed."""
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────
 
     def take(self, message: Message, number: int = -1, entry: str = "") -> None:
         """One more message: `number` and `entry` say where it stands on the path."""
-        if isinstance(message, Assistant):
-            for call in message.calls:
-                self._begin(call, number, entry)
-        elif isinstance(message, Result):
+        calls = message.calls
+        for call in calls:
+            self._begin(call, number, entry)
+        if isinstance(message, Result):
             step = self._pending.pop(message.call_id, None)
-            if step is not None:
-                self._end(step, ending(message, step.kind), number, entry)
+            if step is None:
+                return
+            self._end(step, ending(message, step.kind), number, entry)
         elif isinstance(message, Bash):
             self._ran(message, number, entry)
         elif isinstance(message, User):
             self._interrupted()
+        elif not calls:
+            return
+        self.version += 1
 
     def extend(self, messages: Iterable[Message], first: int = 0) -> WorkState:
         """Several messages in order, numbered from `first`."""
@@ -140,6 +145,8 @@ class WorkState:
                 if len(self._background) > _BACKGROUND:
                     del self._background[next(iter(self._background))]
         self._do(step, ended)
+        if step.run and step.run.stashes is not None and ended.ok is not False:
+            self._stashed = step.run.stashes
         if step.plan and ended.ok is not False:
             self.plan, self.plan_at = step.plan, step.number
         judged = judge(step.run, ended.body) if step.run else UNKNOWN
@@ -194,21 +201,26 @@ class WorkState:
 
     def _check(self, ran: Run, base: str, ended: Ending, judged: Verdict, number: int, entry: str) -> None:
         folder = absolute(ran.folder, base) if ran.folder else base
-        before = self._checks.pop((folder, ran.key), None)
+        # What failed without a verdict may be a step before the check.
+        blurred = judged.passed is None and (ended.ok is False or ended.error)
+        name, told = ran.key, ran.shown if blurred else ran.checked or ran.shown
+        if self._stashed:  # it speaks of the work without its changes
+            name, told = f"git stash && {name}", f"{told} (changes stashed)"
+        before = self._checks.pop((folder, name), None)
         known = ended.exit is not None and not (ran.covered and ended.exit == 0)
         made = Check(
-            ran.shown, folder, judged, ended.exit if known else None,
+            told, folder, judged, ended.exit if known else None,
             ended.error if judged.passed is None else "", ran.covered, before.times + 1 if before else 1,
             number, entry,
         )  # fmt: skip
-        if judged.passed and ran.whole:
+        if judged.passed and ran.whole and not self._stashed:
             # What passed as a whole has passed in its parts.
             for key in [
                 key for key in self._checks if key[0] == folder and key[1].startswith(ran.whole + " ")
             ]:
                 del self._checks[key]
-        self._checks[folder, ran.key] = made
-        self._errors.pop(("run", folder, ran.key), None)
+        self._checks[folder, name] = made
+        self._errors.pop(("run", folder, name), None)
         if len(self._checks) > _CHECKS:
             del self._checks[next(iter(self._checks))]
 
@@ -219,7 +231,9 @@ class WorkState:
             subject: tuple[str, ...] = ("run", folder, step.run.key)
             # A line that the shell could not even read has done nothing, and is simply written again.
             matters = not step.run.looks and "syntax error near unexpected token" not in ended.error
-            what = step.run.shown
+            wrote = next((a.path for a in reversed(step.actions) if a.verb != "view"), "")
+            named = wrote and "<<" in step.run.shown  # what it wrote would take the place of where to
+            what = f"{step.run.key.partition(' ')[0]} {wrote}" if named else step.run.shown
         elif step.actions:
             path = step.actions[-1].path
             subject, what = ("file", absolute(path, step.base)), f"{step.name} {path}"
@@ -229,7 +243,7 @@ class WorkState:
             matters = step.kind not in _LOOKS and not step.plan
         self._errors.pop(subject, None)
         if matters and (ended.ok is False or ended.error):
-            self._errors[subject] = Failure(one_line(what, 160), ended.error, ended.exit, number, entry)
+            self._errors[subject] = Failure(what, ended.error, ended.exit, number, entry)
             if len(self._errors) > _ERRORS:
                 del self._errors[next(iter(self._errors))]
 

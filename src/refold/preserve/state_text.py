@@ -13,17 +13,21 @@ from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple, Protocol, TypeAlias
 
+from refold.preserve.commands import RESTORED
 from refold.preserve.filebook import FileNote
 from refold.preserve.outcomes import Check, Failure
+from refold.preserve.runs import SHOWN
 from refold.preserve.todos import Todo
 from refold.protocols import Steps, TokenCounter
+from refold.text.redact import in_short
 from refold.text.truncate import head, one_line
 
 CHANGED, CREATED, DELETED = "Files changed", "Files created", "Files deleted"
+SET_BACK = "Files set back to what git has"
 FAILED, READ = "Tried to change, without success", "Files read"
 CHANGES, CHECKS = "Newest changes", "Builds and tests, last result"
 ERROR, TODOS, PLAN = "Last error, not answered since", "Open todos", "Plan"
-_ORDER = (CHANGED, CREATED, DELETED, FAILED, CHANGES, CHECKS, ERROR, TODOS, PLAN, READ)
+_ORDER = (CHANGED, CREATED, SET_BACK, DELETED, FAILED, CHANGES, CHECKS, ERROR, TODOS, PLAN, READ)
 _UNCHANGED = ("read", "failed")
 _NAMES, _DELETED, _READ = 0.7, 0.15, 0.25
 """Parts of the budget that names of files may take."""
@@ -85,7 +89,8 @@ def catalogue(state: Known) -> Steps[Catalogue]:
     names: dict[str, list[str]] = {}
     for note in notes:
         if not (note.fate == "deleted" and note.within in gone):
-            names.setdefault(note.fate, []).append(note.name + "/" if note.folder else note.name)
+            fate = "restored" if note.change.startswith(RESTORED) else note.fate
+            names.setdefault(fate, []).append(note.name + "/" if note.folder else note.name)
     told = {note.name for note in notes if note.told}
     yield
     alike = Counter([note.name.rpartition("/")[2] for note in notes])
@@ -111,6 +116,7 @@ def rendering(
     yield
     sheet.put_names(((CHANGED, "modified"), (CREATED, "created")), _NAMES)
     yield
+    sheet.put_names(((SET_BACK, "restored"),), _DELETED)
     sheet.put_names(((DELETED, "deleted"),), _DELETED)
     checks = [x for x in reversed(state.checks) if not shows(x.number, x.verdict.line or x.error)][:10]
     usual = next(iter(Counter(check.folder for check in checks).most_common(1)), ("", 0))[0]
@@ -132,7 +138,7 @@ def rendering(
     told_todos = all(shows(state.todos_at, todo.text) for todo in state.todos if todo.open)
     for row in () if told_todos else _todos(state.todos):
         sheet.put(TODOS, row)
-    told_here = (n for n in notes if n.change and n.fate in ("modified", "created") and not _shown(n, shows))
+    told_here = (n for n in notes if _has_change(n) and not _shown(n, shows))
     changed = list(islice(told_here, _HUNKS if changes else 0))
     for note, rows in zip(changed[:3], (8, 4, 4), strict=False):
         sheet.put_change(note, rows)
@@ -289,12 +295,14 @@ def _root(names: Sequence[str], home: str) -> str:
 
 
 def shared_root(paths: Sequence[str]) -> str:
-    """The longest folder, with its slash, that all paths begin with."""
+    """The longest folder, with its slash, that all paths begin with; without it a name must not look like a
+    relative one, so the root of all is none."""
     low, high = min(paths), max(paths)
     same = 0
     while same < min(len(low), len(high)) and low[same] == high[same]:
         same += 1
-    return low[: low.rfind("/", 0, same) + 1]
+    root = low[: low.rfind("/", 0, same) + 1]
+    return "" if root == "/" else root
 
 
 def _indented(rows: Sequence[str]) -> Iterator[str]:
@@ -313,7 +321,14 @@ def _todos(todos: Sequence[Todo]) -> list[str]:
 
 def _failure(failure: Failure) -> str:
     status = f"exit {failure.exit}: " if failure.exit else ""
-    return f"{failure.what}: {status}{one_line(failure.error, 240) or 'failed'} #{failure.number}"
+    what, error = in_short(failure.what, SHOWN), in_short(failure.error, 240)
+    return f"{what}: {status}{error or 'failed'} #{failure.number}"
+
+
+def _has_change(note: FileNote) -> bool:
+    """Something to tell beyond its name."""
+    changed = note.change and note.fate in ("modified", "created")
+    return bool(changed) and not note.change.startswith(RESTORED)
 
 
 def _shown(note: FileNote, shows: Shows) -> bool:
@@ -327,7 +342,7 @@ def _check(check: Check, folder: str, newest_change: int, shows: Shows) -> str:
     place = f" (in {folder})" if folder else ""
     decided = check.verdict.passed is not None or check.exit is not None
     since = ", files changed since" if decided and -1 < check.number < newest_change else ""
-    row = f"{check.command}{place}: {verdict_text(check)} #{check.number}{since}"
+    row = f"{in_short(check.command, SHOWN)}{place}: {verdict_text(check)} #{check.number}{since}"
     failing = (one_line(name, 120) for name in check.verdict.failing[:3] if not shows(check.number, name))
     return "\n".join([row, *_indented([*failing])])
 
@@ -340,9 +355,9 @@ def verdict_text(check: Check) -> str:
         word = "passed" if judged.passed else "FAILED"
         return f"{word}{said}" + (f", but {status}" if judged.passed and check.exit else "")
     if check.exit is not None:
-        return status + (f": {one_line(check.error, 160)}" if check.error else said)
+        return status + (f": {in_short(check.error, 160)}" if check.error else said)
     if check.error:
-        return f"failed: {one_line(check.error, 160)}"
+        return f"failed: {in_short(check.error, 160)}"
     if said:
         return f"unknown; a part of it passed{said}" if judged.partial else f"unknown{said}"
     return "unknown (hidden by what ran after it)" if check.covered else "unknown (no error reported)"

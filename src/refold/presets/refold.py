@@ -18,8 +18,7 @@ from refold.errors import SettingError
 
 class Refold(Settings, frozen=True, kw_only=True):
     """The default: fidelity that falls with age, the user's own words and the state of the work in every
-    fold,
-    summaries that are checked, and a deterministic end, so that the view always fits."""
+    fold, summaries that are checked, and a deterministic end, so that the view always fits."""
 
     window: Annotated[int, about("context window of the model", "R12", gt=0)] = 200_000
     output_reserve: Annotated[

@@ -10,9 +10,12 @@ from types import NoneType
 
 from refold.entries import MessageEntry
 from refold.errors import RefoldError, SessionExists, StorageError, UnknownName, UsageError, expect
-from refold.protocols import Lines, SessionInfo, Store
+from refold.protocols import Lines, Lookup, SessionInfo, Store
 from refold.session import Session
 from refold.session.tree import random_id
+
+MANY = 100
+"""Sessions that are counted where a beginning of an id fits several."""
 
 
 def load(path: str | os.PathLike[str]) -> Session:
@@ -67,19 +70,21 @@ def session_of(name: str) -> Session:
         return load(name) if own is None else own
     store, named = open_store(spec)
     chosen = id if spec == path else named
-    return stored(store, _only(store, name) if chosen is None else find_id(store, chosen))
+    return stored(store, _only(store, name) if chosen is None else find(store, chosen).id)
 
 
-def find_id(store: Store, beginning: str) -> str:
-    """The id of a session of which the beginning is given."""
-    ids = [info.id for info in store.sessions()]
-    if beginning in ids:
-        return beginning
-    matching = [id for id in ids if id.startswith(beginning)]
-    if len(matching) > 1:
-        raise UsageError(f"{len(matching)} sessions begin with {beginning}: give more of the id")
+def find(store: Store, beginning: str) -> SessionInfo:
+    """The session of that id, or the only one whose id begins so."""
+    matching = (
+        store.beginning(beginning, MANY)
+        if isinstance(store, Lookup)
+        else sorted((info for info in store.sessions() if info.id.startswith(beginning)), key=lambda i: i.id)
+    )
     if not matching:
         raise UnknownName("session", beginning)
+    if len(matching) > 1 and matching[0].id != beginning:
+        number = f"{len(matching)}{' or more' if len(matching) == MANY else ''}"
+        raise UsageError(f"{number} sessions begin with {beginning}: give more of the id")
     return matching[0]
 
 
@@ -114,7 +119,7 @@ def _of_own(name: str) -> Session | None:
         return None
     store = open_store("sqlite:").store
     try:
-        return stored(store, find_id(store, name))
+        return stored(store, find(store, name).id)
     except UnknownName:
         store.close()
         return None

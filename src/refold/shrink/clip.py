@@ -1,8 +1,8 @@
 """A message clipped to a number of tokens (R19): head, end and telling lines stay, calls lose whole values.
 
 A clip is computed from the message itself, never from an earlier clip, at a few fixed levels (`LEVELS`), so
-the
-same entry gives the same bytes cold and warm. What is missing is marked with its size and the entry's number.
+the same entry gives the same bytes cold and warm. What is missing is marked with its size and the entry's
+number.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from refold.messages import (
     Bash,
     Call,
     Content,
+    Image,
     Message,
     Result,
     Text,
@@ -30,6 +31,8 @@ from refold.protocols import TokenCounter
 from refold.session.toolnames import Kind
 from refold.session.toolstatus import bare
 from refold.shrink.excerpt import Telling, unnumbered
+from refold.shrink.pages import page
+from refold.shrink.tables import table
 from refold.text.redact import redact
 from refold.text.truncate import head, tail
 
@@ -62,7 +65,8 @@ _TELLING = 60
 
 
 class Body(msgspec.Struct, frozen=True, gc=False):
-    """What clips of all levels are made of: a text, and the text without the numbers of its lines."""
+    """What clips of all levels are made of: a text, and the text without the numbers of its lines, or the
+    names of its records."""
 
     text: str
     size: int
@@ -72,17 +76,23 @@ class Body(msgspec.Struct, frozen=True, gc=False):
     """Of the bare text."""
 
     @classmethod
-    def of(cls, text: str, counter: TokenCounter, kind: Kind, size: int = 0) -> Body:
-        size, plain = size or counter.text(text), unnumbered(bare(text), kind)
+    def of(cls, text: str, counter: TokenCounter, kind: Kind, size: int = 0, plain: str = "") -> Body:
+        size, plain = size or counter.text(text), plain or unnumbered(bare(text), kind)
         plain_size = size if plain == text else counter.text(plain)
         return cls(text, size, plain, plain_size, Telling(plain, kind))
 
 
-def body_of(message: Message, counter: TokenCounter, kind: Kind) -> Body | None:
-    """Read once for the clips of a message; None where `clipped` reads for itself."""
+def body_of(message: Message, counter: TokenCounter, kind: Kind, size: int = 0) -> Body | None:
+    """Read once for the clips of a message; None where `clipped` reads for itself. `size`: tokens of its
+    text, where they are known."""
     match message:
-        case Result() | User():
-            return Body.of(_joined(message.content), counter, kind)
+        case Result():
+            text = _joined(message.content)
+            # Of a file that was read every character may matter: somebody has to match it.
+            data = (table(text) or page(text) or "") if kind in ("other", "bash") else ""
+            return Body.of(text, counter, kind, size, plain=data)
+        case User():
+            return Body.of(_joined(message.content), counter, kind, size)
         case Bash():
             return Body.of(message.output, counter, kind)
         case _:
@@ -108,7 +118,9 @@ def clipped(
             if any(typed) and not all(typed):
                 content = _around_typed(message.content, typed, tokens, counter, key)
             else:
-                content = _texts(message.content, tokens, counter, key, kind, body)
+                content = _texts(
+                    message.content, tokens, counter, key, kind, body or body_of(message, counter, kind)
+                )
             return msgspec.structs.replace(message, content=content)
         case Bash():
             body = body or Body.of(message.output, counter, "bash")
@@ -138,26 +150,32 @@ def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) 
         return text
     room = max(tokens - _MARK_TOKENS, 1)
     between = int(room * _BETWEEN) if room >= _TELLING else 0
-    first, last, kept = _edges(text, room - between, size, counter, _HEADS.get(kind, _HEAD))
-    rows = list[str]()
+    first, last, kept = _edges(text, room - between, size, counter, kind)
+    rows, joined = list[str](), False
     if between:
-        rows, told = _between(body, len(first), len(text) - len(last), between, counter)
+        rows, told, joined = _between(body, len(first), len(text) - len(last), between, counter)
         kept += told
         if not rows:
-            first, last, kept = _edges(text, room, size, counter, _HEADS.get(kind, _HEAD))
+            first, last, kept = _edges(text, room, size, counter, kind)
     mark = _MARK.format(cut=max(size - kept, 1), key=key) if key else _GAP
     # A mark stands on a line of its own only where the cut does not go through a line.
     before = _SPACE.get(text[len(first) : len(first) + 1], "") if first else ""
-    after = _SPACE.get(text[-len(last) - 1 : -len(last)], "") if last else ""
+    after = _SPACE.get(text[-len(last) - 1 : -len(last)], "") if last and not joined else ""
     return first + before + "\n".join((mark, *rows)) + after + last
 
 
-def _edges(text: str, room: int, size: int, counter: TokenCounter, share: float) -> tuple[str, str, int]:
-    """Beginning and end in `room` tokens, cut at line ends where one is near, and how many these have."""
-    chars = max(int(len(text) * room / size), 4)
+def _edges(text: str, room: int, size: int, counter: TokenCounter, kind: Kind) -> tuple[str, str, int]:
+    """Beginning and end in `room` tokens, cut at line ends where one is near, and how many these have. The
+    last line of a log stays whole, at the expense of its beginning: half of `1 failed, 61 passed` lies."""
+    share, chars = _HEADS.get(kind, _HEAD), max(int(len(text) * room / size), 4)
+    line = text[text.rstrip().rfind("\n") + 1 :] if kind == "bash" else ""
+    whole = counter.text(line) if len(line) <= 4 * room else room + 1
     for _ in range(12):
         first = _line_end(head(text, int(chars * share)))
         last = _line_start(tail(text, chars - int(chars * share)))
+        if len(last) < len(line) and whole <= room:
+            last = line
+            first = _line_end(head(first, len(first) * (room - whole) // room))
         used = counter.text(first) + counter.text(last)
         if used <= room:
             return first, last, used
@@ -166,9 +184,11 @@ def _edges(text: str, room: int, size: int, counter: TokenCounter, share: float)
     return first, "", counter.text(first)
 
 
-def _between(body: Body, start: int, end: int, room: int, counter: TokenCounter) -> tuple[list[str], int]:
-    """The lines that tell most, in their order, and their tokens; lines that were left out before one are
-    marked."""
+def _between(
+    body: Body, start: int, end: int, room: int, counter: TokenCounter
+) -> tuple[list[str], int, bool]:
+    """The lines that tell most, in their order, their tokens, and whether the last of them goes on at `end`;
+    lines that were left out before one are marked."""
     sizes, kept, used = body.telling.sizes, list[tuple[int, int]](), 0
     for place in body.telling.ranked(start, end):
         size = sizes.get(place)
@@ -186,9 +206,9 @@ def _between(body: Body, start: int, end: int, room: int, counter: TokenCounter)
             rows.append(_LEFT_OUT)
         rows.append(body.bare[first:last])
         before = last
-    if rows:
+    if rows and before < end - 1:
         rows.append(_LEFT_OUT)
-    return rows, used + (len(rows) - len(kept)) * counter.text(_LEFT_OUT)
+    return rows, used + (len(rows) - len(kept)) * counter.text(_LEFT_OUT), before == end
 
 
 def quotation(message: Message, key: str, tokens: int, counter: TokenCounter) -> str:
@@ -204,8 +224,8 @@ def quotation(message: Message, key: str, tokens: int, counter: TokenCounter) ->
             return ""
     if not text:
         return ""
-    text = redact(text)[0]  # before it is cut: a secret of several lines would not be known by its end
-    return f"{key} {who}: " + (clip_text(text, tokens, counter, key=key) if tokens else text)
+    # Half of a secret is not known for what it is: what is cut loses them first.
+    return f"{key} {who}: " + (clip_text(redact(text)[0], tokens, counter, key=key) if tokens else text)
 
 
 def _arguments(call: Call) -> str:
@@ -238,7 +258,9 @@ def _texts(
     texts = [part for part in parts if isinstance(part, Text)]
     short = _clip(body or Body.of(_joined(texts), counter, kind), tokens, counter, key, kind)
     others = len(parts) - len(texts)
-    note = f"[{others} part(s) that are no text, {key}]" if others else ""
+    pictures = all(isinstance(part, (Text, Image)) for part in parts)
+    what = "picture(s)" if pictures else "part(s) that are no text"
+    note = f"[{others} {what}, {key}]" if others else ""
     said = "\n".join(part for part in (short, note) if part)
     return (msgspec.structs.replace(texts[0] if texts else Text(""), text=said),) if said else ()
 

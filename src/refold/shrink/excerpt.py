@@ -159,7 +159,7 @@ _LOOKS: Mapping[Kind, Look] = {
 def unnumbered(text: str, kind: Kind = "other") -> str:
     """A file as it is, where a tool has put a number before each line; which lines they are is said once. A
     heading above what was read says what the call has said."""
-    rows = text.split("\n")
+    rows = text.rstrip("\n").split("\n")
     found: list[re.Match[str] | None] = []
     spare = 0.2 * len(rows) + 1
     for row in rows:
@@ -168,7 +168,7 @@ def unnumbered(text: str, kind: Kind = "other") -> str:
         if spare < 0:
             return text
     numbers = [(index, match) for index, match in enumerate(found) if match]
-    if len(numbers) < 8 or len(numbers) < 0.8 * len(rows):
+    if len(numbers) < (2 if kind == "read" else 8) or len(numbers) < 0.8 * len(rows):
         return text
     first, last = numbers[0], numbers[-1]
     if int(last[1][1]) - int(first[1][1]) != last[0] - first[0]:

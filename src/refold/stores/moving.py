@@ -9,7 +9,7 @@ from itertools import zip_longest
 import msgspec
 
 from refold import format as fmt
-from refold.errors import FormatError, StorageError, UnknownName
+from refold.errors import FormatError, StorageError
 from refold.protocols import Lines, SessionInfo, Store
 from refold.stores import rows
 
@@ -51,10 +51,7 @@ def stored_lines(store: Store, session: str) -> Iterator[bytes]:
 
 
 def _info(store: Store, session: str) -> SessionInfo:
-    for info in store.sessions():
-        if info.id == session:
-            return info
-    raise UnknownName("session", session)
+    return store.load(session, rows.END).info or SessionInfo(id=session)
 
 
 def _pour(source: Store, session: str, target: Store, id: str) -> list[bytes]:

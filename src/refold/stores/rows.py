@@ -157,6 +157,12 @@ def of_columns(row: Sequence[Any]) -> Tally:
     )
 
 
+def span(text: str) -> tuple[bytes, bytes]:
+    """Texts that begin so are, as bytes, from the first up to the second. (No text has a byte 0xFF.)"""
+    data = text.encode("utf-8", "surrogatepass")
+    return data, data[:-1] + bytes([data[-1] + 1]) if data else b"\xff"
+
+
 def newest(rows: Sequence[Row]) -> float:
     """When the last of the entries that have a date was said. A conversation is as old as what was said in
     it, whenever it came into the store."""

@@ -31,6 +31,9 @@ LEAST_ROW = 8
 """Bytes of a database that the smallest row takes."""
 _READ = re.sub(r"\b(id|name|cwd|tip)\b", r"CAST(\1 AS BLOB)", rows.COLUMNS)
 """Texts as bytes: one that is damaged is no UTF-8 any more, and must not hide its row."""
+BEGINNING = (
+    f"SELECT key, {_READ} FROM sessions WHERE id >= ? AND id < ? OR id >= ? AND id < ? ORDER BY id LIMIT ?"
+)
 
 
 class SqliteStore:
@@ -91,6 +94,14 @@ class SqliteStore:
         """The sessions, newest first."""
         with self.reading() as connection:
             return iter([tally.info for _, tally in self.tallies(connection)])
+
+    def beginning(self, text: str, limit: int) -> list[SessionInfo]:
+        """Ids are texts, or bytes where they cannot be; either has an order of its own in the index."""
+        first, end = rows.span(text)
+        with self.reading() as connection:
+            span = (sql_of(text), _text_behind(text), first, end)
+            found = schema.select(connection, BEGINNING, *span, limit)
+            return [rows.of_columns(row[1:]).info for row in found]
 
     def delete(self, session: str) -> None:
         with self.writing() as connection:
@@ -305,6 +316,15 @@ def _select(connection: apsw.Connection, first: int, end: int) -> Iterator[tuple
         (first, end),
     )
     return cast("Iterator[tuple[int, Any, int, bytes]]", found)
+
+
+def _text_behind(text: str) -> str | bytes:
+    """The first text behind all that begin so. (Bytes are behind all texts.)"""
+    kept = text.rstrip("\U0010ffff")
+    if not kept:
+        return b""
+    code = ord(kept[-1]) + 1
+    return kept[:-1] + chr(0xE000 if 0xD800 <= code < 0xE000 else code)
 
 
 def claimed(connection: apsw.Connection, count: int) -> int:

@@ -20,7 +20,7 @@ from refold import format as fmt
 from refold import messages as m
 from refold.entries import AnyEntry, Info, Label, Leaf, MessageEntry, Other, Unknown
 from refold.errors import Conflict, RefoldError, SessionExists
-from refold.protocols import Lines, SessionInfo, Store
+from refold.protocols import Lines, Lookup, SessionInfo, Store
 from refold.stores import moving
 from refold.stores.memory import MemoryStore
 
@@ -119,6 +119,31 @@ class StoreContract:
     def test_an_id_is_taken_once(self, started: Store) -> None:
         with pytest.raises(SessionExists):
             started.create(SessionInfo(id=S))
+
+    def test_sessions_are_found_by_how_their_ids_begin(self, store: Store) -> None:
+        if not isinstance(store, Lookup):
+            return  # then all of them are looked at
+        ids = [
+            "a",
+            "ab",
+            "abc",
+            "ac",
+            "b",
+            "ab\0",
+            "ab\ud800",
+            "ab\ud7ff",
+            "ab\ud7ffz",
+            "a\U0010ffff\U0010ffff",
+            "é",
+            "éa",
+        ]
+        for id in ids:
+            store.create(SessionInfo(id=id))
+        for text in [*ids, "", "ab\ud7ff\ud800", "\U0010ffff", "a\U0010ffff", "zz"]:
+            found = [info.id for info in store.beginning(text, 50)]
+            assert sorted(found) == sorted(id for id in ids if id.startswith(text)), text
+            assert text not in ids or found[0] == text
+            assert found[:2] == [info.id for info in store.beginning(text, 2)]
 
     def test_a_missing_session_is_an_error_of_its_own(self, store: Store) -> None:
         for act in (

@@ -84,7 +84,11 @@ def read_stream(
         found = detect(_head(stream), name=name)
     else:
         found = format
-    return format_of(found).read(Source(stream, name=name, index=index))
+    source = Source(stream, name=name, index=index)
+    loaded = format_of(found).read(source)
+    if source.conversations == 1:
+        source.choose(1)  # most formats hold one, and do not look at the number
+    return loaded
 
 
 def detect(head: Head | bytes, *, name: str = "") -> str:

@@ -180,7 +180,12 @@ class Source:
         index, self.conversations = self.index or 0, found
         if not 0 <= index < found:
             title = self.name or "the file"
-            raise FormatError(f"{title} holds {found} conversations: choose 0 to {found - 1}, not {index}")
+            held = (
+                "one conversation: choose 0"
+                if found == 1
+                else f"{found} conversations: choose 0 to {found - 1}"
+            )
+            raise FormatError(f"{title} holds {held}, not {index}")
         if found > 1 and self.index is None:
             self.problem(
                 MANY,

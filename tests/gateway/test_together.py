@@ -1,0 +1,82 @@
+"""Several gateways on one store, asked for one conversation at the same time: nothing goes unrecorded."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientSession, web
+
+from refold import entries as e
+from tests.gateway.kit import gateway, run, upstream
+from tests.gateway.test_sessions import ask, body, said, sessions
+
+Talk = list[tuple[str, str]]
+
+
+async def answer(request: web.Request) -> web.Response:
+    """Says which question it answers, so that every answer is one of its own."""
+    asked = json.loads(await request.read())["messages"]
+    message = {"role": "assistant", "content": f"Answer to: {asked[-1]['content']}"}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    return web.json_response({"id": "c", "model": "m", "choices": [choice], "usage": usage})
+
+
+def together(folder: Path, rounds: int, seed: int) -> None:
+    """Each round both are asked at once: for the same list, for two lists that part here, or the second for
+    what comes after the answer of the first, without waiting until that was written down."""
+    chance, asked, talk = random.Random(seed), set[str](), Talk()
+    store = f"sqlite:{folder / 'a.db'}"
+
+    async def say(client: ClientSession, before: Talk, text: str) -> Talk:
+        asked.add(text)
+        status, _, _ = await ask(client, "openai", body("openai", [*before, ("user", text)], stream=False))
+        assert status == 200
+        return [*before, ("user", text), ("assistant", f"Answer to: {text}")]
+
+    async def work() -> None:
+        nonlocal talk
+        named = {"X-Refold-Session": "one"}
+        async with upstream(answer) as url, gateway(url, store=store) as (one, first), gateway(url, store=store) as (two, second):  # fmt: skip
+            for client in (first, second):
+                client.headers.update(named)
+            for number in range(rounds):
+                kind = chance.choice(("same", "part", "after"))
+                clients = chance.sample((first, second), 2)
+                if kind == "after":
+                    for client in clients:
+                        talk = await say(client, talk, f"{number} {client is first}")
+                    continue
+                texts = [f"{number}"] * 2 if kind == "same" else [f"{number} left", f"{number} right"]
+                talks = [say(client, talk, text) for client, text in zip(clients, texts, strict=True)]
+                talk = (await asyncio.gather(*talks))[0]
+        assert one.line.counts["unrecorded"] + two.line.counts["unrecorded"] == 0
+
+    run(work)
+    [session] = sessions(folder / "a.db")
+    written = [x.message for x in session.entries if isinstance(x, e.MessageEntry)]
+    counts = Counter((message.role, message.text) for message in written)
+    for text in asked:
+        assert counts["user", text] == 1, text
+        assert counts["assistant", f"Answer to: {text}"] == 1, text
+    ends = [session.path_to(x.id) for x in session.entries if isinstance(x, e.MessageEntry)]
+    told = [
+        [(x.message.role, x.message.text) for x in path if isinstance(x, e.MessageEntry)] for path in ends
+    ]
+    assert talk in told
+    assert said(session)
+
+
+def test_two_gateways_that_are_asked_at_once_write_everything_down(tmp_path: Path) -> None:
+    together(tmp_path, 25, seed=1)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("seed", range(20))
+def test_two_gateways_that_are_asked_at_once_many_times(seed: int, tmp_path: Path) -> None:
+    together(tmp_path, 60, seed)

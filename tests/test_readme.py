@@ -1,0 +1,164 @@
+"""README.md alone: its lines run, its commands work, and what is installed is what it shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import refold
+from refold import messages as m
+from refold.cli import demo, main
+from refold.models.scripted import say
+from refold.testing.wire import WireServer
+from tests.data import shared
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text()
+LINES = README.split("```python\n")[1].split("```")[0]
+
+
+def run(*words: str) -> Result:
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def test_the_lines_at_the_top_run() -> None:
+    program = f"""
+import asyncio
+{LINES}
+print(asyncio.run(turn("What is part seven?", lambda call: "a screw", [{{"type": "function", "function": {{"name": "look"}}}}])))
+"""
+    with WireServer(say("I look.", m.call("c1", "look", number=7)), say("It is a screw.")) as server:
+        env = {**os.environ, "OPENAI_BASE_URL": server.v1, "OPENAI_API_KEY": "none"}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=120
+        )
+    assert done.stdout == "It is a screw.\n", done.stderr
+    assert not server.problems
+    assert [message["role"] for message in server.bodies[-1]["messages"]] == ["user", "assistant", "tool"]
+
+
+@pytest.mark.parametrize(
+    ("client", "folder", "file", "resume"),
+    [
+        (
+            "claude-code",
+            ".claude/projects/-p",
+            "claude-code/session-share-general-tool-calls.jsonl",
+            r"claude --resume",
+        ),
+        (
+            "codex",
+            ".codex/sessions/2025/09/24",
+            "codex/rollout-2025-09-25T15-12-14-019982b8-3422-79e0-8b3b-05abaf4f3c3e.jsonl",
+            r"codex resume",
+        ),
+    ],
+)
+def test_five_commands_lead_from_a_clone_to_an_own_session_folded_and_resumed(
+    client: str, folder: str, file: str, resume: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *commands = re.findall(r"(?m)^(make install|\.venv/bin/refold .+?) +#", README)
+    assert first == "make install"
+    assert [command.split()[1] for command in commands] == ["import", "sessions", "compact", "export"]
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("REFOLD_DATABASE", str(tmp_path / "mine.db"))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    transcript = shared(file)
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / transcript.name).write_bytes(transcript.read_bytes())
+    project = str(tmp_path / folder.partition("/")[0] / folder.split("/")[1])
+    id, said = "", {}
+    for command in commands:
+        typed = (
+            command.replace("~/.claude/projects", project)
+            .replace("claude-code", client)
+            .replace(" ID", f" {id}")
+        )
+        _, name, *words = shlex.split(typed)
+        said[name] = run(name, *words).output
+        if name == "sessions":
+            id = re.findall(r"(?m)^([0-9a-f]{8})-[0-9a-f-]+ ", said[name])[0]
+    assert ": fits" in said["compact"]
+    written = Path(re.search(r"written to (.+)", said["export"])[1])  # pyright: ignore
+    resumed = re.search(rf"resume it: cd (.+) && {resume} ([0-9a-f-]+)", said["export"])
+    assert resumed
+    assert resumed[2] in written.name
+    before, after = (refold.Engine("refold").view(refold.load(path)) for path in (transcript, written))
+    assert after.tokens <= 20_000 < before.tokens
+    assert after.to_openai()[-1] == before.to_openai()[-1]
+
+
+def test_the_commands_of_the_page_work_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    demo.unpack(Path("session.jsonl"))
+    commands = re.findall(r"(?m)^refold (\w+) +(\w+\.jsonl.*?)(?:  +#.*)?$", README)
+    assert [name for name, _ in commands] == ["stats", "plan", "compact", "show", "recall", "undo", "compare"]
+    for name, rest in commands:
+        run(name, *shlex.split(rest), *(("--presets", "refold") if name == "compare" else ()))
+    assert Path("report.html").stat().st_size > 10_000
+
+
+def test_pages_that_are_named_exist() -> None:
+    named = re.findall(r"\]\((?!http)([^)#]+)", README)
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+# ── what is installed ───────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As `pip install` gets it, built without a network."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    return next(folder.glob("*.whl"))
+
+
+def test_the_wheel_has_every_file_of_the_package_and_no_other(wheel: Path) -> None:
+    package = ROOT / "src" / "refold"
+    ours = {
+        path.relative_to(package.parent).as_posix()
+        for path in package.rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+    with zipfile.ZipFile(wheel) as archive:
+        theirs = {name for name in archive.namelist() if not name.startswith("refold-")}
+    assert theirs == ours
+
+
+def test_what_is_installed_compares_and_writes_a_report(wheel: Path, tmp_path: Path) -> None:
+    """Styles, scripts, prompts, prices and the sample come from the wheel."""
+    site = tmp_path / "site"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    program = """
+import sys, refold
+from refold.cli import main
+assert refold.__file__.startswith(sys.argv[1]), refold.__file__
+main(["demo", "--out", sys.argv[2], "--json"])
+"""
+    out = tmp_path / "out"
+    given = [sys.executable, "-c", program, str(site), str(out)]
+    env = {**os.environ, "PYTHONPATH": str(site)}
+    done = subprocess.run(given, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert [row["preset"] for row in json.loads(done.stdout)["rows"]] == list(refold.presets.NAMES)
+    page = (out / "report.html").read_text()
+    for part in ("explorer.js", "style.css"):
+        text = (ROOT / "src" / "refold" / "compare" / "report" / part).read_text()
+        assert max(text.splitlines(), key=len).strip() in page
