@@ -13,6 +13,7 @@ _REACH = 32
 """How far a cut looks for a character boundary: longer clusters are hostile and may be cut."""
 _BEFORE, _BEHIND = 400, 1_200
 """How much of its line a cut looks at for a secret that it would go through."""
+_LOOKED_AT = 4_000
 _ODD = re.compile(r"[0-9]|[a-z][A-Z]")
 """What no secret is without, and few words have."""
 
@@ -52,7 +53,7 @@ def _before_secret(text: str, at: int) -> int:
     around = line[:cut].rsplit(None, 1)[-1] + line[cut:].partition(" ")[0]
     found = _secrets(line) if _is_odd(around) else set[tuple[int, int]]()
     known = _secrets(line[:cut]) if found else found
-    return start + min((begin for begin, end in found - known if begin < cut), default=cut)
+    return start + min((begin for begin, _ in found - known if begin < cut), default=cut)
 
 
 def _behind_secret(text: str, at: int) -> int:
@@ -102,6 +103,14 @@ def one_line(text: str, limit: int) -> str:
     """White space runs become one blank; cut at the end with an ellipsis."""
     line = " ".join(head(text.lstrip(), limit * 8).split())
     return line if len(line) <= limit else head(line, limit - 1) + "…"
+
+
+def in_short(text: str, limit: int) -> str:
+    """A text in one line of at most `limit` characters. What has to be cut loses its secrets first."""
+    from refold.text.redact import redact
+
+    line = one_line(text, _LOOKED_AT)
+    return line if len(line) <= limit else one_line(redact(line)[0], limit)
 
 
 def window(text: str, start: int, size: int, reach: int = 24) -> str:
