@@ -68,6 +68,7 @@ CALLS: dict[Callable[..., Any], Callable[[str], Any]] = {
     truncate.head: lambda text: truncate.head(text, len(text) // 2),
     truncate.tail: lambda text: truncate.tail(text, len(text) // 2),
     truncate.middle: lambda text: truncate.middle(text, len(text) // 2),
+    truncate.in_short: lambda text: truncate.in_short(text, len(text) // 2),
     truncate.one_line: lambda text: truncate.one_line(text, len(text) // 2),
     truncate.window: lambda text: truncate.window(text, len(text) // 3, len(text) // 3),
     sentences.sentences: sentences.sentences,
