@@ -21,7 +21,7 @@ help:
 	@echo "make test-postgres  the PostgreSQL store, with a server of its own from PyPI"
 	@echo "make test-sandbox  the tools of the coding agent, with bubblewrap and ripgrep installed"
 	@echo "make test-browser  the report in a real Chromium, on a phone and on a desk"
-	@echo "make test-clients  sessions go into the real Claude Code and Codex and come back (needs npm)"
+	@echo "make test-clients  the real Claude Code, Codex, aider, LangChain and llm (the first two need npm)"
 	@echo "make test-schema   the gateway, against cases that schemathesis makes up"
 	@echo "make check   ruff, pyright (strict), import-linter, docs"
 	@echo "make bench   measure, and rewrite the tables of the README"
@@ -119,9 +119,20 @@ $(CLIENTS): Makefile
 		@anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0
 	@touch $(CLIENTS)
 
+# Each in an environment of its own: what one of them needs would disturb the others.
+PACKAGES_aider := aider-chat==0.86.2
+PACKAGES_langchain := langchain==1.4.7 langchain-openai==1.7.3 langchain-anthropic==1.7.7
+PACKAGES_llm := llm==0.36
+.clients-python/%/.ready: Makefile
+	$(PYTHON) -m venv .clients-python/$*
+	.clients-python/$*/bin/python -m pip install --quiet $(PACKAGES_$*)
+	@touch $@
+
 test-clients: $(READY)
 	@if command -v npm > /dev/null; then $(MAKE) --no-print-directory $(CLIENTS); \
 	else echo "npm is missing: the tests with the real Claude Code and Codex are skipped"; fi
+	@for name in aider langchain llm; do $(MAKE) --no-print-directory .clients-python/$$name/.ready \
+		|| echo "$$name does not install here: its tests are skipped"; done
 	$(BIN)/python -m pytest -m clients -rs
 
 # What schemathesis needs would disturb what the tests need: it has an environment of its own.
@@ -146,4 +157,4 @@ format: $(READY)
 	$(BIN)/ruff format src tests benchmarks examples
 
 clean:
-	rm -rf .venv out .bench-venv .examples-venv .ray-venv .clients .schemathesis-venv .litellm-venv
+	rm -rf .venv out .bench-venv .examples-venv .ray-venv .clients .clients-python .schemathesis-venv .litellm-venv

@@ -1,8 +1,7 @@
 """Programs of the load run of the gateway, each a process of its own: `python -m benchmarks.gateway_parts PART …`.
 
 `upstream` thinks for a while and answers with a stream of as many pieces as `max_tokens` says; `bare` passes requests
-and answers on and does nothing else; `clients` hold conversations for a while and print what they saw as one line of
-JSON; `interrupt` sends requests that take long.
+and answers on and does nothing else; `clients` hold conversations for a while and write what they saw into a file; `interrupt` sends requests that take long.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import resource
 import sys
 import time
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -213,7 +213,7 @@ def main(arguments: list[str]) -> None:
     part, rest = arguments[0], arguments[1:]
     if part == "clients":
         clients = Clients(rest[0], int(rest[1]), float(rest[2]), float(rest[3]))
-        print(json.dumps(_run(clients.run())), flush=True)
+        Path(rest[4]).write_text(json.dumps(_run(clients.run())))
     elif part == "interrupt":
         _run(interrupt(rest[0]))
     else:

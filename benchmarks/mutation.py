@@ -49,6 +49,8 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).resolve()
 ROOT = HERE.parents[1]
 COLD = "--in-a-new-process"
+# Not the folder of this file: modules there have names of packages.
+sys.path[:] = [path for path in sys.path if path != str(HERE.parent)]
 if COLD not in sys.argv:
     sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
     from benchmarks import mutants, results, tables
@@ -324,10 +326,19 @@ def survivors(drawn: Iterable[Mutant]) -> Iterator[Mutant]:
     rooms = json.loads((results.FOLDER / "mutation.json").read_text(encoding="utf-8"))["result"]["rooms"]
     rows = (row for room in rooms.values() for row in room["survivors"] if "equivalent" not in row)
     stored = {tuple(row[name] for name in SAME) for row in rows}
+    begun = {row[:3] for row in stored}
     for mutant in drawn:
+        if (mutant.file, mutant.scope or "", _was(mutant.path)[mutant.number]) not in begun:
+            continue
         row = described(mutant)
         if tuple(row[name] for name in SAME) in stored:
             yield mutant
+
+
+@functools.cache
+def _was(path: Path) -> list[str]:
+    """What stands at the place of each mutant of a module."""
+    return [change.was for change in mutants.changes(ast.parse(path.read_text(encoding="utf-8")))]
 
 
 class Journal:
@@ -587,11 +598,7 @@ def cold(folder: Path, scratch: str) -> int:
     import pytest
 
     os.chdir(folder)
-    sys.path[:] = [
-        str(folder / "src"),
-        str(folder),
-        *(p for p in sys.path if p not in (str(ROOT), str(HERE.parent))),
-    ]
+    sys.path[:] = [str(folder / "src"), str(folder), *(path for path in sys.path if path != str(ROOT))]
     os.environ["PYTHONPATH"] = str(folder / "src")
     names = json.loads(Path("tests.json").read_text())
     return int(pytest.main([*OPTIONS, "-x", f"--basetemp={scratch}", *names], plugins=[Quick()]))

@@ -5,8 +5,8 @@
 
 Needs `make test-postgres` (its server). All databases lie on the disk of FOLDER and wait for it; what is there already from a run that
 ended early is not filled again. Appends, refreshes and questions are timed in turn on each store, so that whoever else uses the machine
-disturbs all of them alike. Appends are timed with and without the list of new words that an index of PostgreSQL keeps (`fastupdate`),
-also in batches that make that list overflow. `--store` writes `benchmarks/results/scale.json`.
+disturbs all of them alike. Appends are timed with and without the list of new words that an index of PostgreSQL keeps (`fastupdate`), in
+turn, and then in batches that make that list overflow. `--store` writes `benchmarks/results/scale.json`.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ ONE, PARTS, SQLITE = "one table", "16 partitions", "SQLite"
 SETTINGS = ("shared_buffers=1GB", "max_wal_size=8GB", "work_mem=16MB")
 BULK = ("fsync=off", "wal_level=minimal", "max_wal_senders=0", "maintenance_work_mem=1GB")
 """While a database is filled."""
-APPENDS, BATCHES, BATCH = 1500, 120, 50
+APPENDS, BLOCKS, BATCHES, BATCH = 1000, 5, 120, 50
+LISTS = {"": True, ", no list": False}
 QUESTIONS = {"a rare word": 60, "words said together": 40, "common words": 20}
-PATIENCE = 400.0
+PATIENCE = 300.0
 """Seconds for the questions of one kind; then fewer are asked."""
 BOTH, OTHER = 2_000_000, ONE
 """Up to so many entries both layouts of PostgreSQL are measured; beyond, the other one would take another hour."""
@@ -171,12 +172,15 @@ class Measure:
         self.load: list[float] = []
 
     def run(self) -> dict[str, Any]:
-        for on in (True, False):
-            how = "" if on else ", no list"
+        for _ in range(BLOCKS):
+            for how, on in LISTS.items():
+                list_new_words(self.stores, on)
+                self._appends(how)
+        for how, on in LISTS.items():
             list_new_words(self.stores, on)
-            self._appends(how)
             self._batches(how)
-            self._questions(how, on)
+        list_new_words(self.stores, True)
+        self._questions()
         self._names()
         return {"load": [min(self.load), max(self.load)], "ms": self.times.figures}
 
@@ -187,7 +191,7 @@ class Measure:
 
     def _appends(self, how: str) -> None:
         self._note("appends" + how)
-        for _ in range(APPENDS):
+        for _ in range(APPENDS // BLOCKS):
             session = f"s{self._chance.randrange(self.entries // SESSION)}"
             entry = self._new(tip_of(self.stores[SQLITE], session))
             for name, store in self._turn():
@@ -204,17 +208,15 @@ class Measure:
                 tip = tip_of(store, "s7")
                 self.times.time(f"append of {BATCH}{how}", name, store.append, "s7", entries, after=tip)
 
-    def _questions(self, how: str, also_sqlite: bool) -> None:
+    def _questions(self) -> None:
         for kind, asked in questions(self._chance, self.rows, self.entries).items():
-            self._note(f"questions, {kind}{how}")
+            self._note(f"questions, {kind}")
             began = time.monotonic()
             for question in asked:
                 for name, store in self._turn():
-                    if also_sqlite or name != SQLITE:
-                        heard = Heard(store)
-                        spent = timed(lambda: across(heard, question, limit=10))  # noqa: B023
-                        self.times.add(f"recall, {kind}{how}", name, spent)
-                        self.times.add(f"candidates, {kind}{how}", name, heard.spent)
+                    heard = Heard(store)
+                    self.times.time(f"recall, {kind}", name, across, heard, question, limit=10)
+                    self.times.add(f"candidates, {kind}", name, heard.spent)
                 if time.monotonic() - began > PATIENCE:
                     break
 
@@ -271,14 +273,16 @@ def questions(chance: random.Random, rows: Rows, entries: int) -> dict[str, list
     return {kind: [made[kind]() for _ in range(count)] for kind, count in QUESTIONS.items()}
 
 
-def forgetting(stores: dict[str, Store]) -> dict[str, float]:
+def forgetting(stores: dict[str, Store], folder: Path) -> dict[str, float]:
     """Seconds until an entry is out of PostgreSQL's files: its table is written anew."""
-    found: dict[str, float] = {}
+    note = folder / "forgotten.json"
+    found: dict[str, float] = json.loads(note.read_text()) if note.exists() else {}
     for name, store in stores.items():
-        if isinstance(store, PostgresStore):
+        if isinstance(store, PostgresStore) and name not in found:
             new = {"e5": MessageEntry(id="e5", parent="e4", message=m.user("[forgotten]"))}
             tip = tip_of(store, "s11")
             found[name] = round(timed(lambda: store.replace("s11", new, after=tip)) / 1000, 1)  # noqa: B023
+            note.write_text(json.dumps(found))
     return found
 
 
@@ -304,7 +308,7 @@ def measure(folder: Path, rows: Rows, entries: int, *, forget: bool) -> dict[str
         stores = opened(server.url, folder, entries)
         measured = Measure(stores, rows, entries).run()
         sizes = {name: size_of(store) for name, store in stores.items()}
-        gone = forgetting(stores) if forget else {}
+        gone = forgetting(stores, folder) if forget else {}
         for store in stores.values():
             store.close()
         return {"bytes": sizes, "forget_s": gone, **measured}

@@ -16,6 +16,7 @@ from benchmarks.results import ROOT
 DOCUMENTS = (
     ROOT / "README.md",
     ROOT / "docs" / "benchmarks.md",
+    ROOT / "docs" / "gateway.md",
     ROOT / "docs" / "scale.md",
     ROOT / "docs" / "design" / "house.md",
 )
@@ -254,6 +255,24 @@ def many_jobs(found: dict[str, Any]) -> str:
     return made(found)
 
 
+def many_ray(found: dict[str, Any]) -> str:
+    from benchmarks.many_ray import table as made
+
+    return made(found)
+
+
+def scale(name: str) -> Callable[[dict[str, Any]], str]:
+    def made(found: dict[str, Any]) -> str:
+        from benchmarks import scale_tables
+
+        if name in ("lists", "room"):
+            return getattr(scale_tables, name)(found)
+        size = next((size for size in found["sizes"] if size["entries"] == int(name)), None)
+        return NOT_YET if size is None else scale_tables.measured(size)
+
+    return made
+
+
 def pairs(peers: dict[str, Any]) -> str:
     rows: list[list[str]] = []
     for library, answer in peers["pairs"].items():
@@ -444,6 +463,65 @@ def _cell(text: str) -> str:
     return re.sub(r"[|\n]", " ", text)[:160]
 
 
+_WAYS = {
+    "direct": "straight to the upstream",
+    "bare": "bare pass-through",
+    "gateway": "refold serve",
+    "litellm": "LiteLLM",
+}
+
+
+def gateway(found: dict[str, Any]) -> str:
+    """First bytes, as they come to clients; what was added to the bare pass-through of the same run."""
+    head = [
+        "streams",
+        "requests/s",
+        "through",
+        "first byte p50",
+        "p99",
+        "added p50",
+        "added p99",
+        "errors",
+        "cut",
+    ]
+    rows: list[list[str]] = []
+    for kind in ("", "burst_", "few_"):
+        lasting = found["burst_lasting" if kind == "burst_" else "lasting"]
+        for part, way in _WAYS.items():
+            if row := found.get(kind + part):
+                version = f" {row['version']}" if "version" in row else ""
+                streams = row.get("open", found["streams"])
+                named = f"{way}{version}"
+                rows.append([f"{streams:,}", f"{streams / lasting:.0f}", named, *_first_bytes(row)])
+    return markdown([*head, "written down", "processor"], rows)
+
+
+def _first_bytes(row: dict[str, Any]) -> list[str]:
+    if "skipped" in row:
+        return [row["skipped"], *[""] * 7]
+    added = [
+        f"{row[f'added_{key}']:+.1f} ms (× {row[f'ratio_{key}']:.2f})" if f"added_{key}" in row else ""
+        for key in ("p50_ms", "p99_ms")
+    ]
+    times = [f"{row['p50_ms']:.1f} ms", f"{row['p99_ms']:.1f} ms"]
+    taken = [f"{row[key]:.1f} s" for key in ("processor_s", "desk_processor_s") if key in row]
+    written = f"{row['entries'] / (2 * row['answers']):.0%}" if "entries" in row else ""
+    return [*times, *added, f"{row['errors']}", f"{row['truncated']}", written, " + ".join(taken)]
+
+
+def gateway_disturbed(found: dict[str, Any]) -> str:
+    head = ["meanwhile, each second", "requests", "first byte p50", "p99", "p99 moved by"]
+    names = {"alone": "nothing", "2 MB": "a request of 2 MB", "folds": "a request that is folded"}
+    quiet = found["disturbed"]["alone"]["p99_ms"]
+    rows = [
+        [name, f"{row['requests']}", f"{row['p50_ms']:.1f} ms", f"{row['p99_ms']:.1f} ms",
+         "" if kind == "alone" else f"{row['p99_ms'] - quiet:+.1f} ms"]
+        for kind, name in names.items()
+        for row in [found["disturbed"][kind]]
+    ]  # fmt: skip
+    return markdown(head, rows)
+
+
 TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "continuation": (("continuation_full",), continuation),
     "continuation-all": (("continuation_full",), continuation_all),
@@ -459,6 +537,11 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "long-run-figures": (("long_run",), long_figures),
     "many": (("many",), many),
     "many-jobs": (("many",), many_jobs),
+    "many-ray": (("many_ray",), many_ray),
+    "scale-million": (("scale",), scale("1000000")),
+    "scale-ten-million": (("scale",), scale("10000000")),
+    "scale-lists": (("scale",), scale("lists")),
+    "scale-room": (("scale",), scale("room")),
     "pairs": (("peers",), pairs),
     "verification": (("verification",), verification),
     "requests": (("requests",), requests),
@@ -466,6 +549,8 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "stores": (("stores",), stores),
     "rounds": (("rounds",), rounds),
     "house": (("house",), house),
+    "gateway": (("gateway",), gateway),
+    "gateway-disturbed": (("gateway",), gateway_disturbed),
     "agent": (("agent",), agent),
     "mutation": (("mutation",), mutation),
     "machine": ((), machine),

@@ -46,7 +46,7 @@ MAKERS: dict[str, tuple[Maker, ...]] = {
     "gitlab-token": tuple(some(WORD, 20, p) for p in ("glpat-", "gldt-", "glrt-", "glptt-", "glcbt-", "glsoat-")),
     "slack-token": (
         joined(some(string.digits, 12, "xoxb-"), some(string.digits, 12, "-"), some(ALNUM, 24, "-")),
-        *(some(WORD, 30, p) for p in ("xoxp-", "xoxa-", "xoxo-", "xoxr-", "xoxs-", "xoxe-", "xoxe.xoxp-", "xapp-")),
+        *(some(WORD, 30, p) for p in ("xoxp-", "xoxa-", "xoxo-", "xoxr-", "xoxs-", "xoxe-", "xoxe.xoxp-", "xoxd-", "xapp-")),
     ),
     "stripe-key": tuple(some(ALNUM, n, p) for n, p in ((24, "sk_live_"), (10, "sk_test_"), (99, "rk_live_"), (24, "rk_test_"))),
     "stripe-webhook": (some(ALNUM + "+/", 32, "whsec_"),),
@@ -118,6 +118,38 @@ MAKERS: dict[str, tuple[Maker, ...]] = {
     ),
     "aws-secret-key": (some(ALNUM + "/+", 40),),
     "azure-storage-key": (some(ALNUM + "+/", 86, "", "=="),),
+    "azure-client-secret": (joined(some(ALNUM, 3), some(ALNUM + "_~", 34, "8Q~")),),
+    "mapbox-token": (joined(some(ALNUM, 60, "sk.eyJ1Ijoi"), some(WORD, 22, ".")),),
+    "contentful-token": (some(WORD, 43, "CFPAT-"),),
+    "dropbox-token": (some(WORD, 136, "sl."),),
+    "facebook-token": (some(ALNUM, 80, "EAAC"),),
+    "amazon-mws-token": (joined(some(HEX, 8, "amzn.mws."), *(some(HEX, 4, "-") for _ in range(3)), some(HEX, 12, "-")),),
+    "bedrock-key": (some(ALNUM + "+/", 120, "ABSK", "="),),
+    "google-hmac-key": (some(string.ascii_uppercase + "234567", 56, "GOOG1"),),
+    "google-refresh-token": (some(WORD, 90, "1//0g"),),
+    "firebase-key": (joined(some(ALNUM, 7, "AAAA"), some(WORD, 134, ":APA91b")),),
+    "circleci-token": tuple(joined(some(ALNUM, 22, p), some(HEX, 40, "_")) for p in ("CCIPAT_", "CCIPRJ_")),
+    "buildkite-token": (some(HEX, 40, "bkua_"),),
+    "netlify-token": (some(ALNUM, 36, "nfp_"),),
+    "render-key": (some(ALNUM, 32, "rnd_"),),
+    "tailscale-key": (joined(some(ALNUM, 12, "tskey-auth-"), some(ALNUM, 33, "-")),),
+    "langsmith-key": (joined(some(HEX, 32, "lsv2_pt_"), some(HEX, 10, "_")),),
+    "pinecone-key": (joined(some(ALNUM, 6, "pcsk_"), some(ALNUM, 63, "_")),),
+    "posthog-key": (some(ALNUM, 43, "phx_"), some(ALNUM, 43, "phs_")),
+    "resend-key": (joined(some(ALNUM, 8, "re_"), some(ALNUM, 24, "_")),),
+    "brevo-key": tuple(joined(some(HEX, 64, p), some(ALNUM, 16, "-")) for p in ("xkeysib-", "xsmtpsib-")),
+    "typeform-token": (some(ALNUM, 44, "tfp_"),),
+    "asana-token": (joined(some(string.digits, 16, "1/"), some(HEX, 32, ":")),),
+    "okta-token": (some(WORD, 40, "00"),),
+    "masked-value": (some(ALNUM, 32),),
+    "office-webhook": (joined(some(HEX, 36), some(HEX, 36, "@"), some(HEX, 32, "/IncomingWebhook/")),),
+    "zapier-webhook": (joined(some(string.digits, 7), some(ALNUM, 7, "/")),),
+    "ssh2-key": (
+        joined(some("", 0, "---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\n"), *(some(ALNUM + "+/", 64, "", "\n") for _ in range(6)),
+               some("", 0, "---- END SSH2 ENCRYPTED PRIVATE KEY ----")),
+    ),
+    "putty-key": (some(ALNUM + "+/", 64, "", "="),),
+    "url-token": (some(ALNUM, 39, "x1"),),
     "url-credentials": (some(ALNUM, 14), some(ALNUM + "!;", 3)),
     "assignment": (joined(*(joined(some(string.ascii_letters, 3), some(string.digits, 1)) for _ in range(6))),),
 }  # fmt: skip
@@ -129,10 +161,17 @@ AROUND: dict[str, tuple[str, ...]] = {
     "docker-auth": ('{{"auth": "{}"}}',),
     "npmrc": ("//registry.example.org/:_authToken={}", '//registry.example.org/:_password="{}"'),
     "shared-access-signature": ("https://a.blob.core.windows.net/c?sv=1&sig={}",),
-    "pgpass": ("db:5432:app:svc:{}",),
+    "pgpass": ("db:5432:app:svc:{}", "db:6432:app:svc:{}"),
+    "okta-token": ("SSWS {}",),
+    "masked-value": ("::add-mask::{}",),
+    "office-webhook": ("https://x.webhook.office.com/webhookb2/{}",),
+    "zapier-webhook": ("https://hooks.zapier.com/hooks/catch/{}",),
+    "putty-key": ("Private-Lines: 1\n{}\nPrivate-MAC: 00",),
+    "url-token": ("https://{}@git.example.org/a.git",),
     "command-line": (
         "curl -s -u me:{} https://x.org", "curl --user me:{} https://x.org", "sshpass -p {} ssh h", "docker login -u me -p {} r",
-        "redis-cli -a {} ping", "mysql -u root -p{} app",
+        "redis-cli -a {} ping", "mysql -u root -p{} app", "mongosh -u me -p {} db", "openssl rsa -passin pass:{} -in k", "zip -P {} a b",
+        "lftp -u me,{} h", "smbclient //h/s -U me%{}", "http -a me:{} :80", "rabbitmqctl add_user me {}",
     ),
     "cookie": ("Cookie: a=b; sid={}; c=d", "Set-Cookie: sid={}; Path=/"),
     "aws-secret-key": ("aws_secret_access_key = {}", "AWS_SECRET_ACCESS_KEY={}", 'awsSecretKey => "{}"'),
@@ -141,6 +180,9 @@ AROUND: dict[str, tuple[str, ...]] = {
     "assignment": (
         'db_password = "{}"', "PASSWD: '{}'", '"passphrase": "{}"', "client_secret := `{}`", "auth-token={}", "signing_key = {}",
         "APIKEY={}", "api-key: {}", "accesskey == '{}'", "credential: {}", "$pwd = '{}';", 'config["api_token"] => "{}"',
+        "the password is {}", "CREATE USER a WITH PASSWORD '{}'", "CREATE USER a IDENTIFIED BY '{}'", "pass: {}", "pw: {}",
+        "- name: DB_PASSWORD\n  value: {}", "PrivateKey = {}", "client-key-data: {}", "secret = '''{}'''", 'app.secret_key = b"{}"',
+        "keytool -storepass {} -list", "machine\th\tlogin\tme\tpassword\t{}", "az x --account-key {}",
     ),
 }  # fmt: skip
 """What stands around a secret of these kinds and stays."""
@@ -150,7 +192,17 @@ PLACES = (
 )  # fmt: skip
 
 
-BARE = ("assignment", "pgpass", "command-line", "cookie", "docker-auth", "npmrc")
+BARE = (
+    "masked-value",
+    "putty-key",
+    "ssh2-key",
+    "assignment",
+    "pgpass",
+    "command-line",
+    "cookie",
+    "docker-auth",
+    "npmrc",
+)
 """Values without quotes end at a space, a quotation mark, a comma or the end of the line."""
 
 
@@ -295,7 +347,7 @@ def test_secrets_beside_and_inside_each_other(text: str, clean: str, kinds: list
         ("aB-cD-e5-g1", True),
         ("aB-cD-eF-g1", True),
         ("aB-cD-eF-gHi1", True),
-        ("a1!@b2#%c3^&d4+=", False),  # mostly signs
+        ("a1!@b2#%c3^&d4+=", True),  # mostly signs
         ("a1!b2#c3^d4+", True),
         ("a1!b2#c3d4+e5", True),
         ("1234-5678-9012", False),  # no letter

@@ -37,9 +37,9 @@ class Server:
         self.settings = settings
         self.process: subprocess.Popen[bytes] | None = None
         folder.chmod(0o755)
-        self._owner: dict[str, Any] = {}
+        self.owner: dict[str, Any] = {}
         if os.name == "posix" and os.geteuid() == 0:
-            self._owner = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+            self.owner = {"user": "nobody", "group": "nogroup", "extra_groups": []}
         if not self.data.exists():
             self._make()
         self.start()
@@ -53,11 +53,15 @@ class Server:
 
     def _make(self) -> None:
         self.data.mkdir(mode=0o700)
-        if self._owner:
-            shutil.chown(self.data, self._owner["user"], self._owner["group"])
+        if self.owner:
+            shutil.chown(self.data, self.owner["user"], self.owner["group"])
         self._run("initdb", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "-U", "postgres")
 
     def start(self) -> None:
+        self._launch()
+        self._await()
+
+    def _launch(self) -> None:
         command = ["postgres", "-D", str(self.data), "-h", "127.0.0.1", "-p", str(self.port), "-k", ""]
         options = (
             "shared_buffers=64MB",
@@ -74,9 +78,8 @@ class Server:
                 stderr=log,
                 start_new_session=True,
                 cwd=self.data.parent,
-                **self._owner,
+                **self.owner,
             )
-        self._await()
 
     def _await(self) -> None:
         """Until it takes connections, after a crash once it has read its log."""
@@ -86,8 +89,11 @@ class Server:
             with contextlib.suppress(psycopg.OperationalError):
                 psycopg.connect(self.url, connect_timeout=5).close()
                 return
-            assert self.process is not None and self.process.poll() is None, self.log()
             time.sleep(0.05)
+            if self.process is not None and self.process.poll() is not None:
+                # Somebody whom the server that was killed had just started may still hold its memory.
+                assert "is still in use" in self.log().splitlines()[-2], self.log()
+                self._launch()
         raise AssertionError(self.log())
 
     def kill(self) -> None:
@@ -115,7 +121,7 @@ class Server:
             capture_output=True,
             cwd=self.data.parent,
             timeout=60,
-            **self._owner,
+            **self.owner,
         )
         assert done.returncode == 0, done.stderr.decode()
 

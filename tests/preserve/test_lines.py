@@ -329,6 +329,8 @@ def test_R11_a_heading_is_told_with_what_it_announces() -> None:
         ("Staging runs 2.7.1. May I go on to prod?", "Staging runs 2.7.1. May I go on to prod?"),
         ("Wrong profile. Again with staging-admin.", "Wrong profile. Again with staging-admin."),
         ("好的，我先查询一下。我会确认地址。", "好的，我先查询一下。我会确认地址。"),
+        ("Die Lieferung Ihrer Bestellung nach Köln erfolgt am 3. Mai im Lauf des Tages. Danke.", "Die Lieferung Ihrer Bestellung nach Köln erfolgt am 3. Mai im Lauf des Tages."),
+        ("Das Paket liegt wegen der Adresse, z. B. der Hausnummer, noch in Köln. Danke.", "Das Paket liegt wegen der Adresse, z. B. der Hausnummer, noch in Köln."),
     ],
 )  # fmt: skip
 def test_R11_words_keep_their_numbers_and_their_spacing(text: str, line: str) -> None:
@@ -353,6 +355,11 @@ def test_R11_what_a_sub_agent_reports_is_told_and_a_receipt_is_not() -> None:
     task = {"description": "Migrate search", "prompt": "Migrate services/search"}
     assert ended("Task", task, report).startswith("Failed: the sub-agent ran out of turns;")
     assert ended("think", {"thought": "hm"}, "Your thought has been logged.") == ""
+    query = "Claude Code slash command access session transcript"
+    assert (
+        ended("WebSearch", {"query": query}, f'Web search results for query: "{query}"\n\nLinks: and more')
+        == ""
+    )
     assert (
         ended("get_orders", {"id": 7}, '{"orders": [' + '{"id": "B-1", "status": "open"}, ' * 20 + "]}") == ""
     )

@@ -918,3 +918,12 @@ def test_R17_no_statement_holds_half_of_a_secret(before: int) -> None:
     text += "".join(redact(line.text)[0] for made in lines for line in made)
     assert "aZ3kQ9xP" not in text
     assert "eyJ" not in text
+
+
+def test_R10_files_that_share_only_the_root_are_named_in_full() -> None:
+    steps: list[Step] = [
+        ("Edit", {"file_path": path, "old_string": "a", "new_string": "b"}, "ok")
+        for path in ("/srv/shop/app.py", "/home/dev/gate/limit.go")
+    ]
+    text = done(*steps).render()
+    assert text.startswith("Files changed (2):\n- /home/dev/gate/limit.go\n- /srv/shop/app.py\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -20,20 +21,30 @@ from refold.compaction.rungs.turn_lines import (
     WORKSPACE,
     LineBook,
     line_text,
-    merge,
     shown_lines,
 )
-from refold.compaction.turn_line import short
+from refold.compaction.turn_line import merging, short
 from refold.engine.upkeep import upkeep
 from refold.errors import ModelError, SettingError
 from refold.loop import run
 from refold.models.scripted import Scripted, fail
 from refold.presets.rounds import WHICH_WHEN
+from refold.protocols import Steps, TokenCounter, complete
 from refold.session import View
 from tests.presets.chains import check_wire, orphans
 from tests.strategies import examples
 
 COUNTER = tokens.get()
+
+
+def merge(
+    lines: Sequence[Line], budget: int, size: Callable[[Sequence[Line]], int], counter: TokenCounter
+) -> list[Line]:
+    def sized(some: Sequence[Line]) -> Steps[int]:
+        yield
+        return size(some)
+
+    return complete(merging(lines, budget, sized, counter))
 
 
 def rounds(**given: Any) -> presets.Preset:

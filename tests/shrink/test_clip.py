@@ -171,3 +171,10 @@ def test_R19_a_clip_of_a_short_read_begins_with_its_lines() -> None:
         f"Here's the result of running `cat -n` on /workspace/ponyc/src/parser.c:\n{rows}\n", 40, "read"
     )
     assert small.startswith("(lines 690–695)\n    value_690")
+
+
+def test_R17_a_quotation_holds_no_half_of_a_secret() -> None:
+    token = f"ghp_{'aZ3kQ9xPm' * 4}"
+    for before in range(0, 60, 3):
+        text = "word " * before + token + " word" * 200
+        assert "aZ3kQ9xP" not in quotation(m.result("c", text), "#7", 48, COUNTER)

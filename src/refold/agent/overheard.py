@@ -6,31 +6,24 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from refold.messages import Assistant, Call, Content, Thinking
 from refold.models.reply import Collector, closing
+from refold.models.retry import Wrapped
 from refold.protocols import Event, Model, Request
 
 INTERRUPTED = "interrupted: the reply is not complete"
 
 
-class Overheard:
+class Overheard(Wrapped):
     """Hands every event on and keeps what has come of the reply under way. `begin` is awaited before each
     attempt, with its number since the last whole reply."""
 
     def __init__(
         self, model: Model, begin: Callable[[int], Awaitable[None]], hear: Callable[[Event], None]
     ) -> None:
-        self.model = model
+        super().__init__(model)
         self._begin = begin
         self._hear = hear
         self._attempts = 0
         self._collector: Collector | None = None
-
-    @property
-    def name(self) -> str:
-        return self.model.name
-
-    @property
-    def context_window(self) -> int | None:
-        return self.model.context_window
 
     async def stream(self, request: Request) -> AsyncIterator[Event]:
         self._attempts += 1

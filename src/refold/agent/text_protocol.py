@@ -27,7 +27,8 @@ import msgspec
 from refold import messages as m
 from refold.messages import Assistant, Call, Message, Result, Text, Thinking, User, compact_json
 from refold.models.reply import closing
-from refold.protocols import Event, Model, PartDone, Request, Stopped, TextDelta, ToolSpec
+from refold.models.retry import Wrapped
+from refold.protocols import Event, PartDone, Request, Stopped, TextDelta, ToolSpec
 from refold.session.tree import random_id
 
 FINISH = "Finish"
@@ -65,21 +66,10 @@ _COMMA = re.compile(r",(\s*[}\]])")
 _CLOSING = " \t\r\n`*_"
 
 
-class TextProtocol:
+class TextProtocol(Wrapped):
     """A model that calls tools, made of one that only writes."""
 
     native_tools = True
-
-    def __init__(self, model: Model) -> None:
-        self.model = model
-
-    @property
-    def name(self) -> str:
-        return self.model.name
-
-    @property
-    def context_window(self) -> int | None:
-        return self.model.context_window
 
     async def stream(self, request: Request) -> AsyncIterator[Event]:
         if request.purpose != "chat":

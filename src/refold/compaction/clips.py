@@ -6,10 +6,23 @@ from collections.abc import Mapping
 
 import msgspec
 
-from refold.messages import Assistant, Call, Message, Thinking
+from refold import entries as e
+from refold.compaction.walk import Row
+from refold.messages import (
+    Assistant,
+    Bash,
+    Call,
+    Message,
+    Text,
+    Thinking,
+    User,
+    arguments_json,
+    is_typed,
+)
 from refold.preserve.runs import shown_by
-from refold.protocols import TokenCounter
-from refold.session import Session
+from refold.preserve.words import typed as words_typed
+from refold.protocols import PatientCounter, TokenCounter
+from refold.session import Item, Session
 from refold.session.toolnames import Kind
 from refold.shrink.clip import Body, body_of, clipped
 
@@ -23,15 +36,54 @@ class Form(msgspec.Struct, frozen=True, gc=False):
     size: int
 
 
+class Fact(msgspec.Struct, frozen=True, gc=False):
+    """What a layout asks of an entry at every fold."""
+
+    typed: bool
+    """Is it what the user typed, or partly so?"""
+    own: int
+    """Tokens that the user typed into a message in which a program or a file says something too."""
+    thinks: bool
+    call: Call | None
+    """The one that it is the result of."""
+    made: int
+    """How that call was made: calls that were made in the same way have the same number. 0: by none."""
+
+    @classmethod
+    def of(cls, entry: e.Entry, message: Message, call: Call | None, counter: TokenCounter) -> Fact:
+        """`message` is what the entry says."""
+        own, words = 0, words_typed(message) if isinstance(entry, e.MessageEntry) else ""
+        if words:
+            others = (x.text for x in message.parts if isinstance(x, Text) and not is_typed(message, x))
+            own = counter.text(words) if any(text.strip() for text in others) else 0
+        thinks = isinstance(message, Assistant) and any(type(x) is Thinking for x in message.content)
+        made = 0 if call is None else hash((call.name, arguments_json(call)))
+        return cls(bool(words) and isinstance(message, User), own, thinks, call, made)
+
+
+class Settled(msgspec.Struct, frozen=True, gc=False):
+    """A piece of which nothing that comes later changes more than that it is stale."""
+
+    item: Item
+    piece: Row
+    sizes: dict[int, int]
+    """By level."""
+    made: int
+    """See `Fact`."""
+
+
 class Clips:
     """Clipped forms of a session's entries, each made once. Kept beside the session (`session.followers`)."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self._known: dict[tuple[str, int, str], Form] = {}
-        self._bodies: dict[tuple[str, str], Body | None] = {}
-        self._sizes: dict[tuple[str, str], dict[int, int]] = {}
-        """Of forms that were looked at, whether or not they are kept: by entry and counter, then by level."""
+        # By counter, then by entry:
+        self._bodies: dict[str, dict[str, Body | None]] = {}
+        self._sizes: dict[str, dict[str, dict[int, int]]] = {}
+        """Of forms that were looked at, whether or not they are kept, by level."""
+        self._facts: dict[str, dict[str, Fact]] = {}
+        self._settled: dict[str, dict[str, Settled]] = {}
 
     @classmethod
     def of(cls, session: Session) -> Clips:
@@ -49,8 +101,12 @@ class Clips:
             else:
                 small = _without_thinking(message)
             known = self._known[key] = Form(small, counter.message(small))
-            self._sizes.setdefault((id, counter.name), {})[level] = known.size
+            self._sizes.setdefault(counter.name, {}).setdefault(id, {})[level] = known.size
         return known
+
+    def known(self, id: str, level: int, counter: TokenCounter) -> Form | None:
+        """The same, where it was made before."""
+        return self._known.get((id, level, counter.name))
 
     def counted(self, counter: TokenCounter) -> dict[int, int]:
         """Sizes of the forms that are kept, by the identity of their messages."""
@@ -58,19 +114,41 @@ class Clips:
 
     def sizes(self, id: str, counter: TokenCounter) -> Mapping[int, int]:
         """The sizes, by level, of the forms of an entry that were made before."""
-        return self._sizes.get((id, counter.name), _NONE)
+        return self._sizes.get(counter.name, {}).get(id, _NONE)
+
+    def facts(self, counter: TokenCounter) -> dict[str, Fact]:
+        """What is known of entries; whoever asks for another one adds it."""
+        return self._facts.setdefault(counter.name, {})
+
+    def settled(self, counter: TokenCounter) -> dict[str, Settled]:
+        """The same of pieces."""
+        return self._settled.setdefault(counter.name, {})
 
     def _body(self, id: str, message: Message, counter: TokenCounter, kind: Kind) -> Body | None:
-        key = (id, counter.name)
-        if key not in self._bodies:
-            self._bodies[key] = body_of(message, counter, kind)
-        return self._bodies[key]
+        bodies = self._bodies.setdefault(counter.name, {})
+        if id not in bodies:
+            bodies[id] = body_of(message, counter, kind, self._text_size(id, message, counter))
+        return bodies[id]
 
-    def keep(self, used: set[tuple[str, int, str]], shown: set[str]) -> None:
-        """Forget what the newest layout does not show: a clip is cheap to make and rarely wanted again."""
-        self._known = {key: form for key, form in self._known.items() if key in used}
-        self._bodies = {key: body for key, body in self._bodies.items() if key[0] in shown}
-        self._sizes = {key: size for key, size in self._sizes.items() if key[0] in shown}
+    def _text_size(self, id: str, message: Message, counter: TokenCounter) -> int:
+        """Tokens of a message's one text, where its own count tells that; 0: unknown."""
+        parts = message.parts
+        if len(parts) != 1 or type(parts[0]) is not Text or not isinstance(counter, PatientCounter):
+            return 0
+        if isinstance(message, Bash) or not self.session.counted(id, counter):
+            return 0
+        frame = counter.message(msgspec.structs.replace(message, content=()))
+        return self.session.cached_count(id, message, counter) - frame
+
+    def keep(self, used: set[tuple[str, int, str]], shown: set[str], read: set[str]) -> None:
+        """Forget what the newest layout does not show: a clip is cheap to make and rarely wanted again. Of
+        those that it has `read`, only numbers are kept."""
+        for key in self._known.keys() - used:
+            del self._known[key]
+        numbers = (*self._sizes.values(), *self._facts.values(), *self._settled.values())
+        for kept, ids in (*((x, shown) for x in self._bodies.values()), *((x, read) for x in numbers)):
+            for id in kept.keys() - ids:
+                del kept[id]
 
 
 def _without_thinking(message: Message) -> Message:

@@ -4,21 +4,17 @@ One number, the *scale*, gives every item its form: the newest whole, older ones
 the oldest not in their place any more. A larger scale never gives an item a lower form. A fold takes the
 largest scale of a fixed grid whose view fits the goal, and of the next one as much, from the newest item on,
 as still fits. So the goal is used, and a larger goal never shows less (R20).
-
-The *age* of an item is what came after it, in units of the scale; one huge message counts as `weight` at
-most, so that it does not push everything before it out of sight.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import inf
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from refold.compaction.walk import Pieces, Walk
 from refold.protocols import Steps
-from refold.shrink.clip import LEVELS, WORTH
+from refold.shrink.clip import LEVELS
 
 STEP = 1.06
 GRID: tuple[float, ...] = tuple(40 * STEP**n for n in range(260))
@@ -30,10 +26,10 @@ _NEAR = 7
 """How many grid points a smaller record may be worth: half as much again."""
 _CALL = 2 * LEVELS[0]
 """Tokens of a call for whose result there is room."""
-_STALE = 0.1
-"""What a result that a later call of the same kind has superseded may have of the usual."""
-_PIECE, _MADE = 128, 8
-"""Items that are looked at, and clips that are made, between two breaths."""
+_MADE = 8
+"""Clips that are made between two breaths,"""
+_LONG = 20_000
+"""unless they are made of so many tokens."""
 
 
 class Curve(NamedTuple):
@@ -47,44 +43,6 @@ class Curve(NamedTuple):
     weight: float = 0.2
     sealed: float = 0.8
     """Signed thinking of the turn that is going on may have so much of the scale; steps before are quoted."""
-
-
-class Piece(NamedTuple):
-    """What grading needs to know of one item of the view."""
-
-    whole: int
-    """Tokens of what the entry says."""
-    now: int
-    """Tokens it has in the view."""
-    said: bool = False
-    """The agent's own words and calls: they fade slowest."""
-    cap: int | None = None
-    """The level that it has at any scale at least; 0: it stays as it is. None: its age decides alone."""
-    stale: bool = False
-    """A later result of the same call says it anew."""
-    sealed: int = 0
-    """Tokens of thinking that may not be taken off: the item stays as it is, or is quoted without it."""
-    typed: int = 0
-    """Tokens that stay at every scale, the user's words among others': age decides about the rest."""
-
-    def bare(self) -> Row:
-        return self.whole, self.now, self.said, self.cap, self.stale, self.sealed, self.typed
-
-
-Row: TypeAlias = tuple[int, int, bool, int | None, bool, int, int]
-"""A piece as a bare tuple: the collector looks at thousands of them once, and never again."""
-
-
-class Pieces(Protocol):
-    """The pieces of a view, read from its end: what no scale reaches is never counted."""
-
-    total: int
-    newest: list[Row]
-    """Those that were read, the newest first."""
-
-    def read(self) -> None:
-        """Read some more, unless all are."""
-        ...
 
 
 class Grades(NamedTuple):
@@ -106,35 +64,43 @@ class Estimate(NamedTuple):
 
 
 Size: TypeAlias = Callable[[int, int, int], int]
-"""Tokens of an item: its index, its size in the view now, the level it is clipped to (0: not at all)."""
+"""Tokens of an item: its place, its size in the view now, the level it is clipped to (0: not at all)."""
 
-Known: TypeAlias = Callable[[int, int], int | None]
-"""Tokens of an item clipped to a level, where that is known without making anything."""
+Known: TypeAlias = Callable[[Sequence[int], int], Sequence[int | None]]
+"""Tokens of items, by their places, clipped to a level, where that is known without making anything."""
 
 Before: TypeAlias = Callable[[int, float], Steps[int]]
 """Tokens of what stands for the items before an index at a scale."""
 
-Block: TypeAlias = list[tuple[int, int, int]]
-"""Some items, newest first: index, size now, level."""
+
+Looks: TypeAlias = dict[int, tuple[int, int]]
+"""By scale: what its items leave of the goal by estimate, and the oldest of them."""
 
 
 def estimate(
-    pieces: Pieces, goal: int, record: Before, curve: Curve, last: int, known: Estimate | None = None
+    pieces: Pieces,
+    goal: int,
+    record: Before,
+    curve: Curve,
+    last: int,
+    looks: Looks,
+    known: Estimate | None = None,
 ) -> Steps[Estimate]:
     """The largest scale that fits `goal` where an item clipped to a level has that many tokens; not far above
-    the one that is known to fit."""
+    the one that is known to fit. `looks`: what was seen before with another record."""
     low, first = known or (0, pieces.total)
     high = min(low + _NEAR, len(GRID) - 1) if known else len(GRID) - 1
     while low < high:
         middle = (low + high + 1) // 2
-        room, walk = goal, _Walk(pieces, GRID[middle], curve, last)
-        for block in walk.blocks():
-            room -= sum([cap if 0 < cap < now else now for _, now, cap in block])
-            if room < 0:
-                break
+        if middle not in looks:
+            room, walk = goal, Walk(pieces, GRID[middle], curve, last)
+            while room >= 0 and (part := (yield from walk.part())) is not None:
+                room -= part.whole + sum([cap * len(places) for cap, places in part.clipped])
+            looks[middle] = room, walk.first
             yield
-        if room >= 0 and room >= (yield from record(walk.first, GRID[middle])):
-            low, first = middle, walk.first
+        room, begins = looks[middle]
+        if room >= 0 and room >= (yield from record(begins, GRID[middle])):
+            low, first = middle, begins
         else:
             high = middle - 1
     return Estimate(low, first)
@@ -156,24 +122,24 @@ def grade(
 
     def left(index: int) -> Steps[int]:
         """What a scale leaves of the goal, exactly; less than nothing where it does not fit."""
-        room, walk, unknown = goal, _Walk(pieces, GRID[index], curve, last), list[tuple[int, int, int]]()
-        for block in walk.blocks():
-            for index_, now, cap in block:
-                tokens = known(index_, cap) if cap else now
-                if tokens is None:
-                    unknown.append((cap, index_, now))
-                else:
-                    room -= tokens
+        room, walk, unknown = goal, Walk(pieces, GRID[index], curve, last), list[tuple[int, int]]()
+        while (part := (yield from walk.part())) is not None:
+            room -= part.whole
+            for cap, places in part.clipped:
+                sizes = known(places, cap)
+                room -= sum([tokens for tokens in sizes if tokens is not None])
+                if None in sizes:
+                    unknown += [(cap, -at) for at, size in zip(places, sizes, strict=True) if size is None]
             if room < 0:
                 return room
-            yield
+        yield
         room -= yield from record(walk.first, GRID[index])
         unknown.sort(reverse=True)
-        for number, (cap, index_, now) in enumerate(unknown, 1):
+        for number, (cap, place) in enumerate(unknown, 1):
             if room < 0:
                 break
-            room -= size(index_, now, cap)
-            if number % _MADE == 0:
+            room -= size(-place, pieces.sizes[-place], cap)
+            if number % _MADE == 0 or pieces.sizes[-place] > _LONG:
                 yield
         return room
 
@@ -184,15 +150,18 @@ def grade(
         ahead += 1
         if (more := (yield from left(ahead))) >= 0:
             low, room = ahead, more
-    walk = _Walk(pieces, GRID[low], curve, last)
-    caps = [cap for block in walk.blocks() for _, _, cap in block]
+    walk, caps = Walk(pieces, GRID[low], curve, last), list[int]()
+    while (part := (yield from walk.part())) is not None:
+        caps += part.caps()
+    yield
     quoted = walk.place - walk.first
     if low < len(GRID) - 1:
         adding = _Adding(pieces, caps, room, size, further=not walk.quotes)
-        more = _Walk(pieces, GRID[low + 1], curve, last)
-        for block in more.blocks():
+        more = Walk(pieces, GRID[low + 1], curve, last)
+        while (part := (yield from more.part())) is not None:
             adding.further = adding.further and not more.quotes
-            if not all(adding.take(*item) for item in block):
+            adding.placed = pieces.total - more.place
+            if not all(adding.take(place, cap) for place, cap in enumerate(part.caps(), part.first)):
                 break
             yield
     first = pieces.total - len(caps)
@@ -210,9 +179,10 @@ class _Adding:
     size: Size
     further: bool
     """May items come that are lines at this scale? The record only gets smaller then."""
+    placed: int = 0
+    """How many stay in their place at the next scale, as far as that is known."""
 
-    def take(self, index: int, now: int, cap: int) -> bool:
-        place = self.pieces.total - 1 - index
+    def take(self, place: int, cap: int) -> bool:
         new = place == len(self.caps)
         if new:
             if not self.further:
@@ -220,106 +190,24 @@ class _Adding:
             self.caps.append(cap)
         elif cap == self.caps[place]:
             return True
-        shown = 0 if new else self.size(index, now, self.caps[place])
-        if (more := self.size(index, now, cap) - shown) > self.room:
-            return self._part(index, now, cap, shown, new=new)
+        now = self.pieces.sizes[place] + (self.pieces.piece(place).sealed if place < self.placed else 0)
+        shown = 0 if new else self.size(place, now, self.caps[place])
+        if (more := self.size(place, now, cap) - shown) > self.room:
+            return self._part(place, now, cap, shown, new=new)
         self.room, self.caps[place] = self.room - more, cap
         return True
 
-    def _part(self, index: int, now: int, cap: int, shown: int, *, new: bool) -> bool:
+    def _part(self, place: int, now: int, cap: int, shown: int, *, new: bool) -> bool:
         """As much of the item as there is room for, to the token. One that comes new leaves room for the call
         before it, which it cannot be without."""
-        place, room = self.pieces.total - 1 - index, self.room + shown - (_CALL if new else 0)
+        room = self.room + shown - (_CALL if new else 0)
         low, found = 0 if new else self.caps[place], min(room, (cap or now) - 1)
         least = max(low + 1, LEVELS[0])
-        while found >= least and (over := self.size(index, now, found) - room) > 0:
+        while found >= least and (over := self.size(place, now, found) - room) > 0:
             found -= over
         found = found if found >= least else low
-        if new and (not found or not cap or self.pieces.newest[place][-1]):
+        if new and (not found or not cap or self.pieces.piece(place).typed):
             self.caps.pop()
             return False
         self.caps[place], self.room = found, _CALL if new else 0
         return new
-
-
-class _Walk:
-    """The items that are no lines at a scale, newest first. At the end `first` is the index of the oldest of
-    them, `place` that of the oldest one in its place; where these differ, it `quotes`."""
-
-    def __init__(self, pieces: Pieces, scale: float, curve: Curve, last: int) -> None:
-        self.pieces, self.scale, self.curve, self.last = pieces, scale, curve, last
-        self.first = self.place = pieces.total
-        self.quotes = False
-
-    def blocks(self) -> Iterator[Block]:
-        """(In most words: every item passes here a dozen times a fold.)"""
-        pieces, scale, last, newest = self.pieces, self.scale, self.last, self.pieces.newest
-        said, said_decay, result, result_decay, bend, weight, most_sealed = self.curve
-        depth = scale * bend * max(result * scale / LEVELS[0], 1.0) ** (1 / result_decay)
-        most, start, most_sealed = weight * scale, bend * scale, most_sealed * scale
-        caps = [
-            [_Caps(scale, share, decay, start, stale) for stale in (False, True)]
-            for share, decay in ((result, result_decay), (said, said_decay))
-        ]
-        age, number, index, place, thought, block = 0.0, 0, pieces.total, 0, 0, Block()
-        while index > 0 and (age <= depth or index > last):
-            if number == len(newest):
-                pieces.read()
-            whole, now, kind, cap, stale, sealed, typed = newest[number]
-            index, number = index - 1, number + 1
-            if sealed:
-                if not place:
-                    thought += sealed
-                    if thought > most_sealed and index < last:
-                        place, self.quotes = index + 1, True
-                if place:
-                    sealed = 0
-            if sealed:
-                cap = 0
-            elif cap != 0:
-                least, allowed = cap, caps[kind][stale]
-                if age > allowed.bound:
-                    allowed.lower(age)
-                cap, rest = allowed.cap, now - typed
-                if rest <= cap + WORTH or (rest < allowed.next and rest <= allowed.at(age)):
-                    cap = 0
-                elif typed:
-                    cap += typed
-                elif least is not None and least > cap:
-                    cap = least
-            block.append((index, now + sealed, cap))
-            age += whole if whole < most else most
-            if number % _PIECE == 0:
-                yield block
-                block = []
-        self.first, self.place = index, max(place, index)
-        yield block
-
-
-class _Caps:
-    """The levels of one kind of items at one scale, asked for with growing age. An item of at most `cap` and
-    `WORTH` tokens is not worth clipping; one of less than `next` may be allowed as it is."""
-
-    __slots__ = ("_decay", "_most", "_start", "bound", "cap", "next")
-
-    def __init__(self, scale: float, share: float, decay: float, start: float, stale: bool) -> None:
-        self._most, self._decay, self._start = (scale, share, _STALE if stale else 1.0), decay, start
-        self.cap, self.next, self.bound = 0, 0.0, -1.0
-
-    def at(self, age: float) -> float:
-        """Tokens an item may have at an age."""
-        scale, share, stale = self._most
-        return scale * (share * max(age / self._start, 1.0) ** -self._decay) * stale
-
-    def lower(self, age: float) -> None:
-        """The level at an age, and up to which age it is that for sure: a power for each item and scale would
-        be a third of what a fold costs."""
-        place = bisect_right(LEVELS, self.at(age))
-        self.cap = LEVELS[max(place - 1, 0)]
-        self.next = LEVELS[place] if place < len(LEVELS) else inf
-        if place <= 1:
-            self.bound = inf
-        else:
-            scale, share, stale = self._most
-            most = scale * share * stale / self.cap
-            self.bound = self._start * most ** (1 / self._decay) * (1 - 1e-9)

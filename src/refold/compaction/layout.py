@@ -3,33 +3,25 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from refold import entries as e
-from refold.compaction.clips import Clips, Form
+from refold.compaction.clips import Clips, Fact, Form, Settled
 from refold.compaction.cut import last_reply, least_step, legal_cut, may_leave, newest_step
-from refold.compaction.grade import Curve, Estimate, Piece, Row, estimate, grade
+from refold.compaction.grade import Curve, Estimate, Looks, estimate, grade
+from refold.compaction.reading import Reading
 from refold.compaction.situation import Situation
-from refold.messages import (
-    Assistant,
-    Call,
-    Message,
-    Result,
-    Text,
-    Thinking,
-    User,
-    arguments_json,
-    is_typed,
-    user,
-)
-from refold.preserve.words import typed
+from refold.compaction.walk import CHUNK, Chunk, Piece, Row, bare
+from refold.messages import Assistant, Message, Result, System, Thinking, User, user
 from refold.protocols import Steps
-from refold.session import Item
+from refold.session import Item, Session
 from refold.session.edits import said_by
 from refold.session.invariants import PAIRS, inside_put, legal
 from refold.session.invariants.thinking import signed
+from refold.session.projection import is_long
 from refold.session.sent import surcharge
 from refold.shrink.clip import LEVELS
 
@@ -106,15 +98,15 @@ def lay_out(
 
     def laid(reader: _Reader, cut: int | None, last: int) -> Steps[Layout | None]:
         last -= first
-        start = reader.starts.get((curve, record.kind))
+        start, looks = reader.starts.get((curve, record.kind)), reader.looks.setdefault((curve, last), {})
         if start is None:
-            start = yield from estimate(reader, goal, before, curve, last)
+            start = yield from estimate(reader, goal, before, curve, last, looks)
             reader.starts[curve, record.kind] = start
         if in_place and start.first > FAR * reader.total:
             return None
         if start.first:
             yield from record.settle(s.projection.position_of(first + start.first))
-            start = yield from estimate(reader, goal, before, curve, last, start)
+            start = yield from estimate(reader, goal, before, curve, last, looks, start)
         grades = yield from grade(
             reader, goal, before, reader.known_at, reader.size_at, curve, last, start.scale
         )
@@ -125,7 +117,7 @@ def lay_out(
         quotes = tuple(Quote(i, caps[i]) for i in range(whole, cut))
         caps |= {index: reader.least(index) for index in range(cut, first + grades.first)}
         forms = yield from reader.forms(cut, caps)
-        tokens = _sent(s, cut, forms)
+        tokens = reader.sent(cut, forms)
         yield
         return Layout(cut, s.projection.position_of(cut), tokens, forms, quotes)
 
@@ -146,18 +138,6 @@ _RECORD = Item(user("(the record)"))
 """Stands before what stays in its place, so that no stand-in has to."""
 
 
-def _sent(s: Situation, first: int, forms: dict[int, Form]) -> int:
-    """Tokens of the items from `first` on in their forms, as they are sent."""
-    items = s.items
-    kept = [Item(forms[i].message) if i in forms else items[i] for i in range(first, len(items))]
-    sizes = (
-        forms[i].size - s.sizes.extra.item(i) if i in forms else s.projection.count(i, s.counter)
-        for i in range(first, len(items))
-    )
-    record = [_RECORD] if first > s.projection.first else []
-    return sum(sizes) + surcharge([*record, *kept], s.counter)
-
-
 class _Reader:
     """The items of a view from the first that may be folded on, as grading sees them. Reads from the end."""
 
@@ -168,21 +148,28 @@ class _Reader:
         """Nothing has to stay in its place."""
         self.first, self.last_reply = s.projection.first, last_reply(s)
         self.total = len(self.items) - self.first
-        self.newest: list[Row] = []
+        self.pieces: list[Row] = []
+        """Those that were read, the newest first."""
+        self.chunks: list[Chunk] = []
+        self.sizes: list[int] = []
         self.starts: dict[tuple[Curve, object], Estimate] = {}
         """Where records of a kind leave the view, by estimate."""
+        self.looks: dict[tuple[Curve, int], Looks] = {}
         self._sizes: list[dict[int, int]] = []
         """Of the same pieces at the levels that were looked at."""
-        turns = s.session.turns
-        self.open_from = s.projection.item_at(turns[-1]) if turns else 0
+        self._facts, self._count = self.clips.facts(s.counter), s.projection.counted(s.counter)
+        self._extra, self._reading = s.sizes.extra.item, Reading.of(s.session)
+        turn = _open_turn(s.session)
+        self.open_from = 0 if turn is None else s.projection.item_at(turn)
         """The turn that is going on: its signed thinking may not be touched."""
         self.pins, self.step = set(s.session.pins), newest_step(s)
         rest = range(self.last_reply + 1, len(self.items))
         self.unanswered = sum(s.sizes.item(i) for i in rest if isinstance(self.items[i].message, Result))
         """Tokens of results that nobody has answered yet."""
-        self._calls: dict[str, Call] = {}
-        self._calls_from = len(self.items)
-        self._made: set[tuple[str, str]] = set()
+        self._settled = self.clips.settled(s.counter)
+        self._settled_before = 0 if loose else min(self.last_reply, self.step, s.sizes.extra.settled)
+        self._made: set[int] = set()
+        """How the calls were made whose results were read."""
 
     @classmethod
     def of(cls, s: Situation, goal: int, limit: int) -> _Reader:
@@ -192,26 +179,37 @@ class _Reader:
             s.memo[key] = cls(s, goal, limit)
         return s.memo[key]
 
-    def read(self) -> None:
+    def read(self) -> Steps[None]:
         """Some more pieces."""
-        last = len(self.items) - len(self.newest)
-        more = range(last - 1, max(last - 1 - PIECE, self.first - 1), -1)
-        self.newest += [self._piece(index).bare() for index in more]
+        first = len(self.pieces)
+        last = len(self.items) - first
+        for index in range(last - 1, max(last - 1 - CHUNK, self.first - 1), -1):
+            if is_long(self.items[index].message):
+                yield from self.s.projection.counting_one(index, self.s.counter)
+            self.pieces.append(self._piece(index))
+            if index % PIECE == 0:
+                yield
+        chunk = self.pieces[first:]
+        self.sizes += [piece[1] for piece in chunk]
+        self.chunks.append(Chunk(first, chunk))
 
-    def known_at(self, index: int, level: int) -> int | None:
-        """The size of an item at a level, where no form has to be made to know it. The index is counted from
-        the first item that may be folded."""
-        return self._sizes[self.total - 1 - index].get(level)
+    def piece(self, place: int) -> Piece:
+        return Piece._make(self.pieces[place])
 
-    def size_at(self, index: int, now: int, level: int) -> int:
+    def known_at(self, places: Sequence[int], level: int) -> list[int | None]:
+        """The sizes of items at a level, where no form has to be made to know them."""
+        sizes = self._sizes
+        return [sizes[place].get(level) for place in places]
+
+    def size_at(self, place: int, now: int, level: int) -> int:
         if not level:
             return now
-        sizes = self._sizes[self.total - 1 - index]
+        sizes = self._sizes[place]
         size = sizes.get(level)
         if size is None:
-            form = self.form(self.first + index, level)
+            form = self.form(len(self.items) - 1 - place, level)
             size = now if form is None else form.size
-            if level == self.newest[self.total - 1 - index][3]:
+            if level == self.piece(place).cap:
                 size = max(size, level)  # a part of the view: where its lines end is no gain for others
             sizes[level] = size
         return size
@@ -221,21 +219,22 @@ class _Reader:
         item = self.items[index]
         if level == 0 and not self._drops_thinking(index, item):
             return None
-        if not self._one_entry(index, item):
+        if item.fold is not None and not self._one_entry(index, item):
             return None
-        original = self._original(item)
-        call = self._call(original.call_id) if isinstance(original, Result) else None
-        form = self.clips.form(item.entries[0], original, level, self.s.counter, call)
-        if extra := self.s.sizes.extra.item(index):
+        form = self.clips.known(item.entries[0], level, self.s.counter)
+        if form is None:
+            call = self._fact(item).call
+            form = self.clips.form(item.entries[0], self._original(item), level, self.s.counter, call)
+        if extra := self._extra(index):
             form = Form(form.message, form.size + extra)
-        return form if form.size < self.s.sizes.item(index) else None
+        return form if form.size < self._count(index) + extra else None
 
     def least(self, index: int) -> int:
         """The level of an item that only stays because the wire wants it: what the user typed stays too."""
-        item = self.items[index]
-        if own := self._typed_among_others(item):
-            return LEVELS[0] + own
-        return 0 if self._is_typed(item) else LEVELS[0]
+        fact = self._fact(self.items[index])
+        if fact.own and not self.loose:
+            return LEVELS[0] + fact.own
+        return 0 if fact.typed else LEVELS[0]
 
     def fixed(self, index: int) -> bool:
         """May the item not be touched?"""
@@ -254,50 +253,75 @@ class _Reader:
                 yield
         yield
         used = {(items[i].entries[0], caps.get(i, 0), name) for i in forms}
-        self.clips.keep(used, {item.entries[0] for item in items[cut:]})
+        read = {item.entries[0] for item in items[len(items) - len(self.pieces) :]}
+        self.clips.keep(used, {item.entries[0] for item in items[cut:]}, read)
         yield
         return forms
 
-    def _call(self, id: str) -> Call | None:
-        """The call of that id, the newest of them where there are several."""
-        while id not in self._calls and self._calls_from:
-            self._calls_from -= 1
-            for call in self.items[self._calls_from].message.calls:
-                self._calls.setdefault(call.id, call)
-        return self._calls.get(id)
+    def sent(self, first: int, forms: dict[int, Form]) -> int:
+        """Tokens of the items from `first` on in their forms, as they are sent."""
+        items, count, extra = self.items, self._count, self._extra
+        indexes, record = range(first, len(items)), [_RECORD] if first > self.first else []
+        size = sum([forms[i].size - extra(i) if i in forms else count(i) for i in indexes])
+        said = all(form.message.parts for form in forms.values())
+        if said and not self.s.sizes.extra.any_from(first):
+            return size  # nothing is written around them, nor is it around what they become
+        kept = [Item(forms[i].message) if i in forms else items[i] for i in indexes]
+        return size + surcharge([*record, *kept], self.s.counter)
 
-    def _superseded(self, message: Message) -> bool:
+    def _fact(self, item: Item) -> Fact:
+        fact = self._facts.get(item.entries[0])
+        if fact is None:
+            entry, message, call = self.s.session[item.entries[0]], self._original(item), None
+            if isinstance(message, Result) and (at := self.s.session.position(entry.id)) is not None:
+                call = self._reading.call_at(at, message.call_id)
+            fact = self._facts[entry.id] = Fact.of(entry, message, call, self.s.counter)
+        return fact
+
+    def _superseded(self, made: int) -> bool:
         """Is it the result of a call that was made again later in just the same way? The newest says how
         things are."""
-        call = self._call(message.call_id) if isinstance(message, Result) else None
-        if call is None:
-            return False
-        made, known = (call.name, arguments_json(call)), len(self._made)
+        known = len(self._made)
         self._made.add(made)
         return len(self._made) == known
 
-    def _piece(self, index: int) -> Piece:
-        s, item = self.s, self.items[index]
-        message, shown, stale = item.message, s.sizes.item(index), self._superseded(item.message)
-        now = shown
-        sizes: dict[int, int] = {}
+    def _piece(self, index: int) -> Row:
+        """What grading asks of an item; of most, only whether it became stale is new."""
+        item = self.items[index]
+        known = self._settled.get(item.entries[0])
+        if known is not None and known.item is item and index < self._settled_before and not self.pins:
+            self._sizes.append(known.sizes)
+            stale = known.made and self._superseded(known.made)
+            return bare(Piece._make(known.piece), stale=True) if stale else known.piece
+        piece, fact = self._read(index), self._fact(item)
+        # Thinking in a turn that goes on, and what may have a share of the goal, can still change.
+        sure = piece.cap is None and not self.pins and (not fact.thinks or index < self.open_from)
+        if sure and index < self._settled_before:
+            made = fact.made if type(item.message) is Result else 0
+            self._settled[item.entries[0]] = Settled(item, bare(piece, stale=False), self._sizes[-1], made)
+        return bare(piece, stale=piece.stale)
+
+    def _read(self, index: int) -> Piece:
+        s, item, sizes = self.s, self.items[index], dict[int, int]()
+        message, extra, fact = item.message, self._extra(index), self._fact(item)
+        now = shown = whole = self._count(index) + extra
+        stale = bool(fact.made) and type(message) is Result and self._superseded(fact.made)
         self._sizes.append(sizes)
-        if not self._one_entry(index, item):
-            return Piece(now, now, cap=0)
-        original, extra, sealed, whole = self._original(item), s.sizes.extra.item(index), 0, shown
-        if item.fold is not None:
-            whole = s.session.cached_count(item.entries[0], original, s.counter) + extra
-        if isinstance(message, Assistant) and any(type(part) is Thinking for part in message.content):
-            if (bare := self.form(index, 0)) is not None:
-                now = bare.size
-            elif index >= self.open_from and any(signed(part) for part in message.content):
-                bare = self.clips.form(item.entries[0], original, 0, s.counter, None)
-                sealed = max(now - extra - bare.size, 1)
+        if item.fold is not None or len(item.entries) != 1:
+            if not self._one_entry(index, item):
+                return Piece(now, now, cap=0)
+            whole = s.session.cached_count(item.entries[0], self._original(item), s.counter) + extra
+        sealed = 0
+        if fact.thinks and any(type(part) is Thinking for part in message.parts):
+            if (silent := self.form(index, 0)) is not None:
+                now = silent.size
+            elif index >= self.open_from and any(signed(part) for part in message.parts):
+                silent = self.clips.form(item.entries[0], self._original(item), 0, s.counter, None)
+                sealed = max(now - extra - silent.size, 1)
         for tokens, size in self.clips.sizes(item.entries[0], s.counter).items():
             sizes[tokens] = size + extra if size + extra < shown else now - sealed
-        waits = isinstance(message, Result) and index > self.last_reply
-        own = self._typed_among_others(item)
-        said = waits or isinstance(message, Assistant) or (not own and self._is_typed(item))
+        waits, own = type(message) is Result and index > self.last_reply, 0 if self.loose else fact.own
+        said = waits or type(message) is Assistant or (not own and fact.typed)
         cap = None if self.loose else self._cap(index, item, now, own, waits=waits)
         if cap:
             said = False  # its part is sure; for more it waits until the rest is there
@@ -311,7 +335,7 @@ class _Reader:
             return 0
         if waits:
             room = self._for_unanswered() * now / max(self.unanswered, 1)
-        elif own or self._is_typed(item):
+        elif own or self._fact(item).typed:
             room = TYPED * self.goal
             if 0 < own <= room:
                 return None
@@ -324,15 +348,6 @@ class _Reader:
         missing = self.unanswered / UNANSWERED - self.limit
         return max(self.unanswered - FADES * missing, LEAST * self.limit)
 
-    def _typed_among_others(self, item: Item) -> int:
-        """Tokens that the user typed into a message in which a program or a file says something too."""
-        entry = self.s.session[item.entries[0]]
-        if self.loose or not isinstance(entry, e.MessageEntry) or not (words := typed(entry.message)):
-            return 0
-        message = entry.message
-        others = (part for part in message.parts if isinstance(part, Text) and not is_typed(message, part))
-        return self.s.counter.text(words) if any(part.text.strip() for part in others) else 0
-
     def _one_entry(self, index: int, item: Item) -> bool:
         items = self.items
         if item.fold is None or len(item.entries) != 1:
@@ -341,17 +356,9 @@ class _Reader:
 
     def _fixed(self, index: int, item: Item) -> bool:
         message = item.message
-        if isinstance(message, User) and index >= self.step and self._is_typed(item):
+        if index >= self.step and isinstance(message, User) and self._fact(item).typed:
             return True
-        return message.role == "system" or item.entries[0] in self.pins
-
-    def _is_typed(self, item: Item) -> bool:
-        entry = self.s.session[item.entries[0]]
-        return (
-            isinstance(entry, e.MessageEntry)
-            and isinstance(entry.message, User)
-            and bool(typed(entry.message))
-        )
+        return type(message) is System or item.entries[0] in self.pins
 
     def _drops_thinking(self, index: int, item: Item) -> bool:
         """Of a closed turn a provider reads no thinking any more."""
@@ -363,6 +370,15 @@ class _Reader:
     def _original(self, item: Item) -> Message:
         """What the entry says, whatever an earlier fold made of it."""
         return said_by(self.s.session[item.entries[0]]) or item.message
+
+
+def _open_turn(session: Session) -> int | None:
+    """Where on the path the turn begins that is going on. What a user says beside the results of calls does
+    not end it: the model has not gone on yet, and its provider wants the thinking that led to them."""
+    reply = session.last_reply
+    calling = reply is not None and isinstance(reply.message, Assistant) and bool(reply.message.calls)
+    turns = session.turns if not calling else session.turns[: bisect_left(session.turns, session.replies[-1])]
+    return turns[-1] if turns else None
 
 
 def clip_kept(s: Situation, first: int, room: int) -> dict[int, Form]:

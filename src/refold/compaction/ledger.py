@@ -99,16 +99,30 @@ READS = 2_000
 """So many files are noted as no longer in view, the most recently read."""
 
 
-def reads_left(before: Sequence[Item], after: Sequence[Item]) -> Steps[tuple[str, ...]]:
+class _Looks(dict[str, tuple[Call, tuple[str, ...]]]):
+    """Which files results show, by their entries, as their calls say: a command line is parsed once."""
+
+    def files(self, id: str, call: Call) -> tuple[str, ...]:
+        known = self.get(id)
+        if known is None or known[0] is not call:
+            paths = tuple(action.path for action in actions(call) if action.verb == "view")
+            known = self[id] = call, paths
+        return known[1]
+
+
+def reads_left(session: Session, before: Sequence[Item], after: Sequence[Item]) -> Steps[tuple[str, ...]]:
     """Files whose text was in the view and is not any more, the most recently read last. A tool that
     answers "unchanged since you read it" must forget about these."""
-    gone = yield from _reads(before)
-    for path in (yield from _reads(after)):
+    looks = session.followers.of(_Looks, _Looks)
+    gone = yield from _reads(before, looks)
+    for path in (yield from _reads(after, looks)):
         gone.pop(path, None)
+    for id in looks.keys() - verbatim(after):
+        del looks[id]
     return tuple(gone)[-READS:]
 
 
-def _reads(items: Sequence[Item]) -> Steps[dict[str, None]]:
+def _reads(items: Sequence[Item], looks: _Looks) -> Steps[dict[str, None]]:
     """Files read in these items, by calls whose results are shown whole and were no failure."""
     calls: dict[str, Call] = {}
     paths: dict[str, None] = {}
@@ -120,10 +134,9 @@ def _reads(items: Sequence[Item]) -> Steps[dict[str, None]]:
         if not isinstance(result, Result) or item.fold is not None or not is_readable(result):
             continue
         call = calls.get(result.call_id)
-        for action in actions(call) if call else ():
-            if action.verb == "view":
-                paths.pop(action.path, None)
-                paths[action.path] = None
+        for path in looks.files(item.entries[0], call) if call else ():
+            paths.pop(path, None)
+            paths[path] = None
     return paths
 
 

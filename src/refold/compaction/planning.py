@@ -45,8 +45,7 @@ def caught_up(s: Situation) -> Steps[None]:
     yield from Surcharges.following(s.projection, ROUGH)
     yield from s.projection.counting(s.measure if s.measure is not s.counter else ROUGH)
     if s.window / 8 < s.sizes.rough < s.window * 4:
-        yield from s.projection.counting(s.counter)
-        yield from Surcharges.following(s.projection, s.counter)
+        yield from s.sizes.counting()
 
 
 def climb(preset: Preset, s: Situation, stage: Stage, due: Due) -> Steps[Plan | Reason]:

@@ -11,16 +11,19 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import overload
 
 from refold import entries as e
 from refold.compaction.transcript import message_of
-from refold.messages import Call, Result
+from refold.messages import Call, Message, Result
 from refold.preserve.lines import EntryLines, lines_of
 from refold.preserve.state import WorkState
+from refold.preserve.state_text import Catalogue, catalogue, rendering
 from refold.preserve.words import Saying, demands, typed
 from refold.protocols import Steps, TokenCounter, complete
 from refold.session import Session
+from refold.session.projection import is_long
 
 KEY = 5
 """Tokens of an entry's number beside its words or lines, and the line end."""
@@ -54,6 +57,7 @@ class Reading:
         self._home, self._housed = self.state.home, 0
         """Where relative paths start: at first, and up to which position."""
         self._lines: dict[int, EntryLines] = {}
+        self._files: Filed | None = None
         self._sizes: dict[str, tuple[list[int], dict[int, int]]] = {}
         """By counter: running totals over sayings, and sizes of lines by position."""
 
@@ -62,14 +66,11 @@ class Reading:
         if self.epoch != self.session.epoch:
             self._begin()
         while self.length < len(self.session.path):
-            self._take(self.length, self.session.path[self.length])
+            message = message_of(self.session.path[self.length])
+            self._take(self.length, self.session.path[self.length], message)
             self.length += 1
-            if self.length % READ == 0:
+            if self.length % READ == 0 or (message and is_long(message)):
                 yield
-
-    def typed_before(self, position: int) -> Sequence[Saying]:
-        """What the user typed before a position of the path."""
-        return self.sayings[: self._typed(position)]
 
     def _typed(self, position: int) -> int:
         return bisect_left(self.sayings, position, key=lambda saying: saying.position)
@@ -106,6 +107,29 @@ class Reading:
                 yield
         return sums
 
+    def filed(self) -> Steps[Filed]:
+        """The files of the state. Costs nothing where no call came."""
+        if self._files is None or self._files.version != self.state.version:
+            self._files = Filed(self.state.version, (yield from catalogue(self.state)))
+        return self._files
+
+    def state_size(self, position: int, most: int, counter: TokenCounter) -> Steps[int]:
+        """Tokens of the state, of at most so many, where the view shows what comes from a position on."""
+        files = yield from self.filed()
+        state, told = self.state, files.told
+        if not told:
+            numbers = {note.number for note in files.catalogue.notes} | {x.number for x in state.checks}
+            numbers |= {state.todos_at, state.plan_at, state.error.number if state.error else -1}
+            told += sorted(numbers)
+        # All positions between two entries that it tells of are the same to it.
+        key = (bisect_left(told, position), most, counter.name)
+        if key not in files.sizes:
+            text = yield from rendering(
+                state, most, counter, lambda number, _: number >= position, files=files.catalogue
+            )
+            files.sizes[key] = counter.text(text)
+        return files.sizes[key]
+
     def lines_at(self, position: int) -> EntryLines:
         """The lines of the entry at a position; none where there is nothing to tell."""
         known = self._lines.get(position)
@@ -115,7 +139,7 @@ class Reading:
             turn = bisect_right(self.session.turns, position)
             message, home = message_of(self.session.path[position]), self.state.home
             home = home if position > self._housed else self._home
-            lines = lines_of(message, lambda call: self._call(position, call), cwd=home) if message else ()
+            lines = lines_of(message, lambda call: self.call_at(position, call), cwd=home) if message else ()
             known = self._lines[position] = EntryLines(position, turn, lines)
         return known
 
@@ -126,7 +150,7 @@ class Reading:
             for _, sizes in self._sizes.values():
                 sizes.pop(position, None)
 
-    def _call(self, position: int, id: str) -> Call | None:
+    def call_at(self, position: int, id: str) -> Call | None:
         """The call that the result at a position answers."""
         at = self._asked[position]
         message = message_of(self.session.path[at]) if at >= 0 else None
@@ -136,8 +160,7 @@ class Reading:
     def _sized(self, counter: TokenCounter) -> tuple[list[int], dict[int, int]]:
         return self._sizes.setdefault(counter.name, ([0], {}))
 
-    def _take(self, position: int, entry: e.Entry) -> None:
-        message = message_of(entry)
+    def _take(self, position: int, entry: e.Entry, message: Message | None) -> None:
         self._asked.append(self._calls.pop(message.call_id, -1) if isinstance(message, Result) else -1)
         if message is None:
             return
@@ -147,6 +170,17 @@ class Reading:
         self.state.take(message, position, entry.id)
         if isinstance(entry, e.MessageEntry) and (text := typed(message)):
             self.sayings.append(Saying(position, entry.id, text, demands(text)))
+
+
+@dataclass
+class Filed:
+    """The files of a state of the work, and how large texts of it are."""
+
+    version: int
+    catalogue: Catalogue
+    told: list[int] = field(default_factory=list[int])
+    """Where the entries stand that it tells of."""
+    sizes: dict[tuple[int, int, str], int] = field(default_factory=dict[tuple[int, int, str], int])
 
 
 class _Lines(Sequence[EntryLines]):

@@ -18,7 +18,7 @@ from refold.errors import DoesNotFit
 from refold.messages import Message, Text, User, compact_json, user
 from refold.preserve import pins, words
 from refold.preserve.lines import render
-from refold.preserve.state_text import READ, Catalogue, catalogue, rendering
+from refold.preserve.state_text import READ, rendering
 from refold.protocols import Steps, TokenCounter
 from refold.session import Session
 from refold.session.edits import said_by
@@ -64,21 +64,9 @@ class Composer:
         """Find out how much of its room the state of the work needs where the view shows what comes from a
         position on: mostly far less. (Measured at its most, not at the room: that grows with the goal, and
         what it lets in must not cost an item its form.)"""
-        memo, key = self.s.memo, (Composer, self.room.state_most, position)
-        if key not in memo:
-            files, most, counter = (yield from self._catalogue()), self.room.state_most, self.s.counter
-            state = yield from rendering(
-                self.reading.state, most, counter, lambda number, _: number >= position, files=files
-            )
-            memo[key] = counter.text(state)
-        self._state_size = min(memo[key], self.room.state)
-
-    def _catalogue(self) -> Steps[Catalogue]:
-        """The files of the state as this situation finds it."""
-        memo = self.s.memo
-        if Catalogue not in memo:
-            memo[Catalogue] = yield from catalogue(self.reading.state)
-        return memo[Catalogue]
+        most = self.room.state_most
+        size = yield from self.reading.state_size(position, most, self.s.counter)
+        self._state_size = min(size, self.room.state)
 
     def size(self, position: int, scale: float, written: int | None = None) -> Steps[int]:
         """What it needs, without composing anything; where clips lose what the state tells then, it takes
@@ -177,7 +165,7 @@ class Composer:
 
     def _state(self, shown: _Shown, room: int) -> Steps[str]:
         """The state of the work: what the view shows elsewhere need not be said again."""
-        files, room = (yield from self._catalogue()), max(min(self.room.state, room), 0)
+        files, room = (yield from self.reading.filed()).catalogue, max(min(self.room.state, room), 0)
         return (yield from rendering(self.reading.state, room, self.s.counter, shown.shows, files=files))
 
     def _record(

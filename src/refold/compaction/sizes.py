@@ -18,7 +18,7 @@ from refold import entries as e
 from refold import tokens
 from refold.compaction import details
 from refold.messages import Assistant, Usage, User
-from refold.protocols import TokenCounter
+from refold.protocols import Steps, TokenCounter
 from refold.session import Item, Projection, Session
 from refold.session.sent import Surcharges, surcharge
 from refold.tokens import Calibration
@@ -67,6 +67,11 @@ class Sizes:
         return (
             self._overhead(ROUGH) + self.projection.size(ROUGH) + Surcharges.of(self.projection, ROUGH).total
         )
+
+    def counting(self) -> Steps[None]:
+        """Count the view exactly, in pieces."""
+        yield from self.projection.counting(self.counter)
+        yield from Surcharges.following(self.projection, self.counter)
 
     def at_most(self, limit: int) -> int:
         """The exact size of the view, or `limit` where that is less; counts only where a rough count cannot

@@ -16,6 +16,7 @@ import msgspec
 
 from refold import entries as e
 from refold import messages as m
+from refold.protocols import Steps, complete
 from refold.session import Item, Session
 from refold.session.edits import BRANCH_NOTE, said_by
 from refold.text.frames import visible, without_tags
@@ -64,6 +65,10 @@ def message_of_item(session: Session, item: Item) -> m.Message:
     return message_of(session[item.entries[-1]]) or item.message
 
 
+READ = 500
+"""Entries and items that are read between two breaths."""
+
+
 @dataclass
 class _ItemSources:
     """What items of the view say, by entry, for each way to read them."""
@@ -93,6 +98,15 @@ def sources_of(
     return tuple(sources)
 
 
+def reading_items(
+    session: Session, items: Sequence[Item], read: Callable[[Session, Item], m.Message] | None = None
+) -> Steps[None]:
+    """Read what items say, so that `sources_of` costs little."""
+    for at in range(0, len(items), READ):
+        sources_of(session, items[at : at + READ], read)
+        yield
+
+
 def source_of(session: Session, item: Item) -> Source:
     """What an item of the view says, with its place in the conversation."""
     id = item.entries[-1]
@@ -111,13 +125,15 @@ class _Reading:
     """For each position of the path, and the one behind it: how many sources come before."""
     sources: list[Source] = field(default_factory=list[Source])
 
-    def follow(self) -> None:
+    def following(self) -> Steps[None]:
         session = self.session
         if self.epoch != session.epoch:
             self.epoch, self.starts, self.sources = session.epoch, [0], []
         done, turns = len(self.starts) - 1, session.turns
         turn = bisect_left(turns, done)
         for position, entry in enumerate(session.path[done:], done):
+            if position % READ == 0:
+                yield
             if turn < len(turns) and turns[turn] == position:
                 turn += 1
             message = message_of(entry)
@@ -126,11 +142,16 @@ class _Reading:
             self.starts.append(len(self.sources))
 
 
+def reading_sources(session: Session) -> Steps[None]:
+    """Read what is new on a path, so that `sources` costs nothing any more."""
+    yield from session.followers.of(_Reading, lambda: _Reading(session)).following()
+
+
 def sources(session: Session, first: int, last: int) -> tuple[Source, ...]:
     """What a session's path says from position `first` up to, not including, `last`. Costs what is new since
     the last call."""
     reading = session.followers.of(_Reading, lambda: _Reading(session))
-    reading.follow()
+    complete(reading.following())
     starts, end = reading.starts, len(reading.starts) - 1
     return tuple(reading.sources[starts[min(first, end)] : starts[min(last, end)]])
 

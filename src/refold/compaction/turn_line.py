@@ -6,10 +6,13 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Sequence
 
+import msgspec
+
+from refold.compaction.details import Line
 from refold.errors import BadAnswer
 from refold.messages import Message
 from refold.preserve import abridged
-from refold.protocols import TokenCounter
+from refold.protocols import Steps, TokenCounter
 from refold.text.redact import redact
 from refold.text.truncate import head, one_line
 from refold.tokens.fitting import fit
@@ -127,3 +130,60 @@ def _answer(text: str) -> str:
     figures = next((each for each in sentences if re.search(r"\d", each)), "")
     chosen = dict.fromkeys(each for each in (*sentences[:1], figures) if each)
     return " ".join(chosen).rstrip(_ENDS)
+
+
+# ── where there are too many ────────────────────────────────────────────────────────────────────
+
+PIECE = 32
+"""Lines that are measured or joined between two breaths."""
+
+
+def merging(
+    lines: Sequence[Line], budget: int, size: Callable[[Sequence[Line]], Steps[int]], counter: TokenCounter
+) -> Steps[list[Line]]:
+    """The lines within the budget: as long as they are larger, neighbours in the oldest half become ranges,
+    each half as long as its two parts."""
+    merged = list(lines)
+    while (yield from size(merged)) > budget:
+        smaller = yield from _pass(merged, max((len(merged) + 1) // 2, 2), counter)
+        if smaller == merged:  # the old ones say nothing any more: now the others
+            smaller = yield from _pass(merged, len(merged), counter)
+        if smaller == merged:
+            break
+        merged = smaller
+    return merged
+
+
+def _pass(lines: list[Line], half: int, counter: TokenCounter) -> Steps[list[Line]]:
+    old, joined, at = lines[:half], list[Line](), 0
+    while at < len(old):
+        if len(joined) % PIECE == 0:
+            yield
+        if at + 1 < len(old) and old[at].end + 1 == old[at + 1].start:
+            joined.append(_joined(old[at], old[at + 1], counter))
+            at += 2
+        else:
+            joined.append(old[at])
+            at += 1
+    if len(joined) == len(old):  # nothing to join: halve what there is
+        joined = [_shorter(line, counter.text(line.text) // 2, counter) for line in old]
+    return joined + lines[half:]
+
+
+def _joined(a: Line, b: Line, counter: TokenCounter) -> Line:
+    """Both as one range. What was asked goes before what came of it; what does not fit is left out whole, the
+    beginning and the end of the range last."""
+    room = (counter.text(a.text) + counter.text(b.text)) // 2
+    parts = [part for line in (a, b) for part in line.text.split("; ") if part]
+    if counter.text("; ".join(parts)) > room:
+        parts = [part.split(" → ")[0] for part in parts]
+    kept = set[int]()
+    for at in (0, *range(len(parts) - 1, 0, -1)) if parts else ():
+        if counter.text("; ".join(parts[i] for i in sorted(kept | {at}))) <= room:
+            kept.add(at)
+    text = "; ".join(parts[i] for i in sorted(kept)) if kept else short("; ".join(parts), room, counter)
+    return Line(a.first, b.last, a.start, b.end, text)
+
+
+def _shorter(line: Line, room: int, counter: TokenCounter) -> Line:
+    return msgspec.structs.replace(line, text=short(line.text, room, counter))

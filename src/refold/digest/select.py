@@ -1,7 +1,8 @@
 """Choosing facts: the most telling new words per token, greedily, with a soft decay for what was said.
 
 Coverage with decay is submodular, so the lazy greedy choice (a heap of stale gains, re-weighed when they
-come up) is exact and fast.
+come up) is exact. It is linear as well, since a word's worth ends: a fact is weighed again only where one
+of its words lost worth, and each word does so some fifty times.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ class Weights:
 
     decay: float = 0.65
     """What a word is worth the second time, of what it was worth before."""
+    least: float = 1e-9
+    """Of its first worth; what is less is nothing."""
     alpha: float = 0.55
     """Gain is divided by tokens to this power: below one, whole facts beat crumbs."""
     overhead: int = 2
@@ -116,5 +119,6 @@ def ranked(
         chosen.append(facts[i])
         used += costs[i]
         for word in facts[i].words:
-            left[word] *= weights.decay
+            fresh = left[word] * weights.decay
+            left[word] = fresh if fresh > weights.least * worth[word] else 0.0
     return chosen

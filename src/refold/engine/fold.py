@@ -147,7 +147,7 @@ def _making(
         return Failed("no_gain", text, proposal.rung, requests)
     yield
     items = [item for _, item in after]
-    noted = FoldDetails(reads_left=list((yield from reads_left(s.items, items)))).stored()
+    noted = FoldDetails(reads_left=list((yield from reads_left(session, s.items, items)))).stored()
     yield
     gone = yield from left(session, s.items, items, s.counter)
     details = {**fold.details, **noted}

@@ -11,6 +11,7 @@ from typing import Any
 from refold.compaction.plan import Errand
 from refold.errors import BadAnswer
 from refold.models.reply import closing
+from refold.models.retry import Wrapped
 from refold.protocols import Event, Model, Request
 
 LEAST = 2
@@ -44,20 +45,12 @@ class Meter:
 
 
 @dataclass
-class Metered:
+class Metered(Wrapped):
     """A model whose requests are counted."""
 
     model: Model
     meter: Meter | None
     requests: int = 0
-
-    @property
-    def name(self) -> str:
-        return self.model.name
-
-    @property
-    def context_window(self) -> int | None:
-        return self.model.context_window
 
     async def stream(self, request: Request) -> AsyncIterator[Event]:
         if self.meter:

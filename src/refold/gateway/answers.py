@@ -15,6 +15,7 @@ from refold.errors import DoesNotFit, OverflowAgain
 from refold.gateway import books, compaction, replies
 from refold.gateway.books import Book, Books, Turn
 from refold.gateway.compaction import Compacted, Expanded
+from refold.gateway.customs import restored
 from refold.gateway.door import Refusal
 from refold.gateway.edits import DEFAULT_TRIGGER, Compact, Wire, Wish, cleared, wish_of
 from refold.gateway.letters import Extras, FromDesk, Opening, Order, Question, Recall, Reply, Request, Speech
@@ -215,7 +216,7 @@ def messages_of(view: View, asked: Asked) -> list[Wire]:
     """The view as the list of messages of the request."""
     shown = View(view.items, counter=view.counter, count=lambda: 0)
     if asked.dialect != "anthropic":
-        return shown.to(asked.dialect)
+        return restored(shown.to(asked.dialect), asked.body.get("tools"))
     taken = sum(_marks(asked.body.get(key)) for key in ("system", "tools"))
     cached = any(_marks(each.get("content")) for each in asked.wire)
     wire: list[Wire] = shown.to_anthropic(cache=cached)["messages"]

@@ -115,8 +115,6 @@ class Desk:
         self._send(Done(number=number, counts=counts, size=size))
 
     async def _noted(self, note: Request, turn: asyncio.Future[Turn | None]) -> str:
-        if turn.done():  # the upstream refused it meanwhile, so it was looked at
-            return ""
         try:
             asked, _ = self._answers.read(note)
             turn.set_result(None if asked is None else await self._taken(asked))

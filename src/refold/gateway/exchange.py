@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +46,8 @@ class Exchange:
     caller: Caller
     number: int
     answer: Answer = field(default_factory=Answer)
+    _note: Note | None = None
+    """What the desk has still to be told."""
 
     async def run(self, raw: bytes) -> web.StreamResponse:
         """A body of fewer bytes than the window has tokens fits, whatever it says: it is passed on, and
@@ -53,7 +56,7 @@ class Exchange:
         if not marked and self.request.path == COMPACT:
             return await self._ask(raw, Order(number=0))
         if not marked and len(raw) < READ and len(raw) < self.windows.of(model_named(raw)):
-            self.line.tell(Note(**self._asked(raw)))
+            self._note = Note(**self._asked(raw))
             return await self._ask(raw, Order(number=self.number))
         answer = await self.line.ask(Question(**self._asked(raw)))
         if isinstance(answer, Speech):
@@ -68,12 +71,20 @@ class Exchange:
                 opening = await opening_of(answered, doubtful=doubtful)
                 again = await self._after_refusal(raw, answered, opening) if order.number else None
                 if again is None or again.body is None:
+                    asyncio.get_running_loop().call_soon(self._tell_note)  # the first bytes go first
                     return await self._hand_on(order, answered, order.done, opening.head)
             async with self._sent(raw, again) as answered:
                 return await self._hand_on(again, answered, f"{again.done} retried")
         finally:
             if order.number:
+                self._tell_note()
                 self.line.tell(Reply(number=self.number, **self.answer.said()))
+
+    def _tell_note(self) -> None:
+        """The desk is told of a request once it is answered: reading it takes time from whoever waits."""
+        if self._note is not None:
+            self.line.tell(self._note)
+            self._note = None
 
     def _sent(self, raw: bytes, order: Order) -> Any:
         body, shaped = order.body or raw, order.extras is not None
@@ -138,6 +149,8 @@ class Exchange:
             return None
         self.line.counts["overflow"] += 1
         folded = await self.line.ask(Question(**self._asked(raw), refused=said))
+        if not isinstance(folded, Broken):
+            self._note = None  # the question has said it
         return folded if isinstance(folded, Order) else None
 
     def _order(self, raw: bytes, answer: FromDesk, marked: bool) -> Order:

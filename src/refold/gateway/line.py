@@ -140,6 +140,6 @@ def _process(there: socket.socket) -> Callable[[], object]:
             pass_fds=(there.fileno(),),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for the server: the desk ends when that has closed the line
+            process_group=0,  # Ctrl-C is for the server: the desk ends when that has closed the line
         )
     return process.wait

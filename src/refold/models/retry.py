@@ -59,20 +59,27 @@ class Retry:
 NEVER = Retry(attempts=1)
 
 
-class Retrying:
-    """A model that tries again, as long as nothing of the reply has been handed on yet."""
+class Wrapped:
+    """A model around another: called as that is and as large, unless it says otherwise."""
 
-    def __init__(self, model: Model, retry: Retry = Retry()) -> None:
-        self._model = model
-        self._retry = retry
+    def __init__(self, model: Model) -> None:
+        self.model = model
 
     @property
     def name(self) -> str:
-        return self._model.name
+        return self.model.name
 
     @property
     def context_window(self) -> int | None:
-        return self._model.context_window
+        return self.model.context_window
+
+
+class Retrying(Wrapped):
+    """A model that tries again, as long as nothing of the reply has been handed on yet."""
+
+    def __init__(self, model: Model, retry: Retry = Retry()) -> None:
+        super().__init__(model)
+        self._retry = retry
 
     async def stream(self, request: Request) -> AsyncIterator[Event]:
         end = self._retry.clock() + self._retry.total
@@ -80,7 +87,7 @@ class Retrying:
         while True:
             begun = False
             try:
-                async for event in self._model.stream(request):
+                async for event in self.model.stream(request):
                     begun = True
                     yield event
                 return

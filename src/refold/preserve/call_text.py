@@ -42,6 +42,8 @@ _FENCE = re.compile(r"^```[^\n]*\n(?s:.*?)(?:^```|\Z)", re.M)
 _DRAWN = ("|", "├", "│", "└", "┌", "<", "{", "[")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_GOES_ON = re.compile(r"\s(?:\d{1,2}|[^\W\d_])\.$")
+"""`am 3. Mai`, `z. B.`: no end of a sentence."""
 _WIDE_END = re.compile(r"[\u3001\u3002\uff01\uff1b\uff1f\u300d\u300f][”’」』）]*$")
 """Sentences of a script without spaces follow one another without one."""
 
@@ -53,6 +55,9 @@ def said(text: str) -> str:
     if first is None:
         return clipped(found[0], SAID) if found else ""
     line = found[first]
+    while _GOES_ON.search(line) and first + 1 < len(found):
+        first += 1
+        line = f"{line} {found[first]}"
     if len(line) < 40:
         more = next((other for other in found[first + 1 :] if _LETTERS.search(other)), "")
         space = "" if _WIDE_END.search(line) else " "

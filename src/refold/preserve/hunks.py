@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from refold.preserve.action import Action
 from refold.text.redact import in_short, redact
+from refold.text.truncate import head
 
 ROWS = 8
 """Lines kept of a change."""
@@ -95,4 +96,4 @@ def _contents(action: Action) -> str:
 
 def _cut(row: str) -> str:
     """A row that is not too long; what is cut loses its secrets first."""
-    return row.rstrip() if len(row) <= _WIDTH else redact(row[:_LONG])[0][:_WIDTH].rstrip() + " …"
+    return row.rstrip() if len(row) <= _WIDTH else head(redact(row[:_LONG])[0], _WIDTH).rstrip() + " …"

@@ -25,6 +25,7 @@ READ = 2_000_000
 
 _RUN = re.compile(r"[A-Za-z0-9_./@~+-]{5,400}")
 """All that an identifier can be made of. Longer runs are looked at in pieces, so this is linear."""
+_ANY_RUN = re.compile(r"[A-Za-z0-9_./@~+-]{5,}")
 _SHAPED = re.compile(r"[0-9_/.]|[a-z][A-Z]|[A-Z][A-Z]+[a-z]")
 _FILE = re.compile(
     r"[\w@~+-][\w.@~+-]*\.(?:py[ciwx]?|ipynb|[cm]?[jt]sx?|vue|json[cl5]?|ya?ml|toml|ini|cfg|conf|env|lock|md|mdx|rst|txt|log"
@@ -175,23 +176,55 @@ def index(
 ) -> str:
     """As many of `order` as fit `budget`, each literally there, one line per kind. What is part of another
     one, of the text `present` or of the names `hidden` (both are in the view anyway) is not repeated."""
+    names = [one for one in order if one.text not in hidden]
+    looked = max(64, budget)
+    while True:  # names beyond the room are not compared with each other
+        chosen, is_full = _apart(names[:looked], present, budget * 5)
+        if is_full or looked >= len(names):
+            return _fitted(chosen, budget, count)
+        looked *= 2
+
+
+def _apart(names: Sequence[Identifier], present: str, room: int) -> tuple[list[Identifier], bool]:
+    """The first of `names`, in about `room` characters, without those that are part of `present` or of one
+    another; and whether that is all there is room for."""
+    holders = _holders({one.text: number for number, one in enumerate(names)}, present)
     chosen: list[Identifier] = []
-    joined, room = present, budget * 5
-    for one in order:
-        if one.text in hidden or one.text in joined:
+    for number, one in enumerate(names):
+        if holders[one.text] < number:
             continue
         if room <= 0:
-            break
+            return [one for one in chosen if holders[one.text] >= number], True
         chosen.append(one)
-        joined += " " + one.text
         room -= len(one.text) + 1
-    return _fitted(_unique(chosen), budget, count)
+    return [one for one in chosen if holders[one.text] >= len(names)], False
 
 
-def _unique(chosen: list[Identifier]) -> list[Identifier]:
-    """Without those that a later, longer one contains."""
-    everything = "\n".join(one.text for one in chosen)
-    return [one for one in chosen if everything.count(one.text) == 1]
+def _holders(numbers: dict[str, int], present: str) -> dict[str, int]:
+    """Of each name the number of the first other one that it is part of: -1 for `present`, and as many as
+    there are names for none. What begins with a name follows it at once in the order of the alphabet, so all
+    ends of all texts are sorted and read once."""
+    longest = max(map(len, numbers), default=0)
+    ends: dict[str, int] = {}
+    for run in dict.fromkeys(_ANY_RUN.findall(present)):
+        ends.update((run[start : start + longest], -1) for start in range(len(run) - SHORTEST + 1))
+    for name, number in numbers.items():
+        for start in range(1, len(name) - SHORTEST + 1):
+            ends.setdefault(name[start:], number)
+    nobody = len(numbers)
+    holders = dict.fromkeys(numbers, nobody)
+    begun: list[str] = []
+    """The names that the text at hand begins with, the shortest first."""
+    for text in (*sorted(ends.keys() | numbers.keys()), ""):
+        while begun and not text.startswith(begun[-1]):
+            inner = begun.pop()
+            if begun:
+                holders[begun[-1]] = min(holders[begun[-1]], holders[inner], numbers[inner])
+        if text in numbers:
+            begun.append(text)
+        if begun:
+            holders[begun[-1]] = min(holders[begun[-1]], ends.get(text, nobody))
+    return holders
 
 
 def _fitted(chosen: list[Identifier], budget: int, count: Callable[[str], int]) -> str:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from refold.messages import Assistant, Bash, Call, Message, Result
+from refold.messages import Assistant, Bash, Call, Message, Result, is_typed
 from refold.preserve.call_text import main_argument, report, said
 from refold.preserve.ending import Ending, ending
 from refold.preserve.runs import SHOWN, Run, judge, run
@@ -22,7 +22,7 @@ from refold.session.toolnames import command_line, kind
 from refold.text.redact import in_short
 from refold.text.truncate import one_line
 
-OUTCOME, REPORT = 120, 80
+OUTCOME, REPORT, _SAME = 120, 80, 40
 CallOf: TypeAlias = Callable[[str], Call | None]
 
 
@@ -84,8 +84,11 @@ def _outcome(result: Result, call: Call, names: Names | None, cwd: str) -> str:
         return _ran(run(command_line(call)), ended)
     if ended.ok is False or ended.error:
         return _status(ended, UNKNOWN)
-    # What a sub-agent reports, or a page says; a shorter answer is a receipt.
-    return report(ended.body, OUTCOME) if what == "other" and len(ended.body) >= REPORT else ""
+    if what != "other" or len(ended.body) < REPORT or any(is_typed(result, part) for part in result.parts):
+        return ""  # a short answer is a receipt; what the user typed stands among the user's words
+    # What a sub-agent reports, or a page says, unless it begins by repeating what it was asked.
+    told = report(ended.body, OUTCOME)
+    return told if main_argument(call, names, cwd)[:_SAME] not in told else ""
 
 
 def _ran(ran: Run, ended: Ending) -> str:

@@ -13,7 +13,7 @@ import msgspec
 
 from refold import tokens
 from refold.entries import Files
-from refold.messages import Assistant, Bash, Call, Message, Result, User
+from refold.messages import Bash, Call, Message, Result, User
 from refold.preserve.action import Action
 from refold.preserve.ending import Ending, ending
 from refold.preserve.filebook import FileBook, FileNote, absolute
@@ -62,22 +62,28 @@ class WorkState:
         self._last: Step | None = None
         self._opened = ""
         self._strayed = self._stashed = False
+        self.version = 0
+        """Another one: something may have changed."""
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────
 
     def take(self, message: Message, number: int = -1, entry: str = "") -> None:
         """One more message: `number` and `entry` say where it stands on the path."""
-        if isinstance(message, Assistant):
-            for call in message.calls:
-                self._begin(call, number, entry)
-        elif isinstance(message, Result):
+        calls = message.calls
+        for call in calls:
+            self._begin(call, number, entry)
+        if isinstance(message, Result):
             step = self._pending.pop(message.call_id, None)
-            if step is not None:
-                self._end(step, ending(message, step.kind), number, entry)
+            if step is None:
+                return
+            self._end(step, ending(message, step.kind), number, entry)
         elif isinstance(message, Bash):
             self._ran(message, number, entry)
         elif isinstance(message, User):
             self._interrupted()
+        elif not calls:
+            return
+        self.version += 1
 
     def extend(self, messages: Iterable[Message], first: int = 0) -> WorkState:
         """Several messages in order, numbered from `first`."""

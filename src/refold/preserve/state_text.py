@@ -295,12 +295,14 @@ def _root(names: Sequence[str], home: str) -> str:
 
 
 def shared_root(paths: Sequence[str]) -> str:
-    """The longest folder, with its slash, that all paths begin with."""
+    """The longest folder, with its slash, that all paths begin with; without it a name must not look like a
+    relative one, so the root of all is none."""
     low, high = min(paths), max(paths)
     same = 0
     while same < min(len(low), len(high)) and low[same] == high[same]:
         same += 1
-    return low[: low.rfind("/", 0, same) + 1]
+    root = low[: low.rfind("/", 0, same) + 1]
+    return "" if root == "/" else root
 
 
 def _indented(rows: Sequence[str]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from refold.messages import (
     Bash,
     Call,
     Content,
+    Image,
     Message,
     Result,
     Text,
@@ -30,6 +31,9 @@ from refold.protocols import TokenCounter
 from refold.session.toolnames import Kind
 from refold.session.toolstatus import bare
 from refold.shrink.excerpt import Telling, unnumbered
+from refold.shrink.pages import page
+from refold.shrink.tables import table
+from refold.text.redact import redact
 from refold.text.truncate import head, tail
 
 LEVELS: tuple[int, ...] = tuple(round(24 * 2 ** (step / 4)) for step in range(64))
@@ -61,7 +65,8 @@ _TELLING = 60
 
 
 class Body(msgspec.Struct, frozen=True, gc=False):
-    """What clips of all levels are made of: a text, and the text without the numbers of its lines."""
+    """What clips of all levels are made of: a text, and the text without the numbers of its lines, or the
+    names of its records."""
 
     text: str
     size: int
@@ -71,17 +76,23 @@ class Body(msgspec.Struct, frozen=True, gc=False):
     """Of the bare text."""
 
     @classmethod
-    def of(cls, text: str, counter: TokenCounter, kind: Kind, size: int = 0) -> Body:
-        size, plain = size or counter.text(text), unnumbered(bare(text), kind)
+    def of(cls, text: str, counter: TokenCounter, kind: Kind, size: int = 0, plain: str = "") -> Body:
+        size, plain = size or counter.text(text), plain or unnumbered(bare(text), kind)
         plain_size = size if plain == text else counter.text(plain)
         return cls(text, size, plain, plain_size, Telling(plain, kind))
 
 
-def body_of(message: Message, counter: TokenCounter, kind: Kind) -> Body | None:
-    """Read once for the clips of a message; None where `clipped` reads for itself."""
+def body_of(message: Message, counter: TokenCounter, kind: Kind, size: int = 0) -> Body | None:
+    """Read once for the clips of a message; None where `clipped` reads for itself. `size`: tokens of its
+    text, where they are known."""
     match message:
-        case Result() | User():
-            return Body.of(_joined(message.content), counter, kind)
+        case Result():
+            text = _joined(message.content)
+            # Of a file that was read every character may matter: somebody has to match it.
+            data = (table(text) or page(text) or "") if kind in ("other", "bash") else ""
+            return Body.of(text, counter, kind, size, plain=data)
+        case User():
+            return Body.of(_joined(message.content), counter, kind, size)
         case Bash():
             return Body.of(message.output, counter, kind)
         case _:
@@ -107,7 +118,9 @@ def clipped(
             if any(typed) and not all(typed):
                 content = _around_typed(message.content, typed, tokens, counter, key)
             else:
-                content = _texts(message.content, tokens, counter, key, kind, body)
+                content = _texts(
+                    message.content, tokens, counter, key, kind, body or body_of(message, counter, kind)
+                )
             return msgspec.structs.replace(message, content=content)
         case Bash():
             body = body or Body.of(message.output, counter, "bash")
@@ -211,7 +224,8 @@ def quotation(message: Message, key: str, tokens: int, counter: TokenCounter) ->
             return ""
     if not text:
         return ""
-    return f"{key} {who}: " + (clip_text(text, tokens, counter, key=key) if tokens else text)
+    # Half of a secret is not known for what it is: what is cut loses them first.
+    return f"{key} {who}: " + (clip_text(redact(text)[0], tokens, counter, key=key) if tokens else text)
 
 
 def _arguments(call: Call) -> str:
@@ -244,7 +258,9 @@ def _texts(
     texts = [part for part in parts if isinstance(part, Text)]
     short = _clip(body or Body.of(_joined(texts), counter, kind), tokens, counter, key, kind)
     others = len(parts) - len(texts)
-    note = f"[{others} part(s) that are no text, {key}]" if others else ""
+    pictures = all(isinstance(part, (Text, Image)) for part in parts)
+    what = "picture(s)" if pictures else "part(s) that are no text"
+    note = f"[{others} {what}, {key}]" if others else ""
     said = "\n".join(part for part in (short, note) if part)
     return (msgspec.structs.replace(texts[0] if texts else Text(""), text=said),) if said else ()
 

@@ -51,6 +51,7 @@ KINDS: dict[str, Kind] = {
     "postgres": Kind("refold.stores.postgres", many=True),
     "postgresql": Kind("refold.stores.postgres", many=True),
 }
+_PASSWORD = re.compile(r"^//[^:/?#@]*:[^/@]*@")
 _SECRETS = re.compile(r"(?<=://)([^:/?#@]*):.*@|((?:pass|password|sslpassword)=)[^&#]*")
 
 
@@ -68,7 +69,7 @@ def open_store(spec: str | os.PathLike[str] = "sqlite:") -> Opened:
         with told(Path(text)):
             name, rest = _guess(Path(text).expanduser()), text
     session = ""
-    if KINDS[name].many and "#" in rest and not Path(rest).expanduser().exists():
+    if KINDS[name].many and "#" in _PASSWORD.sub("", rest) and not Path(rest).expanduser().exists():
         rest, _, session = rest.rpartition("#")
     store, found = cast("Callable[[str], Opened]", import_module(KINDS[name].module).opened)(rest)
     return Opened(store, session or found)

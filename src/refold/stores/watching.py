@@ -26,10 +26,12 @@ def watch(session: Session) -> Watch:
     store = session.store
     if store is None:
         raise UsageError("a session in memory has no other writers: open one of a store")
-    return store.watch(session.id) if isinstance(store, Watches) else _Looking(store, session.id)
+    return store.watch(session.id) if isinstance(store, Watches) else Looking(store, session.id)
 
 
-class _Looking:
+class Looking:
+    """Watches by looking again and again."""
+
     def __init__(self, store: Store, session: str) -> None:
         self._store, self._session = store, session
         self._seen = self._count()

@@ -59,8 +59,15 @@ _LOOSE = frozenset(
         "aws-secret-key",
         "password-hash",
         "url-credentials",
+        "url-token",
         "private-key",
         "flyio-token",
+        "okta-token",
+        "office-webhook",
+        "masked-value",
+        "ssh2-key",
+        "putty-key",
+        "zapier-webhook",
     }
 )
 """Formats whose literal stands outside of the secret."""
@@ -72,34 +79,37 @@ _LITERALS = tuple(
 """Literals, whether they stand outside of the secret, and what they belong to."""
 _LOOSE_LITERALS = tuple(row for row in _LITERALS if row[2])
 _KEYWORDS = (
-    b"passw", b"passphrase", b"secret", b"token", b"_key", b"apikey", b"api-key", b"accesskey", b"credential", b"pwd", b"_pass",
-    b"psk", b"_auth", b"signature", b"bindpw", b"rootpw",
+    b"passw", b"passphrase", b"secret", b"token", b"_key", b"apikey", b"api-key", b"accesskey", b"credential", b"pwd", b"pass",
+    b"psk", b"_auth", b"signature", b"pw", b"-key", b"privatekey", b"sharedkey", b"identified by",
 )  # fmt: skip
-_EXACT = (b"_pass", b"psk", b"_auth", b"signature")
+_EXACT = (b"pass", b"psk", b"_auth", b"signature", b"pw", b"identified by")
 """Words that say so only where nothing follows them."""
 _CODE = r"\s\"'`,;<>{}()\[\]$&|\\"
-_QUOTED = r"[^\s\"'`\\&]"
+_QUOTED = r"(?:[^\s\"'`\\&]|&(?!quot;))"
 _LINE_END = r"(?:(?:(?:\\|[>|]-)[ \t]{0,4}\r?\n?|\r?\n)[ \t+>]{1,16})?"
 """The value may stand on the next line, further in, or quoted."""
 _ASSIGNED = re.compile(
     r"(?P<rest>[\w-]{0,24})(?:"
-    rf"\\{{0,3}}[\"'\]]{{0,2}}[ \t]{{0,16}}(?:(?:=>|:=|={{1,2}}|:)[ \t]{{0,16}}{_LINE_END}|(?<=[\"']),[ \t]{{0,16}})(?:(?:\\{{0,3}}[\"'`]|&quot;)(?P<quoted>{_QUOTED}{{6,200}}+|{_QUOTED}{{3,200}}+\n[ \t]{{0,16}}{_QUOTED}{{3,200}}+)(?:\\{{0,3}}[\"'`]|&quot;)"
-    rf"|(?P<bare>[^{_CODE}]{{6,200}}+)(?=[\s\"',;&<#)]|$))"
+    rf"\\{{0,3}}[\"'\]]{{0,2}}[ \t]{{0,16}}(?:(?:=>|:=|={{1,2}}|:)[ \t]{{0,16}}{_LINE_END}|(?<=[\"']),[ \t]{{0,16}})(?:(?:\\{{0,3}}[bru]?[\"'`]{{1,3}}|&quot;)(?P<quoted>{_QUOTED}{{6,2000}}+|{_QUOTED}{{3,2000}}+\n[ \t]{{0,16}}{_QUOTED}{{3,2000}}+)(?:\\{{0,3}}[\"'`]|&quot;)"
+    rf"|(?P<bare>[^{_CODE}]{{6,2000}}+)(?=[\s\"',;&<#)]|$))"
     r"|[ \t](?:is|was)?[ \t:]{0,3}`(?P<told>[^\s`]{6,200}+)`"
+    rf"|[ \t](?:is|was|ist|lautet|est)[ \t:]{{1,3}}(?P<said>[^{_CODE}]{{6,200}}+)(?=[\s\"',;)]|$)"
+    r"|[\"']?\r?\n[ \t]{0,16}value:[ \t]{1,4}[\"']?(?P<variable>[^\s\"']{6,2000}+)"
     r"|>[ \t]{0,16}(?P<element>[^\s<>]{6,200}+)[ \t]{0,16}</"
     r"|\"\s{1,4}value\s{0,2}=\s{0,2}\"(?P<value>[^\s\"]{6,200}+)\""
     r"|[ \t`*]{0,16}\|[ \t`*]{0,16}(?P<cell>[^\s|`*]{6,200}+)[ \t`*]{0,16}\|"
-    rf"|[ \t]{{1,4}}(?P<flag>[\"']?[^{_CODE}]{{6,200}}+)(?=[\s\"';&|]|$)"
+    rf"|[ \t]{{1,4}}[\"'](?P<literal>{_QUOTED}{{6,200}}+)[\"']"
+    rf"|[ \t]{{1,4}}(?P<flag>[\"']?[^{_CODE}]{{6,2000}}+)(?=[\s\"';&|]|$)"
     r")",
     re.M,
 )
 """What follows a word that says secret: a value in one of the places where values stand."""
 _STRONG = re.compile(
-    r"(?i)(?:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|(?:access|secret|private|auth|signing)[_-]?key|credentials?|_pass|psk|_auth|(?:bind|root)pw)$"
+    r"(?i)(?:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|(?:access|account|auth|certificate|client|encryption|master|private|secret|shared|signing)[_-]?key|credentials?|(?:^|[_-]|store|key)pass|psk|_auth|(?:^|[_-]|bind|root)pw|identified by)$"
 )
 """Names that are nothing but secret. Others (`token_type`) have values that only look like one now and then."""
 _WORD = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z][a-z]{2}|(?<![A-Za-z])[A-Z]{3,}(?![a-z])")
-_NAME = re.compile(r"[\w-]{0,40}$")
+_NAME = re.compile(r"[\w-]{0,40}\Z")
 _COOKIE = re.compile(r"(?i)(?<![\w])(?:set-)?cookie\\?[\"']?\s{0,3}:\s{0,3}[\"']?([^\n\"']{8,4000})")
 _CRUMB = re.compile(r"[^\s=;,]{1,80}=([^\s=;,\"']{16,1000})")
 _PLACEHOLDER = re.compile(
@@ -262,8 +272,10 @@ def _matches(
 
 def _plausible(kind: str, value: str) -> bool:
     """Documentation is full of examples; they are no secrets."""
-    if kind == "private-key":
+    if kind in ("private-key", "ssh2-key", "putty-key", "zapier-webhook"):
         return True
+    if kind == "url-token":
+        return _random(value)
     if kind in ("url-credentials", "command-line", "pgpass"):
         return (
             not _PLACEHOLDER.search(value)
@@ -285,7 +297,7 @@ def _assignments(text: str, lowered: bytes) -> Iterator[Finding]:
             match = _ASSIGNED.match(text, at + len(keyword))
             if match and not (keyword in _EXACT and match["rest"]):
                 place = cast("str", match.lastgroup)
-                value = match[place].rstrip(".:") if place == "bare" else match[place].strip("\"'")
+                value = match[place].rstrip(".:") if place in ("bare", "said") else match[place].strip("\"'")
                 before = cast("re.Match[str]", _NAME.search(text, max(0, at - 40), at))
                 name = before[0] + text[at : match.end("rest")]
                 if _is_secret(name, place, "".join(value.split()), text, before.start()):
@@ -300,24 +312,22 @@ def _is_secret(name: str, place: str, value: str, text: str, start: int) -> bool
         return False  # `arn:aws:secretsmanager:…:secret:NAME`
     if place == "flag":
         # A word after a word: only behind a flag, or in a netrc, where a login stands before it.
-        return (
-            strong
-            and (
-                name.startswith("--") or name.endswith("pw") or "login " in text[max(0, start - 120) : start]
-            )
-            and _mixed(value)
-        )
+        is_flag = name.startswith("-") or name.endswith("pw")
+        return strong and (is_flag or "login" in text[max(0, start - 120) : start]) and _mixed(value)
     if place == "bare" and strong and len(value) < 16:
         # In code such a value is a name: there must be more than names have.
         return _mixed(value) and not _is_name(value)
+    if place in ("said", "literal") and not strong:
+        return False
     if strong and place != "bare":
         return _random(value) or (_mixed(value) and not _is_name(value))
     return len(value) >= (16 if place == "bare" else 10) and _random(value)
 
 
 def _is_name(value: str) -> bool:
-    """Words put together as names are: more than half of it is words."""
-    return 2 * sum(map(len, _WORD.findall(value))) >= len(value)
+    """Words put together as names are: more than half of it is words, or half, if joined as names are."""
+    words = 2 * sum(map(len, _WORD.findall(value)))
+    return words > len(value) or (words == len(value) and not value.isalnum())
 
 
 def _mixed(value: str) -> bool:
@@ -358,7 +368,7 @@ def _random(value: str) -> bool:
         return len(value) >= 16 and value.isalnum() and _shifting([_class_of(char) for char in value])
     if not letters or digits + letters < 0.7 * len(value):
         return False
-    if "_" in value and _is_name(value) and digits * 5 < len(value):
+    if ("_" in value or "-" in value) and _is_name(value) and digits * 5 < len(value):
         return False
     if re.search(r"[a-z]{8,}|[A-Z]{8,}", value) and digits < 3:
         return False  # a word; letters of both cases mixed are none

@@ -18,13 +18,13 @@ from refold.compaction.prompts import fill, focus_line, load
 from refold.compaction.requests import stand_alone
 from refold.compaction.rounds import finished, round_at
 from refold.compaction.situation import Situation
-from refold.compaction.transcript import Source, message_of_item, sources_of
+from refold.compaction.transcript import Source, message_of_item, reading_items, sources_of
 from refold.errors import BadAnswer
 from refold.messages import Message, System, system
 from refold.preserve import abridged, state
 from refold.preserve.runs import run
 from refold.preserve.tools import actions
-from refold.protocols import Request, TokenCounter
+from refold.protocols import Request, Steps, TokenCounter
 from refold.session import redacted
 from refold.session.toolnames import command_line, kind
 from refold.text.frames import quote
@@ -72,7 +72,16 @@ def _after_archives(s: Situation) -> int:
 
 
 @dataclass(frozen=True)
-class Archive:
+class _Patient:
+    """Reads and counts the view before it proposes."""
+
+    def ahead(self, s: Situation, /) -> Steps[None]:
+        yield from s.sizes.counting()
+        yield from reading_items(s.session, s.items, message_of_item)
+
+
+@dataclass(frozen=True)
+class Archive(_Patient):
     """A record in fixed sections, written by a model, or by code where there is none."""
 
     keep_rounds: int = 10
@@ -127,7 +136,7 @@ class Archive:
 
 
 @dataclass(frozen=True)
-class KeepRecent:
+class KeepRecent(_Patient):
     """Where no archive could be written: the old rounds leave the view without one, and the user is told."""
 
     keep_rounds: int = 10

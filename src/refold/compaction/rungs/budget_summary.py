@@ -16,7 +16,7 @@ from refold.compaction.prompts import focus_line, prompt
 from refold.compaction.requests import stand_alone
 from refold.compaction.situation import Situation
 from refold.compaction.summary_text import FRAME_TOKENS, framed_path, framed_summary
-from refold.compaction.transcript import Source, sources
+from refold.compaction.transcript import Source, reading_sources, sources
 from refold.digest import Source as DigestSource
 from refold.messages import Bash, Result, User, content
 from refold.preserve.tools import listed_files, touched
@@ -37,6 +37,7 @@ class BudgetSummary:
 
     def ahead(self, s: Situation, /) -> Steps[None]:
         yield from Touches.of(s.session).following(s.counter)
+        yield from reading_sources(s.session)
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
         path = s.session.path

@@ -14,12 +14,12 @@ from refold.compaction.clips import Form
 from refold.compaction.cut import legal_cut, may_leave, newest_step
 from refold.compaction.layout import Layout, clip_kept
 from refold.compaction.plan import Finished, Proposal, Reason
-from refold.compaction.reading import reading
+from refold.compaction.reading import read, reading
 from refold.compaction.record import Composer, Record, check_floor
 from refold.compaction.rungs.graded import Graded, Shape
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source as Told
-from refold.compaction.transcript import sources
+from refold.compaction.transcript import reading_sources, sources
 from refold.digest import Source, digest
 from refold.protocols import Steps, complete
 from refold.session import redacted
@@ -30,6 +30,8 @@ WORDS = 8
 """Own words get at most this part of the record: half of all that is said here is the user's."""
 SPARE = 8
 """Tokens by which a record may be smaller than its room."""
+PIECE = 16
+"""Messages that are read between two breaths."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,11 @@ class Dialogue:
 
     shape: Shape
     name: str = "digest"
+
+    def ahead(self, s: Situation, /) -> Steps[None]:
+        yield from s.sizes.counting()
+        yield from (yield from read(s.session)).counting(s.counter)
+        yield from reading_sources(s.session)
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
         if s.uses_tools:
@@ -75,8 +82,8 @@ class Dialogue:
 
     def _record(self, view: Graded) -> Steps[Record]:
         s, room = view.s, view.goal - view.layout.tokens
-        told = [_source(x) for x in sources(s.session, s.projection.floor, view.position)]
-        kept = [_source(x) for x in sources(s.session, view.position, len(s.session.path))]
+        told = yield from _read(sources(s.session, s.projection.floor, view.position))
+        kept = yield from _read(sources(s.session, view.position, len(s.session.path)))
         left = room - complete(view.composer.size(view.position, 0.0))
         made = digest(told, budget=max(left, 0), counter=s.counter, kept=kept)
         grows = True  # what the own words do not use is found out by making the record, and used once
@@ -100,6 +107,15 @@ def _newest(s: Situation, tokens: int) -> int:
             break
         index -= 1
     return index
+
+
+def _read(told: Sequence[Told]) -> Steps[list[Source]]:
+    read: list[Source] = []
+    for source in told:
+        read.append(_source(source))
+        if len(read) % PIECE == 0:
+            yield
+    return read
 
 
 def _source(told: Told) -> Source:

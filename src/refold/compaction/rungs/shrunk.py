@@ -8,17 +8,35 @@ from dataclasses import dataclass, field
 from refold import entries as e
 from refold.compaction.details import LayeredDetails
 from refold.compaction.plan import Errand, Finished, Proposal, Reason
-from refold.compaction.reading import reading
+from refold.compaction.reading import read, reading
 from refold.compaction.rounds import finished, left_alone, round_at, touches
 from refold.compaction.situation import Situation
 from refold.errors import BadAnswer
 from refold.messages import Call, Result
+from refold.protocols import Steps, complete
 from refold.session.toolnames import Kind
 from refold.shrink import AnyRule, Limits, Shrinking, kind_of
 
 
 class Answers(dict[tuple[int, str], Result | None]):
     """What rules that have to be waited for made of results, by rule and entry: each is asked once."""
+
+
+@dataclass
+class _Work:
+    """What became of the results up to a place of the path, by their indexes."""
+
+    end: int
+    shrinking: dict[int, Shrinking] = field(default_factory=dict[int, Shrinking])
+    asked: dict[int, tuple[int, str]] = field(default_factory=dict[int, tuple[int, str]])
+    """Rules that have to be waited for."""
+    shorter: dict[int, Result] = field(default_factory=dict[int, Result])
+    saved: int = 0
+    """Tokens."""
+
+
+LOOKS = 16
+"""Results that are looked at between two breaths."""
 
 
 @dataclass(frozen=True)
@@ -30,31 +48,40 @@ class ShrinkRounds:
     """In the place of the rules of some kinds of tools."""
     name: str = "shrink"
 
-    def propose(self, s: Situation, /) -> Proposal | Reason:
+    def ahead(self, s: Situation, /) -> Steps[None]:
+        yield from s.sizes.counting()
+        yield from read(s.session)
         rounds = finished(s)
         end = round_at(s, rounds - 1).last + 1 if rounds else 0
-        indexes = _results(s, _seen(s), end)
-        if not indexes:
+        answers, work = s.session.followers.of(Answers, Answers), _Work(end)
+        for number, x in enumerate(_results(s, _seen(s), end), 1):
+            one = work.shrinking[x] = self._shrinking(s, x)
+            key = (id(one.own), s.items[x].entries[0])
+            result = answers.get(key) if one.waits else one.at_once()
+            if one.waits and key not in answers:
+                work.asked[x] = key
+            elif result and (saved := _gain(s, x, result)) > 0:
+                work.shorter[x], work.saved = result, work.saved + saved
+            if number % LOOKS == 0:
+                yield
+        s.memo[ShrinkRounds] = work
+
+    def propose(self, s: Situation, /) -> Proposal | Reason:
+        if ShrinkRounds not in s.memo:
+            complete(self.ahead(s))
+        work: _Work = s.memo[ShrinkRounds]
+        end, shrinking, asked, shorter = work.end, work.shrinking, work.asked, work.shorter
+        if not shrinking:
             return Reason("no_results", "no tool result of a finished round is left to shorten")
-        shrinking = {index: self._shrinking(s, index) for index in indexes}
         answers = s.session.followers.of(Answers, Answers)
-        keys = {x: (id(one.own), s.items[x].entries[0]) for x, one in shrinking.items() if one.waits}
-        asked = {x: key for x, key in keys.items() if key not in answers}
-        small = {
-            x: answers[keys[x]] if x in keys else one.at_once()
-            for x, one in shrinking.items()
-            if x not in asked
-        }
-        shorter = {x: result for x, result in small.items() if result and _gains(s, x, result)}
         if not shorter and not asked:
             return Reason("nothing_shrinks", "no rule makes a result of the finished rounds shorter")
         ids = {x: s.items[x].entries[0] for x in sorted({*shorter, *asked})}
         places, files = list(ids.values()), reading(s.session).state.files()
-        saved = sum(s.sizes.item(x) - s.counter.message(result) for x, result in shorter.items())
 
         def finish(_: Sequence[str]) -> Finished:
             told = {x: answers[key] for x, key in asked.items()}
-            put = shorter | {x: result for x, result in told.items() if result and _gains(s, x, result)}
+            put = shorter | {x: result for x, result in told.items() if result and _gain(s, x, result) > 0}
             if not put:
                 raise BadAnswer("nothing_shrinks", "no rule makes a result of the finished rounds shorter")
             edits = tuple(e.Edit(ids[x], ids[x], (put[x],), "shrink") for x in sorted(put))
@@ -69,13 +96,13 @@ class ShrinkRounds:
             masked=tuple(places),
             first_kept=places[0],
             files=files,
-            tokens_after=s.sizes.tokens - saved,
+            tokens_after=s.sizes.tokens - work.saved,
         )
 
     def _shrinking(self, s: Situation, index: int) -> Shrinking:
         result = s.items[index].message
         assert isinstance(result, Result)
-        calls = (call for item in s.items[:index][::-1] for call in item.message.calls)
+        calls = (call for at in range(index - 1, -1, -1) for call in s.items[at].message.calls)
         call = next((call for call in calls if call.id == result.call_id), None)
         call = call or Call(result.call_id, result.name or "")
         return Shrinking(call, result, self.limits, self.rules.get(kind_of(call)))
@@ -94,8 +121,8 @@ def _errand(one: Shrinking, answers: Answers, key: tuple[int, str]) -> Errand:
     return Errand(run, failed)
 
 
-def _gains(s: Situation, index: int, small: Result) -> bool:
-    return s.counter.message(small) < s.sizes.item(index)
+def _gain(s: Situation, index: int, small: Result) -> int:
+    return s.sizes.item(index) - s.counter.message(small)
 
 
 def _results(s: Situation, first: int, end: int) -> list[int]:

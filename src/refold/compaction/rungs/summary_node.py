@@ -14,6 +14,7 @@ from refold import entries as e
 from refold.compaction import answer
 from refold.compaction.details import AugmentDetails
 from refold.compaction.exchanges import (
+    CHARACTERS,
     SEGMENT,
     Exchange,
     bounded,
@@ -28,11 +29,11 @@ from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.reading import reading
 from refold.compaction.requests import cached_prefix
 from refold.compaction.situation import Situation
-from refold.compaction.transcript import Source, messages_between
+from refold.compaction.transcript import Source, messages_between, reading_items
 from refold.messages import Assistant, Call, Message, Result, User, assistant, content
 from refold.preserve import abridged
 from refold.preserve.tools import Names
-from refold.protocols import Request
+from refold.protocols import Request, Steps, complete
 from refold.session import redacted
 from refold.session.dialects.tools import parse_tools
 from refold.text.frames import quote
@@ -68,6 +69,16 @@ class SummaryNode:
     off: str = ""
     """Why this design does not fold at all, not even on request."""
     name: str = "summary_node"
+
+    def ahead(self, s: Situation, /) -> Steps[None]:
+        if self.off:
+            return
+        yield from reading_items(s.session, s.items)
+        yield from s.projection.counting(CHARACTERS)
+        last = last_of_head(newest_first(s), chars=self.tail_chars, at_least=self.min_tail)
+        yield
+        if last is not None:
+            yield from self._outlining(s, s.projection.position_of(last.last))
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
         if self.off:
@@ -121,14 +132,18 @@ class SummaryNode:
 
     def _bound(self, s: Situation, position: int, response: Message) -> int:
         node = s.counter.text(self.template) + s.counter.message(response) + 2 * self.summary_tokens
+        outline = complete(self._outlining(s, position))
+        return s.sizes.overhead + s.sizes.system_messages + s.sizes.kept_from(position) + node + outline
+
+    def _outlining(self, s: Situation, position: int) -> Steps[int]:
+        """Tokens of the abridged history."""
         outlines = s.session.followers.of(_Outlines, _Outlines)
         key = (s.session.epoch, position, s.counter.name, self.limits, tuple((self.names or {}).items()))
         if key not in outlines.sizes:
-            outlines.sizes = {key: s.counter.text(self._outline(s, position))}
-        outline = outlines.sizes[key]
-        return s.sizes.overhead + s.sizes.system_messages + s.sizes.kept_from(position) + node + outline
+            outlines.sizes = {key: s.counter.text((yield from self._outline(s, position)))}
+        return outlines.sizes[key]
 
-    def _outline(self, s: Situation, position: int) -> str:
+    def _outline(self, s: Situation, position: int) -> Steps[str]:
         """The abridged history, read from the newest turns back, as far as it will show them."""
         turns = [turn for turn in s.session.turns if turn < position]
         count = 32
@@ -138,6 +153,7 @@ class SummaryNode:
             if text.count("<user>") < len(groups):
                 return text
             count *= 2
+            yield
         groups = outline(messages_between(s.session, s.projection.floor, position), names=self.names)
         return abridged.xml(groups, self.limits)
 

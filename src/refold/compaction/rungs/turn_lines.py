@@ -20,7 +20,7 @@ from refold.compaction.requests import stand_alone
 from refold.compaction.rounds import Round, Zone, finished, left_alone, round_at, touches, verbatim
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, sources
-from refold.compaction.turn_line import accept_line, rule_line, short
+from refold.compaction.turn_line import PIECE, accept_line, merging, rule_line
 from refold.digest.sections import cut_lines
 from refold.messages import Message, compact_json, user
 from refold.protocols import Request, Steps, TokenCounter, complete
@@ -51,12 +51,23 @@ class WriteLines:
     by_model: bool = True
     name: str = "line"
 
-    def propose(self, s: Situation, /) -> Proposal | Reason:
+    def ahead(self, s: Situation, /) -> Steps[None]:
+        for number, round in enumerate(self._fresh(s)):
+            by_rule(s, round, self.line_tokens)
+            if number % ROUNDS == 0:
+                yield
+
+    def _fresh(self, s: Situation) -> list[Round]:
+        """Finished rounds without a line, oldest first."""
         known, fresh = known_lines(s), list[Round]()
         for index in range(finished(s) - 1, -1, -1):
             if line_of(s, round := round_at(s, index), known) is not None:
                 break
-            fresh.insert(0, round)
+            fresh.append(round)
+        return fresh[::-1]
+
+    def propose(self, s: Situation, /) -> Proposal | Reason:
+        fresh = self._fresh(s)
         if not fresh:
             return Reason("all_written", "every finished round has its line")
         asked = fresh[-BACKLOG:] if self.by_model and s.has_model and not s.resting else []
@@ -121,20 +132,23 @@ class TurnLines:
             lines.append((round, self._line(s, round, known)))
             if number % ROUNDS == 0:
                 yield
-        s.memo[self] = lines
+        yield from s.sizes.counting()
+        all_lines = [*(line for line, _ in shown_lines(s)), *(line for _, line in lines)]
+        all_lines.sort(key=lambda line: line.start)
+        merged = yield from LineBook.of(s.session).merging(all_lines, self.summaries_budget, s.counter)
+        s.memo[self] = lines, all_lines, merged
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
         if self not in s.memo:
             complete(self.ahead(s))
-        leaving: list[tuple[Round, Line]] = s.memo[self]
+        leaving: list[tuple[Round, Line]]
+        leaving, lines, merged = s.memo[self]
         rounds, shown = finished(s), shown_lines(s)
         first = self.zone.first(s, rounds)
         trims = tuple(self.zone.trims(s, first, rounds))
         if not leaving and not trims and not self._is_outdated(s, shown):
             stay = f"{rounds - first} finished round(s) stay verbatim, no other is"
             return Reason("nothing_leaves", stay if rounds else "no round is finished yet")
-        lines = sorted((*(line for line, _ in shown), *(line for _, line in leaving)), key=lambda x: x.start)
-        merged = LineBook.of(s.session).merged(lines, self.summaries_budget, s.counter)
         puts = {(line.first, line.last): put for line, put in shown}
         return self._proposal(s, merged, puts, [round for round, _ in leaving], trims, merged != lines)
 
@@ -288,12 +302,20 @@ class LineBook:
 
     def block_size(self, lines: Sequence[Line], counter: TokenCounter) -> int:
         """Exact size of the block of lines, as messages."""
-        messages = (self.message(line, first=at == 0) for at, line in enumerate(lines))
-        return sum(self.size(message, counter) for message in messages)
+        return complete(self.sizing(lines, counter))
 
-    def merged(self, lines: list[Line], budget: int, counter: TokenCounter) -> list[Line]:
+    def sizing(self, lines: Sequence[Line], counter: TokenCounter) -> Steps[int]:
+        """The same in pieces."""
+        total = 0
+        for at, line in enumerate(lines):
+            total += self.size(self.message(line, first=at == 0), counter)
+            if at % PIECE == PIECE - 1:
+                yield
+        return total
+
+    def merging(self, lines: list[Line], budget: int, counter: TokenCounter) -> Steps[list[Line]]:
         if self.last is None or self.last[:3] != (lines, budget, counter.name):
-            fitting = merge(lines, budget, lambda some: self.block_size(some, counter), counter)
+            fitting = yield from merging(lines, budget, lambda some: self.sizing(some, counter), counter)
             self.last = (lines, budget, counter.name, fitting)
         return self.last[3]
 
@@ -348,52 +370,3 @@ def by_rule(s: Situation, round: Round, limit: int) -> str:
         said = transcript.messages_between(s.session, round.first, round.last + 1)
         texts[key] = rule_line(said, limit, s.counter)
     return texts[key]
-
-
-def merge(
-    lines: Sequence[Line], budget: int, size: Callable[[Sequence[Line]], int], counter: TokenCounter
-) -> list[Line]:
-    """The lines within the budget: as long as they are larger, neighbours in the oldest half become ranges,
-    each half as long as its two parts."""
-    merged = list(lines)
-    while size(merged) > budget:
-        smaller = _pass(merged, max((len(merged) + 1) // 2, 2), counter)
-        if smaller == merged:  # the old ones say nothing any more: now the others
-            smaller = _pass(merged, len(merged), counter)
-        if smaller == merged:
-            break
-        merged = smaller
-    return merged
-
-
-def _pass(lines: list[Line], half: int, counter: TokenCounter) -> list[Line]:
-    old, joined, at = lines[:half], list[Line](), 0
-    while at < len(old):
-        if at + 1 < len(old) and old[at].end + 1 == old[at + 1].start:
-            joined.append(_joined(old[at], old[at + 1], counter))
-            at += 2
-        else:
-            joined.append(old[at])
-            at += 1
-    if len(joined) == len(old):  # nothing to join: halve what there is
-        joined = [_shorter(line, counter.text(line.text) // 2, counter) for line in old]
-    return joined + lines[half:]
-
-
-def _joined(a: Line, b: Line, counter: TokenCounter) -> Line:
-    """Both as one range. What was asked goes before what came of it; what does not fit is left out whole, the
-    beginning and the end of the range last."""
-    room = (counter.text(a.text) + counter.text(b.text)) // 2
-    parts = [part for line in (a, b) for part in line.text.split("; ") if part]
-    if counter.text("; ".join(parts)) > room:
-        parts = [part.split(" → ")[0] for part in parts]
-    kept = set[int]()
-    for at in (0, *range(len(parts) - 1, 0, -1)) if parts else ():
-        if counter.text("; ".join(parts[i] for i in sorted(kept | {at}))) <= room:
-            kept.add(at)
-    text = "; ".join(parts[i] for i in sorted(kept)) if kept else short("; ".join(parts), room, counter)
-    return Line(a.first, b.last, a.start, b.end, text)
-
-
-def _shorter(line: Line, room: int, counter: TokenCounter) -> Line:
-    return msgspec.structs.replace(line, text=short(line.text, room, counter))

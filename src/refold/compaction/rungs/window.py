@@ -16,7 +16,7 @@ from refold.compaction.transcript import Source, message_of_item
 from refold.digest.places import ROLES
 from refold.digest.sections import TITLES
 from refold.messages import System, system, user
-from refold.protocols import Request
+from refold.protocols import Request, Steps
 from refold.session import Item
 from refold.session.invariants import PAIRS, legal
 from refold.text.frames import quote
@@ -130,6 +130,9 @@ class WindowSummary:
     timeout: float = 30.0
     name: str = "summary"
 
+    def ahead(self, s: Situation, /) -> Steps[None]:
+        yield from s.sizes.counting()
+
     def propose(self, s: Situation, /) -> Proposal | Reason:
         start, wording = s.projection.first, Wording.of(self.language)
         last_end = min(start + self.window, kept_from(s))
@@ -195,6 +198,9 @@ class HardTrim:
 
     most: int
     name: str = "hard_trim"
+
+    def ahead(self, s: Situation, /) -> Steps[None]:
+        yield from s.sizes.counting()
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
         items, start = s.items, s.projection.first

@@ -15,7 +15,7 @@ from refold.compaction.requests import Form, continued
 from refold.compaction.requests import choose as choose_form
 from refold.compaction.rungs.graded import Graded, Shape, graded, grading
 from refold.compaction.situation import Situation
-from refold.compaction.transcript import Source, source_of, sources
+from refold.compaction.transcript import Source, reading_sources, source_of, sources
 from refold.compaction.verify import verify
 from refold.errors import BadAnswer
 from refold.messages import user
@@ -41,6 +41,7 @@ class Summary:
     def ahead(self, s: Situation, /) -> Steps[object]:
         if s.has_model:
             yield from grading(s, self.shape, written=self._target, factor=self.factor)
+            yield from reading_sources(s.session)
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
         if not s.has_model:

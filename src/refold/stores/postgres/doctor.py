@@ -38,9 +38,8 @@ def _index(link: Link, where: str, repair: bool) -> Iterator[Finding]:
     [(there,)] = link.ask("SELECT to_regclass('entries_words') IS NOT NULL")
     if not there:
         if repair:
-            link.say("SET statement_timeout = 0")
-            link.say(schema.WORDS)
-            link.say("RESET statement_timeout")
+            with transaction(link):
+                link.say(f"SET LOCAL statement_timeout = 0; {schema.WORDS}")
         yield Finding(where, "the index of words is missing: every search reads all entries", done(repair))
 
 

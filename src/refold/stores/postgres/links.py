@@ -45,19 +45,19 @@ class Address:
     def __init__(self, url: str) -> None:
         base, mark, query = url.partition("?")
         options = dict(parse_qsl(query, keep_blank_values=True))
-        self.schema = options.pop("schema", "refold")
+        self.schema = options.pop("schema", "") or "refold"
         user, _, rest = base.removeprefix("postgresql://").rpartition("@")
         try:
             if "/" in user or "@" in rest:
                 raise psycopg.ProgrammingError("a sign of the password that means something in a URL")
             self.conninfo = base + (mark + urlencode(options) if options else "")
             parts = conninfo_to_dict(self.conninfo)
-        except psycopg.Error:  # its text may quote a part of the password
+            self.timeout = int(parts.get("connect_timeout") or CONNECT)
+        except (psycopg.Error, ValueError):  # its text may quote a part of the password
             raise StorageError(
                 "this is no URL of a PostgreSQL database: write postgres://USER:PASSWORD@HOST:PORT/DATABASE, "
                 "with signs such as / @ # of a password as %2F %40 %23"
             ) from None
-        self.timeout = int(parts.get("connect_timeout") or CONNECT)
         host, port = parts.get("host") or parts.get("hostaddr") or "", parts.get("port")
         user = f"{parts['user']}@" if parts.get("user") else ""
         self._text = (
@@ -72,6 +72,8 @@ class Link(psycopg.Connection[tuple[Any, ...]]):
     """A connection that gives up when no answer comes."""
 
     limit: float = 60.0
+    local: str = ""
+    """Where a pooler may give every transaction another connection: its settings, said at each beginning."""
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
         if timeout is not None:
@@ -86,8 +88,14 @@ class Link(psycopg.Connection[tuple[Any, ...]]):
         """Statements that answer nothing."""
         self.execute(sql.encode()).close()
 
+    def begin(self, how: str = "") -> None:
+        self.say(f"BEGIN {how}; {self.local}")
+
     def ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """The rows of an answer, in binary: texts and lines as they are."""
+        if self.local and self.info.transaction_status == pq.TransactionStatus.IDLE:
+            with transaction(self):
+                return self.ask(sql, *values)
         with self.cursor(binary=True) as cursor:
             cursor.execute(sql.encode(), values or None)
             return cursor.fetchall() if cursor.description else []
@@ -201,7 +209,7 @@ def _drain(idle: list[Link]) -> None:
 def transaction(link: Link) -> Generator[None]:
     """Kept if the block ends, taken back if it fails. Until COMMIT is sent, a broken connection means that
     nothing was done."""
-    link.say("BEGIN")
+    link.begin()
     try:
         yield
     except BaseException:
@@ -216,7 +224,7 @@ def transaction(link: Link) -> Generator[None]:
 @contextlib.contextmanager
 def snapshot(link: Link) -> Generator[None]:
     """All statements of the block see the same moment."""
-    link.say("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    link.begin("ISOLATION LEVEL REPEATABLE READ READ ONLY")
     try:
         yield
     finally:
@@ -236,6 +244,8 @@ def translated(error: psycopg.Error, where: Address) -> RefoldError:
         return ReadOnly(
             f"{where} may only be read by this role ({text}): ask for the right to write, or read"
         )
+    if code == "42P07":
+        return StorageError(f"{where} has tables of another program: name another schema with ?schema=NAME")
     if code == "55P03":
         return StorageError(f"{where} is being written by another process for too long: try again later")
     if code == "57014":

@@ -8,10 +8,15 @@ from collections.abc import Callable
 
 import psycopg
 
+from refold.errors import StorageError
 from refold.stores.postgres.links import Link, Links, translated
 
 LOCK = 0x52464C57  # RFLW
 """With a session's key: whoever watches it shares this lock, and whoever appends sees that it is held."""
+
+
+class Deaf(StorageError):
+    """Nobody can be heard through this connection."""
 
 
 class Listener:
@@ -40,13 +45,19 @@ class Listener:
         deadline = time.monotonic() + patience
         while True:
             try:
-                link = self._links.connect()
-                link.say(f"LISTEN refold_{self._key}")
-                link.ask(
-                    "SELECT pg_advisory_lock_shared(%s, (%s::bigint %% 2147483647)::int)", LOCK, self._key
-                )
-                return link
+                return self._listen(self._links.connect())
             except psycopg.Error as error:
                 if time.monotonic() > deadline:
                     raise translated(error, self._links.address) from error
                 time.sleep(0.1)
+
+    def _listen(self, link: Link) -> Link:
+        try:
+            if link.local:
+                raise Deaf("a pooler between, which tells nobody of anything")
+            link.say(f"LISTEN refold_{self._key}")
+            link.ask("SELECT pg_advisory_lock_shared(%s, (%s::bigint %% 2147483647)::int)", LOCK, self._key)
+        except BaseException:
+            link.close()
+            raise
+        return link

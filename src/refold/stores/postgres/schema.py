@@ -61,31 +61,44 @@ def prepare(link: Link, schema: str, timeout: float) -> None:
 
 
 def _settle(link: Link, schema: str, timeout: float) -> None:
-    wait = f"{int(timeout * 1000)}ms"
-    settings = {
+    [(encoding, process)] = link.ask("SELECT current_setting('server_encoding'), pg_backend_pid()")
+    if encoding != "UTF8":
+        raise StorageError(f"the database is encoded as {encoding}: make one with the encoding UTF8")
+    if process == link.info.backend_pid:
+        link.say(settings(schema, timeout, local=False))
+    else:  # somebody stands between, who may hand every transaction to another process
+        link.local = settings(schema, timeout, local=True)
+        link.prepare_threshold = None
+
+
+def settings(schema: str, timeout: float, *, local: bool) -> str:
+    wait = f"'{int(timeout * 1000)}ms'"
+    values = {
         "search_path": _quoted(schema),
         "statement_timeout": wait,
         "lock_timeout": wait,
-        "idle_in_transaction_session_timeout": f"{IDLE}s",
+        "idle_in_transaction_session_timeout": f"'{IDLE}s'",
         "jit": "off",  # compiling a question to the index takes longer than answering it
     }
-    asked = ", ".join("set_config(%s, %s, false)" for _ in settings)
-    flat = [text for pair in settings.items() for text in pair]
-    # A commit that does not wait for the disk is no commit; stricter settings of the server stay.
-    [row] = link.ask(
-        f"""SELECT {asked}, set_config('synchronous_commit', CASE current_setting('synchronous_commit')
-            WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false),
-            current_setting('server_encoding')""",
-        *flat,
+    said = "".join(
+        f"SET {'LOCAL' if local else 'SESSION'} {name} = {value}; " for name, value in values.items()
     )
-    if row[-1] != "UTF8":
-        raise StorageError(f"the database is encoded as {row[-1]}: make one with the encoding UTF8")
+    # A commit that does not wait for the disk is no commit; stricter settings of the server stay.
+    return (
+        f"{said}SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit')"
+        f" WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, {local})"
+    )
 
 
 def version(link: Link, schema: str) -> int | None:
     """None: there are no tables yet. (A question by name, `to_regclass`, is answered from a memory that is
     not brought up to date inside a transaction.)"""
-    if not link.ask("SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'about'", schema):
+    if not link.ask(
+        """SELECT 1 FROM pg_attribute JOIN pg_class c ON c.oid = attrelid
+           JOIN pg_namespace n ON n.oid = relnamespace
+           WHERE nspname = %s AND relname = 'about' AND attname = 'version'""",
+        schema,
+    ):
         return None
     return link.ask("SELECT version FROM about")[0][0]
 

@@ -123,6 +123,7 @@ class Statistics:
                    FROM pg_stats s JOIN pg_class c ON c.oid = to_regclass(quote_ident(s.tablename)),
                      unnest(most_common_elems::text::text[], most_common_elem_freqs) AS often(lexeme, share)
                    WHERE schemaname = current_schema() AND attname = 'words' AND lexeme IS NOT NULL
+                     AND relkind = 'r'  -- parts; what is known of the whole would count them twice
                    GROUP BY lexeme HAVING sum(share * reltuples) > 1"""
             )
             self._common = {lexeme: float(count) for lexeme, count in found}

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from psycopg import errors
 
 from refold.entries import AnyEntry
-from refold.errors import Conflict, SessionExists, StorageError, UnknownName
+from refold.errors import Conflict, ReadOnly, SessionExists, StorageError, UnknownName
 from refold.format import VERSION
 from refold.protocols import Candidate, Finding, Loaded, SessionInfo, Watch
 from refold.stores import rows
@@ -151,19 +151,14 @@ class PostgresStore:
                 self._replace(link, key, tally, entries)
                 return key
 
-        def rewrite(link: Link) -> None:
-            [(part,)] = link.ask(
-                "SELECT tableoid::regclass::text FROM entries WHERE session = %s LIMIT 1", key
-            )
-            link.say("SET statement_timeout = 0")
-            try:
-                link.limit = 1e6
-                link.say(f"VACUUM (FULL, ANALYZE) {part}")
-            finally:
-                link.close()  # with its settings
-
         key = self._links.run(change)
-        self._links.run(rewrite)
+        try:
+            self._links.run(lambda link: _rewrite(link, key))
+        except StorageError as error:
+            raise StorageError(
+                f"the entries say nothing any more, but what they said is still in the files of "
+                f"{self.address} ({error}): forget them once more, as the owner of the tables"
+            ) from error
 
     def close(self) -> None:
         self._links.close()
@@ -199,7 +194,12 @@ class PostgresStore:
     # ── other powers ────────────────────────────────────────────────────────────────────────────
 
     def watch(self, session: str) -> Watch:
-        return listening.Listener(self._links, lambda link: self.tally(link, session)[0])
+        try:
+            return listening.Listener(self._links, lambda link: self.tally(link, session)[0])
+        except (listening.Deaf, ReadOnly):  # a pooler between, or a standby: they tell nobody
+            from refold.stores.watching import Looking
+
+            return Looking(self, session)
 
     def examine(self, *, repair: bool = False) -> list[Finding]:
         from refold.stores.postgres import doctor
@@ -322,6 +322,25 @@ def _select(link: Link, key: int, first: int, end: int) -> Iterator[tuple[Any, .
         )
         yield from page
         first = page[-1][0] + 1 if len(page) == PAGE else end
+
+
+_PART = """
+SELECT format('%%I.%%I', relnamespace::regnamespace::text, relname), pg_relation_filenode(oid)
+FROM pg_class WHERE oid = (SELECT tableoid FROM entries WHERE session = %s LIMIT 1)"""
+
+
+def _rewrite(link: Link, key: int) -> None:
+    """Write the part of the table with that session anew. The server only warns a role that may not."""
+    [(part, file)] = link.ask(_PART, key)
+    try:
+        link.limit = 1e6
+        if not link.local:
+            link.say("SET statement_timeout = 0")
+        link.say(f"VACUUM (FULL, ANALYZE) {part}")
+        if link.ask(_PART, key)[0][1] == file:
+            raise ReadOnly(f"this role may not write {part} anew")
+    finally:
+        link.close()  # with its settings
 
 
 def _place(link: Link, key: int, start: int) -> int:

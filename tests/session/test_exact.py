@@ -1,0 +1,139 @@
+"""What goes the fast way at the door is what the tables let through, and nearly every append goes that way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refold import entries as e
+from refold import messages as m
+from refold.session import exact
+from refold.text.lenient_json import MAX_DIGITS, Pairs
+from tests import strategies as made
+
+
+class Word(str):
+    pass
+
+
+class Size(float):
+    pass
+
+
+def entry(message: Any = m.user("hi"), **fields: Any) -> e.MessageEntry:
+    return e.MessageEntry(**{"id": "a", "parent": "p", "time": 1.5, "message": message, **fields})
+
+
+CALL = m.call("c", "Read", path="a.py", lines=[1, 2.5, None, True, {"x": "y"}])
+COMMON = [
+    entry(),
+    entry(parent=None),
+    entry(m.User(())),
+    entry(m.Assistant((m.Text("so"), CALL), "tool_use")),
+    entry(m.Assistant((m.Text("so"),), "end")),
+    entry(m.Assistant((m.Text("so"),))),
+    entry(m.Result("c", (m.Text("out"),))),
+    entry(m.Result("c", (), is_error=True)),
+]
+UNUSUAL = [
+    entry(id="ä"),
+    entry(parent="ä"),
+    entry(usage=m.Usage(1, 2)),
+    entry(model="x:y"),
+    entry(meta={"a": 1}),
+    entry(m.system("be")),
+    entry(m.Assistant((m.Text("so"),), "length")),
+    entry(m.Assistant((m.Text("so"),), error="bad")),
+    entry(m.Result("ä", ())),
+    entry(m.Result("c", (), "Read")),
+    entry(m.user("ä")),
+    entry(m.User((m.Text("hi", "program"),))),
+    entry(m.User((m.Image("image/png", data="AA"),))),
+    entry(m.User((m.Text("hi"), m.Thinking("hm")))),
+    entry(m.Assistant((m.Call("ä", "Read"),))),
+    entry(m.Assistant((m.Call("c", "ä"),))),
+    entry(m.Assistant((m.Call("c", "Read", raw="{"),))),
+    entry(m.Assistant((m.Call("c", "Read", Pairs([("a", 1), ("a", 2)])),))),
+]
+WRONG = [
+    entry(id=5),
+    entry(id=Word("a")),
+    entry(parent=Word("p")),
+    entry(parent=5),
+    entry(time=1),
+    entry(time=Size(1.0)),
+    entry(time=float("inf")),
+    entry(usage=5),
+    entry(m.User([m.Text("hi")])),  # type: ignore[arg-type]
+    entry(m.User((m.Text("hi"), "text"))),  # type: ignore[arg-type]
+    entry(m.User((m.Text(Word("hi")),))),
+    entry(m.User((m.Text(5),))),  # type: ignore[arg-type]
+    entry(m.User((m.Text("\ud800"),))),
+    entry(m.User((m.Text("ä\udfff"),))),
+    entry(m.User((m.Text("hi", "nobody"),))),  # type: ignore[arg-type]
+    entry(m.Assistant((m.Text("so"),), "soon")),  # type: ignore[arg-type]
+    entry(m.Result(5, ())),  # type: ignore[arg-type]
+    entry(m.Result("c", (), is_error=1)),  # type: ignore[arg-type]
+    entry(m.Result("c", (), Word("Read"))),
+    entry(m.Assistant((m.Call(Word("c"), "Read"),))),
+    entry(m.Assistant((m.Call("c", Word("Read")),))),
+    entry(m.Assistant((m.Call("c", "Read", [("a", 1)]),))),  # type: ignore[arg-type]
+    *(
+        entry(m.Assistant((m.Call("c", "Read", {"a": value}),)))
+        for value in (Word("x"), (1, 2), {1: 2}, {Word("a"): 1}, b"x", float("nan"), "\ud800", [[{"\ud800": 1}]], 1 << (MAX_DIGITS * 3), object())
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", COMMON)
+def test_nearly_every_append_goes_the_fast_way(value: e.MessageEntry) -> None:
+    assert exact._is_common(value) and exact._rule(e.MessageEntry)(value)
+
+
+@pytest.mark.parametrize("value", UNUSUAL)
+def test_the_unusual_is_decided_by_the_tables(value: e.MessageEntry) -> None:
+    assert not exact._is_common(value)
+    assert exact._rule(e.MessageEntry)(value) and exact.is_exact(value)
+
+
+@pytest.mark.parametrize("value", WRONG)
+def test_what_is_not_exactly_of_its_type_passes_neither(value: e.MessageEntry) -> None:
+    assert not exact._is_common(value)
+    assert not exact._rule(e.MessageEntry)(value) and not exact.is_exact(value)
+
+
+@given(made.conversations())
+@settings(max_examples=20)
+def test_the_fast_way_lets_nothing_through_that_the_tables_refuse(messages: list[m.Message]) -> None:
+    for message in messages:
+        value = entry(message)
+        assert exact._rule(e.MessageEntry)(value) or not exact._is_common(value)
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_texts_of_the_longest_length_are_measured(monkeypatch: pytest.MonkeyPatch, more: int) -> None:
+    monkeypatch.setattr(exact, "LONG", 10)
+    for text in ("x" * (10 + more), "ä" * (10 + more)):
+        assert exact.is_exact(entry(m.user(text))) == (more <= 0)
+        assert exact.is_exact(entry(m.Assistant((m.call("c", "T", text=text),)))) == (more <= 0)
+        assert exact.is_exact(entry(m.Assistant((m.Call("c", "T", {text: 1}),)))) == (more <= 0)
+
+
+def test_numbers_are_exact_as_far_as_they_can_be_written() -> None:
+    assert exact.is_writable((1 << (MAX_DIGITS * 3 - 1)) - 1) and not exact.is_writable(1 << (MAX_DIGITS * 3))
+
+
+@given(
+    st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=5)
+)
+def test_plain_values_are_those_that_json_says_again(value: Any) -> None:
+    assert exact._is_plain(value) == (
+        (isinstance(value, list) and all(map(exact._is_plain, value)))
+        or value is None
+        or isinstance(value, int)
+        or (isinstance(value, float) and abs(value) < float("inf"))
+        or (isinstance(value, str) and value == value.encode("utf-8", "replace").decode())
+    )  # fmt: skip
