@@ -100,6 +100,7 @@ CALLS: dict[Callable[..., Any], Callable[[str], Any]] = {
     frames.attribute: frames.attribute,
     redact.redact: redact.redact,
     redact.entropy: redact.entropy,
+    redact.in_short: lambda text: redact.in_short(text, 200),
     lenient_json.load_hostile: parsed,
     lenient_json.dump_hostile: lenient_json.dump_hostile,
 }
