@@ -486,25 +486,27 @@ def gateway(found: dict[str, Any]) -> str:
     ]
     rows: list[list[str]] = []
     for kind in ("", "burst_", "few_"):
-        streams = found["few" if kind == "few_" else "streams"]
-        rate = streams / found["burst_lasting" if kind == "burst_" else "lasting"]
+        lasting = found["burst_lasting" if kind == "burst_" else "lasting"]
         for part, way in _WAYS.items():
             if row := found.get(kind + part):
                 version = f" {row['version']}" if "version" in row else ""
-                rows.append([f"{streams:,}", f"{rate:.0f}", f"{way}{version}", *_first_bytes(row)])
-    return markdown([*head, "processor"], rows)
+                streams = row.get("open", found["streams"])
+                named = f"{way}{version}"
+                rows.append([f"{streams:,}", f"{streams / lasting:.0f}", named, *_first_bytes(row)])
+    return markdown([*head, "written down", "processor"], rows)
 
 
 def _first_bytes(row: dict[str, Any]) -> list[str]:
     if "skipped" in row:
-        return [row["skipped"], *[""] * 6]
+        return [row["skipped"], *[""] * 7]
     added = [
         f"{row[f'added_{key}']:+.1f} ms (× {row[f'ratio_{key}']:.2f})" if f"added_{key}" in row else ""
         for key in ("p50_ms", "p99_ms")
     ]
     times = [f"{row['p50_ms']:.1f} ms", f"{row['p99_ms']:.1f} ms"]
     taken = [f"{row[key]:.1f} s" for key in ("processor_s", "desk_processor_s") if key in row]
-    return [*times, *added, f"{row['errors']}", f"{row['truncated']}", " + ".join(taken)]
+    written = f"{row['entries'] / (2 * row['answers']):.0%}" if "entries" in row else ""
+    return [*times, *added, f"{row['errors']}", f"{row['truncated']}", written, " + ".join(taken)]
 
 
 def gateway_disturbed(found: dict[str, Any]) -> str:

@@ -21,7 +21,9 @@ async def upstream(handler: Handler) -> AsyncGenerator[str]:
     """A server that hands everything to the handler; hanging up cancels it."""
     app = web.Application(client_max_size=1 << 28)
     app.router.add_route("*", "/{rest:.*}", handler)
-    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
+    runner = web.AppRunner(
+        app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1, auto_decompress=False
+    )
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:

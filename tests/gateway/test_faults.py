@@ -26,7 +26,7 @@ from tests.gateway.test_sessions import PATHS, body, long_talk
 
 KINDS = ("whole", "reset", "stall", "drip", "chunk", "429", "500", "529", "leaves", "refuses")
 ENDS = {"openai": b"[DONE]", "responses": b"response.completed", "anthropic": b"message_stop"}
-SILENT = 0.4
+SILENT = 2.0
 WRITERS = {
     "openai": wire_streams.chat,
     "responses": wire_streams.responses,

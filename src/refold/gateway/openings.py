@@ -11,11 +11,14 @@ import aiohttp
 
 ERROR = 64 * 1024
 """Bytes of an error, or of a beginning, that are looked at."""
+SURE = 48
+"""Bytes of an event by which one sees whether it tells of an error."""
 HELD_SECONDS = 2.0
 """How long the beginning of a stream is held back at most."""
 _ERROR = re.compile(
     rb'event: *(?:error|response\.failed)\b|data: *\{ *"(?:error"|type" *: *"(?:error|response\.failed)")'
 )
+_END = re.compile(rb"\n\n|\r\n\r\n|\r\r")
 _KINDS = rb"(?:message_start|ping|response\.(?:created|in_progress|queued))"
 _SAYS_NOTHING = re.compile(
     rb"(?:event: *" + _KINDS + rb"\r?\n)?"
@@ -73,9 +76,9 @@ async def opening_of(answered: aiohttp.ClientResponse, *, doubtful: bool) -> Ope
 def _is_open(head: bytes, doubtful: bool) -> bool:
     """Might an error still come before anything else?"""
     rest = _rest(head)
-    if _ERROR.match(rest):
-        return b"\n\n" not in rest and b"\r\n\r\n" not in rest
-    return doubtful and (not rest or (b"\n\n" not in rest and b"\r\n\r\n" not in rest))
+    if not rest or _END.search(rest):
+        return doubtful and not rest
+    return doubtful or len(rest) < SURE or _ERROR.match(rest) is not None
 
 
 def _rest(head: bytes) -> bytes:

@@ -39,7 +39,10 @@ def read(dialect: str, answer: Reply) -> Recorded | None:
     if answer.kind == "text/event-stream":
         return _streamed(dialect, data)
     try:
-        message, usage, _ = dialects.get(dialect).parse_reply(msgspec.json.decode(data))
+        body = msgspec.json.decode(data)
+        if body.get("status") in ("queued", "in_progress"):  # `background`: there is no answer yet
+            return None
+        message, usage, _ = dialects.get(dialect).parse_reply(body)
     except (msgspec.DecodeError, RefoldError, ValueError, TypeError, KeyError, AttributeError):
         return None
     return Recorded(message, usage)
@@ -65,15 +68,24 @@ def _streamed(dialect: str, data: bytes) -> Recorded | None:
 
 def events(data: bytes) -> Iterator[Any]:
     """The payloads of server-sent events. The last one may be half."""
-    for block in data.replace(b"\r\n", b"\n").split(b"\n\n"):
-        lines = [line[5:].removeprefix(b" ") for line in block.split(b"\n") if line.startswith(b"data:")]
-        payload = b"\n".join(lines)
+    for block in one_line_end(data).split(b"\n\n"):
+        payload = payload_of(block)
         if not payload or payload == b"[DONE]":
             continue
         try:
             yield msgspec.json.decode(payload)
         except msgspec.DecodeError:
             return
+
+
+def one_line_end(data: bytes) -> bytes:
+    """Lines of events may end in any of three ways; what they say holds none of these."""
+    return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def payload_of(block: bytes) -> bytes:
+    lines = [line[5:].removeprefix(b" ") for line in block.split(b"\n") if line.startswith(b"data:")]
+    return b"\n".join(lines)
 
 
 def decoded(data: bytes, encoding: str) -> bytes:

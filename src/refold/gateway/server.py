@@ -6,12 +6,14 @@ import asyncio
 import json
 import logging
 import os
+import re
 import secrets
 import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from urllib.parse import unquote
 
 from aiohttp import web
 
@@ -29,6 +31,11 @@ PASSED = (
     ("POST", "/v1/messages/count_tokens"),
     ("GET", "/v1/models"),
     ("GET", "/v1/models/{name:.+}"),
+    # Answers that are kept upstream (`store`, `background`).
+    ("GET", "/v1/responses/{id}"),
+    ("DELETE", "/v1/responses/{id}"),
+    ("GET", "/v1/responses/{id}/input_items"),
+    ("POST", "/v1/responses/{id}/cancel"),
 )
 _silent = logging.getLogger("refold.gateway.silent")
 _silent.disabled = True
@@ -128,6 +135,8 @@ class Gateway:
         return served
 
     async def _pass(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        if is_climbing(request.raw_path):  # to what is not served here, with the upstream's key
+            return await self._unknown(request, caller)
         body = await request.read()
         async with self.upstream.asked(request, body, caller) as answered:
             return await relay(request, answered, Answer(), "pass")
@@ -138,7 +147,10 @@ class Gateway:
         return await exchange.run(await request.read())
 
     async def _unknown(self, request: web.Request, _: Caller) -> web.StreamResponse:
-        raise Refusal(404, f"nothing is served for {request.method} here", "not_found_error")
+        if request.headers.get("upgrade"):  # who knows this answer (Codex does) goes on without
+            raise Refusal(426, "only plain HTTP is spoken here", "invalid_request_error")
+        served = ", ".join((*DIALECTS, COMPACT, *(path for _, path in PASSED)))
+        raise Refusal(404, f"this is not served, nor passed on; served are {served}", "not_found_error")
 
     async def _health(self, _: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})
@@ -181,6 +193,13 @@ async def serve(settings: GatewaySettings, *, say: Callable[[str], None]) -> Non
     async with Gateway(settings) as gateway:
         say(gateway.url)
         await stopped.wait()
+
+
+def is_climbing(path: str) -> bool:
+    """Does it lead elsewhere for whoever takes `..` for a folder, however it is written?"""
+    for _ in range(3):
+        path = unquote(path)
+    return ".." in re.split(r"[/\\?#;]", path)
 
 
 def _variable(name: str | None) -> str | None:

@@ -14,6 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from refold.gateway.letters import Extras
+from refold.gateway.replies import one_line_end, payload_of
 from refold.recall.tool import NAME
 
 Wire = dict[str, Any]
@@ -50,13 +51,14 @@ class Shape(ABC):
 
     def stream(self, data: bytes) -> bytes:
         """A piece of the upstream's stream, as far as it can be handed on."""
-        self._rest = (self._rest + data).replace(b"\r\n", b"\n")
-        *blocks, self._rest = self._rest.split(b"\n\n")
+        data = self._rest + data
+        half = data[-1:] if data.endswith(b"\r") else b""  # of a line end, perhaps
+        *blocks, rest = one_line_end(data.removesuffix(half)).split(b"\n\n")
+        self._rest = rest + half
         return b"".join(self._read(block) for block in blocks)
 
     def _read(self, block: bytes) -> bytes:
-        lines = [line[5:].removeprefix(b" ") for line in block.split(b"\n") if line.startswith(b"data:")]
-        payload = b"\n".join(lines)
+        payload = payload_of(block)
         if not payload:
             return block + b"\n\n"
         try:
@@ -299,7 +301,6 @@ class Chat(Shape):
 class Responses(Shape):
     """OpenAI's responses."""
 
-    _id: Any = None
     _items: tuple[Wire, ...] = ()
     _number = -1
 
@@ -316,7 +317,6 @@ class Responses(Shape):
             self._held, self.ended = [event], True
             self._usage[str(self.round)] = event["response"].get("usage") or {}
         elif kind in ("response.created", "response.in_progress", "response.queued"):
-            self._id = self._id or cast("Wire", event.get("response") or {}).get("id")
             if not self.round:
                 yield event
         else:
@@ -346,11 +346,11 @@ class Responses(Shape):
             yield {**event, "response": self._joined(event["response"])}
 
     def _joined(self, response: Wire) -> Wire:
+        """Its id is the last round's: who goes on from it upstream (`previous_response_id`) finds all."""
         usage = summed(list(self._usage.values())) if self.round else response.get("usage")
-        return {**response, "id": self._id or response.get("id"), "output": list(self._items), "usage": usage}
+        return {**response, "output": list(self._items), "usage": usage}
 
     def _whole(self, body: Wire) -> None:
-        self._id = self._id or body.get("id")
         self._usage[str(self.round)] = body.get("usage") or {}
         if self.extras.item is not None and not self._items:
             self._items = (self.extras.item,)

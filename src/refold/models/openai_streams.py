@@ -34,6 +34,8 @@ class ChatStream:
         raw = as_dict(chunk)
         self._usage = raw.get("usage") or self._usage
         for choice in objs(raw.get("choices")):
+            if choice.get("index"):
+                continue  # of several answers (`n`) the first is the reply
             yield from self._delta(obj(choice.get("delta") or {}, "a delta"))
             self._finish = choice.get("finish_reason") or self._finish
 
