@@ -63,6 +63,8 @@ def test_others_than_this_machine_need_keys() -> None:
     Door(GatewaySettings(host="0.0.0.0", keys=KEYS))
     with pytest.raises(SettingError, match="SHA-256"):
         Door(GatewaySettings(keys={"ann": "plain"}))
+    with pytest.raises(SettingError, match="65535"):
+        Door(GatewaySettings(port=99_999))
 
 
 def test_nobody_gets_past_a_key_and_the_upstream_never_sees_it() -> None:
@@ -232,20 +234,12 @@ def test_the_command_says_its_address_first_and_ends_what_is_under_way(tmp_path:
     run(work)
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ('host = "8.8.8.8"\nport = 9', "nobody can listen at 8.8.8.8 port 9"),
-        ("port = 99999", "nobody can listen at 127.0.0.1 port 99999"),
-        ('secret_env = "NOT_SET_ANYWHERE"', "the variable NOT_SET_ANYWHERE is not set"),
-        ('preset = "nope"', "no preset is called 'nope'"),
-        ("windoww = 3", "unknown field `windoww`"),
-    ],
-)
-def test_mistakes_of_a_configuration_are_sentences(line: str, words: str, tmp_path: Path) -> None:
+def test_a_place_where_nobody_can_listen_is_a_sentence(tmp_path: Path) -> None:
     config = tmp_path / "refold.toml"
     keys = f'[gateway.keys]\nann = "{KEYS["ann"]}"\n'
-    config.write_text(f'[gateway]\nupstream = "http://127.0.0.1:1"\nstore = "memory:"\n{line}\n{keys}')
+    config.write_text(
+        f'[gateway]\nupstream = "http://127.0.0.1:1"\nstore = "memory:"\nhost = "8.8.8.8"\nport = 9\n{keys}'
+    )
     done = subprocess.run(
         [sys.executable, "-m", "refold", "serve", "--config", str(config)],
         capture_output=True,
@@ -253,5 +247,5 @@ def test_mistakes_of_a_configuration_are_sentences(line: str, words: str, tmp_pa
         timeout=120,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
     )
-    assert done.returncode != 0 and words in done.stderr
+    assert done.returncode != 0 and "nobody can listen at 8.8.8.8 port 9" in done.stderr
     assert "Traceback" not in done.stderr and "Unclosed" not in done.stderr, done.stderr

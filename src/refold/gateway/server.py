@@ -209,11 +209,8 @@ def _look_at_store(settings: GatewaySettings) -> None:
         next(iter(store.sessions()), None)
         store.close()
     except (RefoldError, OSError) as error:
-        _to_stderr(
-            json.dumps(
-                {"time": round(time.time(), 3), "warning": "nothing is written down", "why": str(error)}
-            )
-        )
+        line = {"time": round(time.time(), 3), "warning": "nothing is written down", "why": str(error)}
+        _to_stderr(json.dumps(line))
 
 
 def is_climbing(path: str) -> bool:
