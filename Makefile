@@ -7,6 +7,8 @@ EXAMPLES := .examples-venv/.ready
 RAY := .ray-venv/.ready
 CLIENTS := .clients/.ready
 .DEFAULT_GOAL := help
+# Compiled modules are kept: tests start many programs, and each would compile all it imports.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help install setup run test check bench bench-continuation mutation torture test-examples test-ray test-postgres test-sandbox test-browser test-clients test-schema test-local test-live format clean
 

@@ -326,10 +326,19 @@ def survivors(drawn: Iterable[Mutant]) -> Iterator[Mutant]:
     rooms = json.loads((results.FOLDER / "mutation.json").read_text(encoding="utf-8"))["result"]["rooms"]
     rows = (row for room in rooms.values() for row in room["survivors"] if "equivalent" not in row)
     stored = {tuple(row[name] for name in SAME) for row in rows}
+    begun = {row[:3] for row in stored}
     for mutant in drawn:
+        if (mutant.file, mutant.scope or "", _was(mutant.path)[mutant.number]) not in begun:
+            continue
         row = described(mutant)
         if tuple(row[name] for name in SAME) in stored:
             yield mutant
+
+
+@functools.cache
+def _was(path: Path) -> list[str]:
+    """What stands at the place of each mutant of a module."""
+    return [change.was for change in mutants.changes(ast.parse(path.read_text(encoding="utf-8")))]
 
 
 class Journal:

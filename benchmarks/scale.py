@@ -45,7 +45,7 @@ BULK = ("fsync=off", "wal_level=minimal", "max_wal_senders=0", "maintenance_work
 APPENDS, BLOCKS, BATCHES, BATCH = 1000, 5, 120, 50
 LISTS = {"": True, ", no list": False}
 QUESTIONS = {"a rare word": 60, "words said together": 40, "common words": 20}
-PATIENCE = 400.0
+PATIENCE = 300.0
 """Seconds for the questions of one kind; then fewer are asked."""
 BOTH, OTHER = 2_000_000, ONE
 """Up to so many entries both layouts of PostgreSQL are measured; beyond, the other one would take another hour."""

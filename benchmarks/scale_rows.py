@@ -129,7 +129,12 @@ def _in_bulk(store: PostgresStore, work: Callable[[Link], None]) -> None:
         work(link)
         link.ask("SELECT setval(pg_get_serial_sequence('sessions', 'key'), (SELECT max(key) FROM sessions))")
         link.say("COMMIT")
-        for sql in (schema.WORDS, "VACUUM ANALYZE entries", "VACUUM ANALYZE sessions", "CHECKPOINT"):
+        for sql in (
+            schema.WORDS,
+            "VACUUM (ANALYZE, INDEX_CLEANUP off) entries",
+            "VACUUM ANALYZE sessions",
+            "CHECKPOINT",
+        ):
             link.say(sql)
         link.close()
 

@@ -60,6 +60,15 @@ def test_others_get_their_turn_while_a_session_is_folded(name: str, tools: bool)
     assert asyncio.run(run()) > 20
 
 
+@pytest.mark.parametrize("name", ["refold", "pi", "augment", "window", "rounds", "layered"])
+def test_every_design_plans_in_pieces(name: str) -> None:
+    async def run() -> int:
+        session, engine = session_of(300), Engine(presets.get(name))
+        return await breaths(asyncio.ensure_future(engine.planned(session, force=True)))
+
+    assert asyncio.run(run()) > 60
+
+
 def test_what_is_said_while_a_fold_is_worked_out_is_in_the_view() -> None:
     async def run() -> None:
         session, engine = session_of(300), Engine(presets.get("refold", window=20_000))

@@ -12,7 +12,9 @@ import pytest
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
+from refold.compaction.plan import Plan, finishing
 from refold.errors import RefoldError
+from refold.protocols import complete
 
 NAMES = ("refold", "pi", "augment", "window", "rounds", "layered")
 SETTINGS: dict[str, dict[str, object]] = {
@@ -135,6 +137,27 @@ def known(fold: e.Fold) -> bytes:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_fold_is_the_same_warm_and_cold(name: str, tools: bool) -> None:
     assert sum(Run(name, seed, tools=tools).play(14) for seed in range(3)) > 0
+
+
+def test_a_plan_one_message_after_another_is_that_of_a_cold_session() -> None:
+    run, plans = Run("refold", 5, tools=True), 0
+    for _ in range(16):
+        run.turn()
+    warm, session = Engine(presets.get("refold", window=6_000), clock=lambda: 1.8e9), run._opened([])
+    for entry in (entry for entry in run.session.entries if isinstance(entry, e.MessageEntry)):
+        session.append(entry.message)
+        outcome, cold = planned(warm, session), Engine(warm.preset, clock=lambda: 1.8e9)
+        assert planned(cold, run._opened(list(session.entries))) == outcome
+        plans += not isinstance(outcome, str)
+    assert plans > 30
+
+
+def planned(engine: Engine, session: Session) -> object:
+    plan = engine.plan(session, force=True)
+    if not isinstance(plan, Plan):
+        return plan.code
+    finished = complete(finishing(plan.proposal, []))
+    return finished.summary, msgspec.json.encode(finished.edits), plan.proposal.clipped
 
 
 @pytest.mark.torture

@@ -301,3 +301,10 @@ class TokenCounter(Protocol):
     def tools(self, tools: Sequence[Any]) -> int:
         """Tool definitions in any dialect's shape."""
         ...
+
+
+@runtime_checkable
+class PatientCounter(Protocol):
+    """A counter that can pause within a long message, and for which a message is its frame and its texts."""
+
+    def counting(self, message: Message) -> Steps[int]: ...

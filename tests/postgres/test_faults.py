@@ -133,12 +133,16 @@ def kill_server(server: Server, kills: int, writers: int) -> list[str]:
     store.close()
     started = [start(server.url, S, f"w{n}", 60 * kills, 60) for n in range(writers)]
     chance = random.Random(3)
-    for _ in range(kills):
-        time.sleep(0.3 + chance.random() * 0.5)
-        server.kill()
-        time.sleep(chance.random() * 0.3)
-        server.start()
-    return acknowledged(started)
+    try:
+        for _ in range(kills):
+            time.sleep(0.3 + chance.random() * 0.5)
+            server.kill()
+            time.sleep(chance.random() * 0.3)
+            server.start()
+        return acknowledged(started, 3000)
+    finally:
+        for writer in started:
+            writer.kill()
 
 
 def test_a_killed_server_comes_back_with_everything(mortal: Server) -> None:

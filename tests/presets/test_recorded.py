@@ -260,4 +260,4 @@ def test_a_design_makes_of_a_conversation_what_it_made_of_it(case: str) -> None:
         text = json.dumps({**known, case: found}, indent=1, ensure_ascii=False, sort_keys=True)
         RECORD.write_text(f"{text}\n", encoding="utf-8")
         return
-    assert found == known[case]
+    assert found == known[case], "if it should: REFOLD_RECORD=1, and look at the difference"

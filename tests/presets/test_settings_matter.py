@@ -102,10 +102,12 @@ def conversation() -> list[list[m.Message]]:
 
 
 class Probe:
-    """One conversation under a preset, and everything that can be seen of it."""
+    """One conversation under a preset, and everything that can be seen of it; up to where it departs from what
+    was seen before, if that is given."""
 
-    def __init__(self, preset: presets.Preset) -> None:
+    def __init__(self, preset: presets.Preset, before: list[Any] | None = None) -> None:
         self.preset, self.seen, self.now = preset, list[Any](), START
+        self.before = before
         numbers = itertools.count()
         self.session = Session(id="s", clock=lambda: self.now, new_id=lambda: f"e{next(numbers):06d}")
         self.model = Scripted(
@@ -130,6 +132,8 @@ class Probe:
                 self.now += 5.0
                 if isinstance(message, m.User) or message is said[-1]:
                     await self.look()
+                    if self.before is not None and self.seen[-4:] != self.before[: len(self.seen)][-4:]:
+                        return self.seen
         self.seen += [self.preset.cache_delay(10.0), self.preset.settings.problems(), self.preset.reserve]
         self.seen.append(self.preset.summary_model)
         await self.turn()
@@ -181,8 +185,8 @@ def _seen(name: str, base: int) -> list[Any]:
     return seen(name, bases(name)[base])
 
 
-def seen(name: str, settings: dict[str, Any]) -> list[Any]:
-    return run_virtually(Probe(presets.get(name, **settings)).run())[0]
+def seen(name: str, settings: dict[str, Any], before: list[Any] | None = None) -> list[Any]:
+    return run_virtually(Probe(presets.get(name, **settings), before).run())[0]
 
 
 def others(name: str, field: msgspec.structs.FieldInfo, value: Any) -> tuple[Any, ...]:
@@ -231,7 +235,7 @@ def test_every_setting_does_something(name: str, setting: str) -> None:
             continue  # so small a window contradicts the other settings
         for other in others(name, field, now):
             try:
-                changed = seen(name, {**base, setting: other})
+                changed = seen(name, {**base, setting: other}, _seen(name, number))
             except SettingError:
                 continue  # not a value of this setting
             if changed != _seen(name, number):

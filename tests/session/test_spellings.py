@@ -672,7 +672,7 @@ def test_what_is_too_deep_or_no_number_for_others_becomes_text_or_nothing() -> N
 
 
 def test_what_is_no_dialect_message_or_reply_says_so() -> None:
-    with pytest.raises(UnknownName, match="dialect"):
+    with pytest.raises(UnknownName, match=r"dialect\b"):
         dialects.get("klingon")
     with pytest.raises(WrongType, match="int is no message"):
         common.as_dict(5)

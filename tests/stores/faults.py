@@ -13,6 +13,28 @@ import apsw
 from refold.stores.disk import Disk
 
 FAULTS = ("EIO", "ENOSPC", "short", "EINTR")
+_SPACE = ("write", "truncate", "open", "link", "xWrite")
+_CHANGES = (
+    *_SPACE,
+    "replace",
+    "unlink",
+    "restrict",
+    "sync",
+    "sync_folder",
+    "xOpen",
+    "xDelete",
+    "xTruncate",
+    "xSync",
+)
+REACH: dict[str, tuple[str, ...]] = {
+    "EIO": (),
+    "ENOSPC": _SPACE,
+    "EDQUOT": _SPACE,
+    "short": _SPACE,
+    "EROFS": _CHANGES,
+    "EINTR": ("write", "sync"),
+}
+"""The calls that a fault can happen to; none named: all."""
 _count = itertools.count()
 
 
@@ -28,9 +50,7 @@ class Trigger:
         self.calls += 1
         if not self.at <= self.calls < self.at + self.times or (self.only and call not in self.only):
             return False
-        if self.fault in ("ENOSPC", "short") and call not in ("write", "truncate", "open", "link", "xWrite"):
-            return False
-        if self.fault == "EINTR" and call not in ("write", "sync"):
+        if REACH[self.fault] and call not in REACH[self.fault]:
             return False
         self.fired.append(call)
         return True
@@ -42,7 +62,7 @@ class FaultyDisk(Disk):
 
     def _maybe(self, call: str) -> None:
         if self.trigger.now(call):
-            number = {"EIO": errno.EIO, "EINTR": errno.EINTR}.get(self.trigger.fault, errno.ENOSPC)
+            number = getattr(errno, self.trigger.fault, errno.ENOSPC)
             raise OSError(number, os.strerror(number))
 
     def open(self, path: Path, flags: int) -> int:

@@ -3,6 +3,7 @@ and the store works again afterwards."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -59,10 +60,10 @@ class Script:
         self.wrong: list[str] = []
 
     def run(self) -> None:
-        store = opened(self.kind, self.place, self.trigger)
+        store = self.store = opened(self.kind, self.place, self.trigger)
         self.step(lambda: self.create(store))
-        for number in range(4):
-            self.step(lambda n=number: self.append(store, [f"a{n}"]))
+        for number in range(4):  # the first of many entries are a new file
+            self.step(lambda n=number: self.append(store, [f"a{n}"] if n else ["a", "a0"]))
         self.step(lambda: self.append(store, ["b0", "b1", "b2"]))
         self.step(lambda: store.load(kit.S))
         self.step(lambda: self.append(store, ["c"], size=9000))
@@ -126,8 +127,8 @@ def played(kind: str, fault: str, at: int, times: int = 1) -> tuple[Script, list
 
 
 class Sticky(Script):
-    """The disk stays broken: every call fails from the n-th on. Then the store is closed, the disk is mended,
-    and somebody else looks. Whoever was told that nothing was added finds nothing."""
+    """The disk stays broken: every call fails from the n-th on. Then it is mended, and the same store is used
+    on, or it is closed and somebody else looks. Whoever was told that nothing was added finds nothing."""
 
     uncertain: bool = False
 
@@ -136,9 +137,20 @@ class Sticky(Script):
             work()
         except RefoldError as error:
             self.failures.append(str(error))
+            if not isinstance(error, UnknownName) and not _ADVICE.search(str(error)):
+                self.wrong.append(f"does not say what to do: {error}")
             self.uncertain |= "whether the entry is there" in str(error)
         except Exception as error:
             self.wrong.append(f"not an error of ours: {error!r}")
+
+    def mended(self) -> None:
+        """The same object goes on, and what failed is not there, now or later."""
+        self.trigger.at = 10**9
+        self.step(lambda: self.create(self.store))
+        self.step(lambda: self.append(self.store, ["z"]))
+        if self.promised[-1:] != ["z"]:
+            self.wrong.append(f"does not work again: {self.failures[-1]}")
+        self.uncertain = False  # what could not be taken back has been by now
 
     def judge(self) -> list[str]:
         self.trigger.at = 10**9
@@ -153,13 +165,20 @@ class Sticky(Script):
         return self.wrong
 
 
-def stuck(kind: str, fault: str, step: int, only: tuple[str, ...] = ()) -> tuple[int, int, list[str]]:
+_ADVICE = re.compile(r": .*(?:try again|check|put it back|choose|run `refold)")
+
+
+def stuck(
+    kind: str, fault: str, step: int, only: tuple[str, ...] = (), *, goes_on: bool = False
+) -> tuple[int, int, list[str]]:
     fired, uncertain, found = 0, 0, []
     for at in range(1, calls_of(kind) + 1, step):
         with kit.ram_folder() as place:
             script = Sticky(kind, place, Trigger(fault, at, 10**9, only))
             script.run()
             fired += bool(script.trigger.fired)
+            if goes_on:
+                script.mended()
             found += [f"{fault} from {at}: {text}" for text in script.judge()]
             uncertain += script.uncertain
     return fired, uncertain, found
@@ -182,10 +201,34 @@ def test_a_disk_that_stays_broken_shows_no_failed_append_later(
         assert uncertain == 0  # what was written can always be taken back
 
 
+STAYING = ("EIO", "ENOSPC", "EDQUOT", "EROFS", "short")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(("kind", "fault"), [(k, f) for k in kit.REAL for f in STAYING])
+def test_a_store_goes_on_when_the_disk_is_mended(
+    kind: str, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    fired, _, wrong = stuck(kind, fault, 1 if kind == "jsonl" else 9, goes_on=True)
+    assert wrong[:3] == [] and fired
+
+
+@pytest.mark.torture
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("fault", STAYING)
+@pytest.mark.parametrize("only", [(), SYNCS, WRITES], ids=["all", "syncs", "writes"])
+def test_a_database_goes_on_whenever_the_disk_broke(
+    fault: str, only: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    assert stuck("sqlite", fault, 1, only, goes_on=True)[2][:3] == []
+
+
 @pytest.mark.torture
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("only", [(), SYNCS, WRITES], ids=["all", "syncs", "writes"])
-@pytest.mark.parametrize("fault", ["EIO", "ENOSPC", "short"])
+@pytest.mark.parametrize("fault", STAYING)
 def test_a_database_on_a_disk_that_breaks_at_every_call(
     fault: str, only: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,6 +307,36 @@ def test_an_interrupted_call_is_no_error() -> None:
     for at in range(1, calls_of("jsonl") + 1):
         script, wrong = played("jsonl", "EINTR", at)
         assert script.failures == [] and wrong == []
+
+
+@pytest.mark.parametrize("kind", kit.REAL)
+def test_a_file_that_may_not_grow_loses_nothing(kind: str) -> None:
+    """A real limit of the operating system instead of a planted error."""
+    resource = pytest.importorskip("resource", reason="only where files can be limited")
+    with kit.ram_folder() as place:
+        store = kit.make(kind, place)
+        store.create(SessionInfo(id=kit.S, created=1.0))
+        promised: list[str] = []
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        refused = [0, 0]
+        try:
+            for number in range(60):
+                small = (200_000, limits[1]) if number % 40 < 30 else limits
+                resource.setrlimit(resource.RLIMIT_FSIZE, small)
+                try:
+                    last = promised[-1] if promised else None
+                    store.append(kit.S, [kit.said(f"n{number}", None, 9_000)], after=last)
+                    promised.append(f"n{number}")
+                except RefoldError as error:
+                    refused[number % 40 >= 30] += bool(_ADVICE.search(str(error)))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert [entry.id for entry in store.load(kit.S).entries] == promised
+        store.close()
+        again = kit.make(kind, place)
+        assert [entry.id for entry in again.load(kit.S).entries] == promised
+        again.close()
+    assert refused[0] and not refused[1]
 
 
 def test_the_real_disk_is_used_by_default(tmp_path: Path) -> None:

@@ -62,6 +62,21 @@ def test_what_is_no_json_is_refused_by_both(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"a" 1}', "a colon was expected at character 5"),
+        ("{1:2}", "a key was expected at character 1"),
+        ("[1 2]", "'2' at character 4"),
+        ("[] []", "more text after the value, at character 3"),
+        ("[x]", "no value at character 1"),
+    ],
+)
+def test_what_is_wrong_and_where_is_told(text: str, why: str) -> None:
+    with pytest.raises(NotJson, match=why):
+        _parse(text)
+
+
+@pytest.mark.parametrize(
     ("text", "value"),
     [
         ("[]", []),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -113,11 +114,15 @@ def test_an_unknown_target_says_which_there_are() -> None:
         export(talk(), "word")
 
 
+@cache
+def real(name: str) -> Session:
+    return Session.of(t.read(shared(name)))
+
+
 @pytest.mark.parametrize("to", targets())
 def test_real_sessions_export_to_everything(to: str) -> None:
     for name in ("pi/before-compaction.jsonl", "pi/large-session.jsonl"):
-        session = Session.of(t.read(shared(name)))
-        exported = export(session, to)
+        exported = export(real(name), to)
         assert len(exported.data) > 100_000
         if to not in ("markdown",):
             assert len(back(exported.data)) > 800

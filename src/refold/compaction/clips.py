@@ -10,6 +10,7 @@ from refold import entries as e
 from refold.compaction.walk import Row
 from refold.messages import (
     Assistant,
+    Bash,
     Call,
     Message,
     Text,
@@ -20,7 +21,7 @@ from refold.messages import (
 )
 from refold.preserve.runs import shown_by
 from refold.preserve.words import typed as words_typed
-from refold.protocols import TokenCounter
+from refold.protocols import PatientCounter, TokenCounter
 from refold.session import Item, Session
 from refold.session.toolnames import Kind
 from refold.shrink.clip import Body, body_of, clipped
@@ -126,8 +127,18 @@ class Clips:
     def _body(self, id: str, message: Message, counter: TokenCounter, kind: Kind) -> Body | None:
         bodies = self._bodies.setdefault(counter.name, {})
         if id not in bodies:
-            bodies[id] = body_of(message, counter, kind)
+            bodies[id] = body_of(message, counter, kind, self._text_size(id, message, counter))
         return bodies[id]
+
+    def _text_size(self, id: str, message: Message, counter: TokenCounter) -> int:
+        """Tokens of a message's one text, where its own count tells that; 0: unknown."""
+        parts = message.parts
+        if len(parts) != 1 or type(parts[0]) is not Text or not isinstance(counter, PatientCounter):
+            return 0
+        if isinstance(message, Bash) or not self.session.counted(id, counter):
+            return 0
+        frame = counter.message(msgspec.structs.replace(message, content=()))
+        return self.session.cached_count(id, message, counter) - frame
 
     def keep(self, used: set[tuple[str, int, str]], shown: set[str], read: set[str]) -> None:
         """Forget what the newest layout does not show: a clip is cheap to make and rarely wanted again. Of

@@ -27,7 +27,9 @@ _NEAR = 7
 _CALL = 2 * LEVELS[0]
 """Tokens of a call for whose result there is room."""
 _MADE = 8
-"""Clips that are made between two breaths."""
+"""Clips that are made between two breaths,"""
+_LONG = 20_000
+"""unless they are made of so many tokens."""
 
 
 class Curve(NamedTuple):
@@ -137,7 +139,7 @@ def grade(
             if room < 0:
                 break
             room -= size(-place, pieces.sizes[-place], cap)
-            if number % _MADE == 0:
+            if number % _MADE == 0 or pieces.sizes[-place] > _LONG:
                 yield
         return room
 

@@ -21,6 +21,7 @@ from refold.session import Item, Session
 from refold.session.edits import said_by
 from refold.session.invariants import PAIRS, inside_put, legal
 from refold.session.invariants.thinking import signed
+from refold.session.projection import is_long
 from refold.session.sent import surcharge
 from refold.shrink.clip import LEVELS
 
@@ -183,6 +184,8 @@ class _Reader:
         first = len(self.pieces)
         last = len(self.items) - first
         for index in range(last - 1, max(last - 1 - CHUNK, self.first - 1), -1):
+            if is_long(self.items[index].message):
+                yield from self.s.projection.counting_one(index, self.s.counter)
             self.pieces.append(self._piece(index))
             if index % PIECE == 0:
                 yield

@@ -16,13 +16,14 @@ from typing import overload
 
 from refold import entries as e
 from refold.compaction.transcript import message_of
-from refold.messages import Call, Result
+from refold.messages import Call, Message, Result
 from refold.preserve.lines import EntryLines, lines_of
 from refold.preserve.state import WorkState
 from refold.preserve.state_text import Catalogue, catalogue, rendering
 from refold.preserve.words import Saying, demands, typed
 from refold.protocols import Steps, TokenCounter, complete
 from refold.session import Session
+from refold.session.projection import is_long
 
 KEY = 5
 """Tokens of an entry's number beside its words or lines, and the line end."""
@@ -65,9 +66,10 @@ class Reading:
         if self.epoch != self.session.epoch:
             self._begin()
         while self.length < len(self.session.path):
-            self._take(self.length, self.session.path[self.length])
+            message = message_of(self.session.path[self.length])
+            self._take(self.length, self.session.path[self.length], message)
             self.length += 1
-            if self.length % READ == 0:
+            if self.length % READ == 0 or (message and is_long(message)):
                 yield
 
     def _typed(self, position: int) -> int:
@@ -158,8 +160,7 @@ class Reading:
     def _sized(self, counter: TokenCounter) -> tuple[list[int], dict[int, int]]:
         return self._sizes.setdefault(counter.name, ([0], {}))
 
-    def _take(self, position: int, entry: e.Entry) -> None:
-        message = message_of(entry)
+    def _take(self, position: int, entry: e.Entry, message: Message | None) -> None:
         self._asked.append(self._calls.pop(message.call_id, -1) if isinstance(message, Result) else -1)
         if message is None:
             return

@@ -11,8 +11,8 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from refold import entries as e
-from refold.messages import System
-from refold.protocols import Steps, TokenCounter, complete
+from refold.messages import Message, System, Text
+from refold.protocols import PatientCounter, Steps, TokenCounter, complete
 from refold.session.edits import Ahead, Stretch, active_folds, extended, outermost, plain, project
 from refold.session.items import Item
 from refold.session.tree import Session
@@ -22,6 +22,14 @@ Accepts: TypeAlias = Callable[[Sequence[e.Fold]], Sequence[e.Fold]]
 MARKS = (e.Fold, e.Undo, e.Redo)
 ADDED, COUNTED = 500, 16
 """Entries that are taken in, and items that are counted, between two breaths."""
+
+
+LONG = 200_000
+"""Characters of a text that is not counted in one piece."""
+
+
+def is_long(message: Message) -> bool:
+    return any(type(part) is Text and len(part.text) > LONG for part in message.parts)
 
 
 def accept_all(folds: Sequence[e.Fold]) -> Sequence[e.Fold]:
@@ -143,6 +151,13 @@ class Projection:
         """Size of one item; counts no other."""
         return self.session.cached_count(self.key(index), self._items[index].message, counter)
 
+    def counting_one(self, index: int, counter: TokenCounter) -> Steps[int]:
+        """`count` with pauses where the item is long."""
+        key, message = self.key(index), self._items[index].message
+        if isinstance(counter, PatientCounter) and not self.session.counted(key, counter):
+            return self.session.cached_count(key, message, counter, (yield from counter.counting(message)))
+        return self.session.cached_count(key, message, counter)
+
     def counted(self, counter: TokenCounter) -> Callable[[int], int]:
         """`count` for many items of the view as it is now."""
         self._follow()
@@ -158,10 +173,12 @@ class Projection:
         self._follow()
         sums, items, count = self._sums.setdefault(counter.name, [0]), self._items, self.session.cached_count
         while len(sums) <= len(items):
-            at, total = len(sums) - 1, sums[-1]
-            for key, item in zip(self._keys[at : at + COUNTED], items[at : at + COUNTED], strict=True):
-                total += count(key, item.message, counter)
-                sums.append(total)
+            at = len(sums) - 1
+            for index in range(at, min(at + COUNTED, len(items))):
+                if is_long(items[index].message):
+                    yield from self.counting_one(index, counter)
+                    yield
+                sums.append(sums[-1] + count(self._keys[index], items[index].message, counter))
             if len(sums) <= len(items):
                 yield
         return sums

@@ -6,6 +6,7 @@ dialect that writes most, and per item, so that whoever cuts knows what a cut fr
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from refold.messages import (
     AnyPart,
@@ -105,7 +106,7 @@ def stretches(
 ) -> Iterator[tuple[int, dict[int, int]]]:
     """Where each stretch begins (a batch with its results, or a single message) from `first` on, which begins
     one, and the surcharges in it by item."""
-    begun = first > 0
+    begun = any(map(_begins, islice(items, first)))
     index = first
     while index < len(items):
         message = items[index].message
@@ -120,12 +121,17 @@ def stretches(
             if type(message) is Result:
                 extra += counter.message(note(message)) - counter.message(message)
             found = {index: extra} if extra > 0 else {}
-        if not begun and not isinstance(message, System) and not blank(message):
+        if not begun and _begins(items[index]):
             begun = True
             if isinstance(message, (Assistant, Result)):
                 found[index] = found.get(index, 0) + counter.message(first_user.STAND_IN)
         yield index, found
         index = end
+
+
+def _begins(item: Item) -> bool:
+    """Is it what the other side sees first? A conversation may start with nothing said at all."""
+    return not isinstance(item.message, System) and not blank(item.message)
 
 
 def _plain_pair(items: Sequence[Item], index: int) -> bool:

@@ -191,10 +191,6 @@ class Session:
         above = {entry.id for entry in self.ancestors(a)}
         return next((entry.id for entry in self.ancestors(b) if entry.id in above), None)
 
-    def count(self, entry: e.MessageEntry, counter: TokenCounter) -> int:
-        """Size of an entry's message, counted once per counter."""
-        return self.cached_count(entry.id, entry.message, counter)
-
     def cached_count(
         self, key: str, message: Message, counter: TokenCounter, known: int | None = None
     ) -> int:
@@ -204,6 +200,10 @@ class Session:
         if size is None:
             size = counts[key] = counter.message(message) if known is None else known
         return size
+
+    def counted(self, key: str, counter: TokenCounter) -> bool:
+        """Is its size known?"""
+        return key in self._counts.get(counter.name, ())
 
     def forget_counts(self, keys: Iterable[str]) -> None:
         """Of what is shown no more."""

@@ -82,16 +82,17 @@ class Body(msgspec.Struct, frozen=True, gc=False):
         return cls(text, size, plain, plain_size, Telling(plain, kind))
 
 
-def body_of(message: Message, counter: TokenCounter, kind: Kind) -> Body | None:
-    """Read once for the clips of a message; None where `clipped` reads for itself."""
+def body_of(message: Message, counter: TokenCounter, kind: Kind, size: int = 0) -> Body | None:
+    """Read once for the clips of a message; None where `clipped` reads for itself. `size`: tokens of its
+    text, where they are known."""
     match message:
         case Result():
             text = _joined(message.content)
             # Of a file that was read every character may matter: somebody has to match it.
             data = (table(text) or page(text) or "") if kind in ("other", "bash") else ""
-            return Body.of(text, counter, kind, plain=data)
+            return Body.of(text, counter, kind, size, plain=data)
         case User():
-            return Body.of(_joined(message.content), counter, kind)
+            return Body.of(_joined(message.content), counter, kind, size)
         case Bash():
             return Body.of(message.output, counter, kind)
         case _:

@@ -18,7 +18,7 @@ from pathlib import Path
 import apsw
 
 from refold.errors import FormatError, RefoldError, StorageError
-from refold.stores.disk import Disk, make_folder
+from refold.stores.disk import Disk, make_folder, unopened
 
 OLDEST = (3, 51, 3)
 """The first SQLite release in which a WAL reset cannot corrupt the database."""
@@ -318,7 +318,7 @@ def make_file(path: Path) -> None:
     except FileExistsError:
         return
     except OSError as error:
-        raise StorageError(f"{path} cannot be made: {error.strerror}") from error
+        raise unopened(path, error) from error
 
 
 def translated(error: apsw.Error, path: Path, *, tainted: bool = False) -> RefoldError:

@@ -35,7 +35,7 @@ _OURS = re.compile(rb'[ \t]*\{"type":"[a-z]{1,20}","id":"[^"]{0,200}","(?:time|p
 _OUR_LINE = re.compile(rb"^\[?(?=" + _OURS.pattern + rb")", re.M)
 _BEGIN = re.compile(rb"(?:(?<=\}).|(?<=[^:\[]),)" + _FIRST, re.S)
 _reader = json.JSONDecoder()
-_CUT_WORD = re.compile(r"[-+.eE0-9]*|t(r(u)?)?|f(a(l(s)?)?)?|n(u(l)?)?|N(a)?|\\(u[0-9a-fA-F]{0,3})?")
+_CUT_WORD = re.compile(r"[-+.eE0-9]*|t(r(u)?)?|f(a(l(s)?)?)?|n(u(l)?)?|N(a)?|\\u[0-9a-fA-F]{0,4}")
 
 
 def hole_of(line: bytes, why: str, id: str | None = None) -> Hole | None:
@@ -68,7 +68,8 @@ def is_torn(line: bytes) -> bool:
     except json.JSONDecodeError as error:
         if error.msg.startswith("Unterminated string"):
             return True
-        return bool(text.strip()) and _CUT_WORD.fullmatch(text[error.pos :]) is not None
+        begin = error.pos - error.msg.startswith("Invalid \\u")  # which points behind the backslash
+        return bool(text.strip()) and _CUT_WORD.fullmatch(text[begin:]) is not None
     except (ValueError, RecursionError):
         return False
     return False

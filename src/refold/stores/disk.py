@@ -123,10 +123,7 @@ def told(path: Path) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or error
-        raise StorageError(
-            f"{path} cannot be opened ({reason}): check its name and its permissions"
-        ) from error
+        raise unopened(path, error) from error
 
 
 def place(disk: Disk, path: Path, data: bytes, *, replace: bool) -> None:
@@ -143,8 +140,7 @@ def place(disk: Disk, path: Path, data: bytes, *, replace: bool) -> None:
         finally:
             disk.close(fd)
         if replace:
-            disk.replace(temporary, path)
-            disk.sync_folder(path.parent)
+            _exchange(disk, temporary, path)
         else:
             _link(disk, temporary, path)
             try:
@@ -156,6 +152,29 @@ def place(disk: Disk, path: Path, data: bytes, *, replace: bool) -> None:
     finally:
         with contextlib.suppress(OSError):
             disk.unlink(temporary)
+
+
+def _exchange(disk: Disk, new: Path, path: Path) -> None:
+    """Put `new` in the place of `path`. Where that cannot be made durable, the old one comes back."""
+    old = new.with_suffix(".old")
+    with contextlib.suppress(OSError):
+        disk.link(path, old)
+    try:
+        disk.replace(new, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            disk.unlink(old)
+        raise
+    try:
+        disk.sync_folder(path.parent)
+    except OSError as error:
+        try:
+            disk.replace(old, path)
+        except OSError:
+            raise Undecided(error, old) from error
+        raise
+    with contextlib.suppress(OSError):
+        disk.unlink(old)
 
 
 def _link(disk: Disk, source: Path, target: Path) -> None:
@@ -230,10 +249,39 @@ def same_file(fd: int, path: Path) -> bool:
     return os.path.samestat(os.fstat(fd), there)
 
 
+class Undecided(OSError):
+    """A new file is in its place, but not for sure, and the `old` one could not be put back."""
+
+    def __init__(self, error: OSError, old: Path) -> None:
+        super().__init__(error.errno, error.strerror)
+        self.old = old
+
+
+_ADVICE = {
+    errno.ENOSPC: "free some space and try again",
+    errno.EDQUOT: "free some of your quota and try again",
+    errno.EFBIG: "raise the limit of file sizes (ulimit -f) and try again",
+    errno.EROFS: "its file system is read-only; check why, or choose another place",
+    errno.EACCES: "check its name and its permissions",
+    errno.EPERM: "check its name and its permissions",
+    errno.EMFILE: "close some files, or raise the limit (ulimit -n), and try again",
+    errno.ENFILE: "close some files and try again",
+}
+
+
+def advice(error: OSError) -> str:
+    """What to do about an error of the operating system."""
+    return _ADVICE.get(error.errno or 0, "check its name and the disk, and try again")
+
+
+def unopened(path: Path, error: OSError) -> StorageError:
+    return StorageError(f"{path} cannot be opened ({error.strerror or error}): {advice(error)}")
+
+
 def failed(path: Path, error: OSError, *, undone: bool = True) -> StorageError:
     why = error.strerror or error
-    if undone:
-        return StorageError(f"{path} could not be written ({why}); nothing was added: try again")
+    if undone and not isinstance(error, Undecided):
+        return StorageError(f"{path} could not be written ({why}); nothing was added: {advice(error)}")
     return StorageError(
         f"{path} could not be written ({why}), nor could that be taken back: "
         "check the disk, and whether the entry is there when it works again"

@@ -62,6 +62,8 @@ class JsonlStore:
         self._known: dict[Path, Known] = {}
         self._unwanted: dict[Path, tuple[int, int]] = {}
         """Files whose last append failed and could not be taken back: (good length, length)."""
+        self._exchanged: dict[Path, tuple[Path, int]] = {}
+        """The same of appends that are a new file: (the file as it was, length)."""
 
     # ── the protocol ────────────────────────────────────────────────────────────────────────────
 
@@ -147,7 +149,7 @@ class JsonlStore:
     def after_fork(self) -> None:
         """In a forked child: another thread may have been in the middle of a call."""
         self._mutex = threading.RLock()
-        self._known, self._unwanted = {}, {}
+        self._known, self._unwanted, self._exchanged = {}, {}, {}
 
     # ── beyond the protocol ─────────────────────────────────────────────────────────────────────
 
@@ -185,9 +187,12 @@ class JsonlStore:
     def rewrite(self, path: Path, lines: list[bytes]) -> None:
         """Put a file of these lines in the place of the old one, durable, in one step."""
         self._known.pop(path, None)
+        data = b"\n".join(lines) + b"\n"
         try:
-            calls.place(self._disk, path, b"\n".join(lines) + b"\n", replace=True)
+            calls.place(self._disk, path, data, replace=True)
         except OSError as error:
+            if isinstance(error, calls.Undecided):
+                self._exchanged[path] = error.old, len(data)
             raise calls.failed(path, error) from error
 
     @property
@@ -319,6 +324,8 @@ class JsonlStore:
     def _opened(self, session: str, *, write: bool) -> Generator[tuple[Path, int]]:
         path = self._place(session)
         try:
+            if path in self._exchanged:
+                self._put_back(path)
             with self._file(path, write=write) as fd:
                 known = self._known.get(path)
                 known = known if known and self._current(fd, known) else self._begin(path, fd)
@@ -328,7 +335,15 @@ class JsonlStore:
         except FileNotFoundError:
             raise UnknownName("session", session) from None
         except OSError as error:
-            raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
+            raise calls.unopened(path, error) from error
+
+    def _put_back(self, path: Path) -> None:
+        """The file as it was before a failed append, unless somebody has gone on since."""
+        old, length = self._exchanged[path]
+        with self._file(path, write=True) as fd:
+            if os.fstat(fd).st_size == length:
+                self._disk.replace(old, path)
+        del self._exchanged[path]
 
     @contextlib.contextmanager
     def _file(self, path: Path, *, write: bool) -> Generator[int]:
@@ -339,7 +354,7 @@ class JsonlStore:
             except FileNotFoundError:
                 raise
             except OSError as error:
-                raise StorageError(f"{path} cannot be opened: {error.strerror}") from error
+                raise calls.unopened(path, error) from error
             try:
                 with calls.locked(fd, path, shared=not write, timeout=self.timeout):
                     if calls.same_file(fd, path):

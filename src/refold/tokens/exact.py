@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
+import msgspec
+
 from refold.messages import AnyPart, Bash, Call, Image, Message, Result, Text, Thinking
-from refold.protocols import TokenCounter
+from refold.protocols import Steps, TokenCounter
 from refold.tokens import images, parts
 from refold.tokens.estimate import Bytes4
 
@@ -74,6 +76,18 @@ class Exact:
         for part in message.parts:
             frame += self.text(part.text) if type(part) is Text else self._part(part)
         return frame
+
+    def counting(self, message: Message) -> Steps[int]:
+        """`message` with pauses within long texts."""
+        size, rest = 0, list[AnyPart]()
+        for part in () if isinstance(message, Bash) else message.parts:
+            if type(part) is not Text or len(part.text) <= _CHUNK:
+                rest.append(part)
+                continue
+            for piece in pieces(part.text):
+                size += self._count(piece)
+                yield
+        return self.message(msgspec.structs.replace(message, content=tuple(rest)) if size else message) + size
 
     def _part(self, part: AnyPart) -> int:
         if isinstance(part, Image):

@@ -14,12 +14,12 @@ from refold.compaction.clips import Form
 from refold.compaction.cut import legal_cut, may_leave, newest_step
 from refold.compaction.layout import Layout, clip_kept
 from refold.compaction.plan import Finished, Proposal, Reason
-from refold.compaction.reading import reading
+from refold.compaction.reading import read, reading
 from refold.compaction.record import Composer, Record, check_floor
 from refold.compaction.rungs.graded import Graded, Shape
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source as Told
-from refold.compaction.transcript import sources
+from refold.compaction.transcript import reading_sources, sources
 from refold.digest import Source, digest
 from refold.protocols import Steps, complete
 from refold.session import redacted
@@ -40,6 +40,11 @@ class Dialogue:
 
     shape: Shape
     name: str = "digest"
+
+    def ahead(self, s: Situation, /) -> Steps[None]:
+        yield from s.sizes.counting()
+        yield from (yield from read(s.session)).counting(s.counter)
+        yield from reading_sources(s.session)
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
         if s.uses_tools:

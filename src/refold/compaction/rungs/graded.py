@@ -12,7 +12,7 @@ from refold import entries as e
 from refold.compaction.details import RefoldDetails
 from refold.compaction.grade import Curve
 from refold.compaction.layout import Before, Layout, lay_out
-from refold.compaction.plan import Finished, Proposal, Reason, Rung
+from refold.compaction.plan import Finished, Patient, Proposal, Reason, Rung
 from refold.compaction.reading import read
 from refold.compaction.record import Composer, Record, Room, check_floor, floor, frame_size
 from refold.compaction.requests import Wanted
@@ -230,6 +230,8 @@ class Lines:
     def ahead(self, s: Situation, /) -> Steps[object]:
         if s.uses_tools:
             yield from grading(s, self.shape)
+        elif isinstance(self.dialogue, Patient):
+            yield from self.dialogue.ahead(s)
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
         if not s.uses_tools:

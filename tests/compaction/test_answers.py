@@ -1,0 +1,285 @@
+"""What counts as a summary, what is cut out of the way for one, and how it is shown: one row a case."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from refold import Session
+from refold import entries as e
+from refold import messages as m
+from refold.compaction import answer, squeeze
+from refold.compaction.claims import claims
+from refold.compaction.summary_text import OWN_TAGS, file_lists, framed_summary
+from refold.compaction.verify import Evidence, verify_against
+from refold.errors import BadAnswer
+from refold.text.frames import quote
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "text"),
+    [
+        (m.Assistant((m.Text("x"),), "length"), "truncated", "output limit"),
+        (m.Assistant((m.Text("x"),), "refusal"), "refusal", "refused"),
+        (m.Assistant((m.Text("x"),), "error", "broken pipe"), "error", "broken pipe"),
+        (m.Assistant((m.Text("x"),), "aborted"), "aborted", "ended with aborted"),
+        (m.Assistant((m.call("c", "T"),)), "tool_call", "called a tool"),
+        (m.Assistant((m.Text("x"), m.call("c", "T"))), "tool_call", "went on with the task"),
+        (m.Assistant((m.Text("x"),), "tool_use"), "tool_call", "went on with the task"),
+    ],
+)
+def test_what_is_no_answer_says_why(reply: m.Assistant, code: str, text: str) -> None:
+    with pytest.raises(BadAnswer, match=text) as caught:
+        answer.text_of(reply)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("said", "summary"),
+    [
+        (" plain ", "plain"),
+        ("<summary>\na\n</summary> b", "a"),
+        ("x <summary>a <summary>b</summary> c</summary>", "a <summary>b</summary> c"),
+        ("<summary>a", "a"),
+        ("</summary> <summary>a", "a"),
+        ("<analysis>a <analysis>b</analysis> c</analysis> d", "d"),
+        ("a <analysis>b", "a"),
+        ("</analysis> a <analysis> b", "</analysis> a"),
+        ("a <analysis></analysis> b", "a  b"),
+    ],
+)
+def test_tags_are_taken_off(said: str, summary: str) -> None:
+    assert answer.strip_tags(said) == summary
+    assert answer.text_of(m.Assistant((m.Text(f" {said} "),), "end")) == said.strip()
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("None", "empty"),
+        (" {} ", "empty"),
+        ("<summary></summary>", "empty"),
+        ("I'm sorry, but no.", "refusal"),
+        ("“I can’t do that.”", "refusal"),
+        ("抱歉", "refusal"),
+        ("I'm sorry. " + "x" * 388, "refusal"),
+    ],
+)
+def test_nothing_and_refusals_are_no_summaries(said: str, code: str) -> None:
+    with pytest.raises(BadAnswer) as caught:
+        answer.plain(said)
+    assert caught.value.code == code
+
+
+def test_a_long_text_may_begin_with_being_sorry() -> None:
+    assert answer.plain("I'm sorry. " + "x" * 389).startswith("I'm sorry")
+    assert answer.plain("The user said: I'm sorry.") == "The user said: I'm sorry."
+
+
+def failed(times: list[float], code: str = "empty", fold: float | None = None, requests: int = 1) -> Session:
+    session = Session()
+    session.append(m.user("hi"))
+    entries: list[Any] = [
+        e.Failure(id=f"f{n}", time=time, code=code, text="x") for n, time in enumerate(times)
+    ]
+    if fold is not None:
+        edit = e.Edit(session.path[0].id, session.path[0].id, (m.user("x"),))
+        entries.append(
+            e.Fold(
+                id="fold", parent=session.path[0].id, time=fold, preset="p", edits=(edit,), requests=requests
+            )
+        )
+    return Session([*session.entries, *entries])
+
+
+@pytest.mark.parametrize(
+    ("session", "now", "rests"),
+    [
+        (failed([1, 2, 3]), 3.0, True),
+        (failed([1, 2, 3]), 302.9, True),
+        (failed([1, 2, 3]), 303.0, False),
+        (failed([1, 2, 3]), 2.9, False),
+        (failed([2, 3]), 3.0, False),
+        (failed([1, 2, 3], "stale"), 3.0, False),
+        (failed([1, 2, 3], fold=0.5), 3.0, True),
+        (failed([1, 2, 3], fold=1.0), 3.0, False),
+        (failed([1, 2, 3], fold=2.5), 3.0, False),
+        (failed([1, 2, 3], fold=2.5, requests=0), 3.0, True),
+        (failed([0, 1, 2, 3], fold=0.5), 3.0, True),
+    ],
+)
+def test_after_three_failures_in_a_row_a_model_rests(session: Session, now: float, rests: bool) -> None:
+    assert answer.rests(session, now) is rests
+
+
+def test_a_summary_is_shown_in_its_frame_with_its_files() -> None:
+    files = e.Files(read=("a",), modified=("b", "c\nd"), created=("e",), deleted=("</summary>",))
+    assert file_lists(files) == (
+        "\n\n<read-files>\na\n</read-files>\n\n<modified-files>\nb\nc d\n</modified-files>"
+        f"\n\n<created-files>\ne\n</created-files>\n\n<deleted-files>\n{quote('</summary>', *OWN_TAGS)}\n</deleted-files>"
+    )
+    assert "</summary>" not in file_lists(files)
+    assert file_lists(e.Files()) == ""
+    assert framed_summary("Work.", e.Files(read=("a",))).endswith(
+        "<summary>\nWork.\n\n<read-files>\na\n</read-files>\n</summary>"
+    )
+
+
+LONG = "x" * 1_000
+MARKER = squeeze.CUT.format(key="k1")
+
+
+@pytest.mark.parametrize(
+    ("message", "sizes"),
+    [
+        (m.user(LONG), [300]),
+        (m.User((m.Text(LONG), m.Text(LONG), m.Text("short"))), [150, 150, 5]),
+        (m.user("x" * 300), [300]),
+        (m.user("x" * 301), [300]),
+        (m.User((m.Text(LONG), m.Text("y" * 81), m.Text("z" * 80))), [150, 81, 80]),
+        (m.Assistant((m.thinking(LONG), m.Text(LONG))), [150, 150]),
+    ],
+)
+def test_long_texts_share_the_room(message: m.Message, sizes: list[int]) -> None:
+    small = squeeze.squeezed(message, 300, "k1")
+    assert [len(part.text) for part in small.parts if isinstance(part, m.Text | m.Thinking)] == sizes
+    assert type(small) is type(message)
+
+
+def test_a_squeezed_message_says_how_to_get_all_of_it() -> None:
+    bash = squeeze.squeezed(m.Bash("ls", LONG), 300, "k1")
+    assert (
+        isinstance(bash, m.Bash)
+        and bash.command == "ls"
+        and MARKER in bash.output
+        and len(bash.output) == 300
+    )
+    call = m.Call(
+        "c", "Write", {"text": LONG, "n": 5, "list": [LONG, "s"] + [0] * 300, "in": {"deep": LONG}}, None
+    )
+    [small] = squeeze.squeezed(m.Assistant((call,)), 300, "k1").parts
+    assert isinstance(small, m.Call) and (small.id, small.name, small.raw) == ("c", "Write", None)
+    assert (
+        len(small.arguments["text"]) == len(small.arguments["in"]["deep"]) == 300
+        and small.arguments["n"] == 5
+    )
+    assert len(small.arguments["list"]) == squeeze.MANY and len(small.arguments["list"][0]) == 300
+    [raw] = squeeze.squeezed(m.Assistant((m.Call("c", "T", raw=LONG),)), 300, "k1").parts
+    assert isinstance(raw, m.Call) and raw.raw is not None and len(raw.raw) == 300
+    many = m.Call("c", "T", {f"k{n}": "v" * 10 for n in range(2_000)})
+    [few] = squeeze.squeezed(m.Assistant((many,)), 300, "k1").parts
+    assert (
+        isinstance(few, m.Call)
+        and [*few.arguments] == ["arguments"]
+        and len(few.arguments["arguments"]) == 300
+    )
+
+
+def test_what_cannot_be_shortened_is_named() -> None:
+    parts = (
+        m.Image(data="AA"),
+        m.Opaque({"type": "x"}),
+        m.Thinking(LONG, "sig"),
+        m.Thinking("hm", "sig"),
+        m.Thinking(data="d" * 400),
+    )
+    said = squeeze.squeezed(m.Assistant(parts), 300, "k1").parts
+    assert [getattr(part, "text", None) for part in said] == [
+        '[image folded; recall_conversation(keys=["k1"])]',
+        '[opaque folded; recall_conversation(keys=["k1"])]',
+        '[signed thoughts, which cannot be shortened; recall_conversation(keys=["k1"])]',
+        "hm",
+        '[signed thoughts, which cannot be shortened; recall_conversation(keys=["k1"])]',
+    ]
+    assert len(squeeze.squeezed(m.user(LONG), 1, "k1").text) == len(MARKER) + 40, "never less than that"
+
+
+SOURCES = """Anna Karlsson runs pytest -x tests/login in C:\\work\\app. The file src/login/part1.py has 1,234 lines and 0.50 MB.
+It calls `Session.append(entry)` and load_all; see https://example.org/docs/page and v2.10.3. "Never touch the old tables" she said.
+The read/write lock of retry-after is 30_000 ms. git add .  &&  git commit -m done; the test_user_login case fails."""
+
+
+@pytest.mark.parametrize(
+    ("summary", "wrong"),
+    [
+        ("See https://example.org/docs/page/.", []),
+        ("See https://example.org/other.", ["https://example.org/other"]),
+        ("It is in src/login/part1.py:12-30.", []),
+        ("It is in ./src/login/part1.py.", []),
+        ("It is in ../../login/part1.py.", []),
+        ("It is in src/login/part1.pyc.", ["src/login/part1.pyc"]),
+        ("It is in src/login/part.py.", ["src/login/part.py"]),
+        ("It is in login/part*.py.", []),
+        ("It is in login/none*.py.", ["login/none*.py"]),
+        ("Both src/login/{part1,part2}.py exist.", ["src/login/{part1,part2}.py"]),
+        ("The folder c:/work/app is used.", []),
+        ("A read/write lock.", []),
+        ("A read/delete lock.", ["read/delete"]),
+        ("It has 1234 lines.", []),
+        ("It has 1_234 lines.", []),
+        ("It has 1,235 lines.", ["1,235"]),
+        ("It is 0.5 MB.", []),
+        ("It is 0.05 MB.", ["0.05"]),
+        ("About 1,200 lines.", []),
+        ("About 1,100 lines.", ["1,100"]),
+        ("About 1,400 lines.", ["1,400"]),
+        ("About 31,000 ms.", []),
+        ("Version 2.10.3 was used.", []),
+        ("He ran `pytest -x tests/login`.", []),
+        ("He ran `pytest … tests/login`.", []),
+        ("He ran `pytest -y tests/login`.", ["pytest -y tests/login"]),
+        ("He ran `git add . && git commit -m done`.", []),
+        ("He ran `git add . ; pytest -x`.", []),
+        ("He ran `git add . ; git push`.", ["git add . ; git push"]),
+        ("Then `append()` and `Session.append(x)`.", []),
+        ("Then `remove()`.", ["remove()"]),
+        ("Then `append(77777)`.", ["append(77777)"]),
+        ("Then `load_al`.", ["load_al"]),
+        ("Then `login/part1.py`.", []),
+        ('She said "never touch the old tables".', []),
+        ('She said "never … tables."', []),
+        ('She said "always touch them".', ["always touch them"]),
+        ("It uses load_all and test_user_login.", []),
+        ("It uses load_alls.", []),
+        ("It uses load_none.", ["load_none"]),
+        ("The retry-after is set.", []),
+        ("The user-login is broken.", []),
+        ("The retry-sometimes is set.", ["retry-sometimes"]),
+        ("She met Anna Karlsson.", []),
+        ("She met Anna Svensson.", ["Anna Svensson"]),
+        ("She has 12 of them, and 13.", ["13"]),
+    ],
+)
+def test_a_claim_holds_where_the_sources_say_it(summary: str, wrong: list[str]) -> None:
+    found = verify_against(summary, Evidence([SOURCES]))
+    assert list(found.unverified) == wrong, claims(summary)
+    assert found.claims >= 1 and found.text.count(" [unverified]") == len(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "hyphens", "there"),
+    [
+        ("part1", False, True),
+        ("part", False, False),
+        ("art1", False, False),
+        ("retry", False, True),
+        ("retry", True, False),
+        ("after", True, False),
+        ("load", False, False),
+        ("user_login", False, False),
+        ("https:", False, True),
+        ("zzz", False, False),
+    ],
+)
+def test_a_name_stands_alone_or_is_a_part_of_another(text: str, hyphens: bool, there: bool) -> None:
+    assert Evidence([SOURCES]).has_alone(text, hyphens) is there
+
+
+def test_sentences_with_unsupported_claims_are_taken_out() -> None:
+    summary = "# Done\nIt calls load_all. It calls load_none. It ends.\n- uses load_none\n- uses load_all\n\nload_none alone.\n"
+    found = verify_against(summary, Evidence([SOURCES]), action="remove")
+    assert found.text == "# Done\nIt calls load_all. It ends.\n- uses load_all\n\n"
+    assert found.unverified == ("load_none",)
+    first = verify_against("It calls load_none. It ends.", Evidence([SOURCES]), action="remove")
+    assert first.text == "It ends."

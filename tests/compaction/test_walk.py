@@ -1,0 +1,98 @@
+"""A walk over a view at one scale says of each item what its age allows, whatever shares a chunk with it."""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+
+import pytest
+
+from refold.compaction.grade import GRID, Curve
+from refold.compaction.walk import CHUNK, Chunk, Piece, Walk, bare
+from refold.protocols import Steps, complete
+from refold.shrink.clip import LEVELS, WORTH
+
+CURVE = Curve()
+
+
+class View:
+    """Pieces that were made up, read some at a time."""
+
+    def __init__(self, pieces: list[Piece]) -> None:
+        self.made, self.total = pieces, len(pieces)
+        self.chunks: list[Chunk] = []
+        self.sizes: list[int] = []
+
+    def read(self) -> Steps[None]:
+        some = self.made[len(self.sizes) : len(self.sizes) + CHUNK]
+        self.chunks.append(Chunk(len(self.sizes), [bare(piece, stale=piece.stale) for piece in some]))
+        self.sizes += [piece.now for piece in some]
+        yield
+
+    def piece(self, place: int) -> Piece:
+        return self.made[place]
+
+
+def made_up(seed: int, *, odd: float) -> list[Piece]:
+    chance = random.Random(seed)
+
+    def piece() -> Piece:
+        whole = int(chance.lognormvariate(5, 1.5)) + 4
+        now = whole if chance.random() < 0.5 else min(whole, chance.choice(LEVELS[:24]) + 15)
+        plain = Piece(whole, now, said=chance.random() < 0.4, stale=chance.random() < 0.1)
+        if chance.random() > odd:
+            return plain
+        return plain._replace(
+            cap=chance.choice((None, 0, max(now // 2, 1))),
+            sealed=chance.choice((0, 0, 40)),
+            typed=chance.choice((0, now // 3)),
+        )
+
+    return [piece() for _ in range(chance.randrange(1, 900))]
+
+
+def one_by_one(pieces: list[Piece], scale: float, last: int) -> tuple[list[tuple[int, int]], int]:
+    """Size and level of each item that is reached, and the index of the oldest one in its place: by the rules, item
+    after item."""
+    depth = scale * CURVE.bend * max(CURVE.result * scale / LEVELS[0], 1.0) ** (1 / CURVE.result_decay)
+    age, thought, place = 0.0, 0, None
+    reached: list[tuple[int, int]] = []
+    for number, piece in enumerate(pieces):
+        index = len(pieces) - 1 - number
+        if age > depth and index >= 0 and index + 1 <= last:
+            break
+        sealed = 0
+        if piece.sealed and place is None:
+            thought += piece.sealed
+            if thought > CURVE.sealed * scale and index < last:
+                place = index + 1
+            else:
+                sealed = piece.sealed
+        reached.append((piece.now + sealed, 0 if sealed else level(piece, scale, age)))
+        age += min(piece.whole, CURVE.weight * scale)
+    return reached, len(pieces) - len(reached) if place is None else place
+
+
+def level(piece: Piece, scale: float, age: float) -> int:
+    share, decay = (CURVE.said, CURVE.said_decay) if piece.said else (CURVE.result, CURVE.result_decay)
+    most = scale * (share * max(age / (CURVE.bend * scale), 1.0) ** -decay) * (0.1 if piece.stale else 1.0)
+    cap = LEVELS[max(bisect_right(LEVELS, most) - 1, 0)]
+    if piece.cap == 0 or piece.now - piece.typed <= max(cap + WORTH, most):
+        return 0
+    return cap + piece.typed if piece.typed else max(cap, piece.cap or 0)
+
+
+@pytest.mark.parametrize("odd", [0.0, 0.2], ids=["plain", "odd"])
+def test_a_walk_gives_each_item_what_its_age_allows(odd: float) -> None:
+    for seed in range(25):
+        pieces = made_up(seed, odd=odd)
+        last = random.Random(seed).randrange(max(len(pieces) - 20, 0), len(pieces) + 1)
+        for scale in GRID[seed % 7 : 180 : 13]:
+            reached, place = one_by_one(pieces, scale, last)
+            walk, caps, whole = Walk(View(pieces), scale, CURVE, last), list[int](), 0
+            while (part := complete(walk.part())) is not None:
+                caps += part.caps()
+                whole += part.whole
+            assert caps == [cap for _, cap in reached]
+            assert whole == sum(now for now, cap in reached if not cap)
+            assert (walk.first, walk.place) == (len(pieces) - len(reached), place)
