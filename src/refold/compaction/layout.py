@@ -6,6 +6,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from refold import entries as e
@@ -18,10 +19,10 @@ from refold.compaction.walk import CHUNK, Chunk, Piece, Row, bare
 from refold.messages import Assistant, Message, Result, System, Thinking, User, user
 from refold.protocols import Steps
 from refold.session import Item, Session
+from refold.session.counting import counting, is_long
 from refold.session.edits import said_by
 from refold.session.invariants import PAIRS, inside_put, legal
 from refold.session.invariants.thinking import signed
-from refold.session.projection import is_long
 from refold.session.sent import surcharge
 from refold.shrink.clip import LEVELS
 
@@ -157,7 +158,7 @@ class _Reader:
         self.looks: dict[tuple[Curve, int], Looks] = {}
         self._sizes: list[dict[int, int]] = []
         """Of the same pieces at the levels that were looked at."""
-        self._facts, self._count = self.clips.facts(s.counter), s.projection.counted(s.counter)
+        self._facts, self._count = self.clips.facts(s.counter), partial(s.projection.count, counter=s.counter)
         self._extra, self._reading = s.sizes.extra.item, Reading.of(s.session)
         turn = _open_turn(s.session)
         self.open_from = 0 if turn is None else s.projection.item_at(turn)
@@ -185,7 +186,8 @@ class _Reader:
         last = len(self.items) - first
         for index in range(last - 1, max(last - 1 - CHUNK, self.first - 1), -1):
             if is_long(self.items[index].message):
-                yield from self.s.projection.counting_one(index, self.s.counter)
+                key = self.s.projection.key(index)
+                yield from counting(self.s.session, key, self.items[index].message, self.s.counter)
             self.pieces.append(self._piece(index))
             if index % PIECE == 0:
                 yield

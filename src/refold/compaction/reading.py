@@ -23,7 +23,7 @@ from refold.preserve.state_text import Catalogue, catalogue, rendering
 from refold.preserve.words import Saying, demands, typed
 from refold.protocols import Steps, TokenCounter, complete
 from refold.session import Session
-from refold.session.projection import is_long
+from refold.session.counting import is_long
 
 KEY = 5
 """Tokens of an entry's number beside its words or lines, and the line end."""

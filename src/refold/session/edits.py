@@ -7,7 +7,7 @@ that cover the same stretch the newer one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -43,6 +43,12 @@ def said_by(entry: e.Entry) -> Message | None:
 HOLE = "[entry damaged: what was said here is lost]"
 BRANCH = "branch-summary"
 BRANCH_NOTE = "[Another branch of this conversation was explored and left. A record of what happened there:]"
+
+
+def in_order(kinds: Iterable[Iterable[e.Entry]], position: Position) -> list[e.Entry]:
+    """Those of the entries that are on the path, as they stand there."""
+    placed = [(at, x) for entries in kinds for x in entries if (at := position(x.id)) is not None]
+    return [entry for _, entry in sorted(placed, key=itemgetter(0))]
 
 
 def active_folds(path: Iterable[e.Entry]) -> list[e.Fold]:

@@ -7,13 +7,13 @@ or a moved leaf builds it anew from cached counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from operator import itemgetter
 from typing import Any, TypeAlias
 
 from refold import entries as e
-from refold.messages import Message, System, Text
-from refold.protocols import PatientCounter, Steps, TokenCounter, complete
-from refold.session.edits import Ahead, Stretch, active_folds, extended, outermost, plain, project
+from refold.messages import System
+from refold.protocols import Steps, TokenCounter, complete
+from refold.session.counting import counting
+from refold.session.edits import Ahead, Stretch, active_folds, extended, in_order, outermost, plain, project
 from refold.session.items import Item
 from refold.session.tree import Session
 
@@ -22,14 +22,6 @@ Accepts: TypeAlias = Callable[[Sequence[e.Fold]], Sequence[e.Fold]]
 MARKS = (e.Fold, e.Undo, e.Redo)
 ADDED, COUNTED = 500, 16
 """Entries that are taken in, and items that are counted, between two breaths."""
-
-
-LONG = 200_000
-"""Characters of a text that is not counted in one piece."""
-
-
-def is_long(message: Message) -> bool:
-    return any(type(part) is Text and len(part.text) > LONG for part in message.parts)
 
 
 def accept_all(folds: Sequence[e.Fold]) -> Sequence[e.Fold]:
@@ -151,19 +143,6 @@ class Projection:
         """Size of one item; counts no other."""
         return self.session.cached_count(self.key(index), self._items[index].message, counter)
 
-    def counting_one(self, index: int, counter: TokenCounter) -> Steps[int]:
-        """`count` with pauses where the item is long."""
-        key, message = self.key(index), self._items[index].message
-        if isinstance(counter, PatientCounter) and not self.session.counted(key, counter):
-            return self.session.cached_count(key, message, counter, (yield from counter.counting(message)))
-        return self.session.cached_count(key, message, counter)
-
-    def counted(self, counter: TokenCounter) -> Callable[[int], int]:
-        """`count` for many items of the view as it is now."""
-        self._follow()
-        keys, items, count = self._keys, self._items, self.session.cached_count
-        return lambda index: count(keys[index], items[index].message, counter)
-
     def sums(self, counter: TokenCounter) -> Sequence[int]:
         """Running totals: `sums[i]` is the size of the first `i` items. Costs only what is new."""
         return complete(self.counting(counter))
@@ -171,14 +150,10 @@ class Projection:
     def counting(self, counter: TokenCounter) -> Steps[Sequence[int]]:
         """`sums` in pieces."""
         self._follow()
-        sums, items, count = self._sums.setdefault(counter.name, [0]), self._items, self.session.cached_count
-        while len(sums) <= len(items):
-            at = len(sums) - 1
-            for index in range(at, min(at + COUNTED, len(items))):
-                if is_long(items[index].message):
-                    yield from self.counting_one(index, counter)
-                    yield
-                sums.append(sums[-1] + count(self._keys[index], items[index].message, counter))
+        sums, items = self._sums.setdefault(counter.name, [0]), self._items
+        while (at := len(sums) - 1) < len(items):
+            for key, item in zip(self._keys[at : at + COUNTED], items[at : at + COUNTED], strict=True):
+                sums.append(sums[-1] + (yield from counting(self.session, key, item.message, counter)))
             if len(sums) <= len(items):
                 yield
         return sums
@@ -220,23 +195,16 @@ class Projection:
 
     def _begin(self) -> None:
         """Take in what changes earlier items: a moved leaf, folds, their undoing."""
-        anew = self._epoch != self.session.epoch
-        marks = [] if anew else [x for x in self.session.path[self._seen :] if isinstance(x, MARKS)]
+        session, anew = self.session, self._epoch != self.session.epoch
+        marks = [] if anew else [x for x in session.path[self._seen :] if isinstance(x, MARKS)]
         folds = [mark for mark in marks if isinstance(mark, e.Fold)]
         if anew or len(folds) < len(marks):
-            self._active = active_folds(self._marks())
+            self._active = active_folds(in_order((session.annotations(x) for x in MARKS), session.position))
         elif not folds:
             return
         else:
             self._active = [*self._active, *folds]
         self._rebuild(self.accepts(self._active))
-
-    def _marks(self) -> Iterable[e.Entry]:
-        """Folds of the path and what was done about them, in order."""
-        session = self.session
-        listed = (mark for kind in MARKS for mark in session.annotations(kind))
-        placed = ((at, mark) for mark in listed if (at := session.position(mark.id)) is not None)
-        return [mark for _, mark in sorted(placed, key=itemgetter(0))]
 
     def _rebuild(self, folds: Sequence[e.Fold]) -> None:
         session, path, before, ahead = self.session, self.session.path, self._folds, self._ahead
