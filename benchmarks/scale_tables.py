@@ -7,6 +7,8 @@ from typing import Any
 from benchmarks.tables import markdown
 
 STORES = ("16 partitions", "one table", "SQLite")
+FEW = 20
+"""Of fewer times, percentiles say nothing."""
 NAMES = {
     "append": "`append`, one message",
     "append of 50": "`append`, fifty at once",
@@ -64,7 +66,11 @@ def room(found: dict[str, Any]) -> str:
 
 
 def _three(times: dict[str, float] | None) -> str:
-    return "" if times is None else " / ".join(_ms(times[mark]) for mark in ("p50", "p95", "p99"))
+    if times is None:
+        return ""
+    if times["n"] < FEW:
+        return f"{_ms(times['p50'])}, at most {_ms(times['max'])} ({times['n']:.0f} times)"
+    return " / ".join(_ms(times[mark]) for mark in ("p50", "p95", "p99"))
 
 
 def _ms(value: float) -> str:

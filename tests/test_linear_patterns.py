@@ -13,6 +13,7 @@ import pkgutil
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from re import _constants as sre  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
 from re import _parser as parser  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
@@ -79,6 +80,7 @@ def inside(value: Any, depth: int = 0) -> Iterator[re.Pattern[Any]]:
 _METHODS = ("search", "match", "fullmatch", "finditer", "findall", "sub", "subn", "split")
 
 
+@cache
 def patterns() -> list[Used]:
     found: dict[tuple[Any, int], Used] = {}
     for module in modules():

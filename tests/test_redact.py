@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refold.text.redact import FORMATS, KINDS, redact
+from refold.text.truncate import head, middle, one_line, tail
 from tests.timing import seconds_of, within
 
 ALNUM = string.ascii_letters + string.digits
@@ -512,3 +513,18 @@ def test_a_value_in_two_lines_is_one() -> None:
 )  # fmt: skip
 def test_words_in_other_spellings_are_no_secrets(text: str) -> None:
     assert redact(text) == (text, [])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_cut_goes_through_a_secret(kind: str) -> None:
+    """Wherever a line is cut: what is left of it can still be redacted. (Keys of several lines excepted: records
+    take those out before anything is cut.)"""
+    cutters: tuple[Callable[[str, int], str], ...] = (head, tail, one_line, lambda text, n: middle(text, n))
+    for row in planted(kind, 1):
+        if "\n" in row.text.removesuffix("\nthanks"):  # of two lines, like a key
+            continue
+        text = f"words before\n{row.text} words behind\nand more of them"
+        for size in range(1, len(text), 3):
+            for cut in cutters:
+                clean = redact(cut(text, size))[0].replace(f"[redacted:{kind}]", "")
+                assert not redaction.leaked(clean, row.secret), (cut, size)

@@ -82,6 +82,10 @@ def test_sixty_calls_through_a_small_window(program: str, tmp_path: Path) -> Non
     folded = len(engine.view(session))
     engine.undo(session)
     assert len(engine.view(session)) != folded
+    earlier = session.path[9].id
+    session.move(earlier)
+    session.append(m.user("Another way."))
+    assert session.path[-2].id == earlier and len(session.path) == 11
 
 
 def test_codex_compacts_by_itself_against_an_upstream_that_cannot(

@@ -63,6 +63,8 @@ def test_others_than_this_machine_need_keys() -> None:
     Door(GatewaySettings(host="0.0.0.0", keys=KEYS))
     with pytest.raises(SettingError, match="SHA-256"):
         Door(GatewaySettings(keys={"ann": "plain"}))
+    with pytest.raises(SettingError, match="65535"):
+        Door(GatewaySettings(port=99_999))
 
 
 def test_nobody_gets_past_a_key_and_the_upstream_never_sees_it() -> None:
@@ -230,3 +232,20 @@ def test_the_command_says_its_address_first_and_ends_what_is_under_way(tmp_path:
             assert await process.wait() == 0
 
     run(work)
+
+
+def test_a_place_where_nobody_can_listen_is_a_sentence(tmp_path: Path) -> None:
+    config = tmp_path / "refold.toml"
+    keys = f'[gateway.keys]\nann = "{KEYS["ann"]}"\n'
+    config.write_text(
+        f'[gateway]\nupstream = "http://127.0.0.1:1"\nstore = "memory:"\nhost = "8.8.8.8"\nport = 9\n{keys}'
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "refold", "serve", "--config", str(config)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )
+    assert done.returncode != 0 and "nobody can listen at 8.8.8.8 port 9" in done.stderr
+    assert "Traceback" not in done.stderr and "Unclosed" not in done.stderr, done.stderr

@@ -282,11 +282,14 @@ def test_a_lock_excludes_and_is_given_back(tmp_path: Path) -> None:
 
 
 def test_what_the_system_says_is_told(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"f cannot be opened \(full\): check"), disk.told(tmp_path / "f"):
+    with (
+        pytest.raises(StorageError, match=r"f cannot be opened \(full\): free some space"),
+        disk.told(tmp_path / "f"),
+    ):
         raise OSError(errno.ENOSPC, "full")
     with pytest.raises(StorageError, match=r"cannot be opened \(odd\)"), disk.told(tmp_path / "f"):
         raise OSError("odd")
-    assert "nothing was added: try again" in str(disk.failed(tmp_path, OSError(1, "no")))
+    assert "nothing was added: " in str(disk.failed(tmp_path, OSError(1, "no")))
     assert "nor could that be taken back" in str(disk.failed(tmp_path, OSError(1, "no"), undone=False))
     assert "(odd)" in str(disk.failed(tmp_path, OSError("odd")))
 

@@ -68,6 +68,7 @@ CALLS: dict[Callable[..., Any], Callable[[str], Any]] = {
     truncate.head: lambda text: truncate.head(text, len(text) // 2),
     truncate.tail: lambda text: truncate.tail(text, len(text) // 2),
     truncate.middle: lambda text: truncate.middle(text, len(text) // 2),
+    truncate.in_short: lambda text: truncate.in_short(text, len(text) // 2),
     truncate.one_line: lambda text: truncate.one_line(text, len(text) // 2),
     truncate.window: lambda text: truncate.window(text, len(text) // 3, len(text) // 3),
     sentences.sentences: sentences.sentences,
@@ -98,7 +99,9 @@ CALLS: dict[Callable[..., Any], Callable[[str], Any]] = {
     frames.element: lambda text: frames.element("summary", text, source=text),
     frames.attribute: frames.attribute,
     redact.redact: redact.redact,
+    redact.in_short: lambda text: redact.in_short(text, len(text) // 2),
     redact.entropy: redact.entropy,
+    redact.in_short: lambda text: redact.in_short(text, 200),
     lenient_json.load_hostile: parsed,
     lenient_json.dump_hostile: lenient_json.dump_hostile,
 }

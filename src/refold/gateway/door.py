@@ -68,6 +68,8 @@ class Door:
         self.inside = 0
         self._recent: dict[str, tuple[float, float]] = {}
         """Owner → what is left of the minute's requests, and when that was."""
+        if not 0 <= settings.port < 65_536:
+            raise SettingError("gateway.port", "is a number up to 65535; 0 takes any that is free")
         if not self.local and not settings.keys:
             raise SettingError("gateway.keys", f"{settings.host} can be reached by others: keys are needed")
         for owner, hashed in settings.keys.items():

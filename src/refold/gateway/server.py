@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from refold.errors import SettingError
+from refold.errors import RefoldError, SettingError
 from refold.gateway.door import Caller, Door, Refusal, told
 from refold.gateway.exchange import Exchange
 from refold.gateway.letters import Opening
@@ -26,6 +26,7 @@ from refold.gateway.requests import COMPACT, DIALECTS
 from refold.gateway.upstream import Answer, Cut, Upstream, relay
 from refold.gateway.windows import Windows
 from refold.registry.configuration import GatewaySettings
+from refold.stores import open_store
 
 PASSED = (
     ("POST", "/v1/messages/count_tokens"),
@@ -88,7 +89,12 @@ class Gateway:
         )
         await self._runner.setup()
         site = web.TCPSite(self._runner, self.settings.host, self.settings.port, backlog=1024)
-        await site.start()
+        try:
+            await site.start()
+        except (OSError, OverflowError) as error:
+            await self.__aexit__()
+            where = f"{self.settings.host} port {self.settings.port}"
+            raise SettingError("gateway", f"nobody can listen at {where}: {error}") from None
         host = f"[{self.settings.host}]" if ":" in self.settings.host else self.settings.host
         self.url = f"http://{host}:{self._runner.addresses[0][1]}"
         return self
@@ -192,7 +198,19 @@ async def serve(settings: GatewaySettings, *, say: Callable[[str], None]) -> Non
         loop.add_signal_handler(name, stopped.set)
     async with Gateway(settings) as gateway:
         say(gateway.url)
+        await asyncio.to_thread(_look_at_store, settings)
         await stopped.wait()
+
+
+def _look_at_store(settings: GatewaySettings) -> None:
+    """What passes is passed, store or not; but whoever starts the gateway shall know that nothing is kept."""
+    try:
+        store = open_store(settings.store).store
+        next(iter(store.sessions()), None)
+        store.close()
+    except (RefoldError, OSError) as error:
+        line = {"time": round(time.time(), 3), "warning": "nothing is written down", "why": str(error)}
+        _to_stderr(json.dumps(line))
 
 
 def is_climbing(path: str) -> bool:

@@ -16,7 +16,7 @@ from refold.messages import Result
 from refold.session.toolnames import Kind
 from refold.session.toolstatus import folder, framing, printed, status, stopped
 from refold.text.frames import without_escapes
-from refold.text.redact import in_short
+from refold.text.truncate import in_short
 
 _EDGE = 6_000
 """Characters looked at from each end of a text for the line that says what went wrong."""

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from refold.preserve.action import Action
-from refold.text.redact import in_short, redact
-from refold.text.truncate import head
+from refold.text.redact import redact
+from refold.text.truncate import head, in_short
 
 ROWS = 8
 """Lines kept of a change."""

@@ -19,8 +19,7 @@ from refold.preserve.tools import Names
 from refold.preserve.verdicts import UNKNOWN, Verdict
 from refold.protocols import TokenCounter
 from refold.session.toolnames import command_line, kind
-from refold.text.redact import in_short
-from refold.text.truncate import one_line
+from refold.text.truncate import in_short, one_line
 
 OUTCOME, REPORT, _SAME = 120, 80, 40
 CallOf: TypeAlias = Callable[[str], Call | None]

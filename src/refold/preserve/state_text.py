@@ -19,8 +19,7 @@ from refold.preserve.outcomes import Check, Failure
 from refold.preserve.runs import SHOWN
 from refold.preserve.todos import Todo
 from refold.protocols import Steps, TokenCounter
-from refold.text.redact import in_short
-from refold.text.truncate import head, one_line
+from refold.text.truncate import head, in_short, one_line
 
 CHANGED, CREATED, DELETED = "Files changed", "Files created", "Files deleted"
 SET_BACK = "Files set back to what git has"

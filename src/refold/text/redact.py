@@ -19,7 +19,6 @@ import msgspec
 
 from refold.text.canonical import Canonical
 from refold.text.secrets import FORMATS, Format
-from refold.text.truncate import one_line
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -136,16 +135,6 @@ def redact(text: str) -> tuple[str, list[Finding]]:
         kept.append(finding)
         at = finding.end
     return "".join((*pieces, text[at:])), kept
-
-
-_LOOKED_AT = 4_000
-
-
-def in_short(text: str, limit: int) -> str:
-    """A text in one line of at most `limit` characters. What has to be cut loses its secrets first: half of
-    one is not known for what it is."""
-    line = one_line(text, _LOOKED_AT)
-    return line if len(line) <= limit else one_line(redact(line)[0], limit)
 
 
 def _found(text: str) -> list[Finding]:

@@ -1,12 +1,21 @@
-"""Cutting text to a size, by whole characters as a reader sees them."""
+"""Cutting text to a size, by whole characters as a reader sees them, and never through a secret.
+
+Half a secret still tells, and nobody can find it any more: what it was found by is gone. So it stays as a
+whole, for others to find, or goes."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 _JOINER = "\u200d"
 _REACH = 32
 """How far a cut looks for a character boundary: longer clusters are hostile and may be cut."""
+_BEFORE, _BEHIND = 400, 1_200
+"""How much of its line a cut looks at for a secret that it would go through."""
+_LOOKED_AT = 4_000
+_ODD = re.compile(r"[0-9]|[a-z][A-Z]")
+"""What no secret is without, and few words have."""
 
 
 def boundary(text: str, index: int) -> int:
@@ -21,7 +30,7 @@ def boundary(text: str, index: int) -> int:
 
 def head(text: str, limit: int) -> str:
     """At most `limit` characters from the start."""
-    return text if len(text) <= limit else text[: boundary(text, limit)]
+    return text if len(text) <= limit else text[: _before_secret(text, boundary(text, limit))]
 
 
 def tail(text: str, limit: int) -> str:
@@ -32,7 +41,48 @@ def tail(text: str, limit: int) -> str:
     stop = min(len(text), start + _REACH)
     while start < stop and _continues(text, start):
         start += 1
-    return text[start:]
+    return text[_behind_secret(text, start) :]
+
+
+def _before_secret(text: str, at: int) -> int:
+    """The place, or the beginning of the first secret in its line that could not be told up to there."""
+    if not 0 < at < len(text) or text[at - 1].isspace() or text[at] == "\n":
+        return at
+    start, line = _line(text, at)
+    cut = at - start
+    around = line[:cut].rsplit(None, 1)[-1] + line[cut:].partition(" ")[0]
+    found = _secrets(line) if _is_odd(around) else set[tuple[int, int]]()
+    known = _secrets(line[:cut]) if found else found
+    return start + min((begin for begin, _ in found - known if begin < cut), default=cut)
+
+
+def _behind_secret(text: str, at: int) -> int:
+    """The place, or the end of the last secret in its line that could not be told from there on."""
+    if not 0 < at < len(text) or text[at - 1] == "\n":
+        return at
+    start, line = _line(text, at)
+    cut = at - start
+    words = (line[max(line.rfind(" ", 0, cut), 0) :]).split()
+    found = _secrets(line) if any(map(_is_odd, words)) else set[tuple[int, int]]()
+    known = {(begin + cut, end + cut) for begin, end in _secrets(line[cut:])} if found else found
+    return start + max((end for _, end in found - known if end > cut), default=cut)
+
+
+def _is_odd(word: str) -> bool:
+    return len(word) >= 8 and _ODD.search(word) is not None
+
+
+def _line(text: str, at: int) -> tuple[int, str]:
+    """What stands around a place in its line, and where that begins."""
+    start = max(text.rfind("\n", 0, at) + 1, at - _BEFORE)
+    end = text.find("\n", at, at + _BEHIND)
+    return start, text[start : at + _BEHIND if end < 0 else end]
+
+
+def _secrets(line: str) -> set[tuple[int, int]]:
+    from refold.text.redact import redact  # its table is not needed to start with
+
+    return {(finding.start, finding.end) for finding in redact(line)[1]}
 
 
 def middle(text: str, limit: int, marker: str = "…[{cut} characters cut]…", start: float = 1 / 2) -> str:
@@ -51,8 +101,16 @@ def middle(text: str, limit: int, marker: str = "…[{cut} characters cut]…", 
 
 def one_line(text: str, limit: int) -> str:
     """White space runs become one blank; cut at the end with an ellipsis."""
-    line = " ".join(text.lstrip()[: limit * 8].split())
+    line = " ".join(head(text.lstrip(), limit * 8).split())
     return line if len(line) <= limit else head(line, limit - 1) + "…"
+
+
+def in_short(text: str, limit: int) -> str:
+    """A text in one line of at most `limit` characters. What has to be cut loses its secrets first."""
+    from refold.text.redact import redact
+
+    line = one_line(text, _LOOKED_AT)
+    return line if len(line) <= limit else one_line(redact(line)[0], limit)
 
 
 def window(text: str, start: int, size: int, reach: int = 24) -> str:
@@ -61,10 +119,10 @@ def window(text: str, start: int, size: int, reach: int = 24) -> str:
     end = min(len(text), start + size)
     if start:
         gap = text.find(" ", start, start + reach)
-        start = gap + 1 if gap >= 0 else boundary(text, start)
+        start = _behind_secret(text, gap + 1 if gap >= 0 else boundary(text, start))
     if end < len(text):
         gap = text.rfind(" ", max(start, end - reach), end)
-        end = gap if gap > start else boundary(text, end)
+        end = max(start, _before_secret(text, gap if gap > start else boundary(text, end)))
     return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
 
 
