@@ -99,9 +99,7 @@ CALLS: dict[Callable[..., Any], Callable[[str], Any]] = {
     frames.element: lambda text: frames.element("summary", text, source=text),
     frames.attribute: frames.attribute,
     redact.redact: redact.redact,
-    redact.in_short: lambda text: redact.in_short(text, len(text) // 2),
     redact.entropy: redact.entropy,
-    redact.in_short: lambda text: redact.in_short(text, 200),
     lenient_json.load_hostile: parsed,
     lenient_json.dump_hostile: lenient_json.dump_hostile,
 }
