@@ -181,7 +181,7 @@ def test_any_of_fifty_transcripts_can_be_opened(opened: Any) -> None:
     assert made.locator("[data-part=transcript] option").count() == 50
     made.locator(".transcript summary").nth(30).click()
     made.locator(".transcript [data-open]").nth(30).click()
-    assert made.locator("[data-part=transcript]").input_value() == "30"
+    made.wait_for_function("document.querySelector('[data-part=transcript]').value === '30'")
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
