@@ -161,7 +161,8 @@ def test_clipped_places_are_marked_on_both_sides(opened: Any) -> None:
     rows = made.locator(".rows > details")
     assert rows.count() >= 1
     rows.first.locator("summary").click()
-    assert rows.first.locator("del").count() >= 1 and rows.first.locator("mark.cut").count() >= 1
+    rows.first.locator("del").first.wait_for()
+    assert rows.first.locator("mark.cut").count() >= 1
 
 
 def test_each_fold_of_each_design_can_be_looked_at(opened: Any) -> None:
