@@ -146,9 +146,9 @@ def compress(
     """Fewer notes that say the same. On any failure the memory is left as it was."""
     from msgspec.structs import replace
 
-    from refold.compaction.parameters import memory_params
     from refold.loop import run
     from refold.memory import Compressed, check
+    from refold.presets.parameters import memory_params
 
     shipped = memory_params(params.read() if params else "")
     params = replace(shipped, **{name: value for name, value in given.items() if value is not None})

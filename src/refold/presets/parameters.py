@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast, get_origin
 import msgspec
 
 from refold import memory
+from refold.compaction.preset import Flaw
 from refold.errors import SettingError
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -115,13 +116,6 @@ _SECTION = re.compile(
 )
 SECTIONS = 2
 """So many headings or list items make a structure."""
-
-
-class Flaw(msgspec.Struct, frozen=True):
-    """One thing that is wrong: which setting, and what would happen."""
-
-    key: str
-    text: str
 
 
 def check_prompt(prompt: str) -> Iterator[Flaw]:
