@@ -237,7 +237,7 @@ def test_rows_behind_a_damaged_page_are_read_one_by_one() -> None:
             if place in there:
                 yield place, f"n{place}", fmt.VERSION, there[place]
 
-    found = {place: row for place, row in rows.placed(select, 0, 9, OSError)}
+    found = dict(rows.placed(select, 0, 9, OSError))
     damaged, missing = "its page of the database is damaged", "the row is missing"
     assert {place: row.why for place, row in found.items() if not row.line} == {
         2: damaged,
