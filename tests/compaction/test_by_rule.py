@@ -14,25 +14,7 @@ from refold.digest import Source
 from refold.errors import BadAnswer
 from refold.protocols import Steps, complete
 
-
-class Words:
-    """A token is a word."""
-
-    name = "words"
-
-    def text(self, text: str) -> int:
-        return len(text.split())
-
-    def message(self, message: m.Message) -> int:
-        return self.text(message.text)
-
-
-WORDS = Words()
-
-
-def many(name: str, count: int) -> str:
-    return " ".join(f"{name}{n}" for n in range(1, count + 1))
-
+from .kit import WORDS, many
 
 # ── the line of a turn ──────────────────────────────────────────────────────────────────────────
 
@@ -61,7 +43,10 @@ def test_a_line_is_never_longer_than_it_may_be_nor_half_of_one() -> None:
     [
         (m.assistant("It works. The port is 8443. More."), "go → It works. The port is 8443"),
         (m.assistant("# Title\n| a | b |\n- first point\n```\ncode 1\n```"), "go → first point"),
-        (m.assistant("", m.call("c", "Edit", path="src/a.py", old_string="a", new_string="b")), "go → a.py; interrupted"),
+        (
+            m.assistant("", m.call("c", "Edit", path="src/a.py", old_string="a", new_string="b")),
+            "go → a.py; interrupted",
+        ),
         (m.assistant("", m.call("c", "Bash", command="make all")), "go → make all; interrupted"),
     ],
 )
@@ -112,7 +97,10 @@ def size(some: Sequence[Line]) -> Steps[int]:
 @pytest.mark.parametrize(
     ("budget", "merged"),
     [
-        (42, {(1, 1): "ask 1 for it → did 1", (2, 2): "ask 2 for it → did 2", (4, 4): "ask 4 for it → did 4"}),
+        (
+            42,
+            {(1, 1): "ask 1 for it → did 1", (2, 2): "ask 2 for it → did 2", (4, 4): "ask 4 for it → did 4"},
+        ),
         (41, {(1, 2): "ask 1 for it", (4, 4): "ask 4 for it → did 4", (5, 5): "ask 5 for it → did 5"}),
         (32, {(1, 2): "ask 1 for it", (4, 4): "ask 4 for it → did 4", (5, 5): "ask 5 for it → did 5"}),
         (31, {(1, 2): "ask 1 for it", (4, 5): "ask 4 for it", (6, 6): "ask 6 for it → did 6"}),
@@ -215,7 +203,11 @@ def test_a_turn_that_was_broken_off_is_in_progress(stop: m.Stop) -> None:
 
 @pytest.mark.parametrize("budget", [30, 60, 120, 400])
 def test_a_checkpoint_stays_within_its_budget(budget: int) -> None:
-    long = [x for n in range(30) for x in (m.user(f"Please fix part {n}."), m.assistant(f"Part {n} is at port {9000 + n}."))]
+    long = [
+        x
+        for n in range(30)
+        for x in (m.user(f"Please fix part {n}."), m.assistant(f"Part {n} is at port {9000 + n}."))
+    ]
     text = complete(by_rule.checkpoint(sources(*long), budget, WORDS, ""))
     assert 0 < WORDS.text(text) <= budget
     assert ("(none)" in text) is (budget > 60), "what says nothing is left out where room is scarce"
@@ -225,7 +217,13 @@ def test_a_checkpoint_stays_within_its_budget(budget: int) -> None:
 
 def test_the_beginning_of_a_turn_says_what_was_asked_and_found() -> None:
     assert sections(complete(by_rule.turn_prefix(sources(*SAID), 2_000, WORDS))) == {
-        "Original request": ["Never touch migrations/. Please fix the login in src/login.py.", "Now add a test."],
-        "Early progress": ["- add test → login.py; interrupted", "- Agent: decided use sha256 because md5 weak"],
+        "Original request": [
+            "Never touch migrations/. Please fix the login in src/login.py.",
+            "Now add a test.",
+        ],
+        "Early progress": [
+            "- add test → login.py; interrupted",
+            "- Agent: decided use sha256 because md5 weak",
+        ],
         "Needed for the kept part": ["- Agent: port 8443", "- Tool: FAILED tests/test_login.py: boom"],
     }
