@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from refold import entries as e
@@ -114,7 +116,7 @@ def test_where_cutting_is_not_enough_both_ends_of_an_exchange_stay() -> None:
     assert exchanges.json_size(small) <= 2_000
     kept = [part.text.split()[1] for part in small[0].message.parts if isinstance(part, m.Text)]
     assert kept[0] == "0" and small[-1].message.text == "answer"
-    first = next(n for n, (a, b) in enumerate(zip(kept, kept[1:], strict=False), 1) if int(b) - int(a) > 1)
+    first = next(n for n, (a, b) in enumerate(pairwise(kept), 1) if int(b) - int(a) > 1)
     assert abs(first - (len(kept) - first + 1)) <= 1, "as much of the beginning as of the end"
     assert kept[-1] == "39" and len(kept) > 3
 
@@ -181,7 +183,9 @@ def test_keys_are_in_order_and_made_anew_where_they_ran_out() -> None:
     }  # fmt: skip
     assert exchanges.keys(["a", "b"], [("s", None)]) == {"s": 0.0, "a": 1.0, "b": 2.0}
     many = exchanges.keys(["a", "b"], [(f"s{n}", "a") for n in range(30)])
-    assert list(many.values()) == sorted(set(many.values())) and [*many][0] == "a" and [*many][-1] == "b"
+    assert (
+        list(many.values()) == sorted(set(many.values())) and next(iter(many)) == "a" and [*many][-1] == "b"
+    )
 
 
 def test_a_view_is_numbered_by_what_its_items_stand_for() -> None:
