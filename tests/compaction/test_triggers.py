@@ -137,8 +137,8 @@ def test_a_cold_cache_makes_it_due_early_where_that_is_cheaper(expiring: bool, g
         (100_000, 99_999, True, False),
         (100_000, 99_999, False, True),
         (100_000, 100_000, False, False),
-        (4_891, 500, True, False),
-        (4_892, 500, True, True),
+        (4_782, 500, True, False),
+        (4_783, 500, True, True),
     ],
 )
 def test_folding_costs_a_summary_and_saves_the_difference(
