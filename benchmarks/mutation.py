@@ -87,12 +87,14 @@ OPTIONS = (
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
 )
 COPIED = ("src", "tests", "pyproject.toml", "docs", "README.md", "benchmarks", "examples")
-PIECE = 10
+PIECE = 15
 """Tests of one file that are tried out by one process."""
 PATIENCE = 60.0
 """Seconds for these; tests that come later take no part."""
 EFFORT = 10.0
 """Seconds of tests, as they took without a change, that a mutant is given at most."""
+IMPORTS = 90.0
+"""Seconds for a new process to import everything: one that is slow has noticed nothing."""
 MEMORY = 8 << 30
 """A mutant may grow a list for ever."""
 UNREACHED = 77
@@ -297,19 +299,22 @@ class Run:
             pending.append((mutant, _affordable(mutant, reached, self.given.effort)))
         print(f"{len(pending)} mutants to try after {self.elapsed:.0f} s", flush=True)
 
+        def is_cold(mutant: Mutant) -> bool:
+            return mutant.scope is None or (mutant.file, mutant.scope) in self.imported
+
         def work() -> Iterator[Work]:
             for mutant, chosen in pending:
                 if self.elapsed > self.given.seconds:
                     return
-                is_cold = mutant.scope is None or (mutant.file, mutant.scope) in self.imported
-                attempt = attempt_cold if is_cold else functools.partial(attempt_warm, loaded)
+                attempt = attempt_cold if is_cold(mutant) else functools.partial(attempt_warm, loaded)
                 if chosen:
                     yield functools.partial(attempt, mutant, [items[test.name] for test in chosen])
                 else:
                     yield lambda _: UNREACHED
 
         def limit(number: int) -> float:
-            return 20 + 4 * sum(test.seconds for test in pending[number][1])
+            mutant, chosen = pending[number]
+            return (IMPORTS if is_cold(mutant) else 20) + 4 * sum(test.seconds for test in chosen)
 
         self.note()
         try:
