@@ -140,6 +140,35 @@ def test_a_range_keeps_its_beginning_and_its_end(first: str, second: str, joined
     assert found[0].text == joined
 
 
+class Letters:
+    """A token is a character."""
+
+    name = "letters"
+
+    def text(self, text: str) -> int:
+        return len(text)
+
+    def message(self, message: m.Message) -> int:
+        return len(message.text)
+
+    def tools(self, tools: Sequence[object]) -> int:
+        return len(tools)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "joined"),
+    [("xx → yy", "zz → w", "xx; zz"), ("xxx → y", "zz → w", "xxx"), ("aa; bb → long", "cc; dd", "aa; dd")],
+)
+def test_a_range_is_half_as_long_as_its_parts_to_the_character(first: str, second: str, joined: str) -> None:
+    def length(some: Sequence[Line]) -> Steps[int]:
+        yield
+        return sum(len(line.text) for line in some)
+
+    pair = [Line("a", "b", 1, 2, first), Line("c", "d", 3, 4, second)]
+    found = complete(by_rule.merging(pair, len(first) + len(second) - 1, length, Letters()))
+    assert found[0].text == joined
+
+
 # ── pi's sections ───────────────────────────────────────────────────────────────────────────────
 
 EDIT = m.call("c1", "Edit", path="src/login.py", old_string="a", new_string="b")

@@ -353,6 +353,13 @@ def test_many_stretches_become_few() -> None:
     assert len(some) == 256 and all(x.entries == 1 for x in some)
 
 
+def test_a_long_ledger_is_made_with_a_breath_now_and_then() -> None:
+    s = situation(*talk(300, 1), window=9_999)
+    items = list(s.items)
+    assert 15 <= len(list(ledger.left(s.session, items, [], WORDS))) <= 20
+    assert 3 <= len(list(ledger.reads_left(s.session, items, []))) <= 6
+
+
 def test_a_fold_says_which_files_are_no_longer_in_view() -> None:
     def read(n: int, path: str, text: str = "text", *, error: bool = False) -> list[m.Message]:
         return [m.assistant("", m.call(f"c{n}", "Read", path=path)), m.result(f"c{n}", text, is_error=error)]

@@ -53,6 +53,10 @@ def test_a_view_passes_a_limit_when_it_is_larger_by_one(word: str, overhead: int
     assert [sizes.passes(size + more) for more in (-1, 0, 1)] == [True, False, False]
     assert [sizes.at_most(size + more) for more in (-1, 0, 1)] == [size - 1, size, size]
     assert [sizes.far_beyond(size + more) for more in (-1, 0, 1)] == [word == LONG, False, False]
+    assert [sizes.passes(limit) for limit in range(1, size)] == [True] * (size - 1)
+    assert [sizes.far_beyond(limit) for limit in range(1, size)] == [word == LONG] * (
+        size - 1
+    ) or word != LONG
     assert situation(*said, tools=[1] * overhead, window=size - 1).sizes.too_large
     assert not situation(*said, tools=[1] * overhead, window=size).sizes.too_large
 
@@ -147,6 +151,13 @@ def test_a_cut_parts_no_call_from_its_result(index: int, slack: int, cut: int) -
 @pytest.mark.parametrize(("slack", "cut"), [(0, 1), (9, 1)])
 def test_where_nothing_later_is_legal_a_cut_goes_back(slack: int, cut: int) -> None:
     assert legal_cut(situation(*TOOLS[:3]), 2, slack) == cut
+
+
+def test_a_cut_goes_back_to_the_call_of_several_results() -> None:
+    calls = m.assistant("b", m.call("x", "T"), m.call("y", "T"), m.call("z", "T"))
+    results = [m.result(id, "d") for id in "xyz"]
+    for index in (2, 3, 4):
+        assert legal_cut(situation(m.user("a"), calls, *results), index, 9) == 1
 
 
 def test_recall_is_offered_unless_the_tools_are_known_to_lack_it() -> None:

@@ -205,8 +205,21 @@ def test_the_workspace_says_the_newest_values_within_its_budget() -> None:
     assert "old" not in text
     for n in range(40):
         session.append(e.State(id=f"t{n}", name=f"n{n}", value=many("v", 3)))
-    small = workspace_text(situation(session=session), 40)
-    assert len(small.split()) <= 42 and "- n39: v1 v2 v3" in small and "login.py" in small
+    for n in range(30):
+        session.append(
+            m.assistant("", m.call(f"f{n}", "Edit", path=f"src/f{n}.py", old_string="a", new_string="b"))
+        )
+        session.append(m.result(f"f{n}", "ok"))
+    small = workspace_text(situation(session=session), 60)
+    assert len(small.split()) <= 62 and "- n39: v1 v2 v3" in small and "f29.py" in small
+    assert 20 < len(small.partition("State:")[2].split()) <= 30
+
+
+def test_many_rounds_are_looked_up_with_a_breath_now_and_then() -> None:
+    s = situation(*rounds(60), window=9_999)
+    for rung in (TurnLines(Newest(1), 9_999, 8, 30), WriteLines(8)):
+        assert 14 <= len(list(rung.ahead(s))) < 60
+    assert len(list(WriteLines(8).ahead(situation(*rounds(4))))) == 1
 
 
 def test_an_application_may_render_its_own_workspace_and_fail_at_it() -> None:
