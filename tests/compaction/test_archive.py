@@ -188,6 +188,7 @@ def test_an_archive_takes_the_place_of_its_rounds(model: bool) -> None:
     )
     [ask] = found.asks
     assert ask.target_tokens == (30 if model else 15)
+    assert [x.id for x in ask.sources] == ["e0", "e1", "e3", "e4"]
     request = ask.render(ask.sources, None)
     assert request.max_tokens == 30 and "ask0.1" in request.messages[-1].text
     assert "a rule in between" not in request.messages[-1].text

@@ -35,6 +35,7 @@ def test_a_line_is_never_longer_than_it_may_be_nor_half_of_one() -> None:
         line = by_rule.rule_line(said, limit, WORDS)
         assert WORDS.text(line) <= limit and not line.endswith("→")
     assert by_rule.rule_line(said[:1], 9, WORDS) == f"{many('ask', 6)} → interrupted"
+    assert by_rule.rule_line([], 9, WORDS) == "(nothing asked)"
     assert by_rule.rule_line(said[1:], 9, WORDS) == "(nothing asked) → did1 did2 did3 did4 did5"
 
 
@@ -220,6 +221,8 @@ def test_a_checkpoint_goes_on_with_the_one_before() -> None:
     assert found["Key decisions"] == ["- Agent: decided use sha256 because md5 weak"]
     text = complete(by_rule.checkpoint(sources(*SAID[:4]), 2_000, WORDS, EARLIER))
     assert "## Critical context\n## Odd\n- x\n- Agent: port 8443" in text
+    assert text.startswith("## Goal\nShip it\n\n## Constraints") and "\n\n## Key decisions\n" in text
+    assert "\n\n## Progress\n\n### Done\n- [x] old\n" in text and "\n\n### In progress\n(none)\n" in text
 
 
 @pytest.mark.parametrize("stop", ["end", "error", "aborted"])
