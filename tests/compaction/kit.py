@@ -21,7 +21,9 @@ class Words:
         return len(text.split())
 
     def message(self, message: m.Message) -> int:
-        return self.text(message.text) + sum(self.text(str(call.arguments)) for call in message.calls)
+        thoughts = (part.text for part in message.parts if isinstance(part, m.Thinking))
+        calls = (str(call.arguments) for call in message.calls)
+        return sum(map(self.text, (message.text, *thoughts, *calls)))
 
     def tools(self, tools: Sequence[Any]) -> int:
         return len(tools)

@@ -256,3 +256,109 @@ def test_a_newest_message_that_fills_the_view_leaves_room_for_a_record() -> None
     folded = after(s, done(Dialogue(shape(200)).propose(s)))
     assert folded.sizes.tokens <= 400 and folded.items[-1].message.text == many("now", 150)
     assert WORDS.text(folded.items[0].message.text) > 20
+
+
+# ── what age does not decide ────────────────────────────────────────────────────────────────────
+
+
+def folded_by(goal: int, *said: m.Message, session: Any = None, **more: Any) -> Situation:
+    s = situation(*said, session=session, window=2 * goal, **more)
+    return after(s, done(lines(goal).propose(s)))
+
+
+def shown(s: Situation, id: str) -> int:
+    """Tokens that the view has for an entry in its place."""
+    return next((s.sizes.item(n) for n, item in enumerate(s.items) if item.entries == (id,)), 0)
+
+
+def test_what_is_pinned_stays_whole_whatever_its_age() -> None:
+    session = session_of(*work(6))
+    session.append(e.Pin(id="p", target="e6"))
+    folded = folded_by(600, session=session)
+    [holder] = [item.message.text for item in folded.items if "def part1:" in item.message.text]
+    assert holder.count("word") == 200 and folded.sizes.tokens <= 600
+    assert all(
+        item.message.text.count("word") < 200 for item in folded.items if "part1" not in item.message.text
+    )
+
+
+def test_a_system_message_in_between_stays_whole() -> None:
+    said = work(6)
+    said[8:8] = [m.system(many("rule", 60))]
+    folded = folded_by(500, *said)
+    assert shown(folded, "e8") >= 60 and folded.sizes.tokens <= 500
+
+
+@pytest.mark.parametrize(("size", "whole"), [(100, True), (150, True), (900, False)])
+def test_results_that_nobody_has_answered_come_first(size: int, whole: bool) -> None:
+    calls = [m.call("x", "Read", path="x.py"), m.call("y", "Read", path="y.py")]
+    waiting = [m.assistant("", *calls), m.result("x", "word " * size), m.result("y", "word " * (size // 2))]
+    folded = folded_by(500, *work(6), m.user("And now?"), *waiting)
+    assert folded.sizes.tokens <= 500
+    assert (shown(folded, "e26") == size) is whole and (shown(folded, "e27") == size // 2) is whole
+    assert 1.5 < shown(folded, "e26") / shown(folded, "e27") < 2.6, "each its part"
+    assert shown(folded, "e26") > 1.3 * shown(folded, "e22")
+
+
+@pytest.mark.parametrize("size", [50, 300, 420])
+def test_what_the_user_has_just_said_is_never_cut(size: int) -> None:
+    folded = folded_by(500, *work(6), m.user(many("now", size)))
+    assert folded.items[-1].message.text == many("now", size) and folded.sizes.tokens <= 1_000
+
+
+def test_of_the_same_call_made_twice_the_newest_result_says_how_things_are() -> None:
+    def read(n: int, path: str) -> list[m.Message]:
+        return [m.assistant("", m.call(f"c{n}", "Read", path=path)), m.result(f"c{n}", "word " * 150)]
+
+    same = folded_by(
+        300,
+        m.user("go"),
+        *read(0, "a.py"),
+        *read(1, "b.py"),
+        *read(2, "a.py"),
+        m.assistant("ok"),
+        m.user("on"),
+    )
+    other = folded_by(
+        300,
+        m.user("go"),
+        *read(0, "z.py"),
+        *read(1, "b.py"),
+        *read(2, "a.py"),
+        m.assistant("ok"),
+        m.user("on"),
+    )
+    assert shown(same, "e2") < shown(other, "e2") and shown(same, "e4") >= shown(other, "e4")
+
+
+def test_thinking_of_a_turn_that_is_over_is_dropped_and_of_the_one_going_on_is_not() -> None:
+    thought = m.Thinking(many("hm", 30), "sig")
+    past = [
+        m.user("a"),
+        m.Assistant((thought, m.call("p", "T"))),
+        m.result("p", "word " * 300),
+        m.assistant("b"),
+    ]
+    present = [m.user("c"), m.Assistant((thought, m.call("q", "T"))), m.result("q", "word " * 300)]
+    folded = folded_by(400, *past, *present)
+    kept = {item.entries[0]: item.message for item in folded.items if len(item.entries) == 1}
+    assert thought in kept["e5"].parts and kept["e5"].calls
+    assert "e1" not in kept or thought not in kept["e1"].parts
+
+
+def test_fold_after_fold_fits() -> None:
+    session = session_of(*work(6))
+    folded_by(300, session=session)
+    for n in range(6, 10):
+        for message in work(1):
+            session.append(message)
+        again = folded_by(500, session=session)
+        assert again.sizes.tokens <= 500, n
+        assert again.items[-1].message.text == "Part 0 is fixed."
+
+
+def test_of_a_message_that_is_partly_typed_the_typed_part_stays() -> None:
+    mixed = m.user([m.attached("file " * 300), m.text("do it so and not otherwise")])
+    folded = folded_by(500, *work(1), mixed, m.assistant("Ok."), *work(5))
+    assert "do it so and not otherwise" in "\n".join(item.message.text for item in folded.items)
+    assert shown(folded, "e4") < 200

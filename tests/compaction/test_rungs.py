@@ -325,7 +325,7 @@ def test_E3_where_nothing_becomes_shorter_it_says_so(messages: list[m.Message], 
         ([m.assistant("w " * 500)], LEVELS[0] + FRAME),
         ([m.assistant("", CALL), m.result("c", "w " * 5)], 2 + 5),
         ([m.assistant("", CALL), m.result("c", "w " * 500)], 2 + LEVELS[0] + FRAME),
-        ([m.Assistant((m.Thinking("w " * 50, "sig"), m.Text("w " * 40)))], 40),
+        ([m.Assistant((m.Thinking("w " * 50, "sig"), m.Text("w " * 40)))], 90),
     ],
 )
 def test_the_least_a_step_can_take_is_counted(step: list[m.Message], least: int) -> None:
