@@ -276,7 +276,7 @@ def test_what_is_pinned_stays_whole_whatever_its_age() -> None:
     session.append(e.Pin(id="p", target="e6"))
     folded = folded_by(600, session=session)
     [holder] = [item.message.text for item in folded.items if "def part1:" in item.message.text]
-    assert holder.count("word") == 200 and folded.sizes.tokens <= 600
+    assert holder.count("word ") >= 199 and folded.sizes.tokens <= 600
     assert all(
         item.message.text.count("word") < 200 for item in folded.items if "part1" not in item.message.text
     )
@@ -352,8 +352,8 @@ def test_fold_after_fold_fits() -> None:
     for n in range(6, 10):
         for message in work(1):
             session.append(message)
-        again = folded_by(500, session=session)
-        assert again.sizes.tokens <= 500, n
+        again = folded_by(300, session=session)
+        assert again.sizes.tokens <= 300, n
         assert again.items[-1].message.text == "Part 0 is fixed."
 
 
