@@ -10,12 +10,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from refold.integrations.conversation import Conversation, Reply, Turn
 from refold.loop import beside, run
 from refold.messages import Assistant
-from refold.models.chunks import Malformed
+from refold.models.chunks import Malformed, StreamReader
 from refold.models.reply import Collector
 from refold.protocols import Event
 from refold.session import View
@@ -24,12 +24,6 @@ C = TypeVar("C")
 Body = dict[str, Any]
 NAME = "_refold"
 """The attribute under which a wrapped client keeps its conversation."""
-
-
-class Reader(Protocol):
-    """Puts the pieces of a stream together."""
-
-    def read(self, chunk: Any, /) -> Sequence[Event]: ...
 
 
 @dataclass(frozen=True)
@@ -49,7 +43,7 @@ class Endpoint:
     """None: the history is not in the body."""
     body: Callable[[Body, Asked, View], Body]
     """The body with the view in the place of the history."""
-    reader: Callable[[], Reader]
+    reader: Callable[[], StreamReader]
 
 
 @dataclass(frozen=True)
@@ -201,7 +195,7 @@ class _Heard:
 
     def __init__(self, call: Call) -> None:
         self._model = call.model
-        self._reader: Reader | None = call.endpoint.reader()
+        self._reader: StreamReader | None = call.endpoint.reader()
         self._collector = Collector()
         self.reply: Reply | None = None
 
@@ -214,10 +208,8 @@ class _Heard:
             self._reader = None
 
     def end(self) -> Reply | None:
-        """Chat completions say nothing at their end; their pieces are put together here."""
-        end = getattr(self._reader, "end", None)
-        if end is not None:
-            self._collect(end())
+        if self._reader is not None:
+            self._collect(self._reader.end())
         return self.reply
 
     def taken(self) -> Reply:
