@@ -16,7 +16,17 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import (
+    Any,
+    Generic,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+    get_type_hints,
+    runtime_checkable,
+)
 
 import msgspec
 
@@ -111,20 +121,17 @@ class Tool(Protocol):
 A = TypeVar("A", bound=msgspec.Struct)
 
 
+Act: TypeAlias = Callable[[A, Place], Envelope | Awaitable[Envelope]]
+
+
 class BuiltIn(Generic[A]):
     """A tool of ours: a function of checked arguments. One that is not a coroutine runs in a thread."""
 
-    def __init__(
-        self,
-        name: str,
-        description: str,
-        arguments: type[A],
-        act: Callable[[A, Place], Envelope | Awaitable[Envelope]],
-        effect: Effect = "none",
-    ) -> None:
-        self.spec = ToolSpec(name, " ".join(description.split()), schema(arguments))
+    def __init__(self, name: str, act: Act[A], effect: Effect) -> None:
+        self._arguments: type[A] = get_type_hints(act)["arguments"]
+        description = " ".join((act.__doc__ or "").split())
+        self.spec = ToolSpec(name, description, schema(self._arguments))
         self.effect: Effect = effect
-        self._arguments = arguments
         self._act = act
 
     async def run(self, arguments: Mapping[str, Any], place: Place) -> Envelope:
@@ -132,6 +139,11 @@ class BuiltIn(Generic[A]):
         if inspect.iscoroutinefunction(self._act):
             return await cast("Awaitable[Envelope]", self._act(checked, place))
         return cast("Envelope", await asyncio.to_thread(self._act, checked, place))
+
+
+def tool(name: str, effect: Effect = "none") -> Callable[[Act[A]], BuiltIn[A]]:
+    """Makes a tool of a function: what it says of itself is what the model is told."""
+    return lambda act: BuiltIn(name, act, effect)
 
 
 def as_word(text: str) -> str:
