@@ -62,12 +62,6 @@ class Call:
         )
         return turn, self.endpoint.body(self.body, asked, turn.view)
 
-    async def refused(self, turn: Turn, error: BaseException) -> bool:
-        return await self.conversation.refused(turn, error, self.model)
-
-    async def answered(self, turn: Turn, raw: Any) -> None:
-        await self.conversation.answered(turn, raw)
-
     @property
     def model(self) -> str | None:
         return self.body.get("model")
@@ -103,7 +97,7 @@ def wrapped(client: C, conversation: Conversation, endpoints: Mapping[str, Endpo
             try:
                 reply = send(path, body=shown, options=without_extra(options), **more)
             except Exception as error:
-                if not run(call.refused(turn, error)) or last:
+                if not run(turn.refused(error)) or last:
                     raise
                 continue
             return _observed(call, turn, reply)
@@ -118,7 +112,7 @@ def wrapped(client: C, conversation: Conversation, endpoints: Mapping[str, Endpo
             try:
                 reply = await send(path, body=shown, options=without_extra(options), **more)
             except Exception as error:
-                if not await beside(call.refused(turn, error)) or last:
+                if not await beside(turn.refused(error)) or last:
                     raise
                 continue
             return await _aobserved(call, turn, reply)
@@ -152,7 +146,7 @@ def _observed(call: Call, turn: Turn, reply: Any) -> Any:
     if not call.observes:
         return reply
     if hasattr(reply, "model_dump"):
-        run(call.answered(turn, reply))
+        run(turn.answered(reply))
     elif hasattr(reply, "_iterator"):
         reply._iterator = _tee(call, turn, reply._iterator)
     return reply
@@ -162,7 +156,7 @@ async def _aobserved(call: Call, turn: Turn, reply: Any) -> Any:
     if not call.observes:
         return reply
     if hasattr(reply, "model_dump"):
-        await beside(call.answered(turn, reply))
+        await beside(turn.answered(reply))
     elif hasattr(reply, "_iterator"):
         reply._iterator = _atee(call, turn, reply._iterator)
     return reply
@@ -173,10 +167,10 @@ def _tee(call: Call, turn: Turn, chunks: Iterator[Any]) -> Iterator[Any]:
     for chunk in chunks:
         heard.add(chunk)
         if heard.reply:  # before the last piece is handed on: nobody has to ask for what comes after it
-            run(call.answered(turn, heard.taken()))
+            run(turn.answered(heard.taken()))
         yield chunk
     if heard.end():
-        run(call.answered(turn, heard.taken()))
+        run(turn.answered(heard.taken()))
 
 
 async def _atee(call: Call, turn: Turn, chunks: AsyncIterator[Any]) -> AsyncIterator[Any]:
@@ -184,10 +178,10 @@ async def _atee(call: Call, turn: Turn, chunks: AsyncIterator[Any]) -> AsyncIter
     async for chunk in chunks:
         heard.add(chunk)
         if heard.reply:
-            await beside(call.answered(turn, heard.taken()))
+            await beside(turn.answered(heard.taken()))
         yield chunk
     if heard.end():
-        await beside(call.answered(turn, heard.taken()))
+        await beside(turn.answered(heard.taken()))
 
 
 class _Heard:
