@@ -9,8 +9,8 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction.plan import Plan
+from refold.compaction.situation import Question as Outlook
 from refold.engine import Engine
-from refold.engine.planner import Question as Outlook
 from refold.errors import DoesNotFit, OverflowAgain
 from refold.gateway import books, compaction, replies
 from refold.gateway.books import Book, Books, Turn
