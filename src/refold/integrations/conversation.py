@@ -38,7 +38,7 @@ from refold.session import Session, View
 from refold.session.dialects import get, parse_list, parse_reply
 from refold.session.dialects.common import as_list
 from refold.session.invariants import repair_by
-from refold.session.merge import pieces
+from refold.session.merge import contents
 
 ATTEMPTS = 5
 """How often a call begins anew because another process wrote to the same session meanwhile."""
@@ -193,14 +193,10 @@ def as_said(shown: Sequence[T], given: Sequence[T], parsed: Callable[[T], Sequen
     of ours has no word for (ids, marks for caches, metadata) stays as it was."""
     same = 0
     for ours, theirs in zip(reversed(shown), reversed(given), strict=False):
-        if _says(parsed(ours)) != _says(parsed(theirs)):
+        if contents(parsed(ours)) != contents(parsed(theirs)):
             break
         same += 1
     return [*shown[: len(shown) - same], *given[len(given) - same :]]
-
-
-def _says(messages: Sequence[Any]) -> list[Any]:
-    return [piece.content for piece in pieces(messages)]
 
 
 def rendered(view: View, dialect: str) -> list[Any]:

@@ -162,7 +162,7 @@ async def call_tool(tools: Mapping[str, Tool], call: Call, place: Place) -> Enve
         return failure(
             "invalid_arguments",
             f"The arguments of {call.name} are not a JSON object: {one_line(call.raw, 200)!r}. "
-            f"Send the call again with an object such as {_example(tool.spec)}.",
+            f"Send the call again with an object such as {example(tool.spec)}.",
         )
     try:
         return await tool.run(call.arguments, place)
@@ -216,7 +216,7 @@ def check(spec: ToolSpec, arguments: type[A], given: Mapping[str, Any]) -> A:
         what = what.replace("Object missing required field", "there is no argument")
         within = f" in `{where.strip('.`')}`" if where.strip(".`") else ""
         raise Refused(
-            "invalid_arguments", f"{spec.name}: {what}{within}. It takes {_example(spec)}."
+            "invalid_arguments", f"{spec.name}: {what}{within}. It takes {example(spec)}."
         ) from None
 
 
@@ -227,8 +227,8 @@ def _unknown(what: str, name: str, known: Iterable[str]) -> str:
     return f"There is no {what} called `{one_line(name, 60)}`.{hint} There are: {', '.join(names)}."
 
 
-def _example(spec: ToolSpec) -> str:
-    """`{"path": string, "offset"?: integer}`"""
+def example(spec: ToolSpec) -> str:
+    """What a tool takes: `{"path": string, "offset"?: integer}`"""
     required = spec.parameters.get("required", ())
     fields = cast("dict[str, dict[str, Any]]", spec.parameters.get("properties", {}))
     shown = [f'"{n}"{"" if n in required else "?"}: {f.get("type", "any")}' for n, f in fields.items()]
