@@ -12,6 +12,7 @@ from refold.errors import StorageError
 from refold.format import VERSION
 from refold.stores import rows, words
 from refold.stores.rows import Row, Tally
+from refold.stores.schema import row_of
 
 if TYPE_CHECKING:
     import apsw
@@ -76,7 +77,7 @@ def _replace(
         new = replaced(row, entries)
         if new is row:
             continue
-        at = store.row(key, place)
+        at = row_of(key, place)
         connection.execute("UPDATE entries SET version = ?, line = ? WHERE row = ?", (VERSION, new.line, at))
         connection.execute("DELETE FROM words WHERE rowid = ?", (at,))
         text = words.of_entry(new.entry) if new.entry is not None else ""
