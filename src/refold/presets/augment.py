@@ -8,6 +8,7 @@ from typing import Annotated, Self
 
 from msgspec.structs import replace
 
+from refold import memory
 from refold.compaction import prompts
 from refold.compaction.exchanges import SEGMENT
 from refold.compaction.plan import Stage
@@ -133,6 +134,7 @@ class Augment(Settings, frozen=True, kw_only=True, metaclass=parameters.Named):
     def problems(self) -> list[Flaw]:
         """What would go wrong with these settings, item by item (A23)."""
         s = self.resolved()
+        flaws = memory.check(s.memories_params) if s.memories_params != MemoryParams() else []
         return [
             *([Flaw("history_summary_min_version", s.off)] if s.off else []),
             *parameters.check_prompt(s.prompt),
@@ -146,7 +148,7 @@ class Augment(Settings, frozen=True, kw_only=True, metaclass=parameters.Named):
                 ttl=s.cache_ttl_ms,
                 buffer=s.buffer_time_before_cache_expiration_ms,
             ),
-            *(parameters.check_memory(s.memories_params) if s.memories_params != MemoryParams() else ()),
+            *(Flaw("memories_params", each) for each in flaws),
         ]
 
 

@@ -154,9 +154,3 @@ def check_sizes(
             "buffer_time_before_cache_expiration_ms",
             f"{buffer} is not below cache_ttl_ms {ttl}: the timer is never armed",
         )
-
-
-def check_memory(params: memory.MemoryParams) -> Iterator[Flaw]:
-    """Problems of memory compression."""
-    for text in memory.check(params):
-        yield Flaw("memories_params", text)
