@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from refold import messages as m
 from refold.digest.facts import decides
 from refold.preserve import identifiers as ids
+from refold.protocols import complete
 
 
 def found(text: str) -> dict[str, str]:
@@ -44,7 +45,7 @@ def test_plain_text_has_none(text: str) -> None:
 
 def test_every_identifier_of_the_index_is_literal_and_parts_are_not_repeated() -> None:
     said = [m.user("look at src/app/main.py and main.py and get_user_id in src/app/main.py")]
-    order = ids.ranked(ids.collect(said).values(), 1)
+    order = ids.ranked(complete(ids.collecting(said)).values(), 1)
     text = ids.index(order, 100, len)
     assert "src/app/main.py" in text and "get_user_id" in text
     assert text.split().count("main.py") == 0
@@ -54,7 +55,7 @@ def test_called_asked_and_recent_ones_come_first() -> None:
     said: list[m.Message] = [m.result("c0", " ".join(f"noise_name_{letter}x" for letter in "abcdefghij"))]
     said += [m.assistant("", m.call("c1", "Read", path="lib/used.py")), m.user("mind wanted_thing")]
     said += [m.result("c2", '{"field_name": "value_given"}')]
-    order = [one.text for one in ids.ranked(ids.collect(said).values(), len(said))]
+    order = [one.text for one in ids.ranked(complete(ids.collecting(said)).values(), len(said))]
     assert set(order[:2]) == {"lib/used.py", "wanted_thing"}
     assert order.index("value_given") < order.index("field_name")
 
@@ -64,12 +65,12 @@ def test_called_asked_and_recent_ones_come_first() -> None:
     st.integers(0, 400),
 )
 def test_index_fits(names: list[str], budget: int) -> None:
-    order = ids.ranked(ids.collect([m.user(" ".join(names))]).values(), 1)
+    order = ids.ranked(complete(ids.collecting([m.user(" ".join(names))])).values(), 1)
     assert len(ids.index(order, budget, len)) <= budget
 
 
 def test_an_earlier_index_competes_again() -> None:
-    assert "old/kept.py" in ids.collect([m.user("new/one.py")], earlier="old/kept.py old_name")
+    assert "old/kept.py" in complete(ids.collecting([m.user("new/one.py")], earlier="old/kept.py old_name"))
 
 
 @pytest.mark.parametrize(

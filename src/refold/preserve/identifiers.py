@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 
 from refold.messages import Bash, Message, Result, User, argument_text
-from refold.protocols import Steps, complete
+from refold.protocols import Steps
 from refold.text.truncate import middle
 from refold.tokens.fitting import largest
 
@@ -96,11 +96,6 @@ def kind_of(run: str) -> str | None:
     if "." in run:
         return "other" if run.count(".") >= 2 or digits >= 5 else None
     return "id" if 2 <= digits < len(run) else None
-
-
-def collect(messages: Sequence[Message], earlier: str = "") -> dict[str, Identifier]:
-    """`collecting` at once."""
-    return complete(collecting(messages, earlier))
 
 
 def collecting(messages: Sequence[Message], earlier: str = "") -> Steps[dict[str, Identifier]]:
