@@ -92,6 +92,15 @@ def parts_of(content: Any, part: Callable[[Wire], m.AnyPart | None]) -> m.Conten
     return tuple(p for p in found if p is not None)
 
 
+def content_of(content: m.Content, part: Callable[[m.AnyPart], Wire | None]) -> str | list[Wire]:
+    """Content as it is written where one text may stand as it is."""
+    if len(content) == 1:
+        only = content[0]
+        if type(only) is m.Text:
+            return clean(only.text)
+    return [written for each in content if (written := part(each)) is not None] or ""
+
+
 def text_field(raw: Wire, key: str = "text") -> str:
     """A text that should be a string; null counts as empty, anything else as its JSON."""
     value = raw.get(key)
