@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from refold.cli.common import F, console, say
+from refold.cli.common import F, bar, console, say
 
 if TYPE_CHECKING:
     from refold.batch import Ending, Executor, Kept
@@ -102,16 +102,12 @@ def followed(
     *,
     show: bool,
 ) -> Iterator[Ending]:
-    """The endings, counted; with a bar on standard error where that is a terminal."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    out, began = console(stderr=True), time.monotonic()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=out, transient=True, disable=not (show and out.is_terminal)) as bar:
-        task = bar.add_task(what, total=total)
+    """The endings, counted; with a bar."""
+    began = time.monotonic()
+    with bar(what, total, show=show) as tell:
         for ending in endings:
             tally.count(ending, failed(ending))
             tally.seconds = round(time.monotonic() - began, 3)
             bad = f", {tally.failed} failed" if tally.failed else ""
-            bar.update(task, advance=1, description=f"{what}{bad}")
+            tell(tally.jobs, f"{tally.jobs}/{total}{bad}")
             yield ending

@@ -129,6 +129,14 @@ def emit(value: Any) -> None:
     click.echo(escaped(compact_json(msgspec.to_builtins(value))))
 
 
+def answer(value: Any, told: str, as_json: bool) -> None:
+    """What a command did: as JSON, or in words."""
+    if as_json:
+        emit(value)
+    else:
+        say(told)
+
+
 def console(*, stderr: bool = False) -> Screen:
     from refold.cli.screen import Screen
 
@@ -145,17 +153,33 @@ def waiting(what: str, *, show: bool = True) -> Generator[None]:
         yield
 
 
-def progress(what: str, items: Sequence[T], *, show: bool = True) -> Iterator[T]:
-    """The items one by one, with a bar on standard error where that is a terminal."""
+@contextmanager
+def bar(what: str, total: float, *, show: bool = True) -> Generator[Callable[[float, str], None]]:
+    """A bar on standard error, where that is a terminal. Gives what is told how much is done, and a few words
+    about it."""
     out = console(stderr=True)
-    if not (show and out.is_terminal and len(items) > 1):
-        yield from items
+    if not (show and out.is_terminal):
+        yield lambda _, __: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn(what, markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=out, transient=True) as bar:
-        yield from bar.track(items)
+    words = TextColumn("{task.description}", markup=False)
+    columns = (TextColumn(what, markup=False), BarColumn(), words, TimeRemainingColumn())
+    with Progress(*columns, console=out, transient=True) as drawn:
+        task = drawn.add_task("", total=total)
+
+        def tell(done: float, now: str) -> None:
+            drawn.update(task, completed=done, description=first_line(now, 40))
+
+        yield tell
+
+
+def progress(what: str, items: Sequence[T], *, show: bool = True) -> Iterator[T]:
+    """The items one by one, with a bar."""
+    with bar(what, len(items), show=show and len(items) > 1) as tell:
+        for number, item in enumerate(items, 1):
+            yield item
+            tell(number, f"{number}/{len(items)}")
 
 
 def styled(*pieces: str | tuple[str, str]) -> Text:
@@ -178,7 +202,7 @@ def table(headings: Sequence[str], rows: Iterable[Iterable[object]], *, right: S
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=None, pad_edge=False, header_style="dim")
+    made = Table(box=None, pad_edge=False, header_style="dim", show_header=bool(headings))
     for heading in headings:
         made.add_column(heading, justify="right" if heading in right else "left")
     for row in rows:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refold.cli.common import (
+    bar,
     console,
     emit,
     file_argument,
@@ -131,18 +132,9 @@ async def _perform(
             await upkeep(engine, session, hooks=engine.hooks)
             passed = await one_pass(engine, session, instructions=focus)
         return replace(passed, folds=tuple(session.annotations(Fold)[known:]))
-    if not show:
-        return await replay(engine, session, passes=passes, instructions=focus)
-    from rich.progress import Progress
-
-    with Progress(transient=True, console=console(stderr=True)) as bar:
-        task = bar.add_task("folding", total=1.0)
+    with bar("folding", 1.0, show=show) as tell:
         return await replay(
-            engine,
-            session,
-            passes=passes,
-            progress=lambda done: bar.update(task, completed=done),
-            instructions=focus,
+            engine, session, passes=passes, progress=lambda part: tell(part, ""), instructions=focus
         )
 
 

@@ -10,6 +10,7 @@ import click
 
 from refold.cli.batch import Tally, batch_options, followed, keeping, working
 from refold.cli.common import (
+    bar,
     console,
     emit,
     first_line,
@@ -156,19 +157,7 @@ def perform(files: Sequence[tuple[str, bool]], plan: Plan, *, show: bool) -> Com
     from refold import loop
     from refold.compare.run import compare
 
-    out = console(stderr=True)
-    if not (show and out.is_terminal):
-        return loop.run(compare(_opened(files), plan))
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    what = TextColumn("{task.description}", markup=False)
-    columns = (TextColumn("comparing"), BarColumn(), what, TimeElapsedColumn())
-    with Progress(*columns, transient=True, console=out) as bar:
-        task = bar.add_task("", total=1.0)
-
-        def tell(part: float, what: str) -> None:
-            bar.update(task, completed=part, description=first_line(what, 40))
-
+    with bar("comparing", 1.0, show=show) as tell:
         return loop.run(compare(_opened(files), plan, tell))
 
 

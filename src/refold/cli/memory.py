@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refold.cli import Group
-from refold.cli.common import clean, console, emit, json_option, say
+from refold.cli.common import answer, console, emit, json_option, say, styled, table
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -53,10 +53,7 @@ def add(file: MemoryFile, text: tuple[str, ...], source: str, date: str | None, 
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     count = len(_notes(file.add(made.line)))
-    if as_json:
-        emit({"added": made, "notes": count})
-    else:
-        say(f"noted: {made.line} ({count} notes)")
+    answer({"added": made, "notes": count}, f"noted: {made.line} ({count} notes)", as_json)
 
 
 @command.command("list")
@@ -65,9 +62,6 @@ def add(file: MemoryFile, text: tuple[str, ...], source: str, date: str | None, 
 @click.pass_obj
 def list_notes(file: MemoryFile, words: tuple[str, ...], as_json: bool) -> None:
     """The notes with their numbers, oldest first; with WORDS only those that contain them all."""
-    from rich.table import Table
-    from rich.text import Text
-
     wanted = [word.lower() for word in words]
     numbered = [
         (number, each)
@@ -77,15 +71,16 @@ def list_notes(file: MemoryFile, words: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         emit({"notes": [_row(number, each) for number, each in numbered]})
         return
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for number, each in numbered:
-        table.add_row(
-            Text(str(number), style="bold"),
-            Text(each.date, style="dim"),
-            Text(clean(each.source), style="cyan" if not each.is_quoted else "yellow"),
-            Text(clean(f"“{each.text}”" if each.is_quoted else each.text)),
+    rows = (
+        (
+            styled((str(number), "bold")),
+            styled((each.date, "dim")),
+            styled((each.source, "yellow" if each.is_quoted else "cyan")),
+            f"“{each.text}”" if each.is_quoted else each.text,
         )
-    console().print(table if numbered else "no notes")
+        for number, each in numbered
+    )
+    console().print(table((), rows) if numbered else "no notes")
 
 
 @command.command("forget")
@@ -156,14 +151,9 @@ def compress(
         say(f"refold: {warning}", err=True)
     outcome = run(file.compress(params, _asker(model) if model else None, force=force))
     done = isinstance(outcome, Compressed)
-    if as_json:
-        said: dict[str, Any] = {"compressed": done, "notes": len(_notes(file.read()))}
-        more = {"before": outcome.before, "dropped": outcome.dropped} if done else {"reason": outcome.code}
-        emit({**said, **more})
-    elif isinstance(outcome, Compressed):
-        say(f"{outcome.before} notes became {outcome.after}")
-    else:
-        say(outcome.text)
+    told = f"{outcome.before} notes became {outcome.after}" if done else outcome.text
+    more = {"before": outcome.before, "dropped": outcome.dropped} if done else {"reason": outcome.code}
+    answer({"compressed": done, "notes": len(_notes(file.read())), **more}, told, as_json)
     if not done and outcome.code not in ("few", "pointless"):
         raise SystemExit(1)
 

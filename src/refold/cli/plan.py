@@ -202,8 +202,6 @@ def _two_counts(plan: Plan) -> str | None:
 
 def _bar(plan: Plan, width: int) -> Any:
     """The context as a bar: what is folded, what is clipped, what stays."""
-    from rich.text import Text
-
     s = plan.situation
     gone = set(plan.fold) | set(plan.turn_prefix)
     masked = {*plan.masked, *plan.clipped}
@@ -214,9 +212,6 @@ def _bar(plan: Plan, width: int) -> Any:
         kind = "folded" if ids & gone or (item.fold and plan.fold) else "clipped" if ids & masked else "kept"
         kinds[kind] += size
     total = max(sum(kinds.values()), 1)
-    bar = Text()
-    for kind, style, mark in (("folded", "red", "░"), ("clipped", "yellow", "▒"), ("kept", "green", "█")):
-        bar.append(mark * round(kinds[kind] * width / total), style=style)
-    bar.append("\n")
-    bar.append("  ".join(f"{kind} {size:,}" for kind, size in kinds.items()), style="dim")
-    return bar
+    styles = (("folded", "red", "░"), ("clipped", "yellow", "▒"), ("kept", "green", "█"))
+    drawn = [(mark * round(kinds[kind] * width / total), style) for kind, style, mark in styles]
+    return styled(*drawn, "\n", ("  ".join(f"{kind} {size:,}" for kind, size in kinds.items()), "dim"))

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refold.cli.common import console, emit, first_line, guarded, json_option, say, styled
+from refold.cli.common import console, emit, first_line, guarded, json_option, say, styled, table
 from refold.cli.completion import preset_names
 
 if TYPE_CHECKING:
-    from refold.compaction.preset import Setting, Settings
+    from refold.compaction.preset import Settings
 
 
 @click.command("presets")
@@ -99,27 +99,16 @@ def _check(name: str, text: str, as_json: bool) -> None:
 
 
 def _print(rows: list[dict[str, Any]], *, full: bool) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     out = console()
     for row in rows:
         out.print(styled((row["name"], "bold"), f"  {row['idea']}"))
         if not full:
             continue
         values: dict[str, Any] = row.get("values", {})
-        table = Table(
-            "setting", "value" if values else "default", "meaning", "rule", box=None, header_style="dim"
+        cells = (
+            (one.name, first_line(str(values.get(one.name, one.default)), 60), one.meaning, one.origin)
+            for one in row["settings"]
         )
-        for setting in row["settings"]:
-            shown = _shown(setting, values)
-            table.add_row(setting.name, Text(shown), setting.meaning, setting.origin)
-        out.print(table)
+        out.print(table(("setting", "value" if values else "default", "meaning", "rule"), cells))
         for note in row.get("ignored", ()):
-            out.print(styled((f"ignored: {note}", "yellow")))
-
-
-def _shown(setting: Setting, values: dict[str, Any]) -> str:
-    """A value in one short line."""
-    value = values.get(setting.name, setting.default)
-    return first_line(str(value), 60)
+            out.print(f"ignored: {note}", style="yellow")

@@ -15,7 +15,18 @@ import click
 from msgspec.structs import asdict
 
 from refold.cli import Group
-from refold.cli.common import clean, console, emit, first_line, json_option, progress, say, table
+from refold.cli.common import (
+    answer,
+    clean,
+    console,
+    emit,
+    first_line,
+    json_option,
+    progress,
+    say,
+    styled,
+    table,
+)
 from refold.cli.completion import session_names
 
 if TYPE_CHECKING:
@@ -119,10 +130,7 @@ def delete(above: str | None, ids: tuple[str, ...], spec: str | None, yes: bool,
             click.confirm(f"Delete {len(chosen)} session(s)? This cannot be undone", abort=True)
         for info in dict.fromkeys(chosen):
             store.delete(info.id)
-        if as_json:
-            emit({"deleted": [info.id for info in chosen]})
-        else:
-            say(f"{len(chosen)} deleted")
+        answer({"deleted": [info.id for info in chosen]}, f"{len(chosen)} deleted", as_json)
 
 
 @command.command("doctor")
@@ -170,10 +178,8 @@ def copy(above: str | None, id: str, target: str, move: bool, spec: str | None, 
         other = open_store(target).store
         info = (moving.move if move else moving.copy)(store, chosen, other)
         other.close()
-    if as_json:
-        emit({"session": info, "store": shown(target)})
-    else:
-        say(f"{info.id}: {info.entries} entries are in {shown(target)}")
+    told = f"{info.id}: {info.entries} entries are in {shown(target)}"
+    answer({"session": info, "store": shown(target)}, told, as_json)
 
 
 @command.command("backup")
@@ -189,10 +195,8 @@ def backup(above: str | None, file: str, spec: str | None, as_json: bool) -> Non
         if not isinstance(store, Backups):
             raise click.UsageError("only SQLite has a backup; copy files, and use pg_dump for PostgreSQL")
         store.backup(file)
-    if as_json:
-        emit({"backup": file, "bytes": Path(file).stat().st_size})
-    else:
-        say(f"{file}: {Path(file).stat().st_size:,} bytes")
+    size = Path(file).stat().st_size
+    answer({"backup": file, "bytes": size}, f"{file}: {size:,} bytes", as_json)
 
 
 # ── choosing ────────────────────────────────────────────────────────────────────────────────────
@@ -270,8 +274,6 @@ def _said(
 
 
 def _print(rows: list[dict[str, Any]], total: int, search: str | None) -> None:
-    from rich.text import Text
-
     if not rows:
         say(f"no session says {search!r}" if search else "no sessions like that")
         return
@@ -281,7 +283,7 @@ def _print(rows: list[dict[str, Any]], total: int, search: str | None) -> None:
         _print_table(rows)
         say("`refold show SESSION` opens one; the beginning of its id is enough")
     if total > len(rows):
-        console().print(Text(f"… and {total - len(rows)} more; --limit shows them", style="dim"))
+        console().print(f"… and {total - len(rows)} more; --limit shows them", style="dim")
 
 
 _FIXED = 48
@@ -311,21 +313,16 @@ def _end(path: str, width: int) -> str:
 
 
 def _print_hits(rows: list[dict[str, Any]], search: str) -> None:
-    from rich.text import Text
-
     from refold.cli.recall import marked
 
     out = console()
     for row in rows:
-        head = Text(clean(row["id"]), style="bold")
-        head.append(f"  {_day(row['updated'])}  {first_line(row['title'], 60)}", style="not bold")
-        head.append(f"  {row['matches']} ×", style="not bold dim")
-        out.print(head)
+        about = f"  {_day(row['updated'])}  {first_line(row['title'], 60)}"
+        out.print(styled((row["id"], "bold"), about, (f"  {row['matches']} ×", "dim")))
         for hit in row["hits"]:
-            line = Text(f"  turn {hit.turn}  {hit.key}  {hit.role}  ", style="dim")
-            if hit.time > 0:
-                line.append(f"{_day(hit.time)}  ")
-            out.print(line.append_text(marked(first_line(hit.text, _WIDTH), search)))
+            when = f"{_day(hit.time)}  " if hit.time > 0 else ""
+            place = styled((f"  turn {hit.turn}  {hit.key}  {hit.role}  {when}", "dim"))
+            out.print(place.append_text(marked(first_line(hit.text, _WIDTH), search)))
         out.print()
 
 
