@@ -7,7 +7,7 @@ holds something else, and every entry goes through `Builder`, which keeps ids un
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import PurePath
 from typing import Any, cast
 
@@ -16,11 +16,9 @@ import msgspec
 from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded, SessionInfo
+from refold.session.dialects.common import as_count, parse_image
 from refold.text.frames import without_escapes
-from refold.transcripts.base import DEEPEST, Source, index_id, too_deep
-
-_LARGEST = 2**53
-
+from refold.transcripts.base import DEEPEST, Source, index_id, seconds, too_deep
 
 # ── values ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -57,11 +55,11 @@ def first(value: object) -> dict[str, Any]:
 
 def whole(value: object) -> int:
     """A count: what is no sensible one is 0."""
-    if isinstance(value, float) and value == value and abs(value) < _LARGEST:
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _LARGEST:
-        return 0
-    return value
+    return as_count(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0
+
+
+def time_of(raw: Mapping[str, Any]) -> float:
+    return seconds(raw.get("timestamp"))
 
 
 def without(record: Mapping[str, Any], used: frozenset[str]) -> dict[str, Any]:
@@ -93,14 +91,6 @@ def usage(*, prompt: object = 0, output: object = 0, read: object = 0, write: ob
     return found if found.total else None
 
 
-def data_url(url: str) -> m.Image:
-    """A picture from an URL, inline where the URL holds the data itself."""
-    if url.startswith("data:"):
-        head, _, data = url.partition(",")
-        return m.Image(head[5:].partition(";")[0] or "image/png", data=data)
-    return m.Image(url=url)
-
-
 def chat_parts(content: object) -> list[m.AnyPart]:
     """Content in OpenAI's spelling (a string or a list of typed parts), chat and responses alike."""
     if isinstance(content, str):
@@ -120,7 +110,7 @@ def chat_part(part: object) -> m.AnyPart:
         case "image_url" | "input_image":
             image = raw.get("image_url")
             url = text(image) or text(mapping(image).get("url"))
-            return data_url(url) if url else m.Opaque(raw)
+            return parse_image(url) if url else m.Opaque(raw)
         case None if isinstance(raw.get("text"), str) and len(raw) == 1:
             return m.Text(raw["text"])
         case _:
@@ -162,6 +152,25 @@ def conversation(source: Source, within: str = "") -> dict[str, Any]:
     if len(found) < len(items):
         source.problem("file", f"{len(items) - len(found)} items are no JSON objects: left out")
     return found[source.choose(len(found))]
+
+
+def edits_of(
+    path: Iterable[str], gone: Container[str], put: tuple[m.Message, ...], between: Container[str] = ()
+) -> tuple[e.Edit, ...]:
+    """One edit for every stretch of entries that are gone, of whatever lies between them too; the first one
+    brings what is put."""
+    runs: list[tuple[str, str]] = []
+    inside = False
+    for id in path:
+        if id in gone and inside:
+            runs[-1] = runs[-1][0], id
+        elif id in gone:
+            runs.append((id, id))
+        inside = id in gone or (inside and id in between)
+    return tuple(
+        e.Edit(first, last, () if number else put, "summary" if put and not number else "hide")
+        for number, (first, last) in enumerate(runs)
+    )
 
 
 # ── the log ─────────────────────────────────────────────────────────────────────────────────────

@@ -13,13 +13,14 @@ from typing import Any
 from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
-from refold.transcripts.base import Head, Record, Source, seconds
+from refold.session.dialects.common import parse_image
+from refold.transcripts.base import Head, Record, Source
 from refold.transcripts.foreign import (
     Builder,
     chat_calls,
     chat_parts,
     conversation,
-    data_url,
+    edits_of,
     first,
     is_list,
     is_object,
@@ -28,6 +29,7 @@ from refold.transcripts.foreign import (
     named,
     plain,
     text,
+    time_of,
     usage,
     whole,
     without,
@@ -116,16 +118,14 @@ class _Import:
             self._other(raw or {"value": item}, index, text(raw.get("kind")) or "event")
 
     def _other(self, raw: Record, index: int, kind: str) -> None:
-        self.log.other(kind, raw, index, id=raw.get("id"), time=seconds(raw.get("timestamp")))
+        self.log.other(kind, raw, index, id=raw.get("id"), time=time_of(raw))
 
     def _say(self, message: m.Message, raw: Record, index: int, **fields: Any) -> None:
         meta = without(raw, _HEAVY)
-        self.log.say(
-            message, index, id=raw.get("id"), time=seconds(raw.get("timestamp")), meta=meta, **fields
-        )
+        self.log.say(message, index, id=raw.get("id"), time=time_of(raw), meta=meta, **fields)
 
     def _note(self, content: Sequence[m.AnyPart], kind: str, raw: Record, index: int) -> None:
-        meta, when = without(raw, _HEAVY), seconds(raw.get("timestamp"))
+        meta, when = without(raw, _HEAVY), time_of(raw)
         self.log.note(tuple(map(plain, content)), kind, index, id=raw.get("id"), time=when, meta=meta)
 
     def _newer(self, kind: str, raw: Record, index: int) -> None:
@@ -244,40 +244,23 @@ class _Import:
         self.forgotten |= ids
         summary = text(arguments.get("summary"))
         put: tuple[m.Message, ...] = (m.user([m.text(summary, "summary")]),) if summary else ()
-        edits = self._edits(path, put)
+        # What the model never saw may lie between.
+        unseen = {entry.id for entry in self.log.entries if isinstance(entry, e.Other | e.Fold)}
+        edits = edits_of(path, self.forgotten, put, unseen)
         if not edits:
             self.log.source.problem(
                 f"event {raw.get('id', index)}", "forgets events that are not in this file"
             )
             self._other(raw, index, "condensation")
             return
-        when = seconds(raw.get("timestamp"))
+        when = time_of(raw)
         place = {"id": raw.get("id"), "parent": self.log.tail, "time": when}
         self.log.folded(edits, index, **place, summary=summary, details=arguments)
-
-    def _edits(self, path: list[str], put: tuple[m.Message, ...]) -> tuple[e.Edit, ...]:
-        """One edit for every stretch of forgotten events. What the model never saw may lie between."""
-        unseen = {entry.id for entry in self.log.entries if isinstance(entry, e.Other | e.Fold)}
-        runs: list[list[str]] = []
-        inside = False
-        for id in path:
-            if id in self.forgotten:
-                if inside:
-                    runs[-1][1] = id
-                else:
-                    runs.append([id, id])
-                inside = True
-            elif id not in unseen:
-                inside = False
-        return tuple(
-            e.Edit(run[0], run[1], put if number == 0 else (), "summary" if number == 0 and put else "hide")
-            for number, run in enumerate(runs)
-        )
 
 
 def _said(arguments: Record, raw: Record) -> m.Content:
     parts = chat_parts(arguments.get("content")) or chat_parts(raw.get("message"))
-    images = [data_url(url) for url in listing(arguments.get("image_urls")) if named(url)]
+    images = [parse_image(url) for url in listing(arguments.get("image_urls")) if named(url)]
     return (*parts, *images)
 
 
