@@ -32,6 +32,10 @@ def named(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+def string(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
 def mapping(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
