@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from refold.cli.common import F, bar, console, say
+from refold.errors import StorageError
 
 if TYPE_CHECKING:
     from refold.batch import Ending, Executor, Kept
@@ -72,7 +73,6 @@ def working(on: str) -> Generator[Executor]:
 def keeping(id: str, spec: str | None, *, anew: bool) -> Generator[Kept | None]:
     """What was done before under that id. Where nothing can be kept, that is said, and work goes on."""
     from refold.batch.kept import Kept, forget_old
-    from refold.errors import StorageError
     from refold.stores import default_database, open_store
 
     try:

@@ -17,6 +17,7 @@ import msgspec
 from click.shell_completion import CompletionItem
 
 from refold.cli.completion import preset_names, session_names
+from refold.errors import RefoldError, SettingError, UsageError, nearest
 from refold.text.terminal import clean, escaped
 from refold.text.truncate import one_line
 
@@ -63,8 +64,6 @@ class Names(TextType):
         return f"[{'|'.join(self.known())}]"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from refold.errors import nearest
-
         if value not in self.known():
             meant = nearest(value, self.known())
             hint = f" Did you mean {meant}?" if meant else ""
@@ -87,7 +86,6 @@ class Tokens(CountType):
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
         from refold.compare.budgets import parse
-        from refold.errors import SettingError
 
         try:
             tokens = parse(str(value)).tokens
@@ -102,8 +100,6 @@ class Tokens(CountType):
 @contextmanager
 def guarded() -> Generator[None]:
     """Errors become one sentence and an exit code: 2 where the call was wrong, 1 where it failed."""
-    from refold.errors import RefoldError, UsageError
-
     try:
         yield
     except UsageError as error:

@@ -25,6 +25,7 @@ from refold.cli.common import (
     write_private,
 )
 from refold.cli.completion import preset_names, session_names
+from refold.errors import RefoldError, UnknownName
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -265,7 +266,6 @@ def _percent(share: float | None) -> str:
 def _presets(text: str) -> tuple[str, ...]:
     from refold import presets
     from refold.compare.run import VARIANTS, variant
-    from refold.errors import UnknownName
 
     chosen = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     known = presets.names()
@@ -291,7 +291,6 @@ def _passes(text: str) -> tuple[int, ...]:
 
 def _opened(files: Sequence[tuple[str, bool]]) -> Iterator[tuple[str, Opened]]:
     from refold.compare.many import sessions
-    from refold.errors import RefoldError
 
     for file, named in files:
         try:

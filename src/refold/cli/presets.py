@@ -11,6 +11,7 @@ import click
 
 from refold.cli.common import console, emit, first_line, guarded, json_option, say, styled, table
 from refold.cli.completion import preset_names
+from refold.errors import UsageError
 
 if TYPE_CHECKING:
     from refold.compaction.preset import Settings
@@ -43,7 +44,6 @@ def command(name: str | None, params: Any, check: bool, as_json: bool) -> None:
 def _all_rows() -> Iterator[dict[str, Any]]:
     """Of every design; one of somebody else's that is broken is told and hides no other."""
     from refold import presets
-    from refold.errors import UsageError
 
     for name in presets.names():
         try:
@@ -78,8 +78,6 @@ def _chosen(name: str, text: str) -> tuple[Settings, list[str]]:
 
 
 def _check(name: str, text: str, as_json: bool) -> None:
-    from refold.errors import UsageError
-
     settings, ignored = _chosen(name, text)
     items = settings.problems()
     if items is None:

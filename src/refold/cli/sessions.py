@@ -28,9 +28,11 @@ from refold.cli.common import (
     table,
 )
 from refold.cli.completion import session_names
+from refold.errors import StorageError
+from refold.protocols import Backups, Placed, SessionInfo, Store
+from refold.stores import default_database, moving, open_store, shown
 
 if TYPE_CHECKING:
-    from refold.protocols import SessionInfo, Store
     from refold.recall import Hit
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -77,8 +79,6 @@ def command(
     ctx.obj = spec
     if ctx.invoked_subcommand is not None:
         return
-    from refold.stores import shown
-
     with opened(spec) as store:
         begin, end = moment(since), moment(until)
         found = [info for info in store.sessions() if _fits(info, folder, begin, end)]
@@ -93,14 +93,8 @@ def command(
         for row in rows:
             row["title"] = titles.get(row["id"]) or row["name"] or ""
         if as_json:
-            emit(
-                {
-                    "store": shown(spec or "sqlite:"),
-                    "path": _path(store, spec),
-                    "total": total,
-                    "sessions": rows,
-                }
-            )
+            about = {"store": shown(spec or "sqlite:"), "path": _path(store, spec)}
+            emit({**about, "total": total, "sessions": rows})
         else:
             say(f"store: {_path(store, spec)}")
             if found or name or folder or since or until:
@@ -171,7 +165,6 @@ def doctor(above: str | None, spec: str | None, repair: bool, as_json: bool) -> 
 def copy(above: str | None, id: str, target: str, move: bool, spec: str | None, as_json: bool) -> None:
     """Copy a session into another store, with everything in it."""
     from refold.registry.sessions import find
-    from refold.stores import moving, open_store, shown
 
     with opened(spec or above) as store:
         chosen = find(store, id).id
@@ -189,8 +182,6 @@ def copy(above: str | None, id: str, target: str, move: bool, spec: str | None, 
 @click.pass_obj
 def backup(above: str | None, file: str, spec: str | None, as_json: bool) -> None:
     """A complete copy of a database, taken while others may write to it."""
-    from refold.protocols import Backups
-
     with opened(spec or above) as store:
         if not isinstance(store, Backups):
             raise click.UsageError("only SQLite has a backup; copy files, and use pg_dump for PostgreSQL")
@@ -205,10 +196,6 @@ def backup(above: str | None, file: str, spec: str | None, as_json: bool) -> Non
 @contextmanager
 def opened(spec: str | None) -> Generator[Store]:
     """A store that exists. The user's own counts as empty before it is first used."""
-    from refold.errors import StorageError
-    from refold.protocols import Placed
-    from refold.stores import default_database, open_store
-
     unused = not spec and not default_database().exists()
     store = open_store("memory:" if unused else spec or "sqlite:").store
     if isinstance(store, Placed) and not Path(str(store.path)).exists():
@@ -238,9 +225,6 @@ def _titles(store: Store, infos: Sequence[SessionInfo], *, show: bool) -> dict[s
 
 
 def _path(store: Store, spec: str | None) -> str:
-    from refold.protocols import Placed
-    from refold.stores import default_database, shown
-
     if isinstance(store, Placed):
         return str(store.path)
     return shown(spec) if spec else f"{default_database()} (not there yet)"

@@ -25,6 +25,7 @@ from refold.cli.completion import preset_names
 
 if TYPE_CHECKING:
     from refold.engine import Engine
+    from refold.entries import Fold
     from refold.session import Session, View
 
 
@@ -94,6 +95,12 @@ def view_dict(view: View) -> dict[str, Any]:
         ],
         "tokens": view.tokens,
     }
+
+
+def about_fold(fold: Fold) -> dict[str, Any]:
+    """What the documented JSON says of every fold."""
+    names = ("id", "preset", "rung", "reason", "tokens_before", "tokens_after", "check")
+    return {name: getattr(fold, name) for name in names}
 
 
 def _view(engine: Engine, session: Session) -> dict[str, Any]:
@@ -179,14 +186,8 @@ def _ledger(engine: Engine, session: Session) -> dict[str, Any]:
     return {
         "folds": [
             {
-                "id": fold.id,
+                **about_fold(fold),
                 "active": fold.id in active,
-                "preset": fold.preset,
-                "rung": fold.rung,
-                "reason": fold.reason,
-                "tokens_before": fold.tokens_before,
-                "tokens_after": fold.tokens_after,
-                "check": fold.check,
                 "lost": [
                     {**asdict(row), "what": _what(session, row.id)}
                     for row in rows(session, fold, engine.counter)
