@@ -9,11 +9,11 @@ import pytest
 from refold import Session
 from refold import entries as e
 from refold import messages as m
-from refold.compaction import answer, squeeze
-from refold.compaction.claims import claims
-from refold.compaction.summary_text import OWN_TAGS, file_lists, framed_summary
-from refold.compaction.verify import Evidence, verify_against
+from refold.compaction import answer
+from refold.compaction.answer import OWN_TAGS, file_lists, framed_summary
+from refold.compaction.verify import Evidence, claims, verify_against
 from refold.errors import BadAnswer
+from refold.shrink import squeeze
 from refold.text.frames import quote
 
 

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refold import messages as m
-from refold.compaction.claims import claims
 from refold.compaction.plan import Source
-from refold.compaction.verify import MARK, Verified, verify
+from refold.compaction.verify import MARK, Verified, claims, verify
 from tests.timing import JUDGED, seconds_of
 
 SOURCES = tuple(

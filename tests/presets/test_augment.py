@@ -28,14 +28,15 @@ from refold.compaction.exchanges import (
     segments,
     sequence_numbers,
 )
-from refold.compaction.parameters import Flaw, UnknownParameter
 from refold.compaction.plan import Failed, Plan, Reason, Source
+from refold.compaction.preset import Flaw
 from refold.compaction.triggers import arm_delay
 from refold.errors import SettingError
 from refold.loop import run
 from refold.memory import MemoryParams
 from refold.models.scripted import Scripted, stall
 from refold.preserve import abridged
+from refold.presets.parameters import UnknownParameter
 from tests.presets.chains import check_wire, orphans, summariser
 
 PROMPT = prompts.load("augment_summary")

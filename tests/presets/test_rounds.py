@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from refold import Engine, Session, presets, tokens
 from refold import entries as e
 from refold import messages as m
+from refold.compaction.by_rule import merging, short
 from refold.compaction.details import Line
 from refold.compaction.plan import Plan
 from refold.compaction.rounds import finished, round_at
@@ -23,7 +24,6 @@ from refold.compaction.rungs.turn_lines import (
     line_text,
     shown_lines,
 )
-from refold.compaction.turn_line import merging, short
 from refold.engine.upkeep import upkeep
 from refold.errors import ModelError, SettingError
 from refold.loop import run

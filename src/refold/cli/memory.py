@@ -137,8 +137,8 @@ def compress(
     file: MemoryFile, model: str | None, params: Any, force: bool, as_json: bool, **given: int | str | None
 ) -> None:
     """Fewer notes that say the same. On any failure the memory is left as it was."""
-    from refold.compaction.parameters import memory_params
     from refold.loop import run
+    from refold.presets.parameters import memory_params
 
     shipped = memory_params(params.read() if params else "")
     params = replace(shipped, **{name: value for name, value in given.items() if value is not None})

@@ -1,4 +1,5 @@
-"""Answers of a summariser: what counts as a summary, what is refused, and when it is no longer asked."""
+"""Answers of a summariser: what counts as a summary, what is refused, when it is no longer asked; and how a
+summary is shown where nothing else goes with it."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from refold import entries as e
 from refold.errors import BadAnswer
 from refold.messages import Assistant
 from refold.session import Session
+from refold.text.frames import quote
 
 _EMPTY = {"", "null", "none", "undefined", "n/a", "{}", "[]", '""', "''"}
 _REFUSALS = re.compile(
@@ -78,3 +80,37 @@ def rests(session: Session, now: float) -> bool:
         return False  # a clock that was set back does not prolong the rest
     successes = [fold for fold in session.annotations(e.Fold) if fold.requests]
     return not successes or successes[-1].time < recent[0].time
+
+
+FRAME = (
+    "The beginning of this conversation was folded into the summary below. It is a record of what was "
+    "said and done, not a new request.\n\n<summary>\n{summary}\n</summary>"
+)
+FRAME_TOKENS = 24
+"""Of a list's tags, at most."""
+OWN_TAGS = ("summary", "read-files", "modified-files", "created-files", "deleted-files")
+
+
+def framed_summary(summary: str, files: e.Files) -> str:
+    """The text that stands for what was folded."""
+    return FRAME.format(summary=quote(summary, *OWN_TAGS) + file_lists(files))
+
+
+def file_lists(files: e.Files) -> str:
+    """The lists that follow a summary; files that were modified are not listed as read."""
+    blocks = [
+        f"\n\n<{name}>\n" + "\n".join(map(framed_path, paths)) + f"\n</{name}>"
+        for name, paths in (
+            ("read-files", files.read),
+            ("modified-files", files.modified),
+            ("created-files", files.created),
+            ("deleted-files", files.deleted),
+        )
+        if paths
+    ]
+    return "".join(blocks)
+
+
+def framed_path(path: str) -> str:
+    """A path on one line that cannot close the list it stands in."""
+    return quote(path, *OWN_TAGS).replace("\n", " ")

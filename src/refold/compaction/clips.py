@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from refold import entries as e
+from refold.compaction.situation import Situation, newest_step
 from refold.compaction.walk import Row
 from refold.messages import (
     Assistant,
@@ -23,8 +24,9 @@ from refold.preserve.runs import shown_by
 from refold.preserve.words import typed as words_typed
 from refold.protocols import PatientCounter, TokenCounter
 from refold.session import Item, Session
+from refold.session.invariants.thinking import signed
 from refold.session.toolnames import Kind
-from refold.shrink.clip import Body, body_of, clipped
+from refold.shrink.clip import FRAME, LEVELS, Body, body_of, clipped
 
 _NONE: Mapping[int, int] = {}
 
@@ -156,3 +158,18 @@ def _without_thinking(message: Message) -> Message:
         return message
     content = tuple(part for part in message.content if not isinstance(part, Thinking))
     return msgspec.structs.replace(message, content=content)
+
+
+def least_step(s: Situation) -> int:
+    """Tokens of the newest step when everything is clipped that may be: its calls and signed thinking stay,
+    and a stub for each result."""
+    total, clips = 0, Clips.of(s.session)
+    for index in range(newest_step(s), len(s.items)):
+        size, item = s.sizes.item(index), s.items[index]
+        message, held = item.message, any(signed(part) for part in item.message.parts)
+        if isinstance(message, Assistant) and message.calls and not held and len(item.entries) == 1:
+            form = clips.form(item.entries[0], message, LEVELS[0], s.counter, None)
+            total += min(size, form.size + s.sizes.extra.item(index))
+        else:
+            total += size if held or isinstance(message, User) else min(size, LEVELS[0] + FRAME)
+    return total

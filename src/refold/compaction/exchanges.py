@@ -15,7 +15,6 @@ import msgspec
 from refold import entries as e
 from refold.compaction.details import AugmentDetails
 from refold.compaction.situation import Situation
-from refold.compaction.squeeze import squeezed
 from refold.compaction.transcript import Source, sources_of
 from refold.messages import (
     AnyPart,
@@ -31,6 +30,7 @@ from refold.messages import (
     result,
 )
 from refold.session import Item, Session
+from refold.shrink.squeeze import squeezed
 from refold.tokens.estimate import Chars
 from refold.tokens.fitting import largest
 from refold.tokens.parts import part_strings

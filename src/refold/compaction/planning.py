@@ -1,4 +1,5 @@
-"""From a situation to a plan, or to the reason why there is none; and what a plan costs (R15)."""
+"""From a situation to a plan, or to the reason why there is none; what a plan costs (R15); and the end that a
+design without one of its own may borrow."""
 
 from __future__ import annotations
 
@@ -11,10 +12,13 @@ from refold import entries as e
 from refold.compaction.plan import Plan, Proposal, Reason, Rung, Stage, proposing
 from refold.compaction.preset import Preset
 from refold.compaction.requests import PROMPT, last_model
+from refold.compaction.rungs.dialogue import Dialogue
+from refold.compaction.rungs.graded import Lines, Shape
 from refold.compaction.situation import Due, Situation
 from refold.compaction.sizes import ROUGH
+from refold.compaction.triggers import Never
 from refold.costs import Summary, break_even, known, same_model
-from refold.protocols import Steps
+from refold.protocols import Steps, complete
 from refold.session import Session
 from refold.session.edits import stretches, undone_folds
 from refold.session.sent import Surcharges
@@ -166,3 +170,13 @@ def _summary(plan: Plan, chat: str) -> Summary:
 def requests_per_turn(session: Session) -> float:
     """Model calls per user message so far: each of them sends the context again."""
     return max(len(session.replies) / len(session.turns), 1.0) if session.turns else 1.0
+
+
+def fallback_plan(preset: Preset, s: Situation) -> Plan | Reason:
+    """What lies before the newest messages as lines, so that the view fits the window with room to grow."""
+    if preset.settings.fallback == "none":
+        return Reason("no_fallback", "the design has no other way, and none was asked for")
+    shape = Shape(budget=preset.window, goal=preset.window // 2)
+    stage = Stage(Never(), (Lines(shape, Dialogue(shape), name="fallback"),))
+    due = Due("fallback", "the design's own folds leave more than the window")
+    return complete(climb(preset, s, stage, due))

@@ -10,11 +10,17 @@ from typing import Annotated, Any, Literal, Self, cast, get_origin
 import msgspec
 from msgspec.structs import FieldInfo, force_setattr, replace
 
-from refold.compaction.parameters import Flaw
 from refold.compaction.plan import Reason, Rung, Stage, Trigger
 from refold.compaction.situation import Situation
 from refold.errors import SettingError, UnknownSetting
 from refold.session.projection import Accepts, accept_all
+
+
+class Flaw(msgspec.Struct, frozen=True):
+    """One thing that is wrong: which setting, and what would happen."""
+
+    key: str
+    text: str
 
 
 class Setting(msgspec.Struct, frozen=True):

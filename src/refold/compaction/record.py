@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from refold import entries as e
-from refold.compaction.cut import least_step, may_leave
+from refold.compaction.clips import least_step
 from refold.compaction.layout import Layout, Quote
 from refold.compaction.reading import Reading
-from refold.compaction.situation import Situation
+from refold.compaction.situation import Situation, may_leave
 from refold.errors import DoesNotFit
 from refold.messages import Message, Text, User, compact_json, user
 from refold.preserve import pins, words

@@ -6,9 +6,8 @@ from functools import partial
 
 import msgspec
 
-from refold.compaction.fallback import fallback_plan
 from refold.compaction.plan import Failed, Plan, Proposal, Reason, finishing
-from refold.compaction.planning import planning
+from refold.compaction.planning import fallback_plan, planning
 from refold.engine.fold import record_failure
 from refold.engine.hooks import perform_with_hooks
 from refold.engine.limits import Limits

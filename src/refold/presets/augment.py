@@ -8,14 +8,16 @@ from typing import Annotated, Self
 
 from msgspec.structs import replace
 
-from refold.compaction import parameters, prompts
+from refold import memory
+from refold.compaction import prompts
 from refold.compaction.exchanges import SEGMENT
 from refold.compaction.plan import Stage
-from refold.compaction.preset import Preset, Settings, about
+from refold.compaction.preset import Flaw, Preset, Settings, about
 from refold.compaction.rungs.summary_node import SummaryNode, newest_node
 from refold.compaction.triggers import HistorySize, arm_delay
 from refold.memory import MemoryParams
 from refold.preserve.abridged import Limits
+from refold.presets import parameters
 from refold.session.toolnames import Kind, canonical
 
 PROMPT = prompts.load("augment_summary")
@@ -129,11 +131,12 @@ class Augment(Settings, frozen=True, kw_only=True, metaclass=parameters.Named):
             cache_delay=partial(_timer, s.cache_ttl_ms, s.buffer_time_before_cache_expiration_ms),
         )
 
-    def problems(self) -> list[parameters.Flaw]:
+    def problems(self) -> list[Flaw]:
         """What would go wrong with these settings, item by item (A23)."""
         s = self.resolved()
+        flaws = memory.check(s.memories_params) if s.memories_params != MemoryParams() else []
         return [
-            *([parameters.Flaw("history_summary_min_version", s.off)] if s.off else []),
+            *([Flaw("history_summary_min_version", s.off)] if s.off else []),
             *parameters.check_prompt(s.prompt),
             *parameters.check_sizes(
                 trigger=s.trigger_on_history_size_chars,
@@ -145,7 +148,7 @@ class Augment(Settings, frozen=True, kw_only=True, metaclass=parameters.Named):
                 ttl=s.cache_ttl_ms,
                 buffer=s.buffer_time_before_cache_expiration_ms,
             ),
-            *(parameters.check_memory(s.memories_params) if s.memories_params != MemoryParams() else ()),
+            *(Flaw("memories_params", each) for each in flaws),
         ]
 
 

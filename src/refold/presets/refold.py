@@ -10,8 +10,7 @@ from refold.compaction.plan import Stage
 from refold.compaction.preset import Preset, Settings, about
 from refold.compaction.requests import Wanted
 from refold.compaction.rungs.dialogue import Dialogue
-from refold.compaction.rungs.graded import Clip, Lines, Shape
-from refold.compaction.rungs.written import Summary
+from refold.compaction.rungs.graded import Clip, Lines, Shape, Summary
 from refold.compaction.triggers import FillLevel, Never
 from refold.errors import SettingError
 

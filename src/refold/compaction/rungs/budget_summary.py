@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from refold import entries as e
 from refold.compaction import answer, transcript
-from refold.compaction.checkpoint import checkpoint, turn_prefix
+from refold.compaction.answer import FRAME_TOKENS, framed_path, framed_summary
+from refold.compaction.by_rule import checkpoint, turn_prefix
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import focus_line, prompt
 from refold.compaction.requests import stand_alone
 from refold.compaction.situation import Situation
-from refold.compaction.summary_text import FRAME_TOKENS, framed_path, framed_summary
 from refold.compaction.transcript import Source, reading_sources, sources
 from refold.digest import Source as DigestSource
 from refold.messages import Bash, Result, User, content

@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 
 from refold import entries as e
 from refold.compaction.clips import Form
-from refold.compaction.cut import legal_cut, may_leave, newest_step
 from refold.compaction.layout import Layout, clip_kept
 from refold.compaction.plan import Finished, Proposal, Reason
 from refold.compaction.reading import read, reading
 from refold.compaction.record import Composer, Record, check_floor
 from refold.compaction.rungs.graded import Graded, Shape
-from refold.compaction.situation import Situation
+from refold.compaction.situation import Situation, legal_cut, may_leave, newest_step
 from refold.compaction.transcript import Source as Told
 from refold.compaction.transcript import reading_sources, sources
 from refold.digest import Source, digest

@@ -12,6 +12,7 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction import transcript
+from refold.compaction.by_rule import PIECE, accept_line, merging, rule_line
 from refold.compaction.details import Line, RoundsDetails
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import prompt
@@ -20,7 +21,6 @@ from refold.compaction.requests import stand_alone
 from refold.compaction.rounds import Round, Zone, finished, left_alone, round_at, touches, verbatim
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, sources
-from refold.compaction.turn_line import PIECE, accept_line, merging, rule_line
 from refold.digest.sections import cut_lines
 from refold.messages import Message, compact_json, user
 from refold.protocols import Request, Steps, TokenCounter, complete

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast, get_origin
 import msgspec
 
 from refold import memory
+from refold.compaction.preset import Flaw
 from refold.errors import SettingError
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -117,13 +118,6 @@ SECTIONS = 2
 """So many headings or list items make a structure."""
 
 
-class Flaw(msgspec.Struct, frozen=True):
-    """One thing that is wrong: which setting, and what would happen."""
-
-    key: str
-    text: str
-
-
 def check_prompt(prompt: str) -> Iterator[Flaw]:
     """Problems of a prompt that asks for a summary in the agent's own voice."""
     if not prompt.strip():
@@ -160,9 +154,3 @@ def check_sizes(
             "buffer_time_before_cache_expiration_ms",
             f"{buffer} is not below cache_ttl_ms {ttl}: the timer is never armed",
         )
-
-
-def check_memory(params: memory.MemoryParams) -> Iterator[Flaw]:
-    """Problems of memory compression."""
-    for text in memory.check(params):
-        yield Flaw("memories_params", text)
