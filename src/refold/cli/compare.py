@@ -25,7 +25,7 @@ from refold.cli.common import (
     write_private,
 )
 from refold.cli.completion import preset_names, session_names
-from refold.errors import RefoldError, UnknownName
+from refold.errors import UnknownName
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -293,11 +293,7 @@ def _opened(files: Sequence[tuple[str, bool]]) -> Iterator[tuple[str, Opened]]:
     from refold.compare.many import sessions
 
     for file, named in files:
-        try:
-            found = [(file, open_session(file))] if named else sessions(file, named)
-        except (RefoldError, OSError) as error:
-            found = [(file, error)]
-        for name, session in found:
+        for name, session in sessions(file, named, open_session):
             if not isinstance(session, Exception):
                 tell_problems(session)
             yield name, session

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refold.cli.common import console, emit, first_line, guarded, json_option, say, styled, table
+from refold.cli.common import console, emit, first_line, json_option, say, styled, table
 from refold.cli.completion import preset_names
 from refold.errors import UsageError
 
@@ -30,11 +30,10 @@ def command(name: str | None, params: Any, check: bool, as_json: bool) -> None:
     """
     if (params is not None or check) and name is None:
         raise click.UsageError("--params and --check need the name of a preset")
-    with guarded():
-        if check:
-            _check(name or "", params.read() if params else "", as_json)
-            return
-        rows = [_row(name, params)] if name else list(_all_rows())
+    if check:
+        _check(name or "", params.read() if params else "", as_json)
+        return
+    rows = [_row(name, params)] if name else list(_all_rows())
     if as_json:
         emit({"presets": rows})
         return

@@ -37,15 +37,12 @@ class Group(NamedTuple):
     def fitting(self) -> int:
         return sum(bool(cell.fits) for cell in self.good)
 
-    def mean(
-        self, value: Callable[[Cell], float | None], cells: Iterable[Cell] | None = None
-    ) -> float | None:
-        there = [found for cell in cells or self.good if (found := value(cell)) is not None]
-        return fmean(there) if there else None
+    def mean(self, value: Callable[[Cell], float | None]) -> float | None:
+        return _mean(map(value, self.good))
 
     def kept(self, value: Callable[[Cell], float | None]) -> float | None:
         """The mean over the transcripts that were folded."""
-        return self.mean(value, self.folded) if self.folded else None
+        return _mean(map(value, self.folded))
 
     def form(self, form: Form) -> float | None:
         return self.kept(lambda cell: cell.share(form))
@@ -54,13 +51,8 @@ class Group(NamedTuple):
     def retention(self) -> float | None:
         """The mean of the user's words, the files, and the messages of which something is left."""
         gone = self.form("gone")
-        shares = (
-            self.kept(lambda cell: cell.constraints),
-            self.kept(lambda cell: cell.artifacts),
-            None if gone is None else 1 - gone,
-        )
-        there = [share for share in shares if share is not None]
-        return fmean(there) if there else None
+        words, files = self.kept(lambda cell: cell.constraints), self.kept(lambda cell: cell.artifacts)
+        return _mean((words, files, None if gone is None else 1 - gone))
 
     @property
     def cost(self) -> float:
@@ -69,6 +61,12 @@ class Group(NamedTuple):
     @property
     def cost_unfolded(self) -> float:
         return sum(cell.paid.none.dollars for cell in self.good if cell.paid)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Of those that there are."""
+    there = [value for value in values if value is not None]
+    return fmean(there) if there else None
 
 
 def groups(cells: Iterable[Cell]) -> list[Group]:

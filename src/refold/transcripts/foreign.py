@@ -88,10 +88,10 @@ def arguments(value: object) -> tuple[dict[str, Any], str | None]:
     return {}, value
 
 
-def usage(*, prompt: object = 0, output: object = 0, read: object = 0, write: object = 0) -> m.Usage | None:
+def usage(*, prompt: object = 0, output: object = 0, read: object = 0) -> m.Usage | None:
     """Usage of a provider that counts cached tokens as part of the prompt; None where it says nothing."""
-    cached, written = whole(read), whole(write)
-    found = m.Usage(max(whole(prompt) - cached - written, 0), whole(output), cached, written)
+    cached = whole(read)
+    found = m.Usage(max(whole(prompt) - cached, 0), whole(output), cached)
     return found if found.total else None
 
 
@@ -282,26 +282,12 @@ class Builder:
             )
         )
 
-    def fold(
-        self,
-        put: tuple[m.Message, ...],
-        index: int,
-        *,
-        kept: str | None = None,
-        id: object = None,
-        parent: str | None = None,
-        **fields: Any,
-    ) -> str | None:
-        """That agent's own compaction: one edit from the first entry of the path up to `kept`.
-        None where there is nothing before it."""
-        parent = parent or self.tail
-        if parent is None:
+    def fold(self, put: tuple[m.Message, ...], index: int, **fields: Any) -> str | None:
+        """That agent's own compaction: one edit for all of the path. None: there is nothing before it."""
+        if self.tail is None:
             return None
-        last = parent if kept is None else self._parents.get(kept)
-        if last is None:
-            return None
-        edit = e.Edit(self._roots[parent], last, put)
-        return self.folded((edit,), index, id=id, parent=parent, first_kept=kept, **fields)
+        edit = e.Edit(self._roots[self.tail], self.tail, put)
+        return self.folded((edit,), index, parent=self.tail, **fields)
 
     def folded(self, edits: tuple[e.Edit, ...], index: int, *, id: object = None, **fields: Any) -> str:
         who = {"preset": self.format, "author": f"import:{self.format}"}
@@ -314,7 +300,6 @@ class Builder:
         title: str | None = None,
         cwd: str | None = None,
         leaf: str | None = None,
-        size: int = 0,
     ) -> Loaded:
         """Everything, the leaf where the conversation ended, and an `Info` of what holds for all of it."""
         if leaf is not None and leaf != self._newest and leaf in self._parents:
@@ -334,6 +319,5 @@ class Builder:
             name=title,
             cwd=cwd,
             entries=len(self.entries),
-            bytes=size,
         )
         return Loaded(tuple(self.entries), tuple(self.source.problems), info)
