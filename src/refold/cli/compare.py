@@ -217,7 +217,7 @@ def print_table(out: Console, cells: Sequence[Cell]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from refold.compare.groups import groups
+    from refold.compare.verdict import groups
 
     table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 1, 0, 0))
     for heading in ("design", "budget", "×", "view", "words", "files", *FORMS, "cost", "s", "calls"):

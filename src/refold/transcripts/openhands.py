@@ -7,7 +7,7 @@ OpenHands itself forgot (`condensation`) is a fold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from refold import entries as e
@@ -34,7 +34,6 @@ from refold.transcripts.foreign import (
     whole,
     without,
 )
-from refold.transcripts.openhands_sdk import KINDS, assistant_of, message_of, replies_of
 from refold.transcripts.origins import OPENHANDS, declared
 
 name = "openhands"
@@ -50,6 +49,14 @@ _HEAVY = frozenset({
 _NOT_ARGUMENTS = frozenset(
     {"thought", "hidden", "confirmation_state", "is_confirmed", "blocking", "is_static"}
 )
+
+
+_KIND = frozenset({"kind"})
+KINDS = frozenset({
+    "ActionEvent", "ObservationEvent", "MessageEvent", "SystemPromptEvent", "AgentErrorEvent", "PauseEvent",
+    "UserRejectObservation", "Condensation", "CondensationRequest", "ConversationStateUpdateEvent",
+})  # fmt: skip
+"""Events of the agent SDK, the newer kind."""
 
 
 def detect(head: Head) -> float:
@@ -283,3 +290,69 @@ def _printed(raw: Record) -> list[m.AnyPart]:
     if isinstance(metadata.get("exit_code"), int) and metadata["exit_code"] != -1:
         said += f"\n[Command finished with exit code {metadata['exit_code']}]"
     return [m.Text(said)]
+
+
+# ── events of the agent SDK, told by `kind` ────────────────────────────────────────────────────
+
+
+def replies_of(events: Iterable[object]) -> dict[str, list[Record]]:
+    """The actions of every reply, in order."""
+    found: dict[str, list[Record]] = {}
+    for raw in map(mapping, events):
+        if raw.get("kind") == "ActionEvent":
+            found.setdefault(text(raw.get("llm_response_id")) or text(raw.get("id")), []).append(raw)
+    return found
+
+
+def assistant_of(actions: list[Record]) -> m.Assistant:
+    """One reply: what it thought and said, and all its calls."""
+    parts: list[m.AnyPart] = []
+    for raw in actions:
+        blocks = [mapping(block) for block in listing(raw.get("thinking_blocks"))]
+        parts += [
+            m.Thinking(text(b.get("thinking")), named(b.get("signature")), named(b.get("data")))
+            for b in blocks
+        ]
+        if not blocks and text(raw.get("reasoning_content")):
+            parts.append(m.Thinking(raw["reasoning_content"]))
+        parts += chat_parts(raw.get("thought"))
+    return m.Assistant((*parts, *(_call(raw) for raw in actions)), "tool_use")
+
+
+def _call(raw: Record) -> m.Call:
+    given = chat_calls([raw.get("tool_call")])[0]
+    arguments = given.arguments or (
+        {} if given.raw is not None else without(mapping(raw.get("action")), _KIND)
+    )
+    return m.Call(
+        text(raw.get("tool_call_id")) or given.id,
+        text(raw.get("tool_name")) or given.name,
+        arguments,
+        given.raw,
+    )
+
+
+def message_of(kind: str, raw: Record) -> m.Message | None:
+    """The message of an event that is no action; None where the model never saw it."""
+    call = text(raw.get("tool_call_id"))
+    if kind == "SystemPromptEvent":
+        return m.System(tuple(chat_parts([raw.get("system_prompt")])))
+    if kind == "MessageEvent":
+        said = mapping(raw.get("llm_message"))
+        content, added = chat_parts(said.get("content")), chat_parts(raw.get("extended_content"))
+        if said.get("role") == "assistant":
+            return m.Assistant((*content, *added), "end")
+        return m.User((*declared(content, OPENHANDS), *m.with_origin("program", added)))
+    if kind == "ObservationEvent":
+        seen = mapping(raw.get("observation"))
+        parts = chat_parts(seen.get("content")) or chat_parts(seen.get("output"))
+        if not parts and seen:
+            parts = [m.Text(m.compact_json(without(seen, _KIND)))]
+        return m.Result(call, tuple(parts), named(raw.get("tool_name")), seen.get("is_error") is True)
+    if kind == "AgentErrorEvent":
+        return m.Result(call, tuple(chat_parts(raw.get("error"))), named(raw.get("tool_name")), True)
+    if kind == "UserRejectObservation":
+        return m.Result(
+            call, tuple(chat_parts(raw.get("rejection_reason"))), named(raw.get("tool_name")), True
+        )
+    return None

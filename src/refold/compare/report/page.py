@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
-from refold.compare.groups import Group, groups
 from refold.compare.report import charts, inside, tables
 from refold.compare.report.charts import short
 from refold.compare.report.html import Child, Markup, el, join
 from refold.compare.report.tables import colour
 from refold.compare.run import Cell, Comparison, Transcript
-from refold.compare.verdict import RULE, Verdict, verdict
+from refold.compare.verdict import RULE, Group, Verdict, groups, verdict
 
 
 @cache

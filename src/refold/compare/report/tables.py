@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from refold.compare.forms import Form
-from refold.compare.groups import Group, groups
 from refold.compare.report.charts import bar, stack
 from refold.compare.report.html import Child, Markup, el
 from refold.compare.run import Bill, Cell, Comparison, variant
-from refold.compare.verdict import percent, ranked
+from refold.compare.verdict import Group, groups, percent, ranked
 
 COLUMNS: tuple[tuple[str, str], ...] = (
     ("kept", "the mean of the next three: your words, files, and messages that are not gone"),
