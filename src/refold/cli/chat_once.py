@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from refold import entries as e
 from refold.agent.chat import Chat
@@ -20,11 +20,12 @@ T = TypeVar("T")
 STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Outcome:
+class Outcome(NamedTuple):
     """How a turn ended: with a reply, or not."""
 
-    def __init__(self, reply: Assistant | None, error: str | None = None, interrupted: bool = False) -> None:
-        self.reply, self.error, self.interrupted = reply, error, interrupted
+    reply: Assistant | None
+    error: str | None = None
+    interrupted: bool = False
 
 
 async def stoppable(work: Coroutine[Any, Any, T]) -> T:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -356,12 +354,7 @@ def tell_problems(session: Session) -> None:
 def write_private(path: Path, data: bytes) -> None:
     """A file for its owner alone, all of it or nothing: what was there stays until the new one is
     complete."""
+    from refold.stores.disk import Disk, place
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")  # mode 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    place(Disk(), path, data, replace=True)

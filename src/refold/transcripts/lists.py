@@ -112,8 +112,9 @@ def read_list(
     of a record that its message says; `opening`: what the object around the list says before it."""
     envelope, items = conversation(source)
     log = Builder(name, source)
-    if (said := opening(envelope)) is not None and said.parts:
-        _put(log, said, "system", 0, {})
+    said = opening(envelope)
+    if said is not None and said.parts:
+        log.put(e.MessageEntry(id="system", message=said))
     for index, item in enumerate(items):
         if not isinstance(item, dict):
             source.problem(f"message {index}", f"{type(item).__name__} where a message was expected")
@@ -124,24 +125,18 @@ def read_list(
             source.problem(f"message {index}", f"not understood ({error}): left out")
             continue
         for number, message in enumerate(messages):
-            _put(log, message, None, index, records[0] if number == 0 and len(records) == 1 else {}, known)
+            raw = records[0] if number == 0 and len(records) == 1 else {}
+            _put(log, message, index, raw, known)
     return _loaded(log, envelope)
 
 
-def _put(
-    log: Builder,
-    message: m.Message,
-    id: str | None,
-    index: int,
-    raw: Record,
-    known: frozenset[str] = frozenset(),
-) -> None:
+def _put(log: Builder, message: m.Message, index: int, raw: Record, known: frozenset[str]) -> None:
     """A result gets the name of the tool that was called, where the list does not repeat it."""
     extra = without(raw, known)
     if isinstance(message, m.Result) and message.name is None:
         message = msgspec.structs.replace(message, name=log.calls.get(message.call_id))
     entry = e.MessageEntry(
-        id=log.fresh(id, index),
+        id=log.fresh(None, index),
         parent=log.tail,
         message=message,
         time=next((time for key in _TIMES if (time := seconds(raw.get(key)))), 0.0),

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 from refold import entries as e
 from refold import tokens as counters
 from refold.compaction.details import Check, RefoldDetails
-from refold.compare.forms import Form, Record, stretch_forms
+from refold.compare.forms import Form, Record, flat, stretch_forms
 from refold.compare.report.html import Markup, el, plain, visible
 from refold.compare.report.pieces import ESCAPES, pieces
 from refold.compare.run import Cell, Transcript
@@ -163,7 +163,7 @@ class _Folds:
             return None
         own = self._copies(forms, record, stretch)
         texts = [self._text(message, own.get(place)) for place, message in enumerate(stretch.edit.put)]
-        lines = [_flat_lines(text) if isinstance(text, str) else [] for text in texts]
+        lines = [[*map(flat, text.split("\n"))] if isinstance(text, str) else [] for text in texts]
         return {
             "first": numbers[0],
             "last": numbers[-1],
@@ -221,10 +221,6 @@ class _Folds:
                 if any(trace in line for trace in traces):
                     return place, at
         return None
-
-
-def _flat_lines(text: str) -> list[str]:
-    return [" ".join(line.split()) for line in text.split("\n")]
 
 
 def title(cell: Cell) -> str:
