@@ -204,22 +204,15 @@ def table(headings: Sequence[str], rows: Iterable[Iterable[object]], *, right: S
     return made
 
 
-def json_option(function: F) -> F:
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")(function)
-
-
-def force_option(function: F) -> F:
-    return click.option("--force", is_flag=True, help="Write over what -o names.")(function)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+force_option = click.option("--force", is_flag=True, help="Write over what -o names.")
+file_argument = click.argument("file", metavar="FILE", shell_complete=session_names)
 
 
 def refuse_existing(output: str | None, force: bool) -> None:
     """Said before the work, not after it."""
     if output and not force and Path(output).exists():
         raise click.UsageError(f"{output} exists already: choose another name, or --force writes over it")
-
-
-def file_argument(function: F) -> F:
-    return click.argument("file", metavar="FILE", shell_complete=session_names)(function)
 
 
 def preset_options(function: F) -> F:
@@ -262,12 +255,18 @@ def _preset(name: str, given: dict[str, Any], budget: int | None) -> Preset:
     """With what the settings made Python warn of said on standard error."""
     from refold import registry
 
+    preset, told = warned(lambda: registry.preset(name, given, budget=budget))
+    for sentence in told:
+        say(f"refold: {sentence}", err=True)
+    return preset
+
+
+def warned(work: Callable[[], T]) -> tuple[T, list[str]]:
+    """What comes of it, and what Python was made to warn of."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        preset = registry.preset(name, given, budget=budget)
-    for warning in caught:
-        say(f"refold: {warning.message}", err=True)
-    return preset
+        made = work()
+    return made, [str(warning.message) for warning in caught]
 
 
 def named_model(name: str | None) -> Model | None:

@@ -67,14 +67,9 @@ def _trigger(session: Session, plan: Plan | Reason, due: Due | Reason) -> Due | 
     if not isinstance(plan, Plan):
         return Reason(plan.code, plan.text)
     last = session.last_reply
-    if (
-        due.code != "overflow"
-        or last is None
-        or last.usage is None
-        or not isinstance(last.message, Assistant)
-    ):
+    if due.code != "overflow" or last is None or last.usage is None:
         return due
-    if last.message.stop == "error":
+    if not isinstance(last.message, Assistant) or last.message.stop == "error":
         return due
     size = last.usage.prompt
     return Due(due.code, f"the last request had {size:,} tokens by the provider's count, {plan.window:,} fit")
@@ -116,16 +111,11 @@ def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Re
         told["tokens_after"] = min(plan.tokens_after, plan.tokens_before)
         told["requests"] = plan.requests if engine.summariser.uses_model else 0
         told["cost"] = cost(plan, engine.model.name if engine.model else None)
-    told |= _fits(engine, told["tokens_after"])
+    after, limit = told["tokens_after"], engine.preset.budget
+    told["fits"] = after <= limit
+    told["why"] = None if after <= limit else f"it keeps up to {after} tokens, {limit} are allowed"
     told["files"] = {name: getattr(told["files"], name) for name in Files.__struct_fields__}
     return told
-
-
-def _fits(engine: Engine, tokens: int) -> dict[str, Any]:
-    """Whether what would be sent then fits, and why not."""
-    limit = engine.preset.budget
-    fits = tokens <= limit
-    return {"fits": fits, "why": None if fits else f"it keeps up to {tokens} tokens, {limit} are allowed"}
 
 
 def print_plan(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Reason) -> None:

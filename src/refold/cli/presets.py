@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from refold.cli.common import console, emit, first_line, json_option, say, styled, table
+from refold.cli.common import console, emit, first_line, json_option, say, styled, table, warned
 from refold.cli.completion import preset_names
 from refold.errors import UsageError
 
@@ -70,10 +69,8 @@ def _chosen(name: str, text: str) -> tuple[Settings, list[str]]:
     """The settings that the JSON gives, and what of it was ignored."""
     from refold import presets
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        settings = presets.make(name, {"params": text} if text else {}).settings
-    return settings, [str(warning.message) for warning in caught]
+    made, ignored = warned(lambda: presets.make(name, {"params": text} if text else {}))
+    return made.settings, ignored
 
 
 def _check(name: str, text: str, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import asdict
@@ -35,20 +35,18 @@ from refold.stores import default_database, moving, open_store, shown
 if TYPE_CHECKING:
     from refold.recall import Hit
 
-F = TypeVar("F", bound=Callable[..., Any])
 _UNITS = {"h": 3600, "d": 86400, "w": 7 * 86400}
 _HITS = 3
 """Shown of each session that a search finds."""
 _WIDTH = 240
 
 
-def store_option(function: F) -> F:
-    return click.option(
-        "--store",
-        "spec",
-        metavar="STORE",
-        help="sqlite:FILE, jsonl:FILE, jsonl:FOLDER/ or postgres://… [default: yours]",
-    )(function)
+store_option = click.option(
+    "--store",
+    "spec",
+    metavar="STORE",
+    help="sqlite:FILE, jsonl:FILE, jsonl:FOLDER/ or postgres://… [default: yours]",
+)
 
 
 @click.group("sessions", invoke_without_command=True, cls=Group)

@@ -21,8 +21,10 @@ from refold.messages import Message
 from refold.session import Item, Projection, Session, dialects, redacted
 from refold.session.dialects import Dialect
 from refold.session.invariants import repair_by
+from refold.transcripts import markdown, own, pi_write
 from refold.transcripts.exported import Exported, losses, told
 from refold.transcripts.programs import WRITERS
+from refold.transcripts.resumable import resumable
 
 __all__ = ["Exported", "export", "targets", "told"]
 
@@ -43,15 +45,11 @@ def export(
     """The session in the format `to` (one of `targets()`). With `redact`, secrets are taken out of everything
     in it (what is only to be read, Markdown, never has any). For Claude Code and Codex it is a `Resumable`;
     `cwd` is the folder in which it will be resumed, unless it is that of the session."""
-    from refold.transcripts import markdown, own, pi_write
-
     if redact or to == "markdown":
         info, known = redacted.values(session.info), redacted.Known(_said(session))
         session = Session(map(known.entry, session.entries), id=session.id, info=info)
 
     if to in WRITERS:
-        from refold.transcripts.resumable import resumable
-
         return resumable(session, to, view=view, cwd=cwd)
     if to == "pi":
         data, lost = pi_write.write(session.entries, session.info)

@@ -23,15 +23,7 @@ def short(number: float) -> str:
 def bar(share: float, cls: str = "") -> Markup:
     """A horizontal bar that fills its place."""
     width = max(0.0, min(1.0, share)) * 100
-    return el(
-        "svg",
-        el("rect", width=100, height=8, cls="track"),
-        el("rect", width=width, height=8, cls=f"fill {cls}"),
-        cls="bar",
-        viewBox="0 0 100 8",
-        preserveAspectRatio="none",
-        aria_hidden="true",
-    )
+    return _strip(el("rect", width=width, height=8, cls=f"fill {cls}"), aria_hidden="true")
 
 
 def stack(parts: Sequence[tuple[float, str]], whole: float, title: str = "") -> Markup:
@@ -42,16 +34,13 @@ def stack(parts: Sequence[tuple[float, str]], whole: float, title: str = "") -> 
         width = 100 * size / whole if whole else 0.0
         drawn.append(el("rect", x=at, width=min(width, 100 - at), height=8, cls=cls))
         at = min(at + width, 100)
-    return el(
-        "svg",
-        el("title", title) if title else None,
-        el("rect", width=100, height=8, cls="track"),
-        drawn,
-        cls="bar",
-        viewBox="0 0 100 8",
-        preserveAspectRatio="none",
-        role="img",
-    )
+    return _strip(drawn, title=title, role="img")
+
+
+def _strip(drawn: Child, title: str = "", **about: str) -> Markup:
+    track = el("rect", width=100, height=8, cls="track")
+    name = el("title", title) if title else None
+    return el("svg", name, track, drawn, cls="bar", viewBox="0 0 100 8", preserveAspectRatio="none", **about)
 
 
 def thinned(curve: Sequence[int], points: int = POINTS) -> list[tuple[int, int]]:
