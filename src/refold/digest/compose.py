@@ -1,25 +1,31 @@
-"""Putting a digest together: who gets how much, what is chosen, and the promise that it fits."""
+"""Putting a digest together: who gets how much, what is chosen, the lines it stands in, and the promise that
+it fits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from itertools import groupby
 
 from refold.digest.facts import Fact, decides, dense_text, facts
-from refold.digest.lines import fitted, lines
 from refold.digest.sections import SHARES, TITLES, Form, Name, Section, cut_lines, cut_words, parse
 from refold.digest.select import PIECE, best, ranked, weigh
 from refold.digest.source import Source
 from refold.messages import searchable
 from refold.preserve.lines import acts
 from refold.protocols import Steps, TokenCounter
+from refold.text.dates import written
 from refold.text.words import terms
+from refold.tokens.fitting import largest
 
 CANDIDATES = 1_500
 """At least so many facts are weighed against each other; more with a larger budget."""
 _ORDER: tuple[Name, ...] = tuple(TITLES)
 _HEADING = 4
 """Tokens of a title and the empty line before it, at most."""
+KEY_SHARE = 0.04
+"""Keys may take this part of a section; with less room they stand on fewer lines."""
+KEY_TOKENS = 8
 
 
 class Material:
@@ -160,3 +166,39 @@ class _Composition:
 
     def _cost(self, fact: Fact) -> int:
         return self.count(" " + self._text(fact))
+
+
+def lines(facts: Sequence[Fact], text: Callable[[Fact], str], joint: str, budget: int) -> str:
+    """`facts` in the order of the conversation."""
+    in_order = sorted(facts, key=lambda fact: (fact.place.order, fact.number))
+    groups = [(place, list(group)) for place, group in groupby(in_order, key=lambda fact: fact.place)]
+    stride = key_stride(len(groups), budget)
+    rendered: list[str] = []
+    day, last_key = None, -stride
+    for number, (place, group) in enumerate(groups):
+        said = joint.join(filter(None, (text(fact) for fact in group)))
+        if not said:
+            continue
+        front = f"{written(place.day)} " if place.day and place.day != day else ""
+        day = place.day or day
+        name = f"{place.speaker}: " if place.speaker else ""
+        # Keys of an earlier digest stay: nothing else leads back to what it stood for.
+        keyed = place.key and stride and (place.role == "earlier" or number - last_key >= stride)
+        last_key = number if keyed else last_key
+        rendered.append(f"{front}{name}{said}{f' [{place.key}]' if keyed else ''}")
+    return "\n".join(rendered)
+
+
+def key_stride(groups: int, budget: int) -> int:
+    """A key on every so many lines."""
+    affordable = int(budget * KEY_SHARE / KEY_TOKENS)
+    return -(-groups // affordable) if affordable else 0
+
+
+def fitted(
+    ranked: Sequence[Fact], render: Callable[[Sequence[Fact]], str], count: Callable[[str], int], budget: int
+) -> tuple[list[Fact], str]:
+    """The longest prefix of `ranked` whose rendering fits, and that rendering."""
+    # Not quite monotonic (a key may move to another line); what `largest` returns fits all the same.
+    size = largest(len(ranked), lambda number: count(render(ranked[:number])) <= budget)
+    return list(ranked[:size]), render(ranked[:size])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -206,25 +206,12 @@ def placed(
 
 
 def header(info: SessionInfo) -> bytes:
-    fields: dict[str, Any] = {
-        "type": "session",
-        "version": fmt.VERSION,
-        "id": info.id,
-        "created": info.created,
-    }
-    if info.name is not None:
-        fields["name"] = info.name
-    if info.cwd is not None:
-        fields["cwd"] = info.cwd
-    return fmt.dump_hostile(fields).encode()
+    return fmt.header(info.id, info.created, info.name, info.cwd)
 
 
 def parse_header(line: bytes, what: str) -> tuple[Tally, int]:
     """Session and format version of a file's first line."""
-    raw: Any = fmt.load_hostile(line)
-    if not isinstance(raw, dict) or cast("dict[str, Any]", raw).get("type") != "session":
-        raise FormatError(f"{what} is not a refold session: its first line is no session header")
-    found = cast("dict[str, Any]", raw)
+    found = fmt.read_header(line, what)
     if "timestamp" in found and "created" not in found:  # pi's header; its versions are not ours
         raise FormatError(f"{what} is a session of another program: read it, but do not write to it")
     version = fmt.check_version(what, found.get("version"))
@@ -242,8 +229,6 @@ def parse_header(line: bytes, what: str) -> tuple[Tally, int]:
 
 # ── several entries on one line ─────────────────────────────────────────────────────────────────
 
-_raws = msgspec.json.Decoder(list[msgspec.Raw])
-
 
 def join(lines: Sequence[bytes]) -> bytes:
     """One line for entries that were appended together: all of them are there, or none."""
@@ -255,17 +240,6 @@ def split(line: bytes) -> list[bytes]:
     stays whole."""
     if not line.startswith(b"["):
         return [line]
-    try:
-        pieces = [bytes(raw) for raw in _raws.decode(line)]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pieces = _split_slowly(line)
+    pieces = fmt.split(line)
     whole = bool(pieces) and all(piece.startswith(b"{") for piece in pieces)
     return pieces if whole else damage.pieces(line)
-
-
-def _split_slowly(line: bytes) -> list[bytes]:
-    try:
-        found: Any = fmt.load_hostile(line)
-    except FormatError:
-        return []
-    return [fmt.dump_hostile(item).encode() for item in cast("list[Any]", found)]

@@ -132,7 +132,7 @@ def _legacy_id(name: str) -> str:
     return f"function_{name}"
 
 
-def _part(raw: Wire) -> m.AnyPart | None:
+def _part(raw: Wire) -> m.AnyPart:
     kind = raw.get("type")
     if kind in ("text", "input_text", "output_text"):
         return m.Text(text_field(raw))

@@ -138,7 +138,7 @@ def _summary(raw: Wire) -> m.Text:
     return m.Text(text_field(raw))
 
 
-def _part(raw: Wire) -> m.AnyPart | None:
+def _part(raw: Wire) -> m.AnyPart:
     kind = raw.get("type")
     if kind in ("input_text", "output_text", "text"):
         return m.Text(text_field(raw))
