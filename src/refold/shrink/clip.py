@@ -34,7 +34,7 @@ from refold.shrink.excerpt import Telling, unnumbered
 from refold.shrink.pages import page
 from refold.shrink.tables import table
 from refold.text.redact import redact
-from refold.text.truncate import head, tail
+from refold.text.truncate import head_lines, tail_lines
 
 LEVELS: tuple[int, ...] = tuple(round(24 * 2 ** (step / 4)) for step in range(64))
 """Sizes in tokens that a message may be clipped to, its frame on the wire not counted."""
@@ -58,6 +58,8 @@ _HEADS = {"bash": 0.5, "ls": 0.85, "glob": 0.85, "grep": 0.85}
 """Share of what is kept that stands at the beginning. A log says at its end how it went, a list is sorted by
 worth if by anything."""
 _HEAD = 0.65
+_SPARE = 0.3
+"""Share of a beginning or an end that may be lost for it to be of whole lines or words."""
 _BETWEEN = 0.25
 """Share of a clip for lines between beginning and end that tell something by themselves,"""
 _TELLING = 60
@@ -171,16 +173,16 @@ def _edges(text: str, room: int, size: int, counter: TokenCounter, kind: Kind) -
     line = text[text.rstrip().rfind("\n") + 1 :] if kind == "bash" else ""
     whole = counter.text(line) if len(line) <= 4 * room else room + 1
     for _ in range(12):
-        first = _line_end(head(text, int(chars * share)))
-        last = _line_start(tail(text, chars - int(chars * share)))
+        first = head_lines(text, int(chars * share), _SPARE)
+        last = tail_lines(text, chars - int(chars * share), _SPARE)
         if len(last) < len(line) and whole <= room:
             last = line
-            first = _line_end(head(first, len(first) * (room - whole) // room))
+            first = head_lines(first, len(first) * (room - whole) // room, _SPARE)
         used = counter.text(first) + counter.text(last)
         if used <= room:
             return first, last, used
         chars = int(chars * min(0.95, room / used))
-    first = _line_end(head(text, max(room // 2, 1)))
+    first = head_lines(text, max(room // 2, 1), _SPARE)
     return first, "", counter.text(first)
 
 
@@ -230,21 +232,6 @@ def quotation(message: Message, key: str, tokens: int, counter: TokenCounter) ->
 
 def _arguments(call: Call) -> str:
     return compact_json(call.arguments) if call.raw is None else call.raw
-
-
-def _line_end(text: str) -> str:
-    """Without the started line or word at the end, where that is a small part."""
-    at = text.rfind("\n")
-    if at <= 0.7 * len(text):
-        at = text.rfind(" ")
-    return text[:at] if at > 0.7 * len(text) else text
-
-
-def _line_start(text: str) -> str:
-    at = text.find("\n")
-    if not 0 <= at < 0.3 * len(text):
-        at = text.find(" ")
-    return text[at + 1 :] if 0 <= at < 0.3 * len(text) else text
 
 
 def _joined(parts: Sequence[AnyPart]) -> str:
