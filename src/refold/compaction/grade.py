@@ -2,8 +2,8 @@
 
 One number, the *scale*, gives every item its form: the newest whole, older ones clipped harder and harder,
 the oldest not in their place any more. A larger scale never gives an item a lower form. A fold takes the
-largest scale of a fixed grid whose view fits the goal, and of the next one as much, from the newest item on,
-as still fits. So the goal is used, and a larger goal never shows less (R20).
+largest scale of a fixed grid whose view fits the goal (up to the first that does not), and of the next one
+as much, from the newest item on, as still fits. So the goal is used, and a larger goal never shows less (R20).
 """
 
 from __future__ import annotations
@@ -19,9 +19,6 @@ from refold.shrink.clip import LEVELS
 STEP = 1.06
 GRID: tuple[float, ...] = tuple(40 * STEP**n for n in range(260))
 """Scales, in tokens."""
-_AHEAD = 3
-"""How many grid points beyond one that does not fit are looked at: a view may cost a little less where an
-item comes back into its place and leaves the record."""
 _NEAR = 7
 """How many grid points a smaller record may be worth: half as much again."""
 _CALL = 2 * LEVELS[0]
@@ -143,13 +140,13 @@ def grade(
                 yield
         return room
 
-    while (room := (yield from left(low))) < 0 and low > 0:
+    room = yield from left(low)
+    if room >= 0:
+        while low < len(GRID) - 1 and (more := (yield from left(low + 1))) >= 0:
+            low, room = low + 1, more
+    while room < 0 and low > 0:
         low -= 1
-    ahead = low
-    while ahead < min(low + _AHEAD, len(GRID) - 1):
-        ahead += 1
-        if (more := (yield from left(ahead))) >= 0:
-            low, room = ahead, more
+        room = yield from left(low)
     walk, caps = Walk(pieces, GRID[low], curve, last), list[int]()
     while (part := (yield from walk.part())) is not None:
         caps += part.caps()
