@@ -13,12 +13,15 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import TypeAlias
 
+from refold.protocols import Steps
 from refold.session.toolnames import Kind
 
 MANY = 4_000
 """Lines that are looked at, at most."""
 _LONG = 240
-"""Characters of a line that may be kept: a longer one is data."""
+"""Characters of a line that may be kept: a longer one is data,"""
+_DATA = 4 * _LONG
+"""and no more of it is looked at than this."""
 _FAILURE = re.compile(
     r"\b(?:error|errors|fail|fails|failed|failing|failure|failures|exception|panic|panicked|fatal|traceback|"
     r"assert\w*|undefined|cannot|denied)\b|[✗✖✘×]",
@@ -35,7 +38,6 @@ _NUMBER = re.compile(r"\d+")
 _NUMBERED = re.compile(r"\s{0,12}(\d{1,9})(?:\t|→|\| ?)")
 _DEEP = 4
 """Columns that a line of an outline is indented at most."""
-_HUNK = re.compile(r"^@@ ", re.M)
 
 
 Place: TypeAlias = tuple[int, int]
@@ -52,10 +54,10 @@ _RANK: Callable[[_Line], int] = itemgetter(2)
 class Telling:
     """The lines of a text that tell something by themselves, read once for excerpts of all sizes."""
 
-    __slots__ = ("_known", "_lines", "_look", "_text", "sizes")
+    __slots__ = ("_known", "_lines", "_look", "_many", "_text", "sizes")
 
     def __init__(self, text: str, kind: Kind) -> None:
-        self._text = text
+        self._text, self._many = text, text.count("\n") >= MANY
         self._look = _LOOKS.get(kind, _log)
         self._known: Look | None = None
         self._lines: tuple[_Line, ...] = ()
@@ -67,7 +69,8 @@ class Telling:
         """Where these lines are between two places of the text, the best first. What is left of a line that
         goes across `start` or `end` counts as one."""
         text = self._text
-        look = _diff if "@@ " in text and _HUNK.search(text[start:end]) else self._look
+        hunks = text.startswith("@@ ", start, end) or text.find("\n@@ ", start, end) >= 0
+        look = _diff if hunks else self._look
         seen: set[str] = set()
         for first, last, _, shape in sorted(self._between(look, start, end), key=_RANK):
             if shape is not None:
@@ -81,7 +84,7 @@ class Telling:
         """The lines in their order. Those that are there as a whole are known."""
         text = self._text
         head, tail = text.find("\n", start, end), text.rfind("\n", start, end)
-        if head < 0 or text.count("\n") >= MANY:
+        if head < 0 or self._many:
             return _lines(text, start, end, look)
         if self._known is not look:
             self._known, self._lines = look, tuple(_lines(text, 0, len(text), look))
@@ -93,9 +96,10 @@ class Telling:
 def _lines(text: str, start: int, end: int, look: Look) -> list[_Line]:
     if start == end:
         return []
-    rows = text[start:end].split("\n")[:MANY]
+    rows = text[start:end].split("\n", MANY)[:MANY]
     starts = list(accumulate((len(row) + 1 for row in rows), initial=start))
-    return [(starts[i], starts[i] + len(rows[i]), rank, shape) for i, rank, shape in look(rows)]
+    looked_at = [row[:_DATA] for row in rows]
+    return [(starts[i], starts[i] + len(rows[i]), rank, shape) for i, rank, shape in look(looked_at)]
 
 
 def _log(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
@@ -156,14 +160,16 @@ _LOOKS: Mapping[Kind, Look] = {
 }
 
 
-def unnumbered(text: str, kind: Kind = "other") -> str:
+def unnumbering(text: str, kind: Kind) -> Steps[str]:
     """A file as it is, where a tool has put a number before each line; which lines they are is said once. A
     heading above what was read says what the call has said."""
     rows = text.rstrip("\n").split("\n")
     found: list[re.Match[str] | None] = []
     spare = 0.2 * len(rows) + 1
-    for row in rows:
+    for number, row in enumerate(rows, 1):
         found.append(_NUMBERED.match(row))
+        if number % MANY == 0:
+            yield
         spare -= found[-1] is None
         if spare < 0:
             return text
@@ -173,6 +179,7 @@ def unnumbered(text: str, kind: Kind = "other") -> str:
     first, last = numbers[0], numbers[-1]
     if int(last[1][1]) - int(first[1][1]) != last[0] - first[0]:
         return text
+    yield
     bare = [row[match.end() :] if match else row for row, match in zip(rows, found, strict=True)]
     heading = [] if kind == "read" else bare[: first[0]]
     return "\n".join([*heading, f"(lines {first[1][1]}–{last[1][1]})", *bare[first[0] :]])

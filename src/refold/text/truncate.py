@@ -41,7 +41,7 @@ def tail(text: str, limit: int) -> str:
 
 
 def head_lines(text: str, limit: int, spare: float) -> str:
-    """`head` without the started line or word at the end, where that is at most the share `spare` of it."""
+    """`head` without the started line or word at the end, where that is less than `spare` of it."""
     start = text[: boundary(text, limit)]
     if (at := start.rfind("\n")) > (1 - spare) * len(start):
         return start[:at]  # a line that goes takes its secrets with it: nobody has to look for them
@@ -53,7 +53,7 @@ def head_lines(text: str, limit: int, spare: float) -> str:
 
 
 def tail_lines(text: str, limit: int, spare: float) -> str:
-    """`tail` without the rest of a line or word at the beginning, where that is less than the share `spare`."""
+    """`tail` without the rest of a line or word at the start, where that is less than `spare` of it."""
     end = text[_next_boundary(text, len(text) - max(limit, 0)) :]
     if 0 <= (at := end.find("\n")) < spare * len(end):
         return end[at + 1 :]
