@@ -29,6 +29,8 @@ from refold.session.invariants.thinking import signed
 from refold.shrink.clip import FRAME, LEVELS, Texts, clipping
 
 _NONE: Mapping[int, int] = {}
+_BREATH = 5_000
+"""Tokens of a clip that is counted after a breath."""
 
 
 class Form(msgspec.Struct, frozen=True, gc=False):
@@ -59,8 +61,16 @@ class Fact(msgspec.Struct, frozen=True, gc=False):
             others = (x.text for x in message.parts if isinstance(x, Text) and not is_typed(message, x))
             own = counter.text(words) if any(text.strip() for text in others) else 0
         thinks = isinstance(message, Assistant) and any(type(x) is Thinking for x in message.content)
-        made = 0 if call is None else hash((call.name, arguments_json(call)))
+        made = 0 if call is None else _made(call)
         return cls(bool(words) and isinstance(message, User), own, thinks, call, made)
+
+
+def _made(call: Call) -> int:
+    """How a call was made, as a number. (Its arguments as JSON are as long as what it writes.)"""
+    try:
+        return hash((call.name, call.raw, *call.arguments.items(), *map(type, call.arguments.values())))
+    except TypeError:  # a list, or an object
+        return hash((call.name, arguments_json(call)))
 
 
 class Settled(msgspec.Struct, frozen=True, gc=False):
@@ -105,6 +115,8 @@ class Clips:
             if level:
                 number, texts = f"#{self.session.position(id)}", self._texts_of(id, message, counter)
                 small = yield from clipping(message, level, texts, key=number, kind=shown_by(call))
+                if level > _BREATH:
+                    yield
             else:
                 small = _without_thinking(message)
             known = self._known[key] = Form(small, (yield from message_size(small, counter)))

@@ -50,6 +50,8 @@ def caught_up(s: Situation) -> Steps[None]:
     yield from s.projection.counting(s.measure if s.measure is not s.counter else ROUGH)
     if s.window / 8 < s.sizes.rough < s.window * 4:
         yield from s.sizes.counting()
+    elif s.sizes.rough >= s.window:
+        yield from s.sizes.counting_end(s.window)
 
 
 def climb(preset: Preset, s: Situation, stage: Stage, due: Due) -> Steps[Plan | Reason]:

@@ -24,11 +24,7 @@ def _length(part: AnyPart) -> int:
     """Characters of a part that is no plain text, about: values deep inside of a call are not looked at."""
     if isinstance(part, Call):
         values = part.arguments.values() if part.raw is None else (part.raw,)
-        return sum(
-            len(value) if isinstance(value, str) else 60 * len(value)
-            for value in values
-            if isinstance(value, (str, list))
-        )
+        return sum(len(value) for value in values if isinstance(value, str))
     return len(part.text) if isinstance(part, Thinking) else 0
 
 

@@ -61,6 +61,8 @@ _HEADS = {"bash": 0.5, "ls": 0.85, "glob": 0.85, "grep": 0.85}
 """Share of what is kept that stands at the beginning. A log says at its end how it went, a list is sorted by
 worth if by anything."""
 _HEAD = 0.65
+_BREATH = 20_000
+"""Characters that are cut and counted between two breaths."""
 _SPARE = 0.3
 """Share of a beginning or an end that may be lost for it to be of whole lines or words."""
 _BETWEEN = 0.25
@@ -89,7 +91,7 @@ class Texts:
 
     def __init__(self, counter: TokenCounter, sizes: Mapping[str, int] = {}) -> None:
         self.counter = counter
-        self._sizes: dict[str | int, int] = dict(sizes)
+        self._sizes: dict[str | int, int] = {**sizes}
         self._bodies: dict[str, Body] = {}
 
     def size(self, text: str) -> Steps[int]:
@@ -176,7 +178,7 @@ def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) 
     first, last, kept = yield from _edges(text, room - between, size, counter, kind)
     rows, joined = list[str](), False
     if between:
-        rows, told, joined = _between(body, len(first), len(text) - len(last), between, counter)
+        rows, told, joined = yield from _between(body, len(first), len(text) - len(last), between, counter)
         kept += told
         if not rows:
             first, last, kept = yield from _edges(text, room, size, counter, kind)
@@ -194,6 +196,8 @@ def _edges(text: str, room: int, size: int, counter: TokenCounter, kind: Kind) -
     line = text[text.rstrip().rfind("\n") + 1 :] if kind == "bash" else ""
     whole = (yield from text_size(line, counter)) if len(line) <= 4 * room else room + 1
     for _ in range(12):
+        if chars > _BREATH:
+            yield
         first = head_lines(text, int(chars * share), _SPARE)
         last = tail_lines(text, chars - int(chars * share), _SPARE)
         if len(last) < len(line) and whole <= room:
@@ -209,11 +213,11 @@ def _edges(text: str, room: int, size: int, counter: TokenCounter, kind: Kind) -
 
 def _between(
     body: Body, start: int, end: int, room: int, counter: TokenCounter
-) -> tuple[list[str], int, bool]:
+) -> Steps[tuple[list[str], int, bool]]:
     """The lines that tell most, in their order, their tokens, and whether the last of them goes on at `end`;
     lines that were left out before one are marked."""
     sizes, kept, used = body.telling.sizes, list[tuple[int, int]](), 0
-    for place in body.telling.ranked(start, end):
+    for place in (yield from body.telling.ranked(start, end)):
         size = sizes.get(place)
         if size is None:
             size = sizes[place] = counter.text(body.bare[place[0] : place[1]])
