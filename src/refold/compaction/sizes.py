@@ -21,7 +21,7 @@ from refold.messages import Assistant, Usage, User
 from refold.protocols import Steps, TokenCounter
 from refold.session import Item, Projection, Session
 from refold.session.counting import counting
-from refold.session.sent import Surcharges, surcharge
+from refold.session.sent import Surcharges, surcharging
 from refold.tokens import Calibration
 from refold.tokens.thoughts import sealed_size
 
@@ -131,11 +131,14 @@ class Sizes:
         """Exact size of the items from `first` up to, not including, `last`; counts no other."""
         return sum(self.item(index) for index in range(first, last))
 
-    def after(self, keyed: Sequence[tuple[str, Item]]) -> int:
+    def after(self, keyed: Sequence[tuple[str, Item]]) -> Steps[int]:
         """Exact size of a view of these items, as it is sent, system prompt and tools included."""
-        known = self._session.cached_count
-        items = sum(known(key, item.message, self.counter) for key, item in keyed)
-        return self.overhead + items + surcharge([item for _, item in keyed], self.counter)
+        total = self.overhead
+        for number, (key, item) in enumerate(keyed, 1):
+            total += yield from counting(self._session, key, item.message, self.counter)
+            if number % (4 * PIECE) == 0:
+                yield
+        return total + (yield from surcharging([item for _, item in keyed], self.counter))
 
     def kept_from(self, position: int) -> int:
         """Exact size of what the view shows from a path position on."""
