@@ -39,6 +39,7 @@ from refold.entries import MessageEntry
 from refold.errors import DoesNotFit, RefoldError
 from refold.loop import run as wait
 from refold.messages import Message
+from refold.protocols import SessionInfo
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("REFOLD_DATA", ROOT.parent / "shared" / "data"))
@@ -78,8 +79,8 @@ def size(view: Sequence[Said]) -> int:
 class Case:
     """A prefix of a real session, and what was really done next."""
 
-    def __init__(self, name: str, messages: list[Message], after: list[Said]) -> None:
-        self.name, self.messages, self.after = name, messages, after
+    def __init__(self, name: str, info: SessionInfo, messages: list[Message], after: list[Said]) -> None:
+        self.name, self.info, self.messages, self.after = name, info, messages, after
         self.session = name.rsplit("@", 1)[0]
         self.said = [shown(message) for message in messages]
         self.tokens = size(self.said)
@@ -90,18 +91,20 @@ def cases() -> list[Case]:
     from the transcripts in the same way."""
     sessions = dict(_sessions())
     if not FROZEN.exists():
-        return [case for name, entries in sessions.items() for case in _cut(name, entries)]
+        return [case for name, (info, entries) in sessions.items() for case in _cut(name, info, entries)]
     found: list[Case] = []
     for row in json.loads(gzip.decompress(FROZEN.read_bytes())):
-        entries = sessions.get(row["source"], [])
+        if row["source"] not in sessions:
+            continue
+        info, entries = sessions[row["source"]]
         last = next((i for i, entry in enumerate(entries) if entry.id == row["ids"][-1]), None)
         if last is not None:
             messages = [entry.message for entry in entries[: last + 1]]
-            found.append(Case(row["case"], messages, [(role, text) for role, text in row["after"]]))
+            found.append(Case(row["case"], info, messages, [(role, text) for role, text in row["after"]]))
     return found
 
 
-def _sessions() -> Iterator[tuple[str, list[MessageEntry]]]:
+def _sessions() -> Iterator[tuple[str, tuple[SessionInfo, list[MessageEntry]]]]:
     for folder in FOLDERS:
         for path in sorted((DATA / folder).glob("*")) if (DATA / folder).exists() else ():
             if path.suffix not in (".jsonl", ".json", ".traj") or path.name.startswith(("cuts.", "oracle")):
@@ -109,10 +112,16 @@ def _sessions() -> Iterator[tuple[str, list[MessageEntry]]]:
             for number, (_, loaded) in enumerate(transcripts.read_all(path)):
                 name = f"{folder}/{path.stem[:24]}" + (f"#{number}" if number else "")
                 entries = [entry for entry in loaded.entries if isinstance(entry, MessageEntry)]
-                yield name, [entry for entry in entries if entry.message.role != "system"]
+                yield (
+                    name,
+                    (
+                        loaded.info or SessionInfo(id=name),
+                        [entry for entry in entries if entry.message.role != "system"],
+                    ),
+                )
 
 
-def _cut(name: str, entries: list[MessageEntry]) -> Iterator[Case]:
+def _cut(name: str, info: SessionInfo, entries: list[MessageEntry]) -> Iterator[Case]:
     for part in PARTS:
         at = int(len(entries) * part)
         while at < len(entries) and entries[at].message.role != "assistant":
@@ -128,7 +137,7 @@ def _cut(name: str, entries: list[MessageEntry]) -> Iterator[Case]:
             after.append((role, text))
             if scored > SCORED:
                 break
-        case = Case(f"{name}@{part}", [entry.message for entry in entries[:at]], after)
+        case = Case(f"{name}@{part}", info, [entry.message for entry in entries[:at]], after)
         if case.tokens >= LEAST and scored >= 80:
             yield case
 
@@ -151,7 +160,7 @@ def tail(case: Case, budget: int) -> list[Said]:
 
 def by_preset(name: str, **settings: Any) -> Way:
     def view(case: Case, budget: int) -> list[Said] | None:
-        session = Session()
+        session = Session(info=case.info)
         for message in case.messages:
             session.append(message)
         try:
