@@ -57,6 +57,7 @@ def caught_up(s: Situation) -> Steps[None]:
 def climb(preset: Preset, s: Situation, stage: Stage, due: Due) -> Steps[Plan | Reason]:
     """The first rung that proposes something that may be done."""
     s = replace(s, due=due)
+    yield from Surcharges.following(s.projection, s.counter)  # whatever a rung counts, it counts with these
     choice = yield from _first(s, stage.rungs)
     if isinstance(choice, Reason):
         s.memo.clear()  # it names the situation again

@@ -29,7 +29,6 @@ from refold.errors import BadAnswer
 from refold.messages import user
 from refold.preserve import words
 from refold.protocols import Request, Steps, complete
-from refold.session.sent import Surcharges
 from refold.text.frames import defuse
 
 NOTED = 300
@@ -171,7 +170,6 @@ def grading(
 def _grade(
     s: Situation, shape: Shape, written: int | None, factor: float, in_place: bool
 ) -> Steps[Graded | Reason]:
-    yield from Surcharges.following(s.projection, s.counter)
     yield from reading_step(s)
     check_floor(s, shape.budget)
     shape = shape.within(s)
