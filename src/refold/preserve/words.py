@@ -30,7 +30,7 @@ _SHORT = 200
 _REPEATED = 40
 """Characters from which on the same words again say nothing new."""
 _SET_IN = ("    ", "\t")
-_READ = 100_000
+_READ = 40_000
 """Characters in which demands are looked for: more than that was pasted, and its two ends are read."""
 
 DEMANDS = {
