@@ -17,7 +17,8 @@ from refold.agent.events import Said
 from refold.agent.figures import bills, dollars, filling
 from refold.agent.opening import fresh
 from refold.cli.chat_terminal import ChatCompleter
-from refold.entries import Fold, MessageEntry, State
+from refold.compaction.plan import Plan
+from refold.entries import Fold, MessageEntry, Note, State
 from refold.messages import Assistant, Call, Usage
 from refold.models.scripted import Scripted, say
 from refold.protocols import Request
@@ -93,6 +94,30 @@ def test_the_first_layer_is_a_stable_prefix(tmp_path: Path) -> None:
         asyncio.run(chat.say(text))
     assert len({request.system for request in model.requests}) == 1
     assert len({repr(request.tools) for request in model.requests}) == 1
+
+
+def test_R18_files_that_leave_the_view_are_shown_again_as_they_are_now(tmp_path: Path) -> None:
+    for n in range(7):
+        (tmp_path / f"part{n}.py").write_text(f"old {n}\n" + f"value_{n} = 1\n" * 600)
+    reads = [say(m.call(f"r{n}", "Read", path=f"part{n}.py")) for n in range(7)]
+    chat, model = made(tmp_path, *reads, then="Done.", window=60_000)
+    asyncio.run(chat.say("Read them all."))
+    for n in range(7):
+        (tmp_path / f"part{n}.py").write_text(f"new {n}\n")
+    (tmp_path / "part6.py").unlink()
+    (tmp_path / "part4.py").write_text("x" * 64_001)
+    (tmp_path / "part3.py").write_bytes(b"\xff\xfe")
+    plan = chat.engine.plan(chat.session, force=True)
+    assert isinstance(plan, Plan)
+    fold = asyncio.run(chat.engine.apply(chat.session, plan))
+    assert isinstance(fold, Fold)
+    asyncio.run(chat.say("Go on."))
+    sent = "\n".join(message.text for message in model.requests[-1].messages)
+    shown = {n for n in range(7) if f"new {n}\n" in sent}
+    assert len(fold.details["reads_left"]) > 3
+    there = {n for n in (0, 1, 2, 5) if f"part{n}.py" in fold.details["reads_left"]}
+    assert shown == there, "of the files that left those that are there and are text"
+    assert sum(isinstance(entry, Note) and entry.kind == "files" for entry in chat.session.path) == 1
 
 
 # ── tools and permissions ───────────────────────────────────────────────────────────────────────
@@ -233,7 +258,7 @@ def long_run(root: Path, preset: str, turns: int, window: int = 16_000) -> tuple
         (root / f"f{n}.txt").write_text("".join(f"{n}: line {k} with some words in it\n" for k in range(120)))
 
     def answer(request: Request) -> Any:
-        said = request.messages[-1]
+        said = next(x for x in reversed(request.messages) if "Files in play" not in x.text)
         if isinstance(said, m.User) and "turn " in said.text and "todos" not in said.text:
             n = int(said.text.rpartition("turn ")[2])
             return say(f"I look at file {n % 5}.", m.call(f"c{n}", "Read", path=f"f{n % 5}.txt"))

@@ -22,6 +22,7 @@ from refold import messages as m
 from refold import registry, tools
 from refold.agent import events, permissions
 from refold.agent.events import Tell
+from refold.agent.freshness import bring_back
 from refold.agent.loop import Agent
 from refold.agent.mentions import mentioned, reminder
 from refold.agent.permissions import Allow, Ask, Mode, Refuse
@@ -324,7 +325,7 @@ class Chat:
         return model.context_window if model and not configured else None
 
     def _hooks(self) -> Hooks:
-        """Those of plug-ins, and ours, which only tell."""
+        """Those of plug-ins, and ours: they tell, and show files again that left the view."""
         hooks = Hooks.installed()
 
         @hooks.on("before_compact")
@@ -334,6 +335,8 @@ class Chat:
         @hooks.on("after_compact")
         def done(event: AfterCompact) -> None:
             self.tell(events.Folded(event.fold))
+            files = self.place.workspace
+            bring_back(self.engine, self.session, event.fold, files, system=self.system(), tools=self.specs)
 
         @hooks.on("compact_failed")
         def failed(event: CompactFailed) -> None:
