@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -347,6 +350,44 @@ def test_a_child_goes_on_with_the_database_of_its_parent(tmp_path: Path) -> None
             os._exit(code)
     assert os.waitpid(pid, 0)[1] == 0
     assert [entry.id for entry in store.load(S).entries] == ["a", "b"]
+    store.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize(
+    "make", [lambda _: MemoryStore(), lambda path: JsonlStore(path / "s.jsonl", folder=False)]
+)
+def test_a_child_does_not_wait_for_a_lock_of_its_parents(tmp_path: Path, make: Callable[[Path], Any]) -> None:
+    store = make(tmp_path)
+    store.create(SessionInfo(id=S))
+    store._mutex.acquire()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(10)
+        threading.Thread(target=lambda: os._exit(len(store.load(S).entries))).start()
+        time.sleep(10)
+    assert os.waitpid(pid, 0)[1] == 0
+    store._mutex.release()
+
+
+def test_rows_that_nobody_counted_are_not_written_over(tmp_path: Path) -> None:
+    store = kit.begin("sqlite", tmp_path)
+    store.append(S, [kit.said(f"e{n}", None) for n in range(4)], after=None)
+    with store.connection() as connection:
+        connection.execute("UPDATE sessions SET entries = 1")
+    store.append(S, [kit.said("new", "e3")], after="e3")
+    assert [entry.id for entry in store.load(S).entries] == ["e0", "e1", "e2", "e3", "new"]
+    store.close()
+
+
+def test_sessions_are_found_by_how_their_ids_begin(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "s.db")
+    ids = ["a", "ab", "ab1", "ac", "a\ud7ff1", "a\ue000", "b", "\U0010ffff", "\U0010ffffx"]
+    for id in ids:
+        store.create(SessionInfo(id=id))
+    for text in ("a", "ab", "a\ud7ff", "\U0010ffff", "", "x"):
+        assert [x.id for x in store.beginning(text, 99)] == sorted(id for id in ids if id.startswith(text))
+    assert len(store.beginning("a", 2)) == 2
     store.close()
 
 
