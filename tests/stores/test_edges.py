@@ -449,3 +449,14 @@ def test_quotes_come_best_first_with_what_was_said(library: SqliteStore) -> None
     assert quoted(library, ["red", "blue"], limit=9, every=True) == []
     assert quoted(library, ["-"], limit=9) == []
     assert quoted(MemoryStore(), ["kettle"], limit=9) is None
+
+
+def test_the_doctor_changes_the_index_only_where_it_may(library: SqliteStore) -> None:
+    with library.connection() as connection:
+        connection.execute("DELETE FROM words WHERE rowid IN (SELECT min(rowid) FROM words)")
+    [found] = library.examine()
+    assert "lacks 1 entries, 0 are too many" in found.text
+    assert len(library.search(["kettle"])) == 2
+    assert library.examine() == [found], "looking mends nothing"
+    library.examine(repair=True)
+    assert len(library.search(["kettle"])) == 3 and library.examine() == []
