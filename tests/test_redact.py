@@ -245,6 +245,14 @@ def test_every_secret_is_replaced_and_nothing_else(kind: str) -> None:
             assert [(f.kind, row.text[f.start : f.end]) for f in findings] == [(kind, row.secret)]
 
 
+@pytest.mark.parametrize("kind", MAKERS)
+def test_a_short_text_is_searched_like_a_long_one(kind: str) -> None:
+    chance = random.Random(7)
+    for make in MAKERS[kind]:
+        text = f"see {make(chance)} there"
+        assert redact(text)[1] == redact(text + "\n" + " ." * 200)[1]
+
+
 def test_values_without_a_format_are_found_nearly_always() -> None:
     """Those in which eight letters of one case stand in a row could be words: a few in a hundred."""
     rng = random.Random(20260)
