@@ -34,7 +34,7 @@ from refold.stores import (
 )
 from refold.stores.jsonl import JsonlStore
 from refold.stores.memory import MemoryStore
-from refold.stores.quoted import quoted
+from refold.stores.quoted import Quoting
 from refold.stores.sqlite import SqliteStore
 
 from . import kit
@@ -439,16 +439,16 @@ def test_a_search_in_one_session_finds_nothing_of_its_neighbours(library: Sqlite
 
 
 def test_quotes_come_best_first_with_what_was_said(library: SqliteStore) -> None:
-    found = quoted(library, ["kettle"], limit=9)
-    assert found is not None and [one.session for one in found] == ["s2", "s3", "s1"]
+    found = library.quoted(["kettle"], limit=9)
+    assert [one.session for one in found] == ["s2", "s3", "s1"]
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     assert found[0].entry == library.load("s2").entries[0]
-    assert [one.session for one in quoted(library, ["kettle"], limit=2) or ()] == ["s2", "s3"]
-    assert {one.session for one in quoted(library, ["red", "blue"], limit=9) or ()} == {"s1", "s3"}
-    assert [one.session for one in quoted(library, ["kettle", "blue"], limit=9, every=True) or ()] == ["s3"]
-    assert quoted(library, ["red", "blue"], limit=9, every=True) == []
-    assert quoted(library, ["-"], limit=9) == []
-    assert quoted(MemoryStore(), ["kettle"], limit=9) is None
+    assert [one.session for one in library.quoted(["kettle"], limit=2)] == ["s2", "s3"]
+    assert {one.session for one in library.quoted(["red", "blue"], limit=9)} == {"s1", "s3"}
+    assert [one.session for one in library.quoted(["kettle", "blue"], limit=9, every=True)] == ["s3"]
+    assert library.quoted(["red", "blue"], limit=9, every=True) == []
+    assert library.quoted(["-"], limit=9) == []
+    assert isinstance(library, Quoting) and not isinstance(MemoryStore(), Quoting)
 
 
 def test_the_doctor_changes_the_index_only_where_it_may(library: SqliteStore) -> None:
