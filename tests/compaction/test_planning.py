@@ -205,6 +205,7 @@ def chat(model: str | None = "m", *, age: float = 10.0, **more: Any) -> Situatio
     ("s", "wanted", "form"),
     [
         (chat(), "auto", "cached-prefix"),
+        (chat(age=0.0), "auto", "cached-prefix"),
         (chat(age=59.9), "auto", "cached-prefix"),
         (chat(age=60.0), "auto", "stand-alone"),
         (chat(age=-1.0), "auto", "stand-alone"),
