@@ -8,20 +8,11 @@ import click
 import msgspec
 from msgspec.structs import asdict
 
-from refold.cli.common import (
-    Names,
-    clean,
-    console,
-    emit,
-    file_argument,
-    first_line,
-    json_option,
-    open_session,
-    styled,
-    tell_problems,
-    waiting,
-)
 from refold.cli.completion import preset_names
+from refold.cli.opening import open_session, tell_problems
+from refold.cli.options import Names, file_argument, json_option
+from refold.cli.output import console, emit, first_line, styled, waiting
+from refold.text.terminal import clean
 
 if TYPE_CHECKING:
     from refold.engine import Engine
