@@ -13,9 +13,9 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction.reading import reading
+from refold.compare.identifiers import identifiers
 from refold.compare.forms import flat
 from refold.messages import Message, argument_text, searchable
-from refold.preserve.identifiers import identifiers
 from refold.session import Session
 from refold.session.edits import said_by
 from refold.session.items import Item
@@ -87,7 +87,7 @@ def probes(path: Sequence[e.AnyPathEntry], cut: int) -> Probes:
 def _called(messages: Iterable[Message]) -> dict[str, None]:
     """Identifiers in the arguments of calls, each once, in order."""
     texts = (argument_text(call) for message in messages for call in message.calls)
-    return dict.fromkeys(name for text in texts for name, kind in identifiers(text) if kind != "other")
+    return dict.fromkeys(name for text in texts for name in identifiers(text))
 
 
 def _typed(session: Session, text: str) -> float | None:

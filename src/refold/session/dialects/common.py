@@ -91,6 +91,15 @@ def parts_of(content: Any, part: Callable[[Wire], m.AnyPart]) -> m.Content:
     return tuple(m.Text(p) if isinstance(p, str) else part(as_dict(p)) for p in as_list(content))
 
 
+def content_of(content: m.Content, part: Callable[[m.AnyPart], Wire | None]) -> str | list[Wire]:
+    """Content as it is written where one text may stand as it is."""
+    if len(content) == 1:
+        only = content[0]
+        if type(only) is m.Text:
+            return clean(only.text)
+    return [written for each in content if (written := part(each)) is not None] or ""
+
+
 def text_field(raw: Wire, key: str = "text") -> str:
     """A text that should be a string; null counts as empty, anything else as its JSON."""
     value = raw.get(key)
