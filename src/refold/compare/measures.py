@@ -13,8 +13,8 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction.reading import reading
-from refold.compare.identifiers import identifiers
 from refold.compare.forms import flat
+from refold.compare.identifiers import identifiers
 from refold.messages import Message, argument_text, searchable
 from refold.session import Session
 from refold.session.edits import said_by
