@@ -14,9 +14,9 @@ import msgspec
 from refold import entries as e
 from refold.compaction.overflow import HALF, LEARNED, LEAST, NOTE, Refusal, Sign, in_error
 from refold.engine.planner import Planner
-from refold.errors import LeafMoved, ModelError, Overflow, OverflowAgain, UsageError, WrongType, expect
+from refold.errors import LeafMoved, ModelError, Overflow, OverflowAgain, UsageError, expect, sentence
 from refold.messages import Assistant, Call, Message, Result, result
-from refold.models.reply import Reply, complete
+from refold.models.reply import Reply, checked, complete
 from refold.models.retry import Retry
 from refold.protocols import Model, NativeTools, Request
 from refold.session import Session, View
@@ -50,10 +50,7 @@ def model_of(model: Model | str, resolver: Resolver) -> Model:
     """A model by its name, or as it is."""
     if isinstance(model, str):
         return resolver(model)
-    if not isinstance(model, Model):
-        kind = type(model).__name__
-        raise WrongType(f"a {kind} is no model: pass a name such as openai:gpt-5, or refold.model(…)")
-    return model
+    return checked(model)
 
 
 def no_resolver(name: str) -> Model:
@@ -103,8 +100,7 @@ def _cut_short(reply: Reply) -> Overflow | None:
 
 def is_overflow(planner: Planner, session: Session, error: BaseException | str) -> Sign | None:
     """Was it about the size of the context? An answer without reasons only where the request was large."""
-    text = str(error) or type(error).__name__
-    sign = in_error(text)
+    sign = in_error(sentence(error))
     if sign is None and isinstance(error, Overflow):
         sign = Sign("model", error.window, error.certain)
     if sign is None or sign.certain or _is_large(planner, session):
@@ -127,7 +123,7 @@ def record_refusal(planner: Planner, session: Session, error: BaseException | st
     if sign is not None and window is None and _is_large(planner, session):
         window = int(LEARNED * _tokens(planner, session))
     noted = Refusal(sign is not None, declared, named=sign is not None and sign.window is not None)
-    failed = Assistant((), stop="error", error=str(error) or type(error).__name__)
+    failed = Assistant((), stop="error", error=sentence(error))
     session.append(failed, model=model, meta={NOTE: msgspec.to_builtins(noted)})
     if window is not None and window >= LEAST:
         session.append(session.make(e.LearnedWindow, target=session.leaf, model=model or "", tokens=window))

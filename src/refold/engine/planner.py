@@ -20,6 +20,7 @@ from refold.compaction.requests import last_model
 from refold.compaction.situation import Question, Situation
 from refold.engine.limits import Limits
 from refold.engine.summarise import ByDigest, Summariser, writer_of
+from refold.engine.summarise import checked as checked_summariser
 from refold.errors import expect
 from refold.loop import breathe
 from refold.protocols import Steps, TokenCounter, complete
@@ -46,7 +47,7 @@ class Planner:
     ) -> None:
         self.preset = presets.preset_of(preset)
         self.counter = counter_named(counter) if isinstance(counter, str) else checked(counter)
-        self.summariser = summariser or ByDigest(self.counter)
+        self.summariser = ByDigest(self.counter) if summariser is None else checked_summariser(summariser)
         self.auto = auto
         self.clock = clock
 
