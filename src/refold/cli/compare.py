@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from refold.compare.many import About, Compared, Opened
     from refold.compare.run import Cell, Comparison, Plan
 
-FORMS = ("whole", "clipped", "lines", "gone")
 SHOWN = 20
 """Transcripts that have a table of their own, where there are no more; files that are named as unread."""
 REPORTED = 100
@@ -205,6 +204,7 @@ def print_table(out: Console, cells: Sequence[Cell]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from refold.compare.forms import FORMS
     from refold.compare.verdict import groups
 
     table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 1, 0, 0))

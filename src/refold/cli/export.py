@@ -11,16 +11,14 @@ from refold.cli.options import Names, file_argument, force_option, json_option, 
 from refold.cli.output import emit, say, waiting, write_private
 from refold.text.terminal import escaped
 
-
-def _targets() -> tuple[str, ...]:
-    from refold.transcripts.export import targets
-
-    return targets()
+TARGETS = Names("refold.transcripts.export:targets")
 
 
 @click.command("export")
 @file_argument
-@click.option("--to", "target", required=True, type=Names(_targets), help="Which format.")
+@click.option(
+    "--to", "target", required=True, type=Names("refold.transcripts.export:targets"), help="Which format."
+)
 @click.option(
     "-o",
     "--output",

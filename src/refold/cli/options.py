@@ -6,6 +6,7 @@ import functools
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -34,12 +35,15 @@ file_argument = click.argument("file", metavar="FILE", shell_complete=session_na
 
 
 class Names(TextType):
-    """One of the names that a table holds; the table is read when the option is used, or shown."""
+    """One of the names that `module:function` gives, which is imported when the option is used, or shown."""
 
     name = "name"
 
-    def __init__(self, known: Callable[[], tuple[str, ...]]) -> None:
-        self.known = known
+    def __init__(self, place: str) -> None:
+        self.place = place
+
+    def known(self) -> tuple[str, ...]:
+        return resolve_name(self.place)()
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
         return f"[{'|'.join(self.known())}]"
