@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from refold.recall import Hit
 
 
+WANTED = "pass a Session; a list of messages is merged into one"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Question:
     """What is handed over with the question whether to fold."""
@@ -81,6 +84,7 @@ class Planner:
     def preset_for(self, session: Session, model: str | None = None) -> Preset:
         """The preset, for the window that refusals of this model (the log's newest) taught us where that is
         smaller."""
+        expect(session, Session, WANTED)
         preset = self.preset.for_model(lambda: model or last_model(session))
         learned = learned_window(session, preset.window, model)
         return preset if learned is None or learned >= preset.window else preset.resized(learned)
@@ -176,6 +180,7 @@ class Planner:
         later ones what is new. `recalled` is the same for an event loop."""
         from refold.recall import recall
 
+        expect(session, Session, WANTED)
         return recall(
             session,
             query,
@@ -207,6 +212,7 @@ class Planner:
         """`recall` for an event loop: others get their turn while what is new in the log is read."""
         from refold.recall.log import indexing
 
+        expect(session, Session, WANTED)
         await breathe(lambda: indexing(session), lambda: len(session.entries))
         return self.recall(
             session,
@@ -225,6 +231,7 @@ class Planner:
         return complete(self._planning(session, question))
 
     async def _planned(self, session: Session, question: Question) -> Plan | Reason:
+        expect(session, Session, WANTED)
         if question.at_once:
             return self._plan(session, question)
         return await breathe(lambda: self._planning(session, question), lambda: len(session.entries))
@@ -244,7 +251,7 @@ class Planner:
 
     def _situation(self, session: Session, question: Question = Question()) -> Situation:
         """Everything a decision may look at."""
-        expect(session, Session, "pass a Session; a list of messages is merged into one")
+        expect(session, Session, WANTED)
         expect(question.system, (str, NoneType), "the system prompt is one text")
         expect(question.tools, Iterable, "tools are a list of definitions")
         now = self.clock()
