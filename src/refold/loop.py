@@ -11,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 ATTEMPTS = 3
@@ -38,6 +40,16 @@ async def beside(coroutine: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine that runs on the loop of `run`, from a coroutine on any other: what belongs
     to that loop is never touched by two threads. Cancelling this cancels that."""
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, _running()))
+
+
+def aside(work: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Makes a function whose coroutines run on that loop, wherever they are awaited."""
+
+    @wraps(work)
+    async def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await beside(work(*args, **kwargs))
+
+    return called
 
 
 async def ended(tasks: Collection[asyncio.Future[Any]]) -> None:

@@ -10,7 +10,8 @@ import pytest
 from refold import messages as m
 from refold import tokens
 from refold.messages import Result
-from refold.shrink.clip import body_of, clipped
+from refold.protocols import complete
+from refold.shrink.clip import Texts, clipped, clipping
 from refold.shrink.tables import table
 
 COUNTER = tokens.get("o200k")
@@ -69,7 +70,8 @@ def test_R19_a_table_is_the_same_cold_and_warm_and_only_for_results() -> None:
     text = json.dumps(ORDERS)
     result = m.result("c", text)
     assert isinstance(result, Result)
-    warm = clipped(result, 96, COUNTER, key="#7", body=body_of(result, COUNTER, "other"))
-    assert warm == clipped(result, 96, COUNTER, key="#7")
+    texts = Texts(COUNTER)
+    warm = [complete(clipping(result, level, texts, key="#7")) for level in (200, 96)]
+    assert warm == [clipped(result, level, COUNTER, key="#7") for level in (200, 96)]
     assert clipped(result, 96, COUNTER, key="#7", kind="read").text.startswith('[{"id": "B-0"')
     assert clipped(m.user(text), 96, COUNTER, key="#7").text.startswith('[{"id": "B-0"')

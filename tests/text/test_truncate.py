@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refold import tokens
-from refold.text.truncate import boundary, head, middle, one_line, tail, window
+from refold.text.truncate import boundary, head, head_lines, middle, one_line, tail, tail_lines, window
 from refold.tokens.fitting import fit, largest, newest_within
 
 COUNTER = tokens.get("o200k")
@@ -136,3 +136,23 @@ def test_the_largest_that_fits_is_found(limit: int, most: int) -> None:
 def test_the_newest_blocks_are_taken_until_one_does_not_fit() -> None:
     assert newest_within(["a", "bbbbbb", "cc", "d"], 4, len) == 2
     assert newest_within(["a"], 4, len) == 1
+
+
+_KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+_PIECES = st.sampled_from(["\n", " ", "word", "password = ", "x9" * 12, _KEY, "the token is ", FAMILY, "字"])
+
+
+@given(st.lists(_PIECES, max_size=60).map("".join), st.integers(0, 500))
+def test_a_started_line_goes_as_after_a_search_for_secrets(text: str, limit: int) -> None:
+    """Whether the line that is dropped is looked through first or not, the same is left."""
+
+    def whole(cut: str, line: int, word: int, at_end: bool) -> str:
+        share = 0.7 * len(cut)
+        for at in (line, word):
+            if (at > share) if at_end else (0 <= at < 0.3 * len(cut)):
+                return cut[:at] if at_end else cut[at + 1 :]
+        return cut
+
+    first, last = head(text, limit), tail(text, limit)
+    assert head_lines(text, limit, 0.3) == whole(first, first.rfind("\n"), first.rfind(" "), at_end=True)
+    assert tail_lines(text, limit, 0.3) == whole(last, last.find("\n"), last.find(" "), at_end=False)

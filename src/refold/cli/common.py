@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +15,7 @@ import msgspec
 from click.shell_completion import CompletionItem
 
 from refold.cli.completion import preset_names, session_names
+from refold.errors import RefoldError, SettingError, UsageError, nearest
 from refold.text.terminal import clean, escaped
 from refold.text.truncate import one_line
 
@@ -63,8 +62,6 @@ class Names(TextType):
         return f"[{'|'.join(self.known())}]"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from refold.errors import nearest
-
         if value not in self.known():
             meant = nearest(value, self.known())
             hint = f" Did you mean {meant}?" if meant else ""
@@ -87,7 +84,6 @@ class Tokens(CountType):
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
         from refold.compare.budgets import parse
-        from refold.errors import SettingError
 
         try:
             tokens = parse(str(value)).tokens
@@ -102,8 +98,6 @@ class Tokens(CountType):
 @contextmanager
 def guarded() -> Generator[None]:
     """Errors become one sentence and an exit code: 2 where the call was wrong, 1 where it failed."""
-    from refold.errors import RefoldError, UsageError
-
     try:
         yield
     except UsageError as error:
@@ -129,6 +123,14 @@ def emit(value: Any) -> None:
     click.echo(escaped(compact_json(msgspec.to_builtins(value))))
 
 
+def answer(value: Any, told: str, as_json: bool) -> None:
+    """What a command did: as JSON, or in words."""
+    if as_json:
+        emit(value)
+    else:
+        say(told)
+
+
 def console(*, stderr: bool = False) -> Screen:
     from refold.cli.screen import Screen
 
@@ -145,17 +147,33 @@ def waiting(what: str, *, show: bool = True) -> Generator[None]:
         yield
 
 
-def progress(what: str, items: Sequence[T], *, show: bool = True) -> Iterator[T]:
-    """The items one by one, with a bar on standard error where that is a terminal."""
+@contextmanager
+def bar(what: str, total: float, *, show: bool = True) -> Generator[Callable[[float, str], None]]:
+    """A bar on standard error, where that is a terminal. Gives what is told how much is done, and a few words
+    about it."""
     out = console(stderr=True)
-    if not (show and out.is_terminal and len(items) > 1):
-        yield from items
+    if not (show and out.is_terminal):
+        yield lambda _, __: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn(what, markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=out, transient=True) as bar:
-        yield from bar.track(items)
+    words = TextColumn("{task.description}", markup=False)
+    columns = (TextColumn(what, markup=False), BarColumn(), words, TimeRemainingColumn())
+    with Progress(*columns, console=out, transient=True) as drawn:
+        task = drawn.add_task("", total=total)
+
+        def tell(done: float, now: str) -> None:
+            drawn.update(task, completed=done, description=first_line(now, 40))
+
+        yield tell
+
+
+def progress(what: str, items: Sequence[T], *, show: bool = True) -> Iterator[T]:
+    """The items one by one, with a bar."""
+    with bar(what, len(items), show=show and len(items) > 1) as tell:
+        for number, item in enumerate(items, 1):
+            yield item
+            tell(number, f"{number}/{len(items)}")
 
 
 def styled(*pieces: str | tuple[str, str]) -> Text:
@@ -178,7 +196,7 @@ def table(headings: Sequence[str], rows: Iterable[Iterable[object]], *, right: S
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=None, pad_edge=False, header_style="dim")
+    made = Table(box=None, pad_edge=False, header_style="dim", show_header=bool(headings))
     for heading in headings:
         made.add_column(heading, justify="right" if heading in right else "left")
     for row in rows:
@@ -186,22 +204,15 @@ def table(headings: Sequence[str], rows: Iterable[Iterable[object]], *, right: S
     return made
 
 
-def json_option(function: F) -> F:
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")(function)
-
-
-def force_option(function: F) -> F:
-    return click.option("--force", is_flag=True, help="Write over what -o names.")(function)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+force_option = click.option("--force", is_flag=True, help="Write over what -o names.")
+file_argument = click.argument("file", metavar="FILE", shell_complete=session_names)
 
 
 def refuse_existing(output: str | None, force: bool) -> None:
     """Said before the work, not after it."""
     if output and not force and Path(output).exists():
         raise click.UsageError(f"{output} exists already: choose another name, or --force writes over it")
-
-
-def file_argument(function: F) -> F:
-    return click.argument("file", metavar="FILE", shell_complete=session_names)(function)
 
 
 def preset_options(function: F) -> F:
@@ -244,12 +255,18 @@ def _preset(name: str, given: dict[str, Any], budget: int | None) -> Preset:
     """With what the settings made Python warn of said on standard error."""
     from refold import registry
 
+    preset, told = warned(lambda: registry.preset(name, given, budget=budget))
+    for sentence in told:
+        say(f"refold: {sentence}", err=True)
+    return preset
+
+
+def warned(work: Callable[[], T]) -> tuple[T, list[str]]:
+    """What comes of it, and what Python was made to warn of."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        preset = registry.preset(name, given, budget=budget)
-    for warning in caught:
-        say(f"refold: {warning.message}", err=True)
-    return preset
+        made = work()
+    return made, [str(warning.message) for warning in caught]
 
 
 def named_model(name: str | None) -> Model | None:
@@ -336,12 +353,7 @@ def tell_problems(session: Session) -> None:
 def write_private(path: Path, data: bytes) -> None:
     """A file for its owner alone, all of it or nothing: what was there stays until the new one is
     complete."""
+    from refold.stores.disk import Disk, place
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")  # mode 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    place(Disk(), path, data, replace=True)

@@ -10,6 +10,7 @@ import click
 
 from refold.cli.batch import Tally, batch_options, followed, keeping, working
 from refold.cli.common import (
+    bar,
     console,
     emit,
     first_line,
@@ -24,6 +25,7 @@ from refold.cli.common import (
     write_private,
 )
 from refold.cli.completion import preset_names, session_names
+from refold.errors import UnknownName
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -156,19 +158,7 @@ def perform(files: Sequence[tuple[str, bool]], plan: Plan, *, show: bool) -> Com
     from refold import loop
     from refold.compare.run import compare
 
-    out = console(stderr=True)
-    if not (show and out.is_terminal):
-        return loop.run(compare(_opened(files), plan))
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    what = TextColumn("{task.description}", markup=False)
-    columns = (TextColumn("comparing"), BarColumn(), what, TimeElapsedColumn())
-    with Progress(*columns, transient=True, console=out) as bar:
-        task = bar.add_task("", total=1.0)
-
-        def tell(part: float, what: str) -> None:
-            bar.update(task, completed=part, description=first_line(what, 40))
-
+    with bar("comparing", 1.0, show=show) as tell:
         return loop.run(compare(_opened(files), plan, tell))
 
 
@@ -227,7 +217,7 @@ def print_table(out: Console, cells: Sequence[Cell]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from refold.compare.groups import groups
+    from refold.compare.verdict import groups
 
     table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 1, 0, 0))
     for heading in ("design", "budget", "×", "view", "words", "files", *FORMS, "cost", "s", "calls"):
@@ -276,7 +266,6 @@ def _percent(share: float | None) -> str:
 def _presets(text: str) -> tuple[str, ...]:
     from refold import presets
     from refold.compare.run import VARIANTS, variant
-    from refold.errors import UnknownName
 
     chosen = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     known = presets.names()
@@ -302,14 +291,9 @@ def _passes(text: str) -> tuple[int, ...]:
 
 def _opened(files: Sequence[tuple[str, bool]]) -> Iterator[tuple[str, Opened]]:
     from refold.compare.many import sessions
-    from refold.errors import RefoldError
 
     for file, named in files:
-        try:
-            found = [(file, open_session(file))] if named else sessions(file, named)
-        except (RefoldError, OSError) as error:
-            found = [(file, error)]
-        for name, session in found:
+        for name, session in sessions(file, named, open_session):
             if not isinstance(session, Exception):
                 tell_problems(session)
             yield name, session

@@ -9,9 +9,12 @@ from itertools import islice
 from refold import entries as e
 from refold.errors import BadAnswer
 from refold.messages import Assistant
+from refold.protocols import Steps, complete
 from refold.session import Session
 from refold.text.frames import quote
 
+PATHS = 200
+"""Files that are listed between two breaths."""
 _EMPTY = {"", "null", "none", "undefined", "n/a", "{}", "[]", '""', "''"}
 _REFUSALS = re.compile(
     r"^\W*(i['’]?m sorry|i am sorry|sorry,|i can(?:no|['’])t|i am unable|i['’]?m unable|i won['’]?t|"
@@ -93,22 +96,30 @@ OWN_TAGS = ("summary", "read-files", "modified-files", "created-files", "deleted
 
 def framed_summary(summary: str, files: e.Files) -> str:
     """The text that stands for what was folded."""
-    return FRAME.format(summary=quote(summary, *OWN_TAGS) + file_lists(files))
+    return complete(framing(summary, files))
+
+
+def framing(summary: str, files: e.Files) -> Steps[str]:
+    """`framed_summary` in pieces."""
+    return FRAME.format(summary=quote(summary, *OWN_TAGS) + (yield from listing(files)))
 
 
 def file_lists(files: e.Files) -> str:
     """The lists that follow a summary; files that were modified are not listed as read."""
-    blocks = [
-        f"\n\n<{name}>\n" + "\n".join(map(framed_path, paths)) + f"\n</{name}>"
-        for name, paths in (
-            ("read-files", files.read),
-            ("modified-files", files.modified),
-            ("created-files", files.created),
-            ("deleted-files", files.deleted),
-        )
-        if paths
-    ]
-    return "".join(blocks)
+    return complete(listing(files))
+
+
+def listing(files: e.Files) -> Steps[str]:
+    """`file_lists` in pieces."""
+    blocks = ""
+    for name in ("read", "modified", "created", "deleted"):
+        rows, paths = list[str](), getattr(files, name)
+        for number, path in enumerate(paths, 1):
+            rows.append(framed_path(path))
+            if number % PATHS == 0:
+                yield
+        blocks += f"\n\n<{name}-files>\n" + "\n".join(rows) + f"\n</{name}-files>" if rows else ""
+    return blocks
 
 
 def framed_path(path: str) -> str:

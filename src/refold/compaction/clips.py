@@ -22,13 +22,15 @@ from refold.messages import (
 )
 from refold.preserve.runs import shown_by
 from refold.preserve.words import typed as words_typed
-from refold.protocols import PatientCounter, TokenCounter
+from refold.protocols import PatientCounter, Steps, TokenCounter, complete
 from refold.session import Item, Session
+from refold.session.counting import counting, is_long, message_size
 from refold.session.invariants.thinking import signed
-from refold.session.toolnames import Kind
-from refold.shrink.clip import FRAME, LEVELS, Body, body_of, clipped
+from refold.shrink.clip import FRAME, LEVELS, Texts, clipping
 
 _NONE: Mapping[int, int] = {}
+_BREATH = 5_000
+"""Tokens of a clip that is counted after a breath."""
 
 
 class Form(msgspec.Struct, frozen=True, gc=False):
@@ -59,8 +61,16 @@ class Fact(msgspec.Struct, frozen=True, gc=False):
             others = (x.text for x in message.parts if isinstance(x, Text) and not is_typed(message, x))
             own = counter.text(words) if any(text.strip() for text in others) else 0
         thinks = isinstance(message, Assistant) and any(type(x) is Thinking for x in message.content)
-        made = 0 if call is None else hash((call.name, arguments_json(call)))
+        made = 0 if call is None else _made(call)
         return cls(bool(words) and isinstance(message, User), own, thinks, call, made)
+
+
+def _made(call: Call) -> int:
+    """How a call was made, as a number. (Its arguments as JSON are as long as what it writes.)"""
+    try:
+        return hash((call.name, call.raw, *call.arguments.items(), *map(type, call.arguments.values())))
+    except TypeError:  # a list, or an object
+        return hash((call.name, arguments_json(call)))
 
 
 class Settled(msgspec.Struct, frozen=True, gc=False):
@@ -81,7 +91,7 @@ class Clips:
         self.session = session
         self._known: dict[tuple[str, int, str], Form] = {}
         # By counter, then by entry:
-        self._bodies: dict[str, dict[str, Body | None]] = {}
+        self._texts: dict[str, dict[str, Texts]] = {}
         self._sizes: dict[str, dict[str, dict[int, int]]] = {}
         """Of forms that were looked at, whether or not they are kept, by level."""
         self._facts: dict[str, dict[str, Fact]] = {}
@@ -93,16 +103,23 @@ class Clips:
 
     def form(self, id: str, message: Message, level: int, counter: TokenCounter, call: Call | None) -> Form:
         """The message of an entry at one level; level 0: whole, without its thinking."""
+        return complete(self.forming(id, message, level, counter, call))
+
+    def forming(
+        self, id: str, message: Message, level: int, counter: TokenCounter, call: Call | None
+    ) -> Steps[Form]:
+        """`form` in pieces, where the message is long."""
         key = (id, level, counter.name)
         known = self._known.get(key)
         if known is None:
             if level:
-                number, kind = f"#{self.session.position(id)}", shown_by(call)
-                body = self._body(id, message, counter, kind)
-                small = clipped(message, level, counter, key=number, kind=kind, body=body)
+                number, texts = f"#{self.session.position(id)}", self._texts_of(id, message, counter)
+                small = yield from clipping(message, level, texts, key=number, kind=shown_by(call))
+                if level > _BREATH:
+                    yield
             else:
                 small = _without_thinking(message)
-            known = self._known[key] = Form(small, counter.message(small))
+            known = self._known[key] = Form(small, (yield from message_size(small, counter)))
             self._sizes.setdefault(counter.name, {}).setdefault(id, {})[level] = known.size
         return known
 
@@ -126,21 +143,21 @@ class Clips:
         """The same of pieces."""
         return self._settled.setdefault(counter.name, {})
 
-    def _body(self, id: str, message: Message, counter: TokenCounter, kind: Kind) -> Body | None:
-        bodies = self._bodies.setdefault(counter.name, {})
-        if id not in bodies:
-            bodies[id] = body_of(message, counter, kind, self._text_size(id, message, counter))
-        return bodies[id]
+    def _texts_of(self, id: str, message: Message, counter: TokenCounter) -> Texts:
+        texts = self._texts.setdefault(counter.name, {})
+        if id not in texts:
+            texts[id] = Texts(counter, self._text_size(id, message, counter))
+        return texts[id]
 
-    def _text_size(self, id: str, message: Message, counter: TokenCounter) -> int:
-        """Tokens of a message's one text, where its own count tells that; 0: unknown."""
+    def _text_size(self, id: str, message: Message, counter: TokenCounter) -> dict[str, int]:
+        """Tokens of a message's one text, where its own count tells that."""
         parts = message.parts
         if len(parts) != 1 or type(parts[0]) is not Text or not isinstance(counter, PatientCounter):
-            return 0
+            return {}
         if isinstance(message, Bash) or not self.session.counted(id, counter):
-            return 0
+            return {}
         frame = counter.message(msgspec.structs.replace(message, content=()))
-        return self.session.cached_count(id, message, counter) - frame
+        return {parts[0].text: self.session.cached_count(id, message, counter) - frame}
 
     def keep(self, used: set[tuple[str, int, str]], shown: set[str], read: set[str]) -> None:
         """Forget what the newest layout does not show: a clip is cheap to make and rarely wanted again. Of
@@ -148,7 +165,7 @@ class Clips:
         for key in self._known.keys() - used:
             del self._known[key]
         numbers = (*self._sizes.values(), *self._facts.values(), *self._settled.values())
-        for kept, ids in (*((x, shown) for x in self._bodies.values()), *((x, read) for x in numbers)):
+        for kept, ids in (*((x, shown) for x in self._texts.values()), *((x, read) for x in numbers)):
             for id in kept.keys() - ids:
                 del kept[id]
 
@@ -158,6 +175,17 @@ def _without_thinking(message: Message) -> Message:
         return message
     content = tuple(part for part in message.content if not isinstance(part, Thinking))
     return msgspec.structs.replace(message, content=content)
+
+
+def reading_step(s: Situation) -> Steps[None]:
+    """What is long in the newest step counted in pieces, so that `least_step` has nothing to count."""
+    clips = Clips.of(s.session)
+    for index in range(newest_step(s), len(s.items)):
+        item = s.items[index]
+        if is_long(item.message):
+            yield from counting(s.session, s.projection.key(index), item.message, s.counter)
+            if isinstance(item.message, Assistant) and len(item.entries) == 1:
+                yield from clips.forming(item.entries[0], item.message, LEVELS[0], s.counter, None)
 
 
 def least_step(s: Situation) -> int:

@@ -2,8 +2,8 @@
 
 One number, the *scale*, gives every item its form: the newest whole, older ones clipped harder and harder,
 the oldest not in their place any more. A larger scale never gives an item a lower form. A fold takes the
-largest scale of a fixed grid whose view fits the goal, and of the next one as much, from the newest item on,
-as still fits. So the goal is used, and a larger goal never shows less (R20).
+largest scale of a fixed grid whose view fits the goal (up to the first that does not), and of the next one
+as much, from the newest item on, as still fits. So the goal is used, and a larger one never shows less (R20).
 """
 
 from __future__ import annotations
@@ -19,17 +19,12 @@ from refold.shrink.clip import LEVELS
 STEP = 1.06
 GRID: tuple[float, ...] = tuple(40 * STEP**n for n in range(260))
 """Scales, in tokens."""
-_AHEAD = 3
-"""How many grid points beyond one that does not fit are looked at: a view may cost a little less where an
-item comes back into its place and leaves the record."""
 _NEAR = 7
 """How many grid points a smaller record may be worth: half as much again."""
 _CALL = 2 * LEVELS[0]
 """Tokens of a call for whose result there is room."""
 _MADE = 8
-"""Clips that are made between two breaths,"""
-_LONG = 20_000
-"""unless they are made of so many tokens."""
+"""Clips that are made between two breaths."""
 
 
 class Curve(NamedTuple):
@@ -63,7 +58,7 @@ class Estimate(NamedTuple):
     """Index of the oldest item that is no line there."""
 
 
-Size: TypeAlias = Callable[[int, int, int], int]
+Size: TypeAlias = Callable[[int, int, int], Steps[int]]
 """Tokens of an item: its place, its size in the view now, the level it is clipped to (0: not at all)."""
 
 Known: TypeAlias = Callable[[Sequence[int], int], Sequence[int | None]]
@@ -138,18 +133,18 @@ def grade(
         for number, (cap, place) in enumerate(unknown, 1):
             if room < 0:
                 break
-            room -= size(-place, pieces.sizes[-place], cap)
-            if number % _MADE == 0 or pieces.sizes[-place] > _LONG:
+            room -= yield from size(-place, pieces.sizes[-place], cap)
+            if number % _MADE == 0:
                 yield
         return room
 
-    while (room := (yield from left(low))) < 0 and low > 0:
+    room = yield from left(low)
+    if room >= 0:
+        while low < len(GRID) - 1 and (more := (yield from left(low + 1))) >= 0:
+            low, room = low + 1, more
+    while room < 0 and low > 0:
         low -= 1
-    ahead = low
-    while ahead < min(low + _AHEAD, len(GRID) - 1):
-        ahead += 1
-        if (more := (yield from left(ahead))) >= 0:
-            low, room = ahead, more
+        room = yield from left(low)
     walk, caps = Walk(pieces, GRID[low], curve, last), list[int]()
     while (part := (yield from walk.part())) is not None:
         caps += part.caps()
@@ -158,11 +153,14 @@ def grade(
     if low < len(GRID) - 1:
         adding = _Adding(pieces, caps, room, size, further=not walk.quotes)
         more = Walk(pieces, GRID[low + 1], curve, last)
-        while (part := (yield from more.part())) is not None:
+        fits = True
+        while fits and (part := (yield from more.part())) is not None:
             adding.further = adding.further and not more.quotes
             adding.placed = pieces.total - more.place
-            if not all(adding.take(place, cap) for place, cap in enumerate(part.caps(), part.first)):
-                break
+            for place, cap in enumerate(part.caps(), part.first):
+                fits = yield from adding.take(place, cap)
+                if not fits:
+                    break
             yield
     first = pieces.total - len(caps)
     return Grades(GRID[low], first, first + quoted, tuple(reversed(caps)))
@@ -182,7 +180,7 @@ class _Adding:
     placed: int = 0
     """How many stay in their place at the next scale, as far as that is known."""
 
-    def take(self, place: int, cap: int) -> bool:
+    def take(self, place: int, cap: int) -> Steps[bool]:
         new = place == len(self.caps)
         if new:
             if not self.further:
@@ -191,19 +189,19 @@ class _Adding:
         elif cap == self.caps[place]:
             return True
         now = self.pieces.sizes[place] + (self.pieces.piece(place).sealed if place < self.placed else 0)
-        shown = 0 if new else self.size(place, now, self.caps[place])
-        if (more := self.size(place, now, cap) - shown) > self.room:
-            return self._part(place, now, cap, shown, new=new)
+        shown = 0 if new else (yield from self.size(place, now, self.caps[place]))
+        if (more := (yield from self.size(place, now, cap)) - shown) > self.room:
+            return (yield from self._part(place, now, cap, shown, new=new))
         self.room, self.caps[place] = self.room - more, cap
         return True
 
-    def _part(self, place: int, now: int, cap: int, shown: int, *, new: bool) -> bool:
+    def _part(self, place: int, now: int, cap: int, shown: int, *, new: bool) -> Steps[bool]:
         """As much of the item as there is room for, to the token. One that comes new leaves room for the call
         before it, which it cannot be without."""
         room = self.room + shown - (_CALL if new else 0)
         low, found = 0 if new else self.caps[place], min(room, (cap or now) - 1)
         least = max(low + 1, LEVELS[0])
-        while found >= least and (over := self.size(place, now, found) - room) > 0:
+        while found >= least and (over := (yield from self.size(place, now, found)) - room) > 0:
             found -= over
         found = found if found >= least else low
         if new and (not found or not cap or self.pieces.piece(place).typed):

@@ -16,7 +16,7 @@ from refold.compaction.reading import Reading
 from refold.compaction.situation import Situation, last_reply, legal_cut, may_leave, newest_step
 from refold.compaction.walk import CHUNK, Chunk, Piece, Row, bare
 from refold.messages import Assistant, Message, Result, System, Thinking, User, user
-from refold.protocols import Steps
+from refold.protocols import Steps, complete
 from refold.session import Item, Session
 from refold.session.counting import counting, is_long
 from refold.session.edits import said_by
@@ -187,6 +187,7 @@ class _Reader:
             if is_long(self.items[index].message):
                 key = self.s.projection.key(index)
                 yield from counting(self.s.session, key, self.items[index].message, self.s.counter)
+                yield from self.form(index, 0)
             self.pieces.append(self._piece(index))
             if index % PIECE == 0:
                 yield
@@ -202,20 +203,20 @@ class _Reader:
         sizes = self._sizes
         return [sizes[place].get(level) for place in places]
 
-    def size_at(self, place: int, now: int, level: int) -> int:
+    def size_at(self, place: int, now: int, level: int) -> Steps[int]:
         if not level:
             return now
         sizes = self._sizes[place]
         size = sizes.get(level)
         if size is None:
-            form = self.form(len(self.items) - 1 - place, level)
+            form = yield from self.form(len(self.items) - 1 - place, level)
             size = now if form is None else form.size
             if level == self.piece(place).cap:
                 size = max(size, level)  # a part of the view: where its lines end is no gain for others
             sizes[level] = size
         return size
 
-    def form(self, index: int, level: int) -> Form | None:
+    def form(self, index: int, level: int) -> Steps[Form | None]:
         """What an item becomes at a level; None where that is no smaller than what is shown now."""
         item = self.items[index]
         if level == 0 and not self._drops_thinking(index, item):
@@ -225,7 +226,8 @@ class _Reader:
         form = self.clips.known(item.entries[0], level, self.s.counter)
         if form is None:
             call = self._fact(item).call
-            form = self.clips.form(item.entries[0], self._original(item), level, self.s.counter, call)
+            original = self._original(item)
+            form = yield from self.clips.forming(item.entries[0], original, level, self.s.counter, call)
         if extra := self._extra(index):
             form = Form(form.message, form.size + extra)
         return form if form.size < self._count(index) + extra else None
@@ -248,7 +250,7 @@ class _Reader:
         """Those of the items from `cut` on that become smaller; others are forgotten."""
         forms, name, items = dict[int, Form](), self.s.counter.name, self.items
         for index in range(cut, len(items)):
-            if form := self.form(index, caps.get(index, 0)):
+            if form := (yield from self.form(index, caps.get(index, 0))):
                 forms[index] = form
             if index % PIECE == 0:
                 yield
@@ -314,7 +316,7 @@ class _Reader:
             whole = s.session.cached_count(item.entries[0], self._original(item), s.counter) + extra
         sealed = 0
         if fact.thinks and any(type(part) is Thinking for part in message.parts):
-            if (silent := self.form(index, 0)) is not None:
+            if (silent := complete(self.form(index, 0))) is not None:
                 now = silent.size
             elif index >= self.open_from and any(signed(part) for part in message.parts):
                 silent = self.clips.form(item.entries[0], self._original(item), 0, s.counter, None)
@@ -389,7 +391,7 @@ def clip_kept(s: Situation, first: int, room: int) -> dict[int, Form]:
     forms: dict[int, Form] = {}
     for tokens in reversed(LEVELS):
         loose = (index for index in sizes if not reader.fixed(index))
-        forms = {index: form for index in loose if (form := reader.form(index, tokens))}
+        forms = {index: form for index in loose if (form := complete(reader.form(index, tokens)))}
         if sum(forms[i].size if i in forms else size for i, size in sizes.items()) <= room:
             break
     return forms

@@ -50,11 +50,14 @@ def caught_up(s: Situation) -> Steps[None]:
     yield from s.projection.counting(s.measure if s.measure is not s.counter else ROUGH)
     if s.window / 8 < s.sizes.rough < s.window * 4:
         yield from s.sizes.counting()
+    elif s.sizes.rough >= s.window:
+        yield from s.sizes.counting_end(s.window)
 
 
 def climb(preset: Preset, s: Situation, stage: Stage, due: Due) -> Steps[Plan | Reason]:
     """The first rung that proposes something that may be done."""
     s = replace(s, due=due)
+    yield from Surcharges.following(s.projection, s.counter)  # whatever a rung counts, it counts with these
     choice = yield from _first(s, stage.rungs)
     if isinstance(choice, Reason):
         s.memo.clear()  # it names the situation again

@@ -23,7 +23,7 @@ from refold.preserve.state_text import Catalogue, catalogue, rendering
 from refold.preserve.words import Saying, demands, typed
 from refold.protocols import Steps, TokenCounter, complete
 from refold.session import Session
-from refold.session.counting import is_long
+from refold.session.counting import is_long, text_size
 
 KEY = 5
 """Tokens of an entry's number beside its words or lines, and the line end."""
@@ -102,7 +102,7 @@ class Reading:
         """Running totals over sayings. Costs what is new."""
         sums = self._sized(counter)[0]
         for number, saying in enumerate(self.sayings[len(sums) - 1 :], 1):
-            sums.append(sums[-1] + counter.text(saying.text) + KEY)
+            sums.append(sums[-1] + (yield from text_size(saying.text, counter)) + KEY)
             if number % COUNTED == 0:
                 yield
         return sums

@@ -20,7 +20,8 @@ from refold.compaction import details
 from refold.messages import Assistant, Usage, User
 from refold.protocols import Steps, TokenCounter
 from refold.session import Item, Projection, Session
-from refold.session.sent import Surcharges, surcharge
+from refold.session.counting import counting
+from refold.session.sent import Surcharges, surcharging
 from refold.tokens import Calibration
 from refold.tokens.thoughts import sealed_size
 
@@ -30,6 +31,9 @@ RECENT = 200
 """Pairs that are kept for each model."""
 SPREAD = 0.2
 """A line that its own points miss by more than this (median) says nothing."""
+
+PIECE = 32
+"""Items that are counted between two breaths."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +76,17 @@ class Sizes:
         """Count the view exactly, in pieces."""
         yield from self.projection.counting(self.counter)
         yield from Surcharges.following(self.projection, self.counter)
+
+    def counting_end(self, limit: int) -> Steps[None]:
+        """Count the newest items exactly, in pieces, until they pass the limit (see `far_beyond`)."""
+        projection = self.projection
+        for number, index in enumerate(range(len(projection.items) - 1, -1, -1), 1):
+            if limit < 0:
+                break
+            message = projection.items[index].message
+            limit -= yield from counting(self._session, projection.key(index), message, self.counter)
+            if number % PIECE == 0:
+                yield
 
     def at_most(self, limit: int) -> int:
         """The exact size of the view, or `limit` where that is less; counts only where a rough count cannot
@@ -116,11 +131,14 @@ class Sizes:
         """Exact size of the items from `first` up to, not including, `last`; counts no other."""
         return sum(self.item(index) for index in range(first, last))
 
-    def after(self, keyed: Sequence[tuple[str, Item]]) -> int:
+    def after(self, keyed: Sequence[tuple[str, Item]]) -> Steps[int]:
         """Exact size of a view of these items, as it is sent, system prompt and tools included."""
-        known = self._session.cached_count
-        items = sum(known(key, item.message, self.counter) for key, item in keyed)
-        return self.overhead + items + surcharge([item for _, item in keyed], self.counter)
+        total = self.overhead
+        for number, (key, item) in enumerate(keyed, 1):
+            total += yield from counting(self._session, key, item.message, self.counter)
+            if number % (4 * PIECE) == 0:
+                yield
+        return total + (yield from surcharging([item for _, item in keyed], self.counter))
 
     def kept_from(self, position: int) -> int:
         """Exact size of what the view shows from a path position on."""

@@ -11,8 +11,7 @@ import msgspec
 
 from refold import entries as e
 from refold import messages as m
-from refold.compare.figures import Big, File, Repeat, Spent, Stats, Tool, Turn
-from refold.compare.suggestions import suggest
+from refold.compare.figures import Big, File, Repeat, Spent, Stats, Tool, Turn, suggest
 from refold.preserve.tools import actions
 from refold.protocols import TokenCounter
 from refold.session import Projection, Session

@@ -26,7 +26,7 @@ from refold.engine.planner import Planner, Question
 from refold.errors import Foreign, PluginError, RefoldError
 from refold.hooks import Hooks, log
 from refold.loop import breathe
-from refold.protocols import Steps
+from refold.protocols import Steps, complete
 from refold.session import Session
 
 T = TypeVar("T")
@@ -116,7 +116,7 @@ class Watch:
             return None
         fold = msgspec.structs.replace(prepared.fold, parent=self.session.leaf)
         s = self.planner._situation(self.session, question)
-        tokens = s.sizes.after(s.projection.after(fold))
+        tokens = complete(s.sizes.after(s.projection.after(fold)))
         if s.sizes.expected(tokens) > budget:
             return None
         fold = msgspec.structs.replace(fold, tokens_before=s.sizes.tokens, tokens_after=tokens)

@@ -23,8 +23,6 @@ from refold.text.redact import redact
 
 T = TypeVar("T")
 STALE = "the conversation went on while the summary was written"
-COUNTED = 100
-"""Items that are counted between two breaths: most were counted before."""
 CHANGES = (e.Fold, e.Undo, e.Redo)
 """What makes a view another one, wherever it stands on the path."""
 
@@ -135,11 +133,10 @@ def _making(
     after = s.projection.after(fold)
     yield
     clips = Clips.of(session).counted(s.counter)
-    for number, (key, item) in enumerate(after, 1):
-        session.cached_count(key, item.message, s.counter, clips.get(id(item.message)))
-        if number % COUNTED == 0:
-            yield
-    tokens = s.sizes.after(after)
+    for key, item in after:
+        if (size := clips.get(id(item.message))) is not None:
+            session.cached_count(key, item.message, s.counter, size)
+    tokens = yield from s.sizes.after(after)
     if proposal.smaller and tokens >= before:
         return Failed("inflated", "the view would not become smaller", proposal.rung, requests)
     if proposal.min_gain and tokens > (1 - proposal.min_gain) * before and not s.sizes.too_large:

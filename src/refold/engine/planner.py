@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from refold.compaction.plan import Plan, Reason
 from refold.compaction.planning import caught_up, planning
 from refold.compaction.preset import Preset, Settings
 from refold.compaction.requests import last_model
-from refold.compaction.situation import Situation
+from refold.compaction.situation import Question, Situation
 from refold.engine.limits import Limits
 from refold.engine.summarise import ByDigest, Summariser, writer_of
 from refold.engine.summarise import checked as checked_summariser
@@ -34,28 +34,6 @@ if TYPE_CHECKING:
 
 
 WANTED = "pass a Session; a list of messages is merged into one"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """What is handed over with the question whether to fold."""
-
-    system: str | None = None
-    tools: Sequence[Any] = ()
-    incoming: str | None = None
-    """User input that is about to be appended."""
-    instructions: str | None = None
-    """What a summary should pay attention to."""
-    cache_expiring: bool = False
-    """The provider's cache of this context is about to expire."""
-    force: bool = False
-    """Fold now, whatever the trigger says."""
-    resting: bool = False
-    """The summariser is left alone."""
-    at_once: bool = False
-    """Nobody else gets a turn before it is done."""
-    model: str | None = None
-    """Who will be asked; None: the log's newest."""
 
 
 class Planner:
@@ -255,6 +233,7 @@ class Planner:
         expect(question.system, (str, NoneType), "the system prompt is one text")
         expect(question.tools, Iterable, "tools are a list of definitions")
         now = self.clock()
+        resting = question.resting or (self.summariser.uses_model and rests(session, now))
         return Situation(
             session=session,
             projection=self._projection(session),
@@ -262,17 +241,9 @@ class Planner:
             measure=self.measure,
             window=self.preset_for(session, question.model).window,
             now=now,
-            model=question.model,
-            system=question.system,
-            tools=question.tools,
-            incoming=question.incoming,
-            instructions=question.instructions,
-            force=question.force,
-            at_once=question.at_once,
-            cache_expiring=question.cache_expiring,
             writer=writer_of(self.summariser),
             calibrated=self.preset.calibrated,
-            resting=question.resting or (self.summariser.uses_model and rests(session, now)),
+            **vars(replace(question, resting=resting)),
         )
 
     def _projection(self, session: Session) -> Projection:

@@ -18,17 +18,13 @@ WANTED = "pass the Session whose folds these are"
 def undo(session: Session, fold_id: str | None) -> e.Undo:
     expect(session, Session, WANTED)
     active = [fold.id for fold in active_folds(session.path)]
-    mark = session.make(e.Undo, fold=_chosen(session, fold_id, active, "active"))
-    session.append(mark)
-    return mark
+    return session.append(session.make(e.Undo, fold=_chosen(session, fold_id, active, "active")))
 
 
 def redo(session: Session, fold_id: str | None) -> e.Redo:
     expect(session, Session, WANTED)
     gone = [fold.id for fold in undone_folds(session.path)]
-    mark = session.make(e.Redo, fold=_chosen(session, fold_id, gone, "undone"))
-    session.append(mark)
-    return mark
+    return session.append(session.make(e.Redo, fold=_chosen(session, fold_id, gone, "undone")))
 
 
 def _chosen(session: Session, fold_id: str | None, folds: list[str], state: str) -> str:
@@ -63,6 +59,4 @@ def unpin(session: Session, id: str) -> e.Unpin:
     entry = find(session, id)
     if entry.id not in session.pins:
         raise SessionError(f"{id!r} is not pinned")
-    mark = session.make(e.Unpin, target=entry.id)
-    session.append(mark)
-    return mark
+    return session.append(session.make(e.Unpin, target=entry.id))

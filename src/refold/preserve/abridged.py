@@ -12,10 +12,14 @@ from refold.preserve.ending import ending
 from refold.preserve.tools import Names, actions
 from refold.preserve.verdicts import verdict
 from refold.preserve.words import typed
+from refold.protocols import Steps, complete
 from refold.session.toolnames import command_line, kind
 from refold.text.frames import without_tags
 from refold.text.truncate import middle
-from refold.tokens.fitting import largest, newest_within
+from refold.tokens.fitting import largest
+
+READ = 32
+"""Messages that are read between two breaths."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -62,10 +66,23 @@ def groups(
 ) -> tuple[Group, ...]:
     """The groups of a stretch of the log. `continues`: the agent is still at work where it ends, so a last
     group without final text was not interrupted. `judged`: verdicts of test runs and builds are read."""
+    return complete(grouping(sources, continues=continues, names=names, judged=judged))
+
+
+def grouping(
+    sources: Iterable[tuple[str, Message]],
+    *,
+    continues: bool = True,
+    names: Names | None = None,
+    judged: bool = False,
+) -> Steps[tuple[Group, ...]]:
+    """`groups` in pieces."""
     found: list[Group] = []
     open_group: _Open | None = None
     known: set[str] = set()
-    for entry_id, message in sources:
+    for number, (entry_id, message) in enumerate(sources, 1):
+        if number % READ == 0:
+            yield
         if isinstance(message, User):
             if open_group:
                 found.append(open_group.close("agent_was_interrupted"))
@@ -155,13 +172,17 @@ _OWN_TAGS = (
 
 def xml(found: Sequence[Group], limits: Limits | None = None) -> str:
     """Augment's rendering (A13), newest groups within the limits (A14, A15), in order."""
-    limits = limits or Limits()
-    blocks = [block(group, limits) for group in found]
-    total = limits.total_chars_limit
-    count = newest_within(blocks, total, len)
-    if blocks and not count:
+    limits, blocks = limits or Limits(), list[str]()
+    room = limits.total_chars_limit
+    for group in reversed(found):
+        blocks.append(block(group, limits))
+        room -= len(blocks[-1])
+        if room < 0:  # a later turn never disappears in favour of an earlier one
+            del blocks[-1]
+            break
+    if found and not blocks:
         return _cut(found[-1], limits)
-    return "\n".join(blocks[len(blocks) - count :])
+    return "\n".join(reversed(blocks))
 
 
 def _cut(group: Group, limits: Limits) -> str:

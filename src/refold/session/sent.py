@@ -98,7 +98,17 @@ class Surcharges:
 
 def surcharge(items: Sequence[Item], counter: TokenCounter) -> int:
     """What all of these weigh on the wire beyond their own count."""
-    return sum(sum(stretch.values()) for _, stretch in stretches(items, 0, counter))
+    return complete(surcharging(items, counter))
+
+
+def surcharging(items: Sequence[Item], counter: TokenCounter) -> Steps[int]:
+    """`surcharge` in pieces."""
+    total = 0
+    for number, (_, stretch) in enumerate(stretches(items, 0, counter), 1):
+        total += sum(stretch.values())
+        if number % (4 * PIECE) == 0:
+            yield
+    return total
 
 
 def stretches(

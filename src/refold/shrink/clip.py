@@ -7,7 +7,7 @@ number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -27,14 +27,15 @@ from refold.messages import (
     compact_json,
     is_typed,
 )
-from refold.protocols import TokenCounter
+from refold.protocols import Steps, TokenCounter, complete
+from refold.session.counting import LONG, text_size
 from refold.session.toolnames import Kind
 from refold.session.toolstatus import bare
-from refold.shrink.excerpt import Telling, unnumbered
+from refold.shrink.excerpt import Telling, unnumbering
 from refold.shrink.pages import page
-from refold.shrink.tables import table
+from refold.shrink.tables import tabling
 from refold.text.redact import redact
-from refold.text.truncate import head, tail
+from refold.text.truncate import head, head_lines, tail, tail_lines
 
 LEVELS: tuple[int, ...] = tuple(round(24 * 2 ** (step / 4)) for step in range(64))
 """Sizes in tokens that a message may be clipped to, its frame on the wire not counted."""
@@ -49,6 +50,8 @@ _MARK_TOKENS = 10
 _SPACE = {"\n": "\n", " ": " "}
 _SHORT = 24
 """Words or an argument of at most so many tokens stay: a path or a command tells more than a marker."""
+_WIDE = 8
+"""Characters of a token, at most, where a text is too long to be counted for a quotation."""
 _QUOTE = 32
 """Least tokens with which a value that was dropped from a call is quoted."""
 _OF_CALL, _OF_ONE = "[from the call below:]", "[from call {number} below:]"
@@ -58,6 +61,10 @@ _HEADS = {"bash": 0.5, "ls": 0.85, "glob": 0.85, "grep": 0.85}
 """Share of what is kept that stands at the beginning. A log says at its end how it went, a list is sorted by
 worth if by anything."""
 _HEAD = 0.65
+_BREATH = 20_000
+"""Characters that are cut and counted between two breaths."""
+_SPARE = 0.3
+"""Share of a beginning or an end that may be lost for it to be of whole lines or words."""
 _BETWEEN = 0.25
 """Share of a clip for lines between beginning and end that tell something by themselves,"""
 _TELLING = 60
@@ -75,72 +82,90 @@ class Body(msgspec.Struct, frozen=True, gc=False):
     telling: Telling
     """Of the bare text."""
 
-    @classmethod
-    def of(cls, text: str, counter: TokenCounter, kind: Kind, size: int = 0, plain: str = "") -> Body:
-        size, plain = size or counter.text(text), plain or unnumbered(bare(text), kind)
-        plain_size = size if plain == text else counter.text(plain)
-        return cls(text, size, plain, plain_size, Telling(plain, kind))
 
+class Texts:
+    """The texts that clips of one message are made of, at all levels: each is read and counted once. Of what
+    is long, in pieces."""
 
-def body_of(message: Message, counter: TokenCounter, kind: Kind, size: int = 0) -> Body | None:
-    """Read once for the clips of a message; None where `clipped` reads for itself. `size`: tokens of its
-    text, where they are known."""
-    match message:
-        case Result():
-            text = _joined(message.content)
-            # Of a file that was read every character may matter: somebody has to match it.
-            data = (table(text) or page(text) or "") if kind in ("other", "bash") else ""
-            return Body.of(text, counter, kind, size, plain=data)
-        case User():
-            return Body.of(_joined(message.content), counter, kind, size)
-        case Bash():
-            return Body.of(message.output, counter, kind)
-        case _:
-            return None
+    __slots__ = ("_bodies", "_sizes", "counter")
+
+    def __init__(self, counter: TokenCounter, sizes: Mapping[str, int] = {}) -> None:
+        self.counter = counter
+        self._sizes: dict[str | int, int] = {**sizes}
+        self._bodies: dict[str, Body] = {}
+
+    def size(self, text: str) -> Steps[int]:
+        """Tokens of a text that is asked for again."""
+        known = self._sizes.get(text)
+        if known is None:
+            known = self._sizes[text] = yield from text_size(text, self.counter)
+        return known
+
+    def arguments(self, call: Call) -> Steps[int]:
+        """The same of a call's arguments."""
+        known = self._sizes.get(id(call))
+        if known is None:
+            known = self._sizes[id(call)] = yield from text_size(_arguments(call), self.counter)
+        return known
+
+    def body(self, text: str, kind: Kind, *, data: bool = False) -> Steps[Body]:
+        """`data`: it may be records or a page."""
+        body = self._bodies.get(text)
+        if body is None:
+            size = yield from self.size(text)
+            plain = ((yield from tabling(text)) or page(text)) if data else None
+            if not plain:
+                plain = yield from unnumbering(bare(text), kind)
+            plain_size = size if plain == text else (yield from text_size(plain, self.counter))
+            body = self._bodies[text] = Body(text, size, plain, plain_size, Telling(plain, kind))
+        return body
 
 
 def clipped(
-    message: Message,
-    tokens: int,
-    counter: TokenCounter,
-    *,
-    key: str,
-    kind: Kind = "other",
-    body: Body | None = None,
+    message: Message, tokens: int, counter: TokenCounter, *, key: str, kind: Kind = "other"
 ) -> Message:
     """The message in about `tokens` tokens. `key` names its entry, `kind` says what it shows, where it is a
-    result; `body` is its `body_of`, where that is known."""
+    result."""
+    return complete(clipping(message, tokens, Texts(counter), key=key, kind=kind))
+
+
+def clipping(
+    message: Message, tokens: int, texts: Texts, *, key: str, kind: Kind = "other"
+) -> Steps[Message]:
+    """`clipped` in pieces; `texts` are those of the message."""
     match message:
         case Assistant():
-            return _reply(message, tokens, counter, key)
+            return (yield from _reply(message, tokens, texts, key))
         case Result() | User():
             typed = [is_typed(message, part) for part in message.content]
             if any(typed) and not all(typed):
-                content = _around_typed(message.content, typed, tokens, counter, key)
+                content = yield from _around_typed(message.content, typed, tokens, texts, key)
             else:
-                content = _texts(
-                    message.content, tokens, counter, key, kind, body or body_of(message, counter, kind)
-                )
+                # Of a file that was read every character may matter: somebody has to match it.
+                data = type(message) is Result and kind in ("other", "bash")
+                body = yield from texts.body(_joined(message.content), kind, data=data)
+                content = yield from _texts(message.content, tokens, texts.counter, key, kind, body)
             return msgspec.structs.replace(message, content=content)
         case Bash():
-            body = body or Body.of(message.output, counter, "bash")
-            output = _clip(body, tokens, counter, key, "bash")
+            body = yield from texts.body(message.output, "bash")
+            output = yield from _clip(body, tokens, texts.counter, key, "bash")
             return msgspec.structs.replace(message, output=output)
         case _:
             return message
 
 
-def clip_text(
-    text: str, tokens: int, counter: TokenCounter, *, key: str, size: int = 0, kind: Kind = "other"
-) -> str:
+def clip_text(text: str, tokens: int, counter: TokenCounter, *, key: str, kind: Kind = "other") -> str:
     """Beginning and end of a text, and the lines between that tell most, in at most `tokens` tokens."""
-    if len(text) <= tokens:
+    return complete(_clip_text(text, tokens, Texts(counter), key, kind))
+
+
+def _clip_text(text: str, tokens: int, texts: Texts, key: str, kind: Kind = "other") -> Steps[str]:
+    if len(text) <= tokens or (yield from texts.size(text)) <= tokens:
         return text
-    size = size or counter.text(text)
-    return text if size <= tokens else _clip(Body.of(text, counter, kind, size), tokens, counter, key, kind)
+    return (yield from _clip((yield from texts.body(text, kind)), tokens, texts.counter, key, kind))
 
 
-def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) -> str:
+def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) -> Steps[str]:
     if len(body.text) <= tokens or body.size <= tokens:
         return body.text
     text, size = body.bare, body.bare_size
@@ -150,13 +175,13 @@ def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) 
         return text
     room = max(tokens - _MARK_TOKENS, 1)
     between = int(room * _BETWEEN) if room >= _TELLING else 0
-    first, last, kept = _edges(text, room - between, size, counter, kind)
+    first, last, kept = yield from _edges(text, room - between, size, counter, kind)
     rows, joined = list[str](), False
     if between:
-        rows, told, joined = _between(body, len(first), len(text) - len(last), between, counter)
+        rows, told, joined = yield from _between(body, len(first), len(text) - len(last), between, counter)
         kept += told
         if not rows:
-            first, last, kept = _edges(text, room, size, counter, kind)
+            first, last, kept = yield from _edges(text, room, size, counter, kind)
     mark = _MARK.format(cut=max(size - kept, 1), key=key) if key else _GAP
     # A mark stands on a line of its own only where the cut does not go through a line.
     before = _SPACE.get(text[len(first) : len(first) + 1], "") if first else ""
@@ -164,33 +189,35 @@ def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) 
     return first + before + "\n".join((mark, *rows)) + after + last
 
 
-def _edges(text: str, room: int, size: int, counter: TokenCounter, kind: Kind) -> tuple[str, str, int]:
+def _edges(text: str, room: int, size: int, counter: TokenCounter, kind: Kind) -> Steps[tuple[str, str, int]]:
     """Beginning and end in `room` tokens, cut at line ends where one is near, and how many these have. The
     last line of a log stays whole, at the expense of its beginning: half of `1 failed, 61 passed` lies."""
     share, chars = _HEADS.get(kind, _HEAD), max(int(len(text) * room / size), 4)
     line = text[text.rstrip().rfind("\n") + 1 :] if kind == "bash" else ""
-    whole = counter.text(line) if len(line) <= 4 * room else room + 1
+    whole = (yield from text_size(line, counter)) if len(line) <= 4 * room else room + 1
     for _ in range(12):
-        first = _line_end(head(text, int(chars * share)))
-        last = _line_start(tail(text, chars - int(chars * share)))
+        if chars > _BREATH:
+            yield
+        first = head_lines(text, int(chars * share), _SPARE)
+        last = tail_lines(text, chars - int(chars * share), _SPARE)
         if len(last) < len(line) and whole <= room:
             last = line
-            first = _line_end(head(first, len(first) * (room - whole) // room))
-        used = counter.text(first) + counter.text(last)
+            first = head_lines(first, len(first) * (room - whole) // room, _SPARE)
+        used = (yield from text_size(first, counter)) + (yield from text_size(last, counter))
         if used <= room:
             return first, last, used
         chars = int(chars * min(0.95, room / used))
-    first = _line_end(head(text, max(room // 2, 1)))
-    return first, "", counter.text(first)
+    first = head_lines(text, max(room // 2, 1), _SPARE)
+    return first, "", (yield from text_size(first, counter))
 
 
 def _between(
     body: Body, start: int, end: int, room: int, counter: TokenCounter
-) -> tuple[list[str], int, bool]:
+) -> Steps[tuple[list[str], int, bool]]:
     """The lines that tell most, in their order, their tokens, and whether the last of them goes on at `end`;
     lines that were left out before one are marked."""
     sizes, kept, used = body.telling.sizes, list[tuple[int, int]](), 0
-    for place in body.telling.ranked(start, end):
+    for place in (yield from body.telling.ranked(start, end)):
         size = sizes.get(place)
         if size is None:
             size = sizes[place] = counter.text(body.bare[place[0] : place[1]])
@@ -224,27 +251,17 @@ def quotation(message: Message, key: str, tokens: int, counter: TokenCounter) ->
             return ""
     if not text:
         return ""
+    if not tokens:
+        return f"{key} {who}: {text}"
+    mark, most = key, max(LONG // 2, _WIDE * tokens)
+    if len(text) > 2 * most:  # of megabytes only the ends can be there
+        text, mark = f"{head(text, most)}\n{tail(text, most)}", ""
     # Half of a secret is not known for what it is: what is cut loses them first.
-    return f"{key} {who}: " + (clip_text(redact(text)[0], tokens, counter, key=key) if tokens else text)
+    return f"{key} {who}: " + clip_text(redact(text)[0], tokens, counter, key=mark)
 
 
 def _arguments(call: Call) -> str:
     return compact_json(call.arguments) if call.raw is None else call.raw
-
-
-def _line_end(text: str) -> str:
-    """Without the started line or word at the end, where that is a small part."""
-    at = text.rfind("\n")
-    if at <= 0.7 * len(text):
-        at = text.rfind(" ")
-    return text[:at] if at > 0.7 * len(text) else text
-
-
-def _line_start(text: str) -> str:
-    at = text.find("\n")
-    if not 0 <= at < 0.3 * len(text):
-        at = text.find(" ")
-    return text[at + 1 :] if 0 <= at < 0.3 * len(text) else text
 
 
 def _joined(parts: Sequence[AnyPart]) -> str:
@@ -252,11 +269,11 @@ def _joined(parts: Sequence[AnyPart]) -> str:
 
 
 def _texts(
-    parts: Sequence[AnyPart], tokens: int, counter: TokenCounter, key: str, kind: Kind, body: Body | None
-) -> Content:
+    parts: Sequence[AnyPart], tokens: int, counter: TokenCounter, key: str, kind: Kind, body: Body
+) -> Steps[Content]:
     """Parts with their texts joined and clipped; what is no text (a picture) goes, and is said."""
     texts = [part for part in parts if isinstance(part, Text)]
-    short = _clip(body or Body.of(_joined(texts), counter, kind), tokens, counter, key, kind)
+    short = yield from _clip(body, tokens, counter, key, kind)
     others = len(parts) - len(texts)
     pictures = all(isinstance(part, (Text, Image)) for part in parts)
     what = "picture(s)" if pictures else "part(s) that are no text"
@@ -266,10 +283,13 @@ def _texts(
 
 
 def _around_typed(
-    parts: Sequence[AnyPart], typed: Sequence[bool], tokens: int, counter: TokenCounter, key: str
-) -> Content:
+    parts: Sequence[AnyPart], typed: Sequence[bool], tokens: int, texts: Texts, key: str
+) -> Steps[Content]:
     """The user's words first; what else stands around them shares the rest by size."""
-    sizes = [counter.text(part.text) if isinstance(part, Text) else 0 for part in parts]
+    sizes = [0] * len(parts)
+    for number, part in enumerate(parts):
+        if isinstance(part, Text):
+            sizes[number] = yield from texts.size(part.text)
     own = sum(size for size, is_own in zip(sizes, typed, strict=True) if is_own)
     rest, around = max(tokens - own, 0), max(sum(sizes) - own, 1)
     kept: list[AnyPart] = []
@@ -277,28 +297,29 @@ def _around_typed(
         if not isinstance(part, Text):
             text = f"[a part that is no text, {key}]"
         elif is_own:
-            text = clip_text(part.text, min(tokens, own) * size // max(own, 1), counter, key=key, size=size)
+            text = yield from _clip_text(part.text, min(tokens, own) * size // max(own, 1), texts, key)
         elif size <= (room := rest * size // around) + WORTH + _MARK_TOKENS:
             text = part.text
         elif room >= _SHORT:
-            text = clip_text(part.text, room, counter, key=key, size=size)
+            text = yield from _clip_text(part.text, room, texts, key)
         else:
             text = _MARK.format(cut=size, key=key)
         kept.append(Text(text, part.origin if isinstance(part, Text) else "program"))
     return tuple(kept)
 
 
-def _reply(message: Assistant, tokens: int, counter: TokenCounter, key: str) -> Assistant:
+def _reply(message: Assistant, tokens: int, texts: Texts, key: str) -> Steps[Assistant]:
     """What was said, then the calls. Thinking is dropped: whoever clips a reply made sure that it may be."""
-    calls, text = message.calls, message.text
-    sizes = [counter.text(_arguments(call)) for call in calls]
-    said = counter.text(text) if text else 0
+    calls, text, sizes = message.calls, message.text, list[int]()
+    for call in calls:
+        sizes.append((yield from texts.arguments(call)))
+    said = (yield from texts.size(text)) if text else 0
     room = min(said, max(tokens // 2, tokens - sum(sizes), _SHORT))
     rest = max(tokens - room, 0)
-    words = [clip_text(text, max(room, 8), counter, key=key, size=said)] if text else []
+    words = [(yield from _clip_text(text, max(room, 8), texts, key))] if text else []
     kept: list[Call] = []
     for number, (call, size) in enumerate(zip(calls, sizes, strict=True), 1):
-        small, quotes = _call(call, size, rest * size // max(sum(sizes), 1), counter, key)
+        small, quotes = yield from _call(call, size, rest * size // max(sum(sizes), 1), texts, key)
         kept.append(small)
         if quotes:
             words += [_OF_ONE.format(number=number) if len(calls) > 1 else _OF_CALL, *quotes]
@@ -308,38 +329,45 @@ def _reply(message: Assistant, tokens: int, counter: TokenCounter, key: str) -> 
     return msgspec.structs.replace(message, content=parts)
 
 
-def _call(call: Call, size: int, tokens: int, counter: TokenCounter, key: str) -> tuple[Call, list[str]]:
+def _call(call: Call, size: int, tokens: int, texts: Texts, key: str) -> Steps[tuple[Call, list[str]]]:
     """The call with its long values dropped as a whole, so that no mangled one is imitated, and what room
     there is of them as quotations, to stand beside it."""
     if size <= max(tokens, _SHORT):
         return call, []
     given: dict[str, Any] = call.arguments if call.raw is None else {"arguments": call.raw}
-    kept = {name: _dropped(value, counter, key) for name, value in given.items()}
-    kept = {
-        name: value if _size(value, counter) <= 2 * _SHORT else _marker(value, counter, key)
-        for name, value in kept.items()
-    }
-    dropped = {name: _size(given[name], counter) for name in given if kept[name] != given[name]}
-    small = msgspec.structs.replace(call, raw=None, arguments=kept)
-    room = tokens - counter.text(compact_json(kept)) - _OF_TOKENS
-    quotes = [
-        _quote(name, _text(_longest(given[name])), part, counter)
-        for name, size in dropped.items()
-        if (part := room * size // max(sum(dropped.values()), 1) - 6) >= _QUOTE
-    ]
-    return small, quotes
+    kept: dict[str, Any] = {}
+    dropped: dict[str, int] = {}
+    for name, value in given.items():
+        small = yield from _dropped(value, texts, key)
+        if (yield from texts.size(_text(small))) > 2 * _SHORT:
+            small = yield from _marker(small, texts, key)
+        kept[name] = small
+        if small != value:
+            dropped[name] = yield from texts.size(_text(value))
+    room = tokens - texts.counter.text(compact_json(kept)) - _OF_TOKENS
+    quotes: list[str] = []
+    for name, size in dropped.items():
+        if (part := room * size // max(sum(dropped.values()), 1) - 6) >= _QUOTE:
+            text = yield from _clip_text(_text(_longest(given[name])), part, texts, "")
+            # Written as in a call: whoever makes the next one has to write it so. (M9: +2 % at 4,000.)
+            quotes.append(f'"{name}": {compact_json(text)}')
+    return msgspec.structs.replace(call, raw=None, arguments=kept), quotes
 
 
-def _dropped(value: Any, counter: TokenCounter, key: str) -> Any:
+def _dropped(value: Any, texts: Texts, key: str) -> Steps[Any]:
     """A value with what is long in it replaced by markers: itself, or the items of a list. No deeper: there
     are lists in lists that no stack can follow."""
     if isinstance(value, list):
-        return [_marker(inner, counter, key) for inner in cast("list[Any]", value)]
-    return _marker(value, counter, key) if isinstance(value, str) else value
+        items = list(cast("list[Any]", value))
+        for number, inner in enumerate(items):
+            items[number] = yield from _marker(inner, texts, key)
+        return items
+    return (yield from _marker(value, texts, key)) if isinstance(value, str) else value
 
 
-def _marker(value: Any, counter: TokenCounter, key: str) -> Any:
-    return value if (size := _size(value, counter)) <= _SHORT else f"[{size} tokens, {key}]"
+def _marker(value: Any, texts: Texts, key: str) -> Steps[Any]:
+    size = yield from texts.size(_text(value))
+    return value if size <= _SHORT else f"[{size} tokens, {key}]"
 
 
 def _longest(value: Any) -> Any:
@@ -350,14 +378,5 @@ def _longest(value: Any) -> Any:
     return max(texts, key=len, default=compact_json(value))
 
 
-def _quote(name: str, text: str, tokens: int, counter: TokenCounter) -> str:
-    # Written as in a call: whoever makes the next one has to write it so. (M9: +2 % at 4,000 tokens.)
-    return f'"{name}": {compact_json(clip_text(text, tokens, counter, key=""))}'
-
-
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else compact_json(value)
-
-
-def _size(value: Any, counter: TokenCounter) -> int:
-    return counter.text(_text(value))

@@ -13,12 +13,17 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import TypeAlias
 
+from refold.protocols import Steps
 from refold.session.toolnames import Kind
 
 MANY = 4_000
 """Lines that are looked at, at most."""
 _LONG = 240
-"""Characters of a line that may be kept: a longer one is data."""
+"""Characters of a line that may be kept: a longer one is data,"""
+_DATA = 4 * _LONG
+"""and no more of it is looked at than this."""
+_PIECE = 500
+"""Lines that are looked at between two breaths."""
 _FAILURE = re.compile(
     r"\b(?:error|errors|fail|fails|failed|failing|failure|failures|exception|panic|panicked|fatal|traceback|"
     r"assert\w*|undefined|cannot|denied)\b|[✗✖✘×]",
@@ -35,7 +40,6 @@ _NUMBER = re.compile(r"\d+")
 _NUMBERED = re.compile(r"\s{0,12}(\d{1,9})(?:\t|→|\| ?)")
 _DEEP = 4
 """Columns that a line of an outline is indented at most."""
-_HUNK = re.compile(r"^@@ ", re.M)
 
 
 Place: TypeAlias = tuple[int, int]
@@ -52,36 +56,34 @@ _RANK: Callable[[_Line], int] = itemgetter(2)
 class Telling:
     """The lines of a text that tell something by themselves, read once for excerpts of all sizes."""
 
-    __slots__ = ("_known", "_lines", "_look", "_text", "sizes")
+    __slots__ = ("_far", "_known", "_lines", "_look", "_many", "_text", "sizes")
 
     def __init__(self, text: str, kind: Kind) -> None:
-        self._text = text
+        self._text, self._many = text, text.count("\n") >= MANY
         self._look = _LOOKS.get(kind, _log)
         self._known: Look | None = None
         self._lines: tuple[_Line, ...] = ()
         """As they were last looked at."""
+        self._far: dict[tuple[Look, int], tuple[int, str | None] | None] = {}
+        """Of a text of many lines: by the place where each begins."""
         self.sizes: dict[Place, int] = {}
         """Tokens of lines that were asked for, kept by whoever counts them."""
 
-    def ranked(self, start: int, end: int) -> Iterator[Place]:
+    def ranked(self, start: int, end: int) -> Steps[Iterator[Place]]:
         """Where these lines are between two places of the text, the best first. What is left of a line that
         goes across `start` or `end` counts as one."""
         text = self._text
-        look = _diff if "@@ " in text and _HUNK.search(text[start:end]) else self._look
-        seen: set[str] = set()
-        for first, last, _, shape in sorted(self._between(look, start, end), key=_RANK):
-            if shape is not None:
-                if shape in seen:
-                    continue
-                seen.add(shape)
-            if 0 < last - first <= _LONG:
-                yield first, last
+        hunks = text.startswith("@@ ", start, end) or text.find("\n@@ ", start, end) >= 0
+        look = _diff if hunks else self._look
+        if self._many and start < end:
+            return _best((yield from self._first(look, start, end)))
+        return _best(self._between(look, start, end))
 
     def _between(self, look: Look, start: int, end: int) -> list[_Line]:
         """The lines in their order. Those that are there as a whole are known."""
         text = self._text
         head, tail = text.find("\n", start, end), text.rfind("\n", start, end)
-        if head < 0 or text.count("\n") >= MANY:
+        if head < 0:
             return _lines(text, start, end, look)
         if self._known is not look:
             self._known, self._lines = look, tuple(_lines(text, 0, len(text), look))
@@ -89,13 +91,46 @@ class Telling:
         inner = known[bisect_right(known, head, key=_START) : bisect_right(known, tail, key=_START)]
         return [*_lines(text, start, head, look), *inner, *_lines(text, tail + 1, end, look)]
 
+    def _first(self, look: Look, start: int, end: int) -> Steps[list[_Line]]:
+        """The first `MANY` lines in their order, in pieces; each is looked at once."""
+        text, far, lines = self._text, self._far, list[_Line]()
+        rows = text[start:end].split("\n", MANY)
+        whole = range(text[start - 1 : start] not in ("", "\n"), len(rows) - 1)
+        rows = rows[:MANY]
+        starts = list(accumulate((len(row) + 1 for row in rows), initial=start))
+        for first in range(0, len(rows), _PIECE):
+            piece = range(first, min(first + _PIECE, len(rows)))
+            news = [i for i in piece if i not in whole or (look, starts[i]) not in far]
+            if news:
+                told = {news[n]: (rank, shape) for n, rank, shape in look([rows[i][:_DATA] for i in news])}
+                far.update(((look, starts[i]), told.get(i)) for i in news)
+                yield
+            found = ((i, far[look, starts[i]]) for i in piece)
+            lines += [(starts[i], starts[i] + len(rows[i]), *line) for i, line in found if line]
+            for i in news:
+                if i not in whole:
+                    del far[look, starts[i]]  # the rest of a line: another cut leaves another one
+        return lines
+
+
+def _best(lines: list[_Line]) -> Iterator[Place]:
+    seen: set[str] = set()
+    for first, last, _, shape in sorted(lines, key=_RANK):
+        if shape is not None:
+            if shape in seen:
+                continue
+            seen.add(shape)
+        if 0 < last - first <= _LONG:
+            yield first, last
+
 
 def _lines(text: str, start: int, end: int, look: Look) -> list[_Line]:
     if start == end:
         return []
-    rows = text[start:end].split("\n")[:MANY]
+    rows = text[start:end].split("\n")
     starts = list(accumulate((len(row) + 1 for row in rows), initial=start))
-    return [(starts[i], starts[i] + len(rows[i]), rank, shape) for i, rank, shape in look(rows)]
+    looked_at = [row[:_DATA] for row in rows]
+    return [(starts[i], starts[i] + len(rows[i]), rank, shape) for i, rank, shape in look(looked_at)]
 
 
 def _log(rows: Sequence[str]) -> Iterator[tuple[int, int, str | None]]:
@@ -156,23 +191,26 @@ _LOOKS: Mapping[Kind, Look] = {
 }
 
 
-def unnumbered(text: str, kind: Kind = "other") -> str:
+def unnumbering(text: str, kind: Kind) -> Steps[str]:
     """A file as it is, where a tool has put a number before each line; which lines they are is said once. A
     heading above what was read says what the call has said."""
     rows = text.rstrip("\n").split("\n")
-    found: list[re.Match[str] | None] = []
-    spare = 0.2 * len(rows) + 1
-    for row in rows:
-        found.append(_NUMBERED.match(row))
-        spare -= found[-1] is None
+    ends, first, last, spare = list[int](), (-1, ""), (-1, ""), 0.2 * len(rows) + 1
+    for index, row in enumerate(rows):
+        if match := _NUMBERED.match(row):
+            last = index, match[1]
+            first = last if first[0] < 0 else first
+        ends.append(match.end() if match else 0)
+        spare -= match is None
         if spare < 0:
             return text
-    numbers = [(index, match) for index, match in enumerate(found) if match]
-    if len(numbers) < (2 if kind == "read" else 8) or len(numbers) < 0.8 * len(rows):
+        if index % MANY == MANY - 1:
+            yield
+    numbers = len(ends) - ends.count(0)
+    if numbers < (2 if kind == "read" else 8) or numbers < 0.8 * len(rows):
         return text
-    first, last = numbers[0], numbers[-1]
-    if int(last[1][1]) - int(first[1][1]) != last[0] - first[0]:
+    if int(last[1]) - int(first[1]) != last[0] - first[0]:
         return text
-    bare = [row[match.end() :] if match else row for row, match in zip(rows, found, strict=True)]
+    bare = [row[end:] for row, end in zip(rows, ends, strict=True)]
     heading = [] if kind == "read" else bare[: first[0]]
-    return "\n".join([*heading, f"(lines {first[1][1]}–{last[1][1]})", *bare[first[0] :]])
+    return "\n".join([*heading, f"(lines {first[1]}–{last[1]})", *bare[first[0] :]])

@@ -7,6 +7,8 @@ import re
 
 _HEAD = 400
 """Characters at the beginning of a text among which a page says that it is one."""
+_LARGEST = 500_000
+"""Characters of a page that is looked through; a larger one is cut like any text."""
 _PAGE = re.compile(r"<!doctype html|<html[\s>]", re.I)
 _UNREAD = re.compile(r"<(?:(script|style|svg|noscript|template)\b|(!--))", re.I)
 _JOINT = re.compile(r">[ \t\r\n]*<(?!/)")
@@ -15,7 +17,7 @@ _BLANK = re.compile(r"\n[ \t\r\n]*\n")
 
 def page(text: str) -> str | None:
     """The page, or None where the text is none."""
-    if not _PAGE.search(text[:_HEAD]):
+    if len(text) > _LARGEST or not _PAGE.search(text[:_HEAD]):
         return None
     kept, at = list[str](), 0
     while found := _UNREAD.search(text, at):

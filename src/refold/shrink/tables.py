@@ -6,16 +6,20 @@ Four lines of such a result tell what one line of JSON does, and a cut between t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, TypeAlias, cast
 
 import msgspec
 
 from refold.messages import compact_json
+from refold.protocols import Steps, complete
 
-_LEAST, _LARGEST = 400, 2_000_000
+_LEAST, _LARGEST = 400, 1_000_000
 """Characters of a text that is looked at."""
 _ROWS = 3
 """A list of fewer records is no table."""
+_PIECE = 200
+"""Records that are written between two breaths."""
 _COLUMNS, _DEEP = 24, 2
 """Names in its head, at most; objects inside of objects that are spread out."""
 _BETWEEN = " | "
@@ -26,32 +30,45 @@ Record: TypeAlias = dict[str, Any]
 def table(text: str) -> str | None:
     """The same data with its longest list of records as a table; None where there is none, or where that
     saves nothing."""
+    return complete(tabling(text))
+
+
+def tabling(text: str) -> Steps[str | None]:
+    """`table` in pieces."""
     if not _LEAST <= len(text) <= _LARGEST or text.lstrip()[:1] not in ("{", "["):
         return None
     try:
         value: Any = msgspec.json.decode(text.encode("utf-8", "replace"))
     except (msgspec.DecodeError, RecursionError):
         return None
-    made = _object(cast("Record", value)) if isinstance(value, dict) else _table(value)
+    made = yield from (_object(cast("Record", value)) if isinstance(value, dict) else _table(value))
     return made if made and len(made) < 0.9 * len(text) else None
 
 
-def _object(fields: Record) -> str | None:
+def _object(fields: Record) -> Steps[str | None]:
     """An object whose longest list is a table: the rest of it stands above."""
     name = max(fields, key=lambda key: len(fields[key]) if isinstance(fields[key], list) else 0, default="")
-    inner = _table(fields.get(name))
+    inner = yield from _table(fields.get(name))
     rest = {key: value for key, value in fields.items() if key != name}
     above = f"{compact_json(rest)}\n" if rest else ""
     return f"{above}{compact_json(name)}: {inner}" if inner else None
 
 
-def _table(value: Any) -> str | None:
-    groups = list(_groups(value))
-    records = [_flat(row) for rows in groups for row in rows]
-    names = list(dict.fromkeys(name for record in records for name in record))
+def _table(value: Any) -> Steps[str | None]:
+    groups, records, names = list(_groups(value)), list[Record](), dict[str, None]()
+    for number, row in enumerate(chain.from_iterable(groups), 1):
+        records.append(_flat(row))
+        names.update(dict.fromkeys(records[-1]))
+        if number % _PIECE == 0:
+            yield
     if len(records) < _ROWS or not 1 < len(names) <= _COLUMNS:
         return None
-    rows = iter([_BETWEEN.join(_cell(record, name) for name in names) for record in records])
+    lines: list[str] = []
+    for number, record in enumerate(records, 1):
+        lines.append(_BETWEEN.join([_cell(record, name) for name in names]))
+        if number % _PIECE == 0:
+            yield
+    rows = iter(lines)
     blocks = ["\n".join(next(rows) for _ in group) for group in groups]
     between = "\n\n" if len(groups) > 1 else "\n"
     return f"({len(records)} records)\n{_BETWEEN.join(names)}\n{between.join(blocks)}"

@@ -77,12 +77,22 @@ _LITERALS = tuple(
 )
 """Literals, whether they stand outside of the secret, and what they belong to."""
 _LOOSE_LITERALS = tuple(row for row in _LITERALS if row[2])
+_SHORT = 240
+"""Characters of a text in which one look for all literals is faster than a look for each of them."""
 _KEYWORDS = (
     b"passw", b"passphrase", b"secret", b"token", b"_key", b"apikey", b"api-key", b"accesskey", b"credential", b"pwd", b"pass",
     b"psk", b"_auth", b"signature", b"pw", b"-key", b"privatekey", b"sharedkey", b"identified by",
 )  # fmt: skip
 _EXACT = (b"pass", b"psk", b"_auth", b"signature", b"pw", b"identified by")
 """Words that say so only where nothing follows them."""
+_ANY_LOOSE, _ANY_TIGHT, _ANY_KEYWORD = (
+    re.compile(b"|".join(map(re.escape, sorted(words))))
+    for words in (
+        {row[1] for row in _LOOSE_LITERALS},
+        {row[1] for row in _LITERALS if not row[2]},
+        {*_KEYWORDS, b"cookie"},
+    )
+)
 _CODE = r"\s\"'`,;<>{}()\[\]$&|\\"
 _QUOTED = r"(?:[^\s\"'`\\&]|&(?!quot;))"
 _LINE_END = r"(?:(?:(?:\\|[>|]-)[ \t]{0,4}\r?\n?|\r?\n)[ \t+>]{1,16})?"
@@ -156,15 +166,18 @@ def _found_in(text: str, raw: bytes) -> Iterator[Finding]:
     if "\x1b" in text:  # a colour is no part of what it colours; places stay the same
         text = _COLOUR.sub(lambda colour: " " * len(colour[0]), text)
         raw = text.encode("ascii", "replace")
-    runs = _runs(raw)
+    runs, lowered = _runs(raw), raw.lower()
     joined = runs.decode("ascii")
-    for literal, encoded, loose, row, pattern in _LITERALS if runs else _LOOSE_LITERALS:
+    rows = _LITERALS if runs else _LOOSE_LITERALS
+    if len(raw) <= _SHORT:
+        rows = rows if _ANY_LOOSE.search(raw) or _ANY_TIGHT.search(runs) else ()
+        lowered = lowered if _ANY_KEYWORD.search(lowered) else b""
+    for literal, encoded, loose, row, pattern in rows:
         if encoded not in (raw if loose else runs):
             continue
         # Many words begin like a secret: the runs alone tell most of them from one.
         if loose or any(_matches(joined, literal, row.before, pattern)):
             yield from _of_format(text, literal, row, pattern)
-    lowered = raw.lower()
     yield from _assignments(text, lowered)
     yield from _cookies(text, lowered)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 _JOINER = "\u200d"
 _REACH = 32
@@ -37,11 +38,41 @@ def tail(text: str, limit: int) -> str:
     """At most `limit` characters from the end."""
     if len(text) <= limit:
         return text
-    start = len(text) - max(limit, 0)
-    stop = min(len(text), start + _REACH)
-    while start < stop and _continues(text, start):
-        start += 1
-    return text[_behind_secret(text, start) :]
+    return text[_behind_secret(text, _next_boundary(text, len(text) - max(limit, 0))) :]
+
+
+def head_lines(text: str, limit: int, spare: float) -> str:
+    """`head` without the started line or word at the end, where that is less than `spare` of it."""
+    start = text[: boundary(text, limit)]
+    if (at := start.rfind("\n")) > (1 - spare) * len(start):
+        return start[:at]  # a line that goes takes its secrets with it: nobody has to look for them
+    start = head(text, limit)
+    at = start.rfind("\n")
+    if at <= (1 - spare) * len(start):
+        at = start.rfind(" ")
+    return start[:at] if at > (1 - spare) * len(start) else start
+
+
+def tail_lines(text: str, limit: int, spare: float) -> str:
+    """`tail` without the rest of a line or word at the start, where that is less than `spare` of it."""
+    end = text[_next_boundary(text, len(text) - max(limit, 0)) :]
+    if 0 <= (at := end.find("\n")) < spare * len(end):
+        return end[at + 1 :]
+    end = tail(text, limit)
+    at = end.find("\n")
+    if not 0 <= at < spare * len(end):
+        at = end.find(" ")
+    return end[at + 1 :] if 0 <= at < spare * len(end) else end
+
+
+def _next_boundary(text: str, index: int) -> int:
+    """The first place at or behind `index` where text may be cut without breaking a character."""
+    if index <= 0:
+        return 0
+    stop = min(len(text), index + _REACH)
+    while index < stop and _continues(text, index):
+        index += 1
+    return index
 
 
 def _before_secret(text: str, at: int) -> int:
@@ -97,6 +128,17 @@ def middle(text: str, limit: int, marker: str = "…[{cut} characters cut]…", 
     end = int(room * (1 - start))
     first, last = head(text, room - end), tail(text, end)
     return first + marker.format(cut=len(text) - len(first) - len(last)) + last
+
+
+def level(sizes: Sequence[int], total: int) -> int:
+    """The largest size at which all sizes, cut to it, add up to at most `total`: long ones give way first."""
+    left = total
+    for done, size in enumerate(sorted(sizes)):
+        share = left // (len(sizes) - done)
+        if size > share:
+            return share
+        left -= size
+    return max(sizes, default=0)
 
 
 def one_line(text: str, limit: int) -> str:

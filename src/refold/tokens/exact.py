@@ -80,13 +80,18 @@ class Exact:
     def counting(self, message: Message) -> Steps[int]:
         """`message` with pauses within long texts."""
         size, rest = 0, list[AnyPart]()
-        for part in () if isinstance(message, Bash) else message.parts:
-            if type(part) is not Text or len(part.text) <= _CHUNK:
+        for part in message.parts:
+            texts = () if isinstance(part, Thinking) and part.data else tuple(parts.part_strings(part))
+            if max(map(len, texts), default=0) <= _CHUNK:
                 rest.append(part)
                 continue
-            for piece in pieces(part.text):
-                size += self._count(piece)
-                yield
+            size += PER_CALL if isinstance(part, Call) else 0
+            for text in texts:
+                for piece in pieces(text):
+                    size += self._count(piece) if piece else 0
+                    yield
+        if isinstance(message, Bash):
+            return PER_MESSAGE + size if size and not message.hidden else self.message(message)
         return self.message(msgspec.structs.replace(message, content=tuple(rest)) if size else message) + size
 
     def _part(self, part: AnyPart) -> int:

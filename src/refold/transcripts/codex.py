@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
@@ -173,8 +175,7 @@ class _Import:
     def _pay(self, entry: e.MessageEntry, found: m.Usage) -> None:
         # The reply is among the newest entries: only annotations and its results came after it.
         at = next(i for i in range(len(self.log.entries) - 1, -1, -1) if self.log.entries[i] is entry)
-        fields = {key: getattr(entry, key) for key in ("id", "time", "parent", "message", "model", "meta")}
-        self.log.entries[at] = e.MessageEntry(**fields, usage=found)
+        self.log.entries[at] = replace(entry, usage=found)
         self.unpaid = None
 
     def _roll_back(self, count: int, line: int) -> None:

@@ -7,7 +7,7 @@ holds something else, and every entry goes through `Builder`, which keeps ids un
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import PurePath
 from typing import Any, cast
 
@@ -16,11 +16,9 @@ import msgspec
 from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded, SessionInfo
+from refold.session.dialects.common import as_count, parse_image
 from refold.text.frames import without_escapes
-from refold.transcripts.base import DEEPEST, Source, index_id, too_deep
-
-_LARGEST = 2**53
-
+from refold.transcripts.base import DEEPEST, Source, index_id, seconds, too_deep
 
 # ── values ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -32,6 +30,10 @@ def text(value: object) -> str:
 def named(value: object) -> str | None:
     """A non-empty string, or None."""
     return value if isinstance(value, str) and value else None
+
+
+def string(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def mapping(value: object) -> dict[str, Any]:
@@ -57,11 +59,11 @@ def first(value: object) -> dict[str, Any]:
 
 def whole(value: object) -> int:
     """A count: what is no sensible one is 0."""
-    if isinstance(value, float) and value == value and abs(value) < _LARGEST:
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _LARGEST:
-        return 0
-    return value
+    return as_count(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0
+
+
+def time_of(raw: Mapping[str, Any]) -> float:
+    return seconds(raw.get("timestamp"))
 
 
 def without(record: Mapping[str, Any], used: frozenset[str]) -> dict[str, Any]:
@@ -86,19 +88,11 @@ def arguments(value: object) -> tuple[dict[str, Any], str | None]:
     return {}, value
 
 
-def usage(*, prompt: object = 0, output: object = 0, read: object = 0, write: object = 0) -> m.Usage | None:
+def usage(*, prompt: object = 0, output: object = 0, read: object = 0) -> m.Usage | None:
     """Usage of a provider that counts cached tokens as part of the prompt; None where it says nothing."""
-    cached, written = whole(read), whole(write)
-    found = m.Usage(max(whole(prompt) - cached - written, 0), whole(output), cached, written)
+    cached = whole(read)
+    found = m.Usage(max(whole(prompt) - cached, 0), whole(output), cached)
     return found if found.total else None
-
-
-def data_url(url: str) -> m.Image:
-    """A picture from an URL, inline where the URL holds the data itself."""
-    if url.startswith("data:"):
-        head, _, data = url.partition(",")
-        return m.Image(head[5:].partition(";")[0] or "image/png", data=data)
-    return m.Image(url=url)
 
 
 def chat_parts(content: object) -> list[m.AnyPart]:
@@ -120,7 +114,7 @@ def chat_part(part: object) -> m.AnyPart:
         case "image_url" | "input_image":
             image = raw.get("image_url")
             url = text(image) or text(mapping(image).get("url"))
-            return data_url(url) if url else m.Opaque(raw)
+            return parse_image(url) if url else m.Opaque(raw)
         case None if isinstance(raw.get("text"), str) and len(raw) == 1:
             return m.Text(raw["text"])
         case _:
@@ -162,6 +156,25 @@ def conversation(source: Source, within: str = "") -> dict[str, Any]:
     if len(found) < len(items):
         source.problem("file", f"{len(items) - len(found)} items are no JSON objects: left out")
     return found[source.choose(len(found))]
+
+
+def edits_of(
+    path: Iterable[str], gone: Container[str], put: tuple[m.Message, ...], between: Container[str] = ()
+) -> tuple[e.Edit, ...]:
+    """One edit for every stretch of entries that are gone, of whatever lies between them too; the first one
+    brings what is put."""
+    runs: list[tuple[str, str]] = []
+    inside = False
+    for id in path:
+        if id in gone and inside:
+            runs[-1] = runs[-1][0], id
+        elif id in gone:
+            runs.append((id, id))
+        inside = id in gone or (inside and id in between)
+    return tuple(
+        e.Edit(first, last, () if number else put, "summary" if put and not number else "hide")
+        for number, (first, last) in enumerate(runs)
+    )
 
 
 # ── the log ─────────────────────────────────────────────────────────────────────────────────────
@@ -269,26 +282,12 @@ class Builder:
             )
         )
 
-    def fold(
-        self,
-        put: tuple[m.Message, ...],
-        index: int,
-        *,
-        kept: str | None = None,
-        id: object = None,
-        parent: str | None = None,
-        **fields: Any,
-    ) -> str | None:
-        """That agent's own compaction: one edit from the first entry of the path up to `kept`.
-        None where there is nothing before it."""
-        parent = parent or self.tail
-        if parent is None:
+    def fold(self, put: tuple[m.Message, ...], index: int, **fields: Any) -> str | None:
+        """That agent's own compaction: one edit for all of the path. None: there is nothing before it."""
+        if self.tail is None:
             return None
-        last = parent if kept is None else self._parents.get(kept)
-        if last is None:
-            return None
-        edit = e.Edit(self._roots[parent], last, put)
-        return self.folded((edit,), index, id=id, parent=parent, first_kept=kept, **fields)
+        edit = e.Edit(self._roots[self.tail], self.tail, put)
+        return self.folded((edit,), index, parent=self.tail, **fields)
 
     def folded(self, edits: tuple[e.Edit, ...], index: int, *, id: object = None, **fields: Any) -> str:
         who = {"preset": self.format, "author": f"import:{self.format}"}
@@ -301,7 +300,6 @@ class Builder:
         title: str | None = None,
         cwd: str | None = None,
         leaf: str | None = None,
-        size: int = 0,
     ) -> Loaded:
         """Everything, the leaf where the conversation ended, and an `Info` of what holds for all of it."""
         if leaf is not None and leaf != self._newest and leaf in self._parents:
@@ -321,6 +319,5 @@ class Builder:
             name=title,
             cwd=cwd,
             entries=len(self.entries),
-            bytes=size,
         )
         return Loaded(tuple(self.entries), tuple(self.source.problems), info)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from refold import entries as e
 from refold.compaction import answer, transcript
-from refold.compaction.answer import FRAME_TOKENS, framed_path, framed_summary
+from refold.compaction.answer import FRAME_TOKENS, framed_path, framing
 from refold.compaction.by_rule import checkpoint, turn_prefix
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.prompts import focus_line, prompt
@@ -36,15 +36,31 @@ class BudgetSummary:
     name: str = "summary"
 
     def ahead(self, s: Situation, /) -> Steps[None]:
-        yield from Touches.of(s.session).following(s.counter)
+        touches, previous = Touches.of(s.session), s.projection.newest_summary
+        yield from touches.following(s.counter)
         yield from reading_sources(s.session)
+        yield
+        cut = self._cut(s, previous)
+        yield
+        files = touches.files(s.boundary(previous), cut.position, previous)
+        yield
+        touches.size(files, s.counter)
+        yield
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
         path = s.session.path
         if path and isinstance(path[-1], e.Fold):
             return Reason("just_folded", "nothing was said since the last fold")
         previous = s.projection.newest_summary
-        start = s.boundary(previous)
+        start, cut = s.boundary(previous), self._cut(s, previous)
+        history = sources(s.session, start, cut.turn_start if cut.split else cut.position)
+        prefix = sources(s.session, cut.turn_start, cut.position) if cut.split else ()
+        if not history and not prefix:
+            return Reason("everything_fits", f"everything fits into the {self.keep_tokens} tokens to keep")
+        return self._proposal(s, cut, previous, history, prefix)
+
+    def _cut(self, s: Situation, previous: e.Fold | None) -> Cut:
+        path, start = s.session.path, s.boundary(previous)
 
         def size(entry: e.Entry) -> int:
             # The summary that the new one will replace takes no room.
@@ -54,14 +70,8 @@ class BudgetSummary:
 
         wanted = s.wanted_cut
         if wanted is None:
-            cut = cut_by_budget(path, start=start, keep=self.keep_tokens, size=size)
-        else:
-            cut = cut_at(path, start, s.projection.position_of(wanted))
-        history = sources(s.session, start, cut.turn_start if cut.split else cut.position)
-        prefix = sources(s.session, cut.turn_start, cut.position) if cut.split else ()
-        if not history and not prefix:
-            return Reason("everything_fits", f"everything fits into the {self.keep_tokens} tokens to keep")
-        return self._proposal(s, cut, previous, history, prefix)
+            return cut_by_budget(path, start=start, keep=self.keep_tokens, size=size)
+        return cut_at(path, start, s.projection.position_of(wanted))
 
     def _proposal(
         self,
@@ -74,18 +84,18 @@ class BudgetSummary:
         path, earlier = s.session.path, previous.summary if previous else None
         touches = Touches.of(s.session)
         complete(touches.following(s.counter))
-        known = previous.files if previous else e.Files()
-        files = touches.files(s.boundary(previous), cut.position, known)
+        files = touches.files(s.boundary(previous), cut.position, previous)
         parts = (("summary", history, earlier, 0.8), ("turn_prefix", prefix, None, 0.5))
         lists = touches.size(files, s.counter)
         asks = tuple(self._ask(s, lists, *part) for part in parts if part[1])
         first, last = path[s.projection.floor].id, path[cut.position - 1].id
         hidden = s.hidden_edits(after=cut.position)
 
-        def finish(answers: Sequence[str]) -> Finished:
+        def finish(answers: Sequence[str]) -> Steps[Finished]:
             text = answers[0] if history else earlier or "(nothing before this turn)"
             text += SPLIT_HEADING + answers[-1] if prefix else ""
-            edit = e.Edit(first, last, (User(content(framed_summary(text, files))),))
+            framed = yield from framing(text, files)
+            edit = e.Edit(first, last, (User(content(framed)),))
             return Finished(edits=(edit, *hidden), summary=text, files=files)
 
         limit = int(0.8 * self.reserve_tokens) + (int(0.5 * self.reserve_tokens) if prefix else 0)
@@ -160,6 +170,9 @@ class Touches:
     positions: list[int] = field(default_factory=list[int])
     paths: list[tuple[list[str], list[str]]] = field(default_factory=list[tuple[list[str], list[str]]])
     sizes: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    _listed: tuple[tuple[int, int, int, str], e.Files] | None = None
+    """The newest lists, and what they are of; then their size."""
+    _counted: tuple[e.Files, str, int] | None = None
 
     @classmethod
     def of(cls, session: Session) -> Touches:
@@ -180,14 +193,21 @@ class Touches:
             if self.length % READ == 0:
                 yield
 
-    def files(self, first: int, last: int, previous: e.Files) -> e.Files:
+    def files(self, first: int, last: int, previous: e.Fold | None) -> e.Files:
         """Of the entries from position `first` up to, not including, `last`, added to the previous ones."""
         begin, end = (bisect_left(self.positions, at) for at in (first, last))
-        return listed_files(self.paths[begin:end], previous)
+        key = (self.epoch, begin, end, previous.id if previous else "")
+        if self._listed is None or self._listed[0] != key:
+            files = listed_files(self.paths[begin:end], previous.files if previous else e.Files())
+            self._listed = key, files
+        return self._listed[1]
 
     def size(self, files: e.Files, counter: TokenCounter) -> int:
         """Tokens of the lists, at most."""
-        return 2 * FRAME_TOKENS + sum(self._size(path, counter) for path in (*files.read, *files.modified))
+        if self._counted is None or self._counted[0] is not files or self._counted[1] != counter.name:
+            paths = sum(self._size(path, counter) for path in (*files.read, *files.modified))
+            self._counted = files, counter.name, 2 * FRAME_TOKENS + paths
+        return self._counted[2]
 
     def _size(self, path: str, counter: TokenCounter) -> int:
         key = (counter.name, path)

@@ -12,6 +12,7 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction import answer, transcript
+from refold.compaction.clips import reading_step
 from refold.compaction.details import Check, RefoldDetails
 from refold.compaction.grade import Curve
 from refold.compaction.layout import Before, Layout, lay_out
@@ -28,7 +29,6 @@ from refold.errors import BadAnswer
 from refold.messages import user
 from refold.preserve import words
 from refold.protocols import Request, Steps, complete
-from refold.session.sent import Surcharges
 from refold.text.frames import defuse
 
 NOTED = 300
@@ -170,7 +170,7 @@ def grading(
 def _grade(
     s: Situation, shape: Shape, written: int | None, factor: float, in_place: bool
 ) -> Steps[Graded | Reason]:
-    yield from Surcharges.following(s.projection, s.counter)
+    yield from reading_step(s)
     check_floor(s, shape.budget)
     shape = shape.within(s)
     composer = Composer(s, (yield from read(s.session)), shape.room(s))

@@ -26,7 +26,7 @@ from refold.compaction.exchanges import (
     paired,
 )
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
-from refold.compaction.reading import reading
+from refold.compaction.reading import read, reading
 from refold.compaction.requests import cached_prefix
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, messages_between, reading_items
@@ -38,6 +38,8 @@ from refold.session import redacted
 from refold.session.dialects.tools import parse_tools
 from refold.text.frames import quote
 
+QUOTED = 16
+"""Groups that are quoted between two breaths."""
 _SLOT = re.compile(r"\{(abridged_history|summary)\}")
 OWN_TAGS = ("supervisor", "summary", "abridged_history")
 PREVIOUS = (
@@ -99,8 +101,9 @@ class SummaryNode:
         def files() -> e.Files:
             return reading(s.session).state.files()
 
-        def finish(answers: Sequence[str]) -> Finished:
-            request = User(content(self.node_text(s, position, answers[0])))
+        def finish(answers: Sequence[str]) -> Steps[Finished]:
+            request = User(content((yield from self.node_text(s, position, answers[0]))))
+            yield from read(s.session)
             edits = (e.Edit(first, end, (request, response)), *s.hidden_edits(after=position))
             details = AugmentDetails(is_history_summary=True, by_hand=s.force).stored()
             return Finished(edits=edits, summary=answers[0], files=files(), details=details)
@@ -118,12 +121,12 @@ class SummaryNode:
             smaller=False,
         )
 
-    def node_text(self, s: Situation, position: int, summary: str) -> str:
+    def node_text(self, s: Situation, position: int, summary: str) -> Steps[str]:
         """The template with both slots filled in one pass."""
         # Where the tail begins with tool results, the agent was still at work.
         goes_on = position < len(s.session.path) and not _asks(s, position)
         said = messages_between(s.session, s.projection.floor, position)
-        groups = outline(said, continues=goes_on, names=self.names)
+        groups = yield from outlining(said, continues=goes_on, names=self.names)
         values = {
             "abridged_history": abridged.xml(groups, self.limits),
             "summary": quote(summary, *OWN_TAGS),
@@ -148,13 +151,15 @@ class SummaryNode:
         turns = [turn for turn in s.session.turns if turn < position]
         count = 32
         while count < len(turns):
-            groups = outline(messages_between(s.session, turns[-count], position), names=self.names)
+            said = messages_between(s.session, turns[-count], position)
+            groups = yield from outlining(said, names=self.names)
             text = abridged.xml(groups, self.limits)
             if text.count("<user>") < len(groups):
                 return text
             count *= 2
             yield
-        groups = outline(messages_between(s.session, s.projection.floor, position), names=self.names)
+        said = messages_between(s.session, s.projection.floor, position)
+        groups = yield from outlining(said, names=self.names)
         return abridged.xml(groups, self.limits)
 
     def _ask(self, s: Situation, head: tuple[Source, ...], previous: str | None) -> Ask:
@@ -213,19 +218,21 @@ def _open_calls(s: Situation, last: Exchange) -> tuple[Call, ...]:
     return tuple(call for reply in replies if isinstance(reply, Assistant) for call in reply.calls)
 
 
-def outline(
+def outlining(
     sources: Iterable[tuple[str, Message]], *, continues: bool = True, names: Names | None = None
-) -> tuple[abridged.Group, ...]:
+) -> Steps[tuple[abridged.Group, ...]]:
     """The groups of a stretch of the log, their texts quoted."""
-    return tuple(
-        msgspec.structs.replace(
+    groups = list((yield from abridged.grouping(sources, continues=continues, names=names)))
+    for number, group in enumerate(groups):
+        groups[number] = msgspec.structs.replace(
             group,
             user=quote(group.user, *OWN_TAGS),
             response=quote(group.response, *OWN_TAGS),
             **{name: tuple(quote(x, *OWN_TAGS) for x in getattr(group, name)) for name in _LISTS},
         )
-        for group in abridged.groups(sources, continues=continues, names=names)
-    )
+        if number % QUOTED == 0:
+            yield
+    return tuple(groups)
 
 
 _LISTS = ("modified", "created", "deleted", "viewed", "commands")
