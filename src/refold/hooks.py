@@ -277,6 +277,7 @@ class Hooks:
     def on(self, event: str, /) -> Callable[[H], H]: ...
     def on(self, event: str, hook: H | None = None, /) -> H | Callable[[H], H]:
         """Register a function for an event: `hooks.on("context", function)`, or as a decorator."""
+        expect(event, str, f"an event is named by a text: {', '.join(EVENTS)}")
         if event not in EVENTS:
             raise UnknownName("hook", event, tuple(EVENTS))
 
@@ -287,7 +288,8 @@ class Hooks:
         return register if hook is None else register(hook)
 
     def of(self, event: str) -> Sequence[Hook]:
-        return tuple(self._registered[event])
+        expect(event, str, f"an event is named by a text: {', '.join(EVENTS)}")
+        return tuple(self._registered.get(event, ()))
 
     def __bool__(self) -> bool:
         return any(self._registered.values())

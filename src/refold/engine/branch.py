@@ -66,7 +66,8 @@ async def branch(
     instructions: str | None,
 ) -> Branched | Failed:
     """Move the leaf. Whatever fails appends nothing, and the leaf stays where it is."""
-    tip, move, preset = session.tip, _move(session, to), planner.preset_for(session)
+    preset = planner.preset_for(session)
+    tip, move = session.tip, _move(session, to)
     budget = max(preset.window - _reserve(preset), 1)
     plan = prepare_branch(session, session.leaf, move.target, budget, files_of=every_file)
     event = _event(session, move, plan, summarize, instructions, planner.summariser.name)

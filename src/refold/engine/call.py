@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from inspect import isawaitable
+from types import NoneType
 from typing import Any, cast
 
 import msgspec
@@ -25,6 +26,8 @@ from refold.session.invariants import repair
 
 PAUSE = 0.1
 """Seconds before the second try."""
+LARGEST = 1e9
+"""No time-out and no temperature is that large."""
 Sleep = Callable[[float], Awaitable[None]]
 
 Resolver = Callable[[str], Model]
@@ -44,6 +47,15 @@ class CallOptions:
     timeout: float | None = None
     retries: Retry = Retry()
     sleep: Sleep = asyncio.sleep
+
+    def __post_init__(self) -> None:
+        expect(self.retries, Retry, "retries are a Retry(attempts=…)")
+        expect(self.max_tokens, (int, NoneType), "max_tokens is a whole number")
+        for name in ("timeout", "temperature"):
+            number = getattr(self, name)
+            expect(number, (int, float, NoneType), f"{name} is a number")
+            if number is not None and not 0 <= number < LARGEST:
+                raise UsageError(f"{name} is {str(number)[:40]}: pass a number that is not below 0")
 
 
 def model_of(model: Model | str, resolver: Resolver) -> Model:
@@ -118,6 +130,7 @@ def refused(planner: Planner, place: Place, error: BaseException, model: str | N
 
 def record_refusal(planner: Planner, session: Session, error: BaseException | str, model: str | None) -> bool:
     """Write down a reply that failed, and the window where the refusal teaches it; was it an overflow?"""
+    expect(session, Session, "pass the Session whose call failed")
     sign, declared = is_overflow(planner, session, error), planner.preset.window
     window = None if sign is None else sign.window
     if sign is not None and window is None and _is_large(planner, session):
@@ -148,6 +161,8 @@ async def run_turn(
     """Calls and their tools until the model answers without calling. After `most` calls it is asked once more
     without tools, so that a turn always ends. `call` gets whether tools may be offered. Where the leaf is
     moved away meanwhile, the turn ends there: what has come so far stays where it belongs."""
+    expect(session, Session, "pass a Session; a list of messages is merged into one")
+    expect(most, int, "most is a whole number of calls")
     for _ in range(most):
         epoch = session.epoch
         reply = await call(True)

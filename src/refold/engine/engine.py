@@ -243,7 +243,7 @@ class Engine(Planner):
 
     def pin(self, session: Session, id: str) -> e.Pin:
         """Keep an entry verbatim in every later fold; one that is folded already is shown again."""
-        return undo.pin(session, id, self._projection(session))
+        return undo.pin(session, id, lambda: self._projection(session))
 
     def unpin(self, session: Session, id: str) -> e.Unpin:
         """The entry may be folded like any other again."""

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from refold.recall import Hit
 
 
+WANTED = "pass a Session; a list of messages is merged into one"
+
+
 class Planner:
     """Looks at sessions as a preset says. Holds no state of its own beyond caches."""
 
@@ -59,6 +62,7 @@ class Planner:
     def preset_for(self, session: Session, model: str | None = None) -> Preset:
         """The preset, for the window that refusals of this model (the log's newest) taught us where that is
         smaller."""
+        expect(session, Session, WANTED)
         preset = self.preset.for_model(lambda: model or last_model(session))
         learned = learned_window(session, preset.window, model)
         return preset if learned is None or learned >= preset.window else preset.resized(learned)
@@ -154,6 +158,7 @@ class Planner:
         later ones what is new. `recalled` is the same for an event loop."""
         from refold.recall import recall
 
+        expect(session, Session, WANTED)
         return recall(
             session,
             query,
@@ -185,6 +190,7 @@ class Planner:
         """`recall` for an event loop: others get their turn while what is new in the log is read."""
         from refold.recall.log import indexing
 
+        expect(session, Session, WANTED)
         await breathe(lambda: indexing(session), lambda: len(session.entries))
         return self.recall(
             session,
@@ -203,6 +209,7 @@ class Planner:
         return complete(self._planning(session, question))
 
     async def _planned(self, session: Session, question: Question) -> Plan | Reason:
+        expect(session, Session, WANTED)
         if question.at_once:
             return self._plan(session, question)
         return await breathe(lambda: self._planning(session, question), lambda: len(session.entries))
@@ -222,7 +229,7 @@ class Planner:
 
     def _situation(self, session: Session, question: Question = Question()) -> Situation:
         """Everything a decision may look at."""
-        expect(session, Session, "pass a Session; a list of messages is merged into one")
+        expect(session, Session, WANTED)
         expect(question.system, (str, NoneType), "the system prompt is one text")
         expect(question.tools, Iterable, "tools are a list of definitions")
         now = self.clock()

@@ -90,6 +90,7 @@ def names() -> tuple[str, ...]:
 def register(name: str, kind: type[Settings]) -> None:
     """Make a preset known by name in this process: to `get`, `Engine(name)`, command line and comparison.
     `kind` is a class of settings that all have defaults; what it builds must have that name."""
+    expect(name, str, "a preset is named by a text")
     if name in NAMES or _registered.get(name, kind) is not kind:
         raise UsageError(f"there is a preset called {name!r} already: choose another name")
     _registered[name] = _checked(name, kind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack
 
 from refold import presets
@@ -52,6 +53,7 @@ def model(
     name, the configuration's `model`.
 
     Options win over the environment, and that over the configuration file."""
+    expect(config, (Configuration, NoneType), "config is a Configuration")
     config = config or configuration.load()
     name = name or config.model
     if not name:
