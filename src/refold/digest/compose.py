@@ -166,7 +166,7 @@ class _Composition:
         pool = yield from best(found, self.material.worth, max(CANDIDATES, most // 4))
         order = yield from ranked(pool, self.material.worth, self._cost, most, dict.fromkeys(covered))
         joint = " " if self.form == "readable" else "; "
-        return fitted(order, lambda some: lines(some, self._text, joint, most), self.count, most)
+        return (yield from fitted(order, lambda some: lines(some, self._text, joint, most), self.count, most))
 
     def _text(self, fact: Fact) -> str:
         text = self.rendered.get(id(fact))

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from refold.digest.facts import Fact
+from refold.protocols import Steps
 from refold.text.dates import written
-from refold.tokens.fitting import largest
 
 KEY_SHARE = 0.04
 """Keys may take this part of a section; with less room they stand on fewer lines."""
@@ -43,8 +43,16 @@ def key_stride(groups: int, budget: int) -> int:
 
 def fitted(
     ranked: Sequence[Fact], render: Callable[[Sequence[Fact]], str], count: Callable[[str], int], budget: int
-) -> tuple[list[Fact], str]:
+) -> Steps[tuple[list[Fact], str]]:
     """The longest prefix of `ranked` whose rendering fits, and that rendering."""
-    # Not quite monotonic (a key may move to another line); what `largest` returns fits all the same.
-    size = largest(len(ranked), lambda number: count(render(ranked[:number])) <= budget)
+    # Not quite monotonic (a key may move to another line); what is found fits all the same.
+    size, high = 0, len(ranked)
+    half = high  # mostly all of it fits
+    while size < high:
+        if count(render(ranked[:half])) <= budget:
+            size = half
+        else:
+            high = half - 1
+        half = (size + high + 1) // 2
+        yield
     return list(ranked[:size]), render(ranked[:size])
