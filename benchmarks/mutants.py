@@ -122,6 +122,8 @@ def _statement(node: ast.stmt, scope: str | None, path: tuple[str, ...]) -> Iter
 def _is_skipped(node: ast.stmt) -> bool:
     if isinstance(node, ast.Import | ast.ImportFrom | ast.Pass | ast.Global | ast.Nonlocal):
         return True
+    if isinstance(node, FUNCTIONS):  # only declared: a protocol, an overload
+        return all(isinstance(x, ast.Expr) and isinstance(x.value, ast.Constant) for x in node.body)
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Constant)
     if isinstance(node, ast.If):
@@ -152,8 +154,8 @@ def _removed(body: list[ast.stmt], index: int, node: ast.stmt, scope: str | None
 # ── expressions ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _expression(node: ast.expr, scope: str | None) -> Iterator[Change]:
-    yield from _here(node, scope)
+def _expression(node: ast.expr, scope: str | None, parent: ast.expr | None = None) -> Iterator[Change]:
+    yield from _here(node, scope, parent)
     if isinstance(node, ast.JoinedStr):
         return
     for child in _parts(node):
@@ -165,7 +167,7 @@ def _expression(node: ast.expr, scope: str | None) -> Iterator[Change]:
             for part in (child.iter, *child.ifs):
                 yield from _expression(part, scope)
         elif isinstance(child, ast.expr) and not _is_sentence(child):
-            yield from _expression(child, scope)
+            yield from _expression(child, scope, node)
 
 
 def _parts(node: ast.expr) -> Iterator[ast.AST]:
@@ -174,7 +176,7 @@ def _parts(node: ast.expr) -> Iterator[ast.AST]:
     yield from node.args[1:] if is_cast else ast.iter_child_nodes(node)
 
 
-def _here(node: ast.expr, scope: str | None) -> Iterator[Change]:
+def _here(node: ast.expr, scope: str | None, parent: ast.expr | None) -> Iterator[Change]:
     if isinstance(node, ast.Compare):
         for n, op in enumerate(node.ops):
             yield _replaced(node, "ops", [*node.ops[:n], COMPARISONS[type(op)](), *node.ops[n + 1 :]], scope)
@@ -192,7 +194,8 @@ def _here(node: ast.expr, scope: str | None) -> Iterator[Change]:
         other = ast.Attribute(node.func.value, METHODS[node.func.attr], ast.Load())
         yield _replaced(node, "func", other, scope)
     elif isinstance(node, ast.Constant) and (other := _other(node.value)) is not None:
-        yield _replaced(node, "value", other, scope)
+        # Shown with what it stands in: a line may have the same number twice.
+        yield _replaced(node, "value", other, scope, parent)
 
 
 def _other(value: object) -> object:
@@ -224,12 +227,15 @@ def _is_falsy(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and not node.value
 
 
-def _replaced(node: ast.AST, field: str, value: object, scope: str | None) -> Change:
-    was = _header(node)
+def _replaced(
+    node: ast.AST, field: str, value: object, scope: str | None, parent: ast.expr | None = None
+) -> Change:
+    shown = parent if parent is not None and parent.lineno == parent.end_lineno else node
+    was = _header(shown)
 
     def make() -> str:
         setattr(node, field, value)
-        return _header(node)
+        return _header(shown)
 
     return Change(scope, getattr(node, "lineno", 0), was, make)
 

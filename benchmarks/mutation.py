@@ -1,9 +1,9 @@
 """`make mutation`: does a test fail when the code is wrong?
 
-    python benchmarks/mutation.py [ROOM | MODULE …] [--jobs 16] [--seconds 500] [--sample N] [--seed S] [--anew]
+    python benchmarks/mutation.py [--rooms text,stores/rows.py] [--jobs 16] [--seconds 400] [--sample N] [--seed S] [--anew]
     python benchmarks/mutation.py --shard 1/3 --into DIR     # on each of three machines another shard
     python benchmarks/mutation.py --join DIR                 # the result of all that stands in the folder
-    python benchmarks/mutation.py --survivors text/dates.py --tests tests/text     # do new tests notice those?
+    python benchmarks/mutation.py --again FILE --effort 30   # do the tests of today notice what survived there?
 
 One change at a time (`mutants.py`) is made to a module of session, compaction, stores or text, and the tests that
 reach the changed function are run, the quickest first, until one fails. The tests are imported and collected once;
@@ -12,13 +12,15 @@ defaults) cannot be changed in a fork: for those a new process runs in a copy of
 The working tree is never changed.
 
 Mutants are drawn by a seed, the rooms in turn, so that a run that ends early is a fair sample of each. What became of
-each is a line of `DIR/shard-I-of-N.jsonl` (`out/mutation/found` where no folder is given), written at once: the next
-run goes on where one stopped. After a change of the tests only what survived is tried again; after a change of a
-module its mutants are new (`--anew` forgets everything).
+each is a line of `DIR/shard-I-of-N.jsonl` (`out/mutation/found` where no folder is given), written at once, and so is
+what is known of the run: a run that was ended can be joined, and the next one goes on where it stopped. After a change
+of the tests only what survived is tried again (`--again`: nothing else, from a result or such lines); after a change of
+a module its mutants are new (`--anew` forgets everything).
 
-The score is the share of mutants that some test noticed (a mutant that never ends is noticed). Mutants that
-`mutation.toml` names as equivalent, each with its reason, are left out. The result is
-`benchmarks/results/mutation.json`. Needed are the tree and the packages of `make setup`, no network.
+The score of a room is the share of its mutants that some test noticed (a mutant that never ends is noticed; one that no
+test reaches is not); that of all is their mean by the number of mutants of each. Mutants that `mutation.toml` names as
+equivalent, each with its reason, are left out. The result is `benchmarks/results/mutation.json`. Needed are the tree
+and the packages of `make setup`, no network.
 """
 
 from __future__ import annotations
@@ -57,13 +59,17 @@ if COLD not in sys.argv:
 
 WORK = ROOT / "out" / "mutation"
 ROOMS = ("session", "compaction", "stores", "text")
+LEFT_OUT = {"stores/postgres/": "its tests need a server (`make test-postgres`)"}
+"""What begins so has no mutants."""
 ABOUT_THE_TREE = ("bench_tables", "designs", "docs", "house", "offline", "purity", "repeatable")
+APART = ("terminal",)
+"""Tests of a process of its own, in which nothing has changed."""
 ELSEWHERE = ("clients", "examples", "integrations", "postgres")
 """Rooms whose tests need what `make setup` does not install."""
 TESTS = tuple(
     path.relative_to(ROOT).as_posix()
     for path in sorted((ROOT / "tests").rglob("test_*.py"))
-    if path.stem.removeprefix("test_") not in ABOUT_THE_TREE and path.parent.name not in ELSEWHERE
+    if path.stem.removeprefix("test_") not in (*ABOUT_THE_TREE, *APART) and path.parent.name not in ELSEWHERE
 )
 """What is collected. Which of these answer for a function is found by running them once."""
 OPTIONS = (
@@ -81,13 +87,19 @@ OPTIONS = (
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
 )
 COPIED = ("src", "tests", "pyproject.toml", "docs", "README.md", "benchmarks", "examples")
-PIECE = 30
+PIECE = 15
 """Tests of one file that are tried out by one process."""
+PATIENCE = 60.0
+"""Seconds for these; tests that come later take no part."""
 EFFORT = 10.0
 """Seconds of tests, as they took without a change, that a mutant is given at most."""
-LONGEST = 60.0
+IMPORTS = 90.0
+"""Seconds for a new process to import everything: one that is slow has noticed nothing."""
 MEMORY = 8 << 30
 """A mutant may grow a list for ever."""
+UNREACHED = 77
+STATUS = {0: "survived", -signal.SIGALRM: "timeout", UNREACHED: "unreached"}
+"""What an exit code says; any other: killed."""
 NOTICED = ("killed", "timeout")
 SAME = ("file", "in", "was", "becomes")
 """What a mutant is known by when lines have moved."""
@@ -119,7 +131,9 @@ class Test(NamedTuple):
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks/mutation.py", description=__doc__.split("\n")[0])
-    parser.add_argument("rooms", nargs="*", default=ROOMS, help="rooms, or modules as `text/dates.py`")
+    parser.add_argument(
+        "--rooms", type=_rooms, default=ROOMS, help="some of them, or modules: compaction,text/dates.py"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no mutant after that long")
     parser.add_argument(
@@ -130,12 +144,18 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--anew", action="store_true", help="forget what earlier runs found")
     parser.add_argument("--shard", type=_shard, default=(1, 1), metavar="I/N", help="every Nth mutant")
     parser.add_argument("--into", type=Path, default=WORK / "found", metavar="DIR", help="what was found")
-    parser.add_argument("--survivors", action="store_true", help="only what the stored result says survived")
+    parser.add_argument(
+        "--again", type=Path, metavar="FILE", help="only what survived there: a result, or lines of a run"
+    )
+    parser.add_argument(
+        "--effort", type=float, default=EFFORT, help="seconds of tests that a mutant is given at most"
+    )
     parser.add_argument("--join", type=Path, metavar="DIR", help="only report what stands in that folder")
     given = parser.parse_args(arguments)
     if given.join:
         return join(given.join, given)
     given.into = given.into.resolve()
+    given.again = given.again and given.again.resolve()
     os.chdir(ROOT)
     os.environ.setdefault("REFOLD_DATA", str(ROOT.parent / "shared" / "data"))
     os.environ["PYTHONPATH"] = str(ROOT / "src")  # for what tests start
@@ -151,6 +171,14 @@ def main(arguments: Sequence[str]) -> int:
     run = Run(given)
     code = pytest.main([*OPTIONS, *given.tests], plugins=[Quick(), run])
     return 0 if run.is_done else int(code) or 1
+
+
+def _rooms(text: str) -> list[str]:
+    rooms = text.split(",")
+    for room in rooms:
+        if not (ROOT / "src" / "refold" / room).exists():
+            raise argparse.ArgumentTypeError(f"no room and no module: {room}; rooms: {', '.join(ROOMS)}")
+    return rooms
 
 
 def _shard(text: str) -> tuple[int, int]:
@@ -178,6 +206,7 @@ class Run:
         self.given = given
         self.began = time.monotonic()
         self.is_done = False
+        self.made: dict[str, Any] = {"run": f"{time.time():.0f}-{given.shard[0]}", "seed": given.seed}
         self.imported: set[tuple[str, str]] = set()
         """Functions that ran while the tests were imported: their work is done before any fork."""
 
@@ -186,16 +215,22 @@ class Run:
 
     def pytest_runtestloop(self, session: Any) -> bool:
         noting(None)
-        before = results.load()
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+        self.made |= results.surroundings() | {"load_before": results.load()}
         items = {item.nodeid: item for item in session.items}
         print(f"{len(items)} tests collected after {self.elapsed:.0f} s", flush=True)
-        tests = self.baseline(items)
+        loaded = Loaded.now()
+        tests = self.baseline(items, loaded)
         self.control(items, tests)
-        self.try_all(items, tests)
-        made = {**results.surroundings(), "seconds": round(self.elapsed, 1), "tests": len(tests)}
-        Journal.of(self.given).close({**made, "load_before": before, "load_after": results.load()})
+        self.made["tests"] = len(tests)
+        self.try_all(items, tests, loaded)
         self.is_done = True
         return True
+
+    def note(self) -> None:
+        """What is known of this run by now; the last such line counts."""
+        made = {**self.made, "seconds": round(self.elapsed, 1), "load_after": results.load()}
+        Journal.of(self.given).note(made)
 
     @property
     def elapsed(self) -> float:
@@ -203,7 +238,7 @@ class Run:
 
     # ── which tests reach which functions ───────────────────────────────────────────────────────
 
-    def baseline(self, items: dict[str, Any]) -> dict[str, Test]:
+    def baseline(self, items: dict[str, Any], loaded: Loaded) -> dict[str, Test]:
         """Every test once, unchanged: how long it takes and what it runs. Tests that fail take no part."""
         key = fingerprint([*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")], *sorted(items))
         stored = WORK / f"baseline-{key}.json"
@@ -211,19 +246,23 @@ class Run:
             files = [list(group) for _, group in itertools.groupby(items.values(), lambda item: item.path)]
             pieces = [file[n : n + PIECE] for file in files for n in range(0, len(file), PIECE)]
             parts = [stored.with_suffix(f".{n}") for n in range(len(pieces))]
-            work = [functools.partial(watch, piece, part) for piece, part in zip(pieces, parts, strict=True)]
-            for number, code in forks(work, self.given.jobs, lambda _: 300.0):
-                if code and not parts[number].exists():
-                    names = [item.nodeid for item in pieces[number]]
-                    print(f"ended with {code}, take no part:", *names, flush=True)
-            rows = [row for part in parts if part.exists() for row in json.loads(part.read_text())]
+            work = [
+                functools.partial(watch, loaded, piece, part)
+                for piece, part in zip(pieces, parts, strict=True)
+            ]
+            for _ in forks(work, self.given.jobs, lambda _: PATIENCE):
+                pass
+            rows = [row for part in parts if part.exists() for row in read_lines(part)]
             stored.write_text(json.dumps(rows))
             for part in parts:
                 part.unlink(missing_ok=True)
         rows = json.loads(stored.read_text())
-        failed = [row["name"] for row in rows if row["failed"]]
-        if failed:
-            print(f"{len(failed)} tests fail without a change and take no part:", *failed[:20], flush=True)
+        for why, names in (
+            ("fail without a change", [row["name"] for row in rows if row["failed"]]),
+            ("were not ended in time", sorted(items.keys() - {row["name"] for row in rows})),
+        ):
+            if names:
+                print(f"{len(names)} tests {why} and take no part:", *names[:20], flush=True)
         print(f"baseline: {len(rows)} tests after {self.elapsed:.0f} s", flush=True)
         return {
             row["name"]: Test(row["name"], row["seconds"], frozenset((a, b) for a, b in row["reaches"]))
@@ -242,55 +281,107 @@ class Run:
 
     # ── mutants ─────────────────────────────────────────────────────────────────────────────────
 
-    def try_all(self, items: dict[str, Any], tests: dict[str, Test]) -> None:
+    def try_all(self, items: dict[str, Any], tests: dict[str, Test], loaded: Loaded) -> None:
         """Every mutant of this shard that no earlier run has tried with these tests."""
         journal = Journal.of(self.given)
-        by_function: dict[tuple[str, str], list[Test]] = defaultdict(list)
-        by_file: dict[str, set[Test]] = defaultdict(set)
-        for test in tests.values():
-            for reached in test.reaches:
-                by_function[reached].append(test)
-                by_file[reached[0]].add(test)
-        loaded = Loaded.now()
+        reach = Reach.of(tests.values())
         gc.collect()
         gc.freeze()
         pending: list[tuple[Mutant, list[Test]]] = []
         number, count = self.given.shard
         drawn = draw(self.given.rooms, self.given.sample, self.given.seed)
-        if self.given.survivors:
-            drawn = survivors(drawn)
+        if self.given.again:
+            drawn = survivors(drawn, self.given.again)
         for mutant in itertools.islice(drawn, number - 1, None, count):
-            function = (mutant.file, mutant.scope or "")
-            reached = by_function[function] if mutant.scope else by_file[mutant.file]
             if journal.is_settled(mutant):
                 continue
-            if reached:
-                pending.append((mutant, _affordable(mutant, reached)))
-            else:
-                journal.add(mutant, "unreached")
+            reached = reach.tests(mutant, is_imported=(mutant.file, mutant.scope or "") in self.imported)
+            pending.append((mutant, _affordable(mutant, reached, self.given.effort)))
         print(f"{len(pending)} mutants to try after {self.elapsed:.0f} s", flush=True)
+
+        def is_cold(mutant: Mutant) -> bool:
+            return mutant.scope is None or (mutant.file, mutant.scope) in self.imported
 
         def work() -> Iterator[Work]:
             for mutant, chosen in pending:
                 if self.elapsed > self.given.seconds:
                     return
-                is_cold = mutant.scope is None or (mutant.file, mutant.scope) in self.imported
-                attempt = attempt_cold if is_cold else functools.partial(attempt_warm, loaded)
-                yield functools.partial(attempt, mutant, [items[test.name] for test in chosen])
+                attempt = attempt_cold if is_cold(mutant) else functools.partial(attempt_warm, loaded)
+                if chosen:
+                    yield functools.partial(attempt, mutant, [items[test.name] for test in chosen])
+                else:
+                    yield lambda _: UNREACHED
 
         def limit(number: int) -> float:
-            return min(LONGEST, 20 + 4 * sum(test.seconds for test in pending[number][1]))
+            mutant, chosen = pending[number]
+            return (IMPORTS if is_cold(mutant) else 20) + 4 * sum(test.seconds for test in chosen)
 
-        for done, (number, code) in enumerate(forks(work(), self.given.jobs, limit), 1):
-            status = "survived" if code == 0 else "timeout" if code == -signal.SIGALRM else "killed"
-            journal.add(pending[number][0], status)
-            if status == "survived" and len(pending) < 500:
-                print("survived:", *described(pending[number][0]).values(), sep="  ", flush=True)
-            if done % 100 == 0:
-                print(f"{done} tried after {self.elapsed:.0f} s", flush=True)
+        self.note()
+        try:
+            for done, (number, code) in enumerate(forks(work(), self.given.jobs, limit), 1):
+                mutant, _ = pending[number]
+                status = STATUS.get(code, "killed")
+                journal.add(mutant, status)
+                if status == "survived" and len(pending) < 500:
+                    print("survived:", *described(mutant).values(), sep="  ", flush=True)
+                if done % 100 == 0:
+                    print(f"{done} tried after {self.elapsed:.0f} s", flush=True)
+                    self.note()
+        finally:  # also where somebody else ends it
+            self.note()
 
 
-def _affordable(mutant: Mutant, reached: Iterable[Test]) -> list[Test]:
+class Reach(NamedTuple):
+    """Which tests answer for what."""
+
+    functions: dict[tuple[str, str], set[Test]]
+    files: dict[str, set[Test]]
+    importers: dict[str, set[str]]
+
+    @classmethod
+    def of(cls, tests: Iterable[Test]) -> Reach:
+        made = cls(defaultdict(set), defaultdict(set), importers())
+        for test in tests:
+            for file, function in test.reaches:
+                made.functions[file, function].add(test)
+                made.files[file].add(test)
+        return made
+
+    def tests(self, mutant: Mutant, *, is_imported: bool) -> set[Test]:
+        """Of a function those that ran it. What runs at import has done its work before any test: those of the module,
+        and where it has no functions, of the modules that import it."""
+        if mutant.scope and (found := self.functions[mutant.file, mutant.scope]):
+            return found
+        if mutant.scope and not is_imported:
+            return set()
+        seen, files = {mutant.file}, {mutant.file}
+        while files:
+            if found := set[Test]().union(*(self.files[file] for file in files)):
+                return found
+            files = set[str]().union(*(self.importers[file] for file in files)) - seen
+            seen |= files
+        return set()
+
+
+def importers() -> dict[str, set[str]]:
+    """The modules that import a module, by its file."""
+    package = ROOT / "src" / "refold"
+    files = {path.relative_to(package).as_posix(): path for path in package.rglob("*.py")}
+    made: dict[str, set[str]] = defaultdict(set)
+    for file, path in files.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("refold"):
+                continue
+            place = "/".join((node.module or "").split(".")[1:])
+            for name in ("", *(alias.name for alias in node.names)):
+                stem = "/".join(filter(None, (place, name)))
+                for other in (f"{stem}.py", f"{stem}/__init__.py".lstrip("/")):
+                    if other in files:
+                        made[other].add(file)
+    return made
+
+
+def _affordable(mutant: Mutant, reached: Iterable[Test], effort: float) -> list[Test]:
     """The quickest tests within the effort; those of the room itself first."""
     own = f"tests/{mutant.room}/"
     chosen: list[Test] = []
@@ -298,7 +389,7 @@ def _affordable(mutant: Mutant, reached: Iterable[Test]) -> list[Test]:
     for test in sorted(
         reached, key=lambda test: (test.seconds // 0.2, not test.name.startswith(own), test.seconds)
     ):
-        if chosen and spent + test.seconds > EFFORT:
+        if chosen and spent + test.seconds > effort:
             break
         chosen.append(test)
         spent += test.seconds
@@ -313,6 +404,8 @@ def draw(rooms: Iterable[str], sample: int, seed: int) -> Iterator[Mutant]:
         place = ROOT / "src" / "refold" / room
         for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
             file = path.relative_to(ROOT / "src" / "refold").as_posix()
+            if file.startswith(tuple(LEFT_OUT)):
+                continue
             tree = ast.parse(path.read_text(encoding="utf-8"))
             every += [Mutant(file, n, change.scope) for n, change in enumerate(mutants.changes(tree))]
         random.Random(seed).shuffle(every)
@@ -321,11 +414,11 @@ def draw(rooms: Iterable[str], sample: int, seed: int) -> Iterator[Mutant]:
         yield from (mutants[n] for mutants in drawn if n < len(mutants))
 
 
-def survivors(drawn: Iterable[Mutant]) -> Iterator[Mutant]:
-    """Those that the stored result lists and that nobody calls equivalent."""
-    rooms = json.loads((results.FOLDER / "mutation.json").read_text(encoding="utf-8"))["result"]["rooms"]
-    rows = (row for room in rooms.values() for row in room["survivors"] if "equivalent" not in row)
-    stored = {tuple(row[name] for name in SAME) for row in rows}
+def survivors(drawn: Iterable[Mutant], file: Path) -> Iterator[Mutant]:
+    """Those that the file lists, where nobody calls them equivalent."""
+    lines = list(read_lines(file)) if file.suffix == ".jsonl" else []
+    rows = lines or json.loads(file.read_text(encoding="utf-8"))["result"]["survivors"]
+    stored = {tuple(row[name] for name in SAME) for row in rows if "was" in row} - equivalents().keys()
     begun = {row[:3] for row in stored}
     for mutant in drawn:
         if (mutant.file, mutant.scope or "", _was(mutant.path)[mutant.number]) not in begun:
@@ -347,11 +440,11 @@ class Journal:
     def __init__(self, folder: Path, shard: tuple[int, int]) -> None:
         self.path = folder / f"shard-{shard[0]}-of-{shard[1]}.jsonl"
         self.tests = fingerprint((ROOT / "tests").rglob("*.py"))
-        self.runs: list[dict[str, Any]] = []
+        self.runs: dict[str, dict[str, Any]] = {}
         self.rows: dict[tuple[str, int, str], dict[str, Any]] = {}
         for path in sorted(folder.glob("*.jsonl")):
-            for line in path.read_text(encoding="utf-8").splitlines():
-                self._read(json.loads(line))
+            for row in read_lines(path):
+                self._read(row)
 
     @classmethod
     def of(cls, given: argparse.Namespace) -> Journal:
@@ -359,7 +452,7 @@ class Journal:
 
     def _read(self, row: dict[str, Any]) -> None:
         if "file" not in row:
-            self.runs.append(row)
+            self.runs[row.get("run", "")] = row
             return
         key = row["file"], row["number"], row["source"]
         if key not in self.rows or self.rows[key]["status"] not in NOTICED:
@@ -377,15 +470,25 @@ class Journal:
 
     def add(self, mutant: Mutant, status: str) -> None:
         row = {"file": mutant.file, "number": mutant.number, "source": _digest(mutant.path)}
-        self._write({**row, "tests": self.tests, "status": status})
+        more = {} if status in NOTICED else described(mutant)
+        self._write({**row, "tests": self.tests, "status": status, **more})
 
-    def close(self, run: dict[str, Any]) -> None:
-        """Where, when and how long; the last line of a run."""
+    def note(self, run: dict[str, Any]) -> None:
+        """Where, when and how long."""
         self._write(run)
 
     def _write(self, row: dict[str, Any]) -> None:
         with self.path.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(row) + "\n")
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The last line may be half written."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            return
 
 
 @functools.cache
@@ -411,29 +514,38 @@ def forks(work: Iterable[Work], jobs: int, limit: Callable[[int], float]) -> Ite
     slots = list(range(jobs))
     pending = enumerate(work)
     is_more = True
-    while is_more or running:
-        while is_more and slots:
-            number, one = next(pending, (-1, None))
-            if one is None:
-                is_more = False
-                break
-            slot = slots.pop()
-            pid = os.fork()
-            if pid == 0:
-                _child(one, slot, limit(number))
-            running[pid] = number, slot
-        if running:
-            pid, status = os.wait()
-            if pid not in running:
-                continue
-            try:
-                os.killpg(pid, signal.SIGKILL)  # processes that a test has left behind
-            except OSError:
-                pass
-            shutil.rmtree(temporary(pid), ignore_errors=True)
-            number, slot = running.pop(pid)
-            slots.append(slot)
-            yield number, os.waitstatus_to_exitcode(status)
+    try:
+        while is_more or running:
+            while is_more and slots:
+                number, one = next(pending, (-1, None))
+                if one is None:
+                    is_more = False
+                    break
+                slot = slots.pop()
+                pid = os.fork()
+                if pid == 0:
+                    _child(one, slot, limit(number))
+                running[pid] = number, slot
+            if running:
+                pid, status = os.wait()
+                if pid not in running:
+                    continue
+                _end(pid)
+                number, slot = running.pop(pid)
+                slots.append(slot)
+                yield number, os.waitstatus_to_exitcode(status)
+    finally:
+        for pid in running:
+            _end(pid)
+
+
+def _end(pid: int) -> None:
+    """The process, those that a test has left behind, and their files."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except OSError:
+        pass
+    shutil.rmtree(temporary(pid), ignore_errors=True)
 
 
 def temporary(pid: int) -> Path:
@@ -447,7 +559,8 @@ def _child(work: Work, slot: int, limit: float) -> None:
     try:
         os.setsid()
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        for number in (signal.SIGALRM, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, limit)
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
@@ -477,11 +590,11 @@ def _own_folder(config: Any) -> None:
     config._tmp_path_factory._basetemp = folder
 
 
-def watch(items: Sequence[Any], part: Path, slot: int) -> int:
+def watch(loaded: Loaded, items: Sequence[Any], part: Path, slot: int) -> int:
     """Runs the tests of one file; writes how long each took and what it reached."""
     session = items[0].session
     _own_folder(session.config)
-    rows: list[dict[str, Any]] = []
+    loaded.forget()
     for item, following in zip(items, [*items[1:], None], strict=True):
         reached: set[tuple[str, str]] = set()
         failures = session.testsfailed
@@ -491,8 +604,9 @@ def watch(items: Sequence[Any], part: Path, slot: int) -> int:
         noting(None)
         session.shouldfail = False
         row = {"name": item.nodeid, "seconds": round(time.perf_counter() - began, 4)}
-        rows.append({**row, "failed": session.testsfailed > failures, "reaches": sorted(reached)})
-    part.write_text(json.dumps(rows))
+        row |= {"failed": session.testsfailed > failures, "reaches": sorted(reached)}
+        with part.open("a") as rows:
+            rows.write(json.dumps(row) + "\n")
     return 0
 
 
@@ -547,6 +661,11 @@ class Loaded(NamedTuple):
                 caches.append(thing)
         return cls(functions, caches)
 
+    def forget(self) -> None:
+        """What a function has returned before is no longer known."""
+        for cache in self.caches:
+            cache.cache_clear()
+
 
 def attempt_warm(loaded: Loaded, mutant: Mutant, items: Sequence[Any], slot: int) -> int:
     """In this process: give the functions that are there other code."""
@@ -561,8 +680,7 @@ def attempt_warm(loaded: Loaded, mutant: Mutant, items: Sequence[Any], slot: int
                 return attempt_cold(mutant, items, slot)
             function.__code__ = other
             is_changed = True
-    for cache in loaded.caches:
-        cache.cache_clear()
+    loaded.forget()
     return run_items(items, slot) if is_changed else attempt_cold(mutant, items, slot)
 
 
@@ -618,46 +736,46 @@ def join(folder: Path, given: argparse.Namespace) -> int:
     if not found or not journal.runs:
         print(f"Nothing in {folder} is about the modules as they are now", file=sys.stderr)
         return 1
-    run = journal.runs[-1]
-    result = {"seed": given.seed, "tests": run.pop("tests"), **report(found)}
-    seconds = sum(run["seconds"] for run in journal.runs)
+    runs = list(journal.runs.values())
+    made = {name: value for name, value in runs[-1].items() if name not in ("run", "seed", "tests")}
+    seeds = sorted({run["seed"] for run in runs})
+    result = {"seeds": seeds, "tests": runs[-1]["tests"], "left_out": LEFT_OUT, **report(found)}
+    seconds = sum(run["seconds"] for run in runs)
     path = results.write(
-        "mutation", result, seconds=seconds, before=run["load_before"], quick=False, made=run
+        "mutation", result, seconds=seconds, before=made["load_before"], quick=False, made=made
     )
     tables.rewrite_all()
     for room, row in result["rooms"].items():
-        print(f"{room}: {row['score']} % of {row['tried']} ({row['mutants']} in all)")
+        print(f"{room}: {row['score']} % of {row['sampled']} ({row['mutants']} in all)")
     print(f"{result['score']} %: {path}", flush=True)
     return 0
 
 
 def report(tried: dict[Mutant, str]) -> dict[str, Any]:
+    """Counts and scores by room; by file and line what nobody noticed, and why some of it does not count."""
     reasons = equivalents()
     rooms: dict[str, Any] = {}
+    survived: list[dict[str, Any]] = []
+    equivalent: list[dict[str, Any]] = []
     for room in ROOMS:
         mine = {mutant: status for mutant, status in tried.items() if mutant.room == room}
-        rows: list[dict[str, Any]] = []
         counts = dict.fromkeys((*NOTICED, "survived", "unreached", "equivalent"), 0)
         for mutant, status in sorted(mine.items()):
             if status not in NOTICED:
                 row = described(mutant)
-                reason = reasons.get(tuple(row[name] for name in SAME))
-                status = "equivalent" if reason else status
-                rows.append({**row, **({"equivalent": reason} if reason else {"status": status})})
+                if reason := reasons.get(tuple(row[name] for name in SAME)):
+                    status = "equivalent"
+                    equivalent.append({**row, "reason": reason})
+                else:
+                    survived.append({**row, "status": status})
             counts[status] += 1
         judged = len(mine) - counts["equivalent"]
-        noticed = counts["killed"] + counts["timeout"]
-        rooms[room] = {
-            "mutants": sum(1 for _ in draw([room], 0, 0)),
-            "tried": len(mine),
-            **counts,
-            "score": round(100 * noticed / judged, 1) if judged else None,
-            "survivors": rows,
-        }
-    judged = sum(row["tried"] - row["equivalent"] for row in rooms.values())
-    noticed = sum(row["killed"] + row["timeout"] for row in rooms.values())
-    score = round(100 * noticed / judged, 1) if judged else None
-    return {"score": score, "rooms": rooms}
+        score = round(100 * sum(counts[name] for name in NOTICED) / judged, 1) if judged else None
+        size = sum(1 for _ in draw([room], 0, 0))
+        rooms[room] = {"mutants": size, "sampled": len(mine), **counts, "score": score}
+    judged = [(row["score"], row["mutants"]) for row in rooms.values() if row["score"] is not None]
+    mean = sum(score * size for score, size in judged) / sum(size for _, size in judged)
+    return {"score": round(mean, 1), "rooms": rooms, "survivors": survived, "equivalents": equivalent}
 
 
 def described(mutant: Mutant) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from refold.stores import words
 from refold.stores.postgres import schema, search
 from refold.stores.postgres.links import Link
 from refold.stores.postgres.store import PostgresStore
-from refold.stores.schema import SHIFT
+from refold.stores.schema import SHIFT, row_of
 from refold.stores.sqlite import SqliteStore
 from refold.text.words import stem
 
@@ -221,7 +221,7 @@ def _stored(store: Any, session: str) -> list[Any]:
     if isinstance(store, SqliteStore):
         with store.reading() as connection:
             key, tally = store.tally(connection, session)
-            span = (store.row(key, 0), store.row(key + 1, 0))
+            span = (row_of(key), row_of(key + 1))
             query = (
                 f"SELECT row & {(1 << SHIFT) - 1}, id, version, line FROM entries WHERE row >= ? AND row < ?"
             )

@@ -415,8 +415,8 @@ def agent(found: dict[str, Any]) -> str:
 
 
 def mutation(found: dict[str, Any]) -> str:
-    """Of each room how many mutants were tried, and what became of them."""
-    names = ("tried", "killed", "timeout", "survived", "unreached", "equivalent")
+    """Of each room how many mutants were drawn, and what became of them."""
+    names = ("sampled", "killed", "timeout", "survived", "unreached", "equivalent")
     rows = [
         [room, f"{row['mutants']:,}", *(f"{row[name]:,}" for name in names), _percent(row["score"])]
         for room, row in found["rooms"].items()

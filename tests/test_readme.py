@@ -159,6 +159,6 @@ main(["demo", "--out", sys.argv[2], "--json"])
     assert done.returncode == 0, done.stderr
     assert [row["preset"] for row in json.loads(done.stdout)["rows"]] == list(refold.presets.NAMES)
     page = (out / "report.html").read_text()
-    for part in ("explorer.js", "style.css"):
+    for part in ("explorer.html", "explorer.js", "style.css"):
         text = (ROOT / "src" / "refold" / "compare" / "report" / part).read_text()
         assert max(text.splitlines(), key=len).strip() in page

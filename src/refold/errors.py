@@ -21,6 +21,7 @@ RefoldError
 ├── DoesNotFit                 what cannot be folded, or what a design keeps, is larger than the window
 ├── StalePlan                  the session moved on since the plan was made: plan again
 ├── OverflowAgain              the provider refused the context twice in a row
+├── PluginError                a preset, counter or summariser of your own raised, or gave nothing usable
 └── ModelError                 a model could not answer
     ├── ModelUnavailable       not installed, no key, unknown name: says how to get it
     ├── Overflow               the request was larger than the model's window
@@ -51,6 +52,15 @@ def _choices(name: str, known: Iterable[str]) -> str:
 
 class RefoldError(Exception):
     """Base of all. `str(error)` is one sentence that says what to do."""
+
+
+def sentence(error: BaseException | str) -> str:
+    """What an error says; the name of its kind where it says nothing, or cannot."""
+    try:
+        text = str(error)
+    except Exception:  # of a class that somebody else wrote
+        text = ""
+    return text or type(error).__name__
 
 
 class UsageError(RefoldError):
@@ -182,6 +192,10 @@ class OverflowAgain(RefoldError):
         )
 
 
+class PluginError(RefoldError):
+    """What an application brought along does not work. `__cause__` is what it raised."""
+
+
 class ModelError(RefoldError):
     pass
 
@@ -212,3 +226,26 @@ class BadAnswer(ModelError):
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
         self.code = code
+
+
+class Foreign:
+    """Around a call of code that an application brought along: what it raises comes out as one of our errors
+    that names it. Code of ours is let alone: what it raises is a bug and shall look like one."""
+
+    def __init__(self, part: object, title: str, kind: type[RefoldError] = PluginError) -> None:
+        self.title, self.kind = title, kind
+        module = getattr(part, "__module__", None)
+        self.is_ours = isinstance(module, str) and module.startswith("refold.")
+
+    def __enter__(self) -> Foreign:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self.is_ours or isinstance(error, RefoldError):
+            return
+        if isinstance(error, Exception):
+            raise self.kind(f"{self.title} failed: {type(error).__name__}: {sentence(error)}") from error
+
+    def refuse(self, value: object, wanted: str) -> RefoldError:
+        """For an answer that is not what was wanted."""
+        return self.kind(f"{self.title} gave a {type(value).__name__}: {wanted}")

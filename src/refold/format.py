@@ -26,6 +26,7 @@ MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyEntry] = msgspec.json.Decoder(AnyEntry)
+_raws = msgspec.json.Decoder(list[msgspec.Raw])
 _REFUSED = (UnicodeEncodeError, OverflowError, ValueError, RecursionError)
 
 
@@ -62,6 +63,37 @@ def decode(line: bytes | str, version: int = VERSION) -> AnyEntry:
         except (msgspec.DecodeError, UnicodeDecodeError, UnicodeEncodeError, RecursionError):
             pass
     return _decode_slowly(line, version)
+
+
+def header(id: str, created: float, name: str | None, cwd: str | None) -> bytes:
+    """The first line of a file."""
+    named = {key: value for key, value in (("name", name), ("cwd", cwd)) if value is not None}
+    fields = {"type": "session", "version": VERSION, "id": id, "created": created, **named}
+    return dump_hostile(fields).encode()
+
+
+def read_header(line: bytes, what: str) -> dict[str, Any]:
+    try:
+        raw: Any = load_hostile(line)
+    except FormatError:
+        raw = None
+    if not isinstance(raw, dict) or cast("dict[str, Any]", raw).get("type") != "session":
+        raise FormatError(f"{what} is not a refold session: its first line is no session header")
+    return cast("dict[str, Any]", raw)
+
+
+def split(line: bytes) -> list[bytes]:
+    """The entries of a line: one, or several that were appended together; none where it cannot be read."""
+    if not line.startswith(b"["):
+        return [line]
+    try:
+        return [bytes(raw) for raw in _raws.decode(line)]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        return [dump_hostile(item).encode() for item in load_hostile(line)]
+    except FormatError:
+        return []
 
 
 def check_version(what: str, version: object) -> int:

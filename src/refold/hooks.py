@@ -18,12 +18,13 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from types import NoneType
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, cast, overload
 
 from refold.entries import AnyEntry, AnyPathEntry, BranchSummary, Files, Fold
-from refold.errors import UnknownName
+from refold.errors import UnknownName, expect
 from refold.messages import Base, Message, User
 from refold.protocols import Model
 
@@ -55,6 +56,9 @@ class Cancel:
 
     why: str = "cancelled by a hook"
 
+    def __post_init__(self) -> None:
+        expect(self.why, str, "why is a sentence")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Supply:
@@ -67,6 +71,12 @@ class Supply:
     """None: as they were collected."""
     details: dict[str, Any] = field(default_factory=dict[str, Any])
     """Kept with the entry, for the program that supplied it."""
+
+    def __post_init__(self) -> None:
+        expect(self.summary, str, "a summary is a text")
+        expect(self.first_kept, (str, NoneType), "first_kept is the id of an entry")
+        expect(self.files, (Files, NoneType), "files are refold.entries.Files")
+        expect(self.details, dict, "details are a dict")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +92,11 @@ class Change:
     """Takes the place of the design's own prompt; the transcript is put in front of it."""
     model: Model | None = None
     """Who writes this summary."""
+
+    def __post_init__(self) -> None:
+        for name in ("first_kept", "instructions", "prompt"):
+            expect(getattr(self, name), (str, NoneType), f"{name} is a text")
+        expect(self.model, (Model, NoneType), "model is a model of refold: refold.model(…)")
 
 
 # ── events ──────────────────────────────────────────────────────────────────────────────────────
@@ -206,6 +221,8 @@ NAMES = tuple(EVENTS)
 Event: TypeAlias = BeforeCompact | AfterCompact | CompactFailed | BeforeBranch | AfterBranch | Context
 Hook: TypeAlias = Callable[[Any], Any]
 H = TypeVar("H", bound=Hook)
+Wait: TypeAlias = Callable[[Callable[[], Awaitable[Any]], float | None], Awaitable[Any]]
+"""Awaits something, for at most so many seconds."""
 
 
 # ── the registry ────────────────────────────────────────────────────────────────────────────────
@@ -232,7 +249,11 @@ class Decision:
 class Hooks:
     """Functions by event. False while there is none, so that nothing is paid for hooks nobody has."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, seconds: float | None = 120.0) -> None:
+        self.seconds = seconds
+        """How long one hook may take before it is skipped; None: as long as it likes."""
+        self.wait: Wait = _at_leisure
+        """Keeps that limit; an engine brings its own, which has a clock."""
         self._registered: dict[str, list[Hook]] = {name: [] for name in EVENTS}
         self.troubles: deque[Trouble] = deque(maxlen=100)
         """The newest hooks that were skipped."""
@@ -256,6 +277,7 @@ class Hooks:
     def on(self, event: str, /) -> Callable[[H], H]: ...
     def on(self, event: str, hook: H | None = None, /) -> H | Callable[[H], H]:
         """Register a function for an event: `hooks.on("context", function)`, or as a decorator."""
+        expect(event, str, f"an event is named by a text: {', '.join(EVENTS)}")
         if event not in EVENTS:
             raise UnknownName("hook", event, tuple(EVENTS))
 
@@ -266,7 +288,8 @@ class Hooks:
         return register if hook is None else register(hook)
 
     def of(self, event: str) -> Sequence[Hook]:
-        return tuple(self._registered[event])
+        expect(event, str, f"an event is named by a text: {', '.join(EVENTS)}")
+        return tuple(self._registered.get(event, ()))
 
     def __bool__(self) -> bool:
         return any(self._registered.values())
@@ -282,7 +305,7 @@ class Hooks:
         for hook in self.of(event.name):
             answer: Any
             try:
-                answer = await _answer(hook, event)
+                answer = await self._answer(hook, event)
                 if isinstance(answer, Cancel):
                     return replace(decision, cancel=answer)
                 if answer is None or decision.supply is not None:
@@ -306,20 +329,29 @@ class Hooks:
         """Let the hooks know; whatever they answer is ignored."""
         for hook in self.of(event.name):
             try:
-                await _answer(hook, event)
+                await self._answer(hook, event)
             except Exception as error:
                 self.trouble(event.name, _title(hook), error)
 
-    async def transform(self, event: Context) -> tuple[Message, ...]:
-        """The messages of a call after every hook has had them."""
+    async def transform(
+        self, event: Context, check: Callable[[Message], Message] = lambda message: message
+    ) -> tuple[Message, ...]:
+        """The messages of a call after every hook has had them. `check` raises for what is no message."""
         for hook in self.of(event.name):
             try:
-                answer = await _answer(hook, event)
+                answer = await self._answer(hook, event)
                 if answer is not None:
-                    event = replace(event, messages=_messages(answer))
+                    event = replace(event, messages=tuple(map(check, _messages(answer))))
             except Exception as error:
                 self.trouble(event.name, _title(hook), error)
         return event.messages
+
+    async def _answer(self, hook: Hook, event: Event) -> Any:
+        async def ask() -> Any:
+            answer = hook(event)
+            return await answer if inspect.isawaitable(answer) else answer
+
+        return await self.wait(ask, self.seconds)
 
     def trouble(self, event: str, hook: str, error: Exception) -> None:
         """Report a hook that is skipped."""
@@ -328,9 +360,8 @@ class Hooks:
         log.debug("hook %s of %s", hook, event, exc_info=error)
 
 
-async def _answer(hook: Hook, event: Event) -> Any:
-    answer = hook(event)
-    return await answer if inspect.isawaitable(answer) else answer
+async def _at_leisure(work: Callable[[], Awaitable[Any]], _: float | None) -> Any:
+    return await work()
 
 
 def _messages(answer: object) -> tuple[Message, ...]:

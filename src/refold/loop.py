@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Generator
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 ATTEMPTS = 3
 """How often work that was disturbed begins anew."""
+GRACE = 1.0
+"""Seconds that a task gets to end after it was cancelled; one that takes longer is left behind."""
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
@@ -36,6 +40,46 @@ async def beside(coroutine: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine that runs on the loop of `run`, from a coroutine on any other: what belongs
     to that loop is never touched by two threads. Cancelling this cancels that."""
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, _running()))
+
+
+def aside(work: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Makes a function whose coroutines run on that loop, wherever they are awaited."""
+
+    @wraps(work)
+    async def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await beside(work(*args, **kwargs))
+
+    return called
+
+
+async def ended(tasks: Collection[asyncio.Future[Any]]) -> None:
+    """Cancel tasks and wait for their end, but not for those that do not care."""
+    for task in tasks:
+        task.cancel()
+    done, _ = await asyncio.wait(tasks, timeout=GRACE) if tasks else ((), ())
+    for task in done:
+        _ = task.cancelled() or task.exception()  # seen: nobody needs to hear of a second failure
+
+
+async def within(work: Callable[[], Awaitable[T]], seconds: float | None) -> T:
+    """What comes of work that somebody else wrote; `TimeoutError` where it takes longer, `RuntimeError` where
+    it was cancelled and nobody asked for that. A task of its own: what it does to itself does not happen to
+    us."""
+
+    async def task_of() -> T:
+        return await work()
+
+    task = asyncio.ensure_future(task_of())
+    try:
+        await asyncio.wait([task], timeout=seconds)
+        if not task.done():
+            raise TimeoutError(f"it took longer than {seconds:g} seconds")
+        if task.cancelled():
+            raise RuntimeError("it was cancelled, and nobody asked for that")
+        return task.result()
+    finally:
+        if not task.done():
+            await ended([task])
 
 
 async def breathe(begin: Callable[[], Generator[None, None, T]], mark: Callable[[], object]) -> T:

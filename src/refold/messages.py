@@ -82,11 +82,16 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def prompt(self) -> int:
         """Everything the model read."""
-        return self.input + self.cache_read + self.cache_write
+        return self.input + self.cache_read + self.cache_write if self.is_meant else 0
 
     @property
     def total(self) -> int:
-        return self.prompt + self.output
+        return self.prompt + self.output if self.is_meant else 0
+
+    @property
+    def is_meant(self) -> bool:
+        """Can these be numbers of tokens? Nothing is counted on what cannot."""
+        return all(0 <= n < 2**53 for n in (self.input, self.output, self.cache_read, self.cache_write))
 
 
 class Base(msgspec.Struct, frozen=True, gc=False, tag_field="role", omit_defaults=True):

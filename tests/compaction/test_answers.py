@@ -57,7 +57,7 @@ def test_tags_are_taken_off(said: str, summary: str) -> None:
 @pytest.mark.parametrize(
     ("said", "code"),
     [
-        ("None", "empty"),
+        *((word, "empty") for word in ("", "NULL", "None", "undefined", "N/A", "{}", "[]", '""', "''")),
         (" {} ", "empty"),
         ("<summary></summary>", "empty"),
         ("I'm sorry, but no.", "refusal"),
@@ -222,6 +222,10 @@ The read/write lock of retry-after is 30_000 ms. git add .  &&  git commit -m do
         ("It is 0.5 MB.", []),
         ("It is 0.05 MB.", ["0.05"]),
         ("About 1,200 lines.", []),
+        ("About 1,234 lines.", []),
+        ("About 0.52 MB.", []),
+        ("About 0.62 MB.", ["0.62"]),
+        ("It is in `~/src/login`.", []),
         ("About 1,100 lines.", ["1,100"]),
         ("About 1,400 lines.", ["1,400"]),
         ("About 31,000 ms.", []),
@@ -274,6 +278,25 @@ def test_a_claim_holds_where_the_sources_say_it(summary: str, wrong: list[str]) 
 )
 def test_a_name_stands_alone_or_is_a_part_of_another(text: str, hyphens: bool, there: bool) -> None:
     assert Evidence([SOURCES]).has_alone(text, hyphens) is there
+
+
+@pytest.mark.parametrize(
+    ("sources", "summary", "wrong"),
+    [
+        ("all user logins fail", "The user-login fails.", []),
+        ("all users log in", "The user-login fails.", ["user-login"]),
+        ("load load_all", "Then `load`.", []),
+        ("load_all load", "Then `load`.", []),
+        ("load_all", "Then `load`.", ["load"]),
+        ("see https://x.org/aX", "See https://x.org/a.", []),
+        ("see https://x.org/a", "See https://x.org/a/.", []),
+        ("see https://x.org/a", "See https://x.org/aX.", ["https://x.org/aX"]),
+        ("it takes 17. Then", "It takes 17 seconds.", []),
+        ("it takes .75 s", "It takes .75 seconds.", []),
+    ],
+)
+def test_a_claim_holds_by_its_own_sources(sources: str, summary: str, wrong: list[str]) -> None:
+    assert list(verify_against(summary, Evidence([sources])).unverified) == wrong
 
 
 def test_sentences_with_unsupported_claims_are_taken_out() -> None:

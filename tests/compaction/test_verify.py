@@ -330,6 +330,9 @@ def test_time_follows_the_length_of_hostile_text(unit: str) -> None:
         text = unit * (length // len(unit))
         return min(seconds_of(lambda: verify(text, SOURCES[:2])) for _ in range(3))
 
+    if not JUDGED:
+        verify(unit * (20_000 // len(unit)), SOURCES[:2])  # comes to an end
+        return
     # Ten times the text may take ten times as long, and some noise; a quadratic pattern takes a hundred times.
     short, long = seconds(6_000), seconds(60_000)
-    assert not JUDGED or long < 40 * short + 0.2
+    assert long < 40 * short + 0.2

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
+from collections.abc import Sequence
 
 import pytest
 
-from refold.compaction.grade import GRID, Curve
+from refold.compaction.grade import GRID, Curve, Grades, estimate, grade
 from refold.compaction.walk import CHUNK, Chunk, Piece, Walk, bare
 from refold.protocols import Steps, complete
 from refold.shrink.clip import LEVELS, WORTH
@@ -96,3 +97,49 @@ def test_a_walk_gives_each_item_what_its_age_allows(odd: float) -> None:
             assert caps == [cap for _, cap in reached]
             assert whole == sum(now for now, cap in reached if not cap)
             assert (walk.first, walk.place) == (len(pieces) - len(reached), place)
+
+
+# ── the largest view that fits (R19, R20) ───────────────────────────────────────────────────────
+
+LINE = 7
+"""Tokens of the line of an item that is not in its place."""
+
+
+def shown(now: int, cap: int) -> int:
+    return min(cap, now) if cap else now
+
+
+def graded(pieces: list[Piece], goal: int, *, known: bool) -> Grades:
+    def record(begins: int, _: float) -> Steps[int]:
+        yield
+        return LINE * begins
+
+    def sizes(places: Sequence[int], cap: int) -> list[int | None]:
+        return [shown(pieces[at].now, cap) if known and at % 2 else None for at in places]
+
+    def size(_: int, now: int, cap: int) -> Steps[int]:
+        yield
+        return shown(now, cap)
+
+    view, last = View(pieces), len(pieces) - 1
+    low = complete(estimate(view, goal, record, CURVE, last, {})).scale
+    return complete(grade(view, goal, record, sizes, size, CURVE, last, low))
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_R20_the_goal_is_used_and_a_larger_one_never_shows_less(seed: int, known: bool) -> None:
+    pieces = made_up(seed, odd=0.0)
+    total = sum(piece.now for piece in pieces)
+    before: list[int] = []
+    for share in (0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0):
+        goal = int(total * share)
+        found = graded(pieces, goal, known=known)
+        sizes = [shown(piece.now, cap) for piece, cap in zip(pieces, reversed(found.caps), strict=False)]
+        used = sum(sizes) + LINE * found.first
+        assert used <= goal or len(pieces) < 20
+        if found.first == 0:
+            assert used == goal, "to the token"
+        assert all(a <= b for a, b in zip(before, sizes, strict=False)) and len(before) <= len(sizes)
+        before = sizes
+    assert before == [piece.now for piece in pieces]

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from refold import loop, presets
 from refold import messages as m
 from refold.compare import budgets
-from refold.compare.groups import groups
 from refold.compare.report import inside, page
 from refold.compare.report.charts import short, thinned, ticks
 from refold.compare.report.html import el, plain, text
 from refold.compare.run import Cell, Comparison, Plan, compare
+from refold.compare.verdict import groups
 from refold.session import Session
 from refold.session.edits import said_by
 from tests.compare.blocks import blocks, everything

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from refold import messages as m
 from refold import tokens
-from refold.digest import Carried, Source, digest
+from refold.digest import Source, digest
+from refold.digest.facts import decides
 from refold.entries import key
 from tests.data import shared
 from tests.strategies import examples
@@ -70,8 +71,6 @@ _MESSAGE = st.one_of(
     said=st.lists(_MESSAGE, max_size=25),
     budget=st.integers(-5, 900),
     previous=_TEXT,
-    constraints=_TEXT,
-    trail=_TEXT,
     form=st.sampled_from(FORMS),
     kept=st.integers(0, 5),
 )
@@ -79,16 +78,11 @@ def test_budget_is_never_passed(
     said: list[m.Message],
     budget: int,
     previous: str,
-    constraints: str,
-    trail: str,
     form: Literal["readable", "dense"],
     kept: int,
 ) -> None:
     every = sources(*said)
-    carried = Carried(constraints=constraints, trail=trail, history=trail, pins=constraints)
-    made = digest(
-        every[kept:], budget=budget, counter=COUNTER, previous=previous, carried=carried, kept=every[:kept]
-    )
+    made = digest(every[kept:], budget=budget, counter=COUNTER, previous=previous, kept=every[:kept])
     assert COUNTER.text(made.render(form)) <= max(0, budget)
     assert made.within(budget // 2).tokens(form) <= max(0, budget // 2)
 
@@ -115,9 +109,8 @@ class Joins:
 
 
 def test_the_whole_fits_where_parts_do_not_add_up() -> None:
-    carried = Carried(constraints="- never", trail="a.py", history="b")
     for budget in range(100, 2_000, 150):
-        text = digest(work(20), budget=budget, counter=Joins(), carried=carried).render()
+        text = digest(work(20), budget=budget, counter=Joins()).render()
         assert Joins().text(text) <= budget
         assert text or budget < 400
 
@@ -132,17 +125,27 @@ def test_estimating_counters_hold_too() -> None:
 
 
 def test_sections_of_a_piece_of_work() -> None:
-    carried = Carried(
-        constraints="- Never touch the migrations folder.", trail="modified: a.py", history="[abcdefg] port"
-    )
-    made = digest(work(12), budget=1_200, counter=COUNTER, carried=carried)
-    names = [section.name for section in made.sections()]
-    assert names == ["goal", "constraints", "decisions", "trail", "history", "facts", "identifiers"]
+    made = digest(work(12), budget=1_200, counter=COUNTER)
+    assert [section.name for section in made.sections()] == ["goal", "decisions", "done", "facts"]
     assert "Port billing service Python 3.13" in made.section("goal")
     assert "release notes" in made.section("goal")
     assert "advisory lock" in made.section("decisions")
-    assert made.section("constraints") == "- Never touch the migrations folder."
-    assert "services/billing/module_3.py" in made.render()
+    assert "services/billing/module_3.py" in made.section("done")
+
+
+def test_what_was_done_is_told_with_its_outcome_the_newest_where_not_all_fits() -> None:
+    said: list[m.Message] = [m.user("Make it pass.")]
+    for n in range(60):
+        said += [
+            m.assistant("", m.call(f"c{n}", "Bash", command=f"pytest tests/test_{n}.py")),
+            m.result(f"c{n}", f"{n + 1} failed in 0.1s", is_error=True),
+        ]
+    made = digest(sources(*said), budget=400, counter=COUNTER)
+    rows = made.section("done").split("\n")
+    assert rows[-1] == "- Bash pytest tests/test_59.py → failed: 60 failed"
+    assert 3 < len(rows) < 60 and rows[0] != rows[1]
+    later = digest(sources(m.user("And now?")), budget=400, counter=COUNTER, previous=made.render())
+    assert rows[-1] in later.section("done")
 
 
 def test_readable_facts_are_whole_sentences() -> None:
@@ -190,13 +193,10 @@ def test_time_of_a_source_dates_its_words() -> None:
     assert "7 May 2023" in digest(said, budget=100, counter=COUNTER).render()
 
 
-def test_what_stays_in_the_view_is_not_repeated_in_the_index() -> None:
-    every = work(6)
-    made = digest(
-        every, budget=600, counter=COUNTER, kept=sources(m.user("see services/billing/module_2.py now"))
-    )
-    assert "services/billing/module_1.py" in made.section("identifiers")
-    assert "services/billing/module_2.py" not in made.section("identifiers")
+def test_names_that_an_earlier_release_listed_are_no_facts() -> None:
+    previous = "## Facts\nThe port is 8080.\n\n## Identifiers\nold/kept.py old_name"
+    text = digest(sources(m.user("Go on.")), budget=200, counter=COUNTER, previous=previous).render()
+    assert "8080" in text and "old_name" not in text
 
 
 def test_tool_output_gives_errors_not_bulk() -> None:
@@ -353,7 +353,7 @@ def test_deep_arguments_do_not_recurse_without_end() -> None:
     for _ in range(5_000):
         deep = [deep]
     said = sources(m.assistant("Look.", m.call("c", "Tool", {"x": deep, "path": "src/shallow/top.py"})))
-    assert "src/shallow/top.py" in digest(said, budget=200, counter=COUNTER).render()
+    assert "src/shallow/top.py" in digest(said, budget=200, counter=COUNTER).section("done")
 
 
 @pytest.mark.timing
@@ -389,3 +389,10 @@ def test_retention_on_real_dialogues() -> None:
     for view, floor in ((dialogues.dense, 53.0), (dialogues.readable, 48.0), (dialogues.tail, 25.0)):
         rows = [row[0] for dialogue in spoken for row in dialogues.ask(view(dialogue, 2_000), dialogue)]
         assert 100 * sum(rows) / len(rows) >= floor
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"), [("Let's go with Redis.", True), ("我们决定改用 Redis", True), ("I see.", False)]
+)
+def test_decisions(text: str, is_one: bool) -> None:
+    assert decides(text) is is_one

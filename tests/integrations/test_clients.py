@@ -146,7 +146,7 @@ def test_of_two_calls_at_once_the_second_waits_until_the_first_has_its_view() ->
         while not seen:
             time.sleep(0.005)
         second = threads.submit(ask, "Second.")
-        while not conversation_of(client)._lock._waiters:  # pyright: ignore
+        while not conversation_of(client).lock._waiters:  # pyright: ignore
             time.sleep(0.005)
             if len(session_of(client)) != seen[0][1]:
                 break  # without a lock it has done its work by now

@@ -42,7 +42,7 @@ def test_what_another_process_wrote_is_seen_and_gone_on_from(tmp_path: Path) -> 
         turn = run(conversation.take(said))
         assert [message.text for message in turn.view.messages] == [message.text for message in said]
         reply = assistant(f"Answer {number}.")
-        run(conversation.answered(turn, reply))
+        run(turn.answered(reply))
         said += [reply, user(f"Question {number}.")]
     here.session.refresh()
     there.session.refresh()

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -22,9 +23,10 @@ import jsonschema
 import uvicorn
 
 import refold
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
 from refold import messages as m
 from refold import tokens
+from refold.errors import StorageError
 from refold.mcp.library import Library, Shelf
 from refold.mcp.mirror import Mirror
 from refold.mcp.server import SCHEME, http_app, server
@@ -189,7 +191,6 @@ def test_sessions_are_resources(library: Library) -> None:
     assert len(uris) == 4
     for uri in uris:
         assert "leak?" in resource(library, uri)
-    assert "no session" in resource(library, f"{SCHEME}refold/unknown")
 
 
 def test_answers_stay_within_their_budget(library: Library) -> None:
@@ -252,14 +253,54 @@ def test_all_hostile_questions(library: Library) -> None:
 @pytest.mark.parametrize(
     "uri",
     ["refold://session/", "refold://session/refold", "refold://session/refold/..%2F..%2Fetc%2Fpasswd",
-     "file:///etc/passwd", "refold://session/%00/%00", "refold://other/x", f"{SCHEME}refold/" + "a" * 3000],
+     f"{SCHEME}refold/unknown", "file:///etc/passwd", "refold://session/%00/%00", "refold://other/x", f"{SCHEME}refold/" + "a" * 3000],
 )  # fmt: skip
-def test_a_resource_that_is_none_says_so(library: Library, uri: str) -> None:
-    from refold.mcp.server import read
+def test_a_resource_that_is_none_is_an_error_that_says_so(library: Library, uri: str) -> None:
+    async def go() -> str:
+        async with Client(server(library)) as client:
+            with pytest.raises(MCPError) as caught:
+                await client.read_resource(uri)
+            assert (await client.list_resources()).resources, "it goes on"
+            return caught.value.message
 
-    told = read(library, uri).contents[0].text  # pyright: ignore  a text
+    told = asyncio.run(go())
+    assert "session" in told
     assert "root:" not in told
     assert len(told) < 500
+
+
+@pytest.mark.parametrize("cursor", ["-1", "99999999", "1e9", "٣", "x" * 10_000, "\x1b[2J"])
+def test_a_forged_cursor_gives_a_list(library: Library, cursor: str) -> None:
+    async def go() -> int:
+        async with Client(server(library)) as client:
+            return len((await client.list_resources(cursor=cursor)).resources)
+
+    assert asyncio.run(go()) in (0, 4)
+
+
+def test_an_error_tells_no_secret_and_a_bug_only_its_kind(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(library, "rows", broken)
+    monkeypatch.setattr(library, "session", broken)
+
+    async def told() -> list[str]:
+        async with Client(server(library)) as client:
+            called = await client.call_tool("sessions", {})
+            texts = [called.content[0].text]  # pyright: ignore  a text
+            for ask in (client.list_resources(), client.read_resource(f"{SCHEME}refold/own-parser")):
+                with pytest.raises(MCPError) as caught:
+                    await ask
+                texts.append(caught.value.message)
+            return texts
+
+    for error in (StorageError(f"cannot open password={SECRET}"), ValueError(SECRET), OSError(5, SECRET)):
+        for text in asyncio.run(told()):
+            assert SECRET not in text
+            assert type(error).__name__ in text or "cannot open" in text
 
 
 def test_nothing_named_by_a_client_is_opened(library: Library, tmp_path: Path) -> None:
@@ -352,6 +393,38 @@ def test_the_command_serves_on_stdio(tmp_path: Path) -> None:
             return told
 
     assert "The renderer keeps a reference" in asyncio.run(go())
+
+
+LINES: dict[bytes, bytes] = {
+    b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"recall","arguments":{"query":"\\ud83d"}}}': b"Nothing",
+    b'{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":"refold://session/x/\\ud83d"}}': b"no session",
+    b'{"jsonrpc":"2.0","id":3,"method":"ping","params":{"n":%s}}' % (b"9" * 5000): b"no request",
+    b'{"jsonrpc":"2.0","id":4}': b"no request",
+    b'{"jsonrpc":"2.0","id":5,"method":"prompts/list"}': b"Method not found",
+    b'{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":5}}': b"Invalid request",
+    b"nonsense": b'"id":null',
+    b"\xff\xfe": b'"id":null',
+    b"[" * 100_000: b'"id":null',
+    b'{"jsonrpc":"2.0","id":"\\udc00","method":"ping"}': b"result",
+    b'{"jsonrpc":"2.0","id":7,"method":"ping"}': b'"id":7,"result":{}',
+}
+
+
+def test_every_line_is_answered_and_the_server_goes_on(tmp_path: Path) -> None:
+    """As a program sends them that cuts texts in the middle of a character, or that means harm."""
+    environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT / "src")}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    with subprocess.Popen(
+        [sys.executable, "-m", "refold", "mcp"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, cwd=tmp_path,
+    ) as running:  # fmt: skip
+        assert running.stdin and running.stdout
+        begin = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}).encode()
+        for line, answer in {begin: b"capabilities", **LINES}.items():
+            running.stdin.write(line + b"\n")
+            running.stdin.flush()
+            assert answer in running.stdout.readline(), line[:100]
+        running.stdin.close()
 
 
 @contextmanager

@@ -10,14 +10,14 @@ from refold.costs import Prices
 from refold.models.chaos import FAULTS
 from refold.models.script import _Reply
 from refold.registry import configuration
-from refold.registry.models import FACTORIES
+from refold.registry.models import KINDS
 from tests.data import ROOT
 
 MODELS = (ROOT / "docs" / "models.md").read_text("utf-8")
 CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", [*FACTORIES, "chaos"])
+@pytest.mark.parametrize("name", [*KINDS, "chaos"])
 def test_every_provider_is_described(name: str) -> None:
     assert f"`{name}:" in MODELS
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,8 +14,11 @@ from hypothesis import strategies as st
 from refold import Session, tokens, transcripts
 from refold import entries as e
 from refold import messages as m
+from refold.compaction import reading as followed
+from refold.compaction.reading import reading
 from refold.preserve import words
-from refold.preserve.words import DEMANDS, DEMANDS_INSIDE, GAP, Saying, Words, demands, render, room, typed
+from refold.preserve.words import DEMANDS, DEMANDS_INSIDE, GAP, Saying, demands, room, typed
+from refold.protocols import TokenCounter, complete
 from refold.session import Projection
 from tests.data import shared
 from tests.strategies import examples
@@ -30,6 +34,12 @@ def saying(position: int, text: str) -> Saying:
 
 def key(id: str) -> str:
     return f"k{id}"
+
+
+def render(
+    sayings: Sequence[Saying], budget: int, counter: TokenCounter, key_of: Callable[[str], str]
+) -> words.Rendered:
+    return complete(words.rendering(sayings, budget, counter, key_of))
 
 
 def shown(sayings: list[Saying], budget: int) -> words.Rendered:
@@ -87,7 +97,7 @@ def test_R8_what_was_pasted_is_never_the_users_word_in_any_form(text: str, origi
     session.append(e.Note(id="n", parent=session.leaf, content=m.content(text)))
     session.append(m.assistant("", m.call("c1", "Read", path="a")))
     session.append(m.result("c1", text))
-    assert [found.text for found in Words().follow(session.path)] == ["Look at this."]
+    assert [found.text for found in reading(session).sayings] == ["Look at this."]
     assert [typed(item.message) for item in Projection(session).items if typed(item.message)] == [
         "Look at this."
     ]
@@ -97,52 +107,49 @@ def test_R8_what_was_pasted_is_never_the_users_word_in_any_form(text: str, origi
 
 
 def test_R8_the_words_follow_the_path_and_every_entry_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    session, followed, read = Session(), Words(), list[str]()
+    session, read = Session(), list[str]()
     original = words.typed
-    monkeypatch.setattr(words, "typed", lambda message: read.append(message.text) or original(message))
+    monkeypatch.setattr(followed, "typed", lambda message: read.append(message.text) or original(message))
     first = session.append(m.user("one"))
     session.append(m.assistant("fine"))
     session.append(m.user("two"))
-    assert [(s.position, s.text) for s in followed.follow(session.path)] == [(0, "one"), (2, "two")]
+    assert [(s.position, s.text) for s in reading(session).sayings] == [(0, "one"), (2, "two")]
     session.append(m.user("three"))
-    followed.follow(session.path)
-    followed.follow(session.path)
+    reading(session)
+    reading(session)
     assert read == ["one", "fine", "two", "three"]
     session.move(first.id)
-    assert [s.text for s in followed.follow(session.path)] == ["one"]
+    assert [s.text for s in reading(session).sayings] == ["one"]
     session.append(m.user("other"))
-    assert [(s.position, s.text) for s in followed.follow(session.path)] == [(0, "one"), (1, "other")]
-    followed.follow(session.path)
-    assert read == ["one", "fine", "two", "three", "other"]
+    assert [(s.position, s.text) for s in reading(session).sayings] == [(0, "one"), (1, "other")]
     session.move(None)
-    assert list(followed.follow(session.path)) == []
+    assert reading(session).sayings == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=1, max_size=40))
 @settings(max_examples=examples(60), deadline=None)
 def test_R8_following_is_the_same_as_reading_anew(moves: list[tuple[int, bool]]) -> None:
-    session, followed = Session(), Words()
+    session = Session()
     for number, (back, says) in enumerate(moves):
         if session.path and back < len(session.path):
             session.move(session.path[back].id)
         session.append(m.user(f"word {number}") if says else m.assistant(f"reply {number}"))
-        assert list(followed.follow(session.path)) == list(Words().follow(session.path))
+        assert reading(session).sayings == reading(Session(session.entries)).sayings
 
 
 def test_R8_a_turn_costs_what_is_new_not_the_length_of_the_log() -> None:
-    def turn(followed: Words, path: list[Any]) -> None:
-        render(followed.follow(path), 1_000, COUNTER, key)
+    def turn(session: Session) -> None:
+        render(reading(session).sayings, 1_000, COUNTER, key)
 
     took: dict[int, int] = {}
     for length in (2_000, 20_000):
-        path: list[Any] = [
+        session = Session(
             e.MessageEntry(id=f"e{n}", parent=f"e{n - 1}" if n else None, message=m.user(f"say {n}"))
             for n in range(length)
-        ]
-        followed = Words()
-        followed.follow(path)
-        path.append(e.MessageEntry(id="x", parent=path[-1].id, message=m.user("more")))
-        took[length] = steps(partial(turn, followed, path))
+        )
+        reading(session)
+        session.append(m.user("more"))
+        took[length] = steps(partial(turn, session))
     assert took[20_000] < 5 * took[2_000]  # who is left out is told, one by one
 
 
@@ -282,7 +289,7 @@ def test_R8_reading_is_linear(text: str) -> None:
 def test_R8_in_real_sessions_the_words_are_few_and_nearly_always_all_there() -> None:
     for name in ("pi/before-compaction.jsonl", "claude-code/session-share-general-tool-calls.jsonl"):
         session = Session.of(transcripts.read(shared(name)))
-        said = Words().follow(session.path)
+        said = reading(session).sayings
         rendered = render(said, 4_000, COUNTER, e.key)
         assert rendered.clipped == rendered.left_out == ()
         assert all(one.text in rendered.text and f"[{e.key(one.id)}]" in rendered.text for one in said)

@@ -124,6 +124,8 @@ def test_a_destroyed_header_ends_where_a_line_of_ours_begins() -> None:
         ("plain words", "plain words"),
         ("readFile", "readFile read File"),
         ("HTTPServer2 and parseJSON", "HTTPServer2 and parseJSON HTTP Server 2 parse JSON"),
+        ("fooBars baz", "fooBars baz foo Bars"),
+        ("éaB aB", "éaB aB a B a B"),
         ("a\0b", "a b"),
         ("a\ud800b", "a?b"),
         ("x" * 119, "x" * 119),
@@ -159,6 +161,7 @@ def test_of_an_entry_what_was_said_is_indexed() -> None:
     )
     long = words.of_entry(e.MessageEntry(id="a", message=m.user("a " * 200_000 + "end")))
     assert len(long) <= words.MAX_TEXT and long.endswith("end") and long.count("\n") == 1
+    assert long.index("\n") > 0.7 * len(long)
 
 
 # ── moving ──────────────────────────────────────────────────────────────────────────────────────
@@ -175,6 +178,7 @@ def test_lines_are_poured_in_batches_that_are_bounded(monkeypatch: pytest.Monkey
     assert pour(1, 1, 1, 1) == [[1, 1, 1], [1]]
     assert pour(5, 5, 1) == [[5, 5], [1]]
     assert pour(5, 6) == [[5], [6]]
+    assert pour(5, 6, 4, 1) == [[5], [6, 4], [1]]
     assert pour(20, 20) == [[20], [20]]
 
 

@@ -56,6 +56,8 @@ def test_the_database_is_as_durable_as_sqlite_can(store: SqliteStore) -> None:
     with store.connection() as connection:
         assert connection.execute("PRAGMA journal_mode").get == "wal"
         assert connection.execute("PRAGMA synchronous").get == 2
+        for pragma in ("fullfsync", "checkpoint_fullfsync", "secure_delete"):
+            assert connection.execute(f"PRAGMA {pragma}").get == 1
 
 
 @pytest.mark.parametrize("version", ["3.40.1", "3.51.2", "3.7"])

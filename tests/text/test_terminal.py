@@ -22,3 +22,9 @@ def test_what_controls_a_terminal_is_replaced_and_in_json_escaped(char: str) -> 
 def test_all_else_stays() -> None:
     text = "a\n\tä\xa0字👩‍👩‍👧\u2027\u202f\u2065\ud7ff\ue000\U000dffff\U000e0080"
     assert clean(text) == escaped(text) == text
+
+
+def test_what_would_be_replaced_is_written_so_that_json_reads_it_back() -> None:
+    for char in ("\x1b", "\u202e", "\U000e0041"):
+        text = escaped(json.dumps(f"a{char}b", ensure_ascii=False))
+        assert char not in text and json.loads(text) == f"a{char}b"

@@ -51,3 +51,54 @@ def test_any_text_is_read_and_no_term_is_huge(text: str) -> None:
 @given(st.from_regex(r"[a-z]{1,20}", fullmatch=True))
 def test_a_stem_is_no_longer_than_the_word(word: str) -> None:
     assert 0 < len(stem(word)) <= len(word)
+
+
+STEMS = {
+    "cat": "cat cats",
+    "pie": "pie pies",
+    "citi": "city cities",
+    "class": "class classes",
+    "box": "box boxes",
+    "hero": "hero heroes",
+    "hous": "house houses",
+    "status": "status statuses",
+    "toe": "toe toes",
+    "axe": "axe axes",
+    "axis": "axis",
+    "this": "this",
+    "thesis": "thesis",
+    "run": "run runs running",
+    "fall": "fall falls falling",
+    "miss": "miss missing missed",
+    "buzz": "buzz buzzing",
+    "fix": "fix fixed fixing",
+    "fish": "fish fishes fishing fished",
+    "edit": "edit edits edited editing",
+    "sing": "sing",
+    "bring": "bring",
+    "bred": "bred",
+    "used": "used",
+    "help": "help helps helpfulness helpful",
+    "read": "read reader readable",
+    "form": "form formal formation",
+    "quick": "quick quickly",
+    "imag": "image images",
+    "happi": "happy happily happiness",
+    "try": "try",
+    "yoke": "yoke",
+    "ment": "ment",
+    "able": "able",
+    "tabl": "table tables",
+    "usual": "usual",
+}
+"""What is found by the same stem."""
+
+
+@pytest.mark.parametrize(("found_by", "spellings"), STEMS.items())
+def test_what_a_question_and_its_answer_write_differently_has_one_stem(found_by: str, spellings: str) -> None:
+    assert {word: stem(word) for word in spellings.split()} == dict.fromkeys(spellings.split(), found_by)
+
+
+@pytest.mark.parametrize("word", ["ans", "gas", "été", "x86s", "r2d2ing"])
+def test_short_and_foreign_words_are_their_own_stem(word: str) -> None:
+    assert stem(word) == word

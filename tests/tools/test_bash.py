@@ -83,6 +83,7 @@ def test_output_is_cut_in_the_middle_and_loses_its_colours(shell: Bench) -> None
     assert text.startswith("first\n1\n")
     assert text.endswith("last\n")
     assert len(text) <= bash.CHARS + 100
+    assert f"beyond {bash.CHARS} characters" in bash.bash.spec.description
     assert "bytes cut]…" in text
     assert (envelope.status, envelope.data["truncated"]) == ("partial", True)
 

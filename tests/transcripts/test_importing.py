@@ -20,13 +20,15 @@ from refold.protocols import Store
 from refold.registry.sessions import session_of
 from refold.session import Projection, Session
 from refold.stores.memory import MemoryStore
-from refold.transcripts.importing import Importer, Outcome, find
+from refold.transcripts.importing import Asked, Importer, Outcome, find, reading
 from tests.data import DATA, all_transcripts, shared
 
 
 def take(store: Store, *paths: Path) -> list[Outcome]:
     importer = Importer(store)
-    return [outcome for path, named in find(paths) for outcome in importer.take(path, named=named)]
+    return [
+        outcome for path, named in find(paths) for outcome in importer.put(path, reading(Asked(path, named)))
+    ]
 
 
 def chat(*texts: str) -> str:

@@ -14,8 +14,8 @@ from refold import transcripts as t
 from refold.errors import FormatError, NewerFormat
 from refold.protocols import Loaded
 from refold.session import Session
+from refold.text.lenient_json import partial_json
 from refold.transcripts import own
-from refold.transcripts.partial import partial_json
 
 CHAT: list[Any] = [
     {"role": "system", "content": "Be brief."},

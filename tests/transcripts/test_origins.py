@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from refold import Session, transcripts
 from refold import entries as e
 from refold import messages as m
-from refold.preserve.words import Words, typed
+from refold.compaction.reading import reading
+from refold.preserve.words import typed
 from refold.protocols import Loaded
 from refold.transcripts import origins
 from refold.transcripts.export import export
@@ -51,7 +52,7 @@ FOREIGN = (
 
 
 def typed_texts(loaded: Loaded) -> list[str]:
-    return [saying.text for saying in Words().follow(Session.of(loaded).path)]
+    return [saying.text for saying in reading(Session.of(loaded)).sayings]
 
 
 def told(loaded: Loaded) -> list[tuple[str | None, str]]:

@@ -19,7 +19,7 @@ from refold.errors import RefoldError, TreeError
 from refold.protocols import Loaded
 from refold.session import Projection, Session
 from refold.transcripts import patch, pi_write
-from refold.transcripts.pi_folds import summary_message
+from refold.transcripts.pi import summary_message
 from tests.data import shared
 from tests.strategies import examples
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -185,8 +184,11 @@ class Chat:
         verdict = await self._verdict(call, confined)
         if isinstance(verdict, Refuse):
             return failure("refused", verdict.reason).result(call)
-        with self._unconfined(not confined):
+        self.place.unconfined = not confined  # for this call, to which the user said yes
+        try:
             return (await call_tool(self.tools, call, self.place)).result(call)
+        finally:
+            self.place.unconfined = False
 
     async def _verdict(self, call: Call, confined: bool) -> Allow | Refuse:
         async with self._asking:  # one question at a time
@@ -202,15 +204,6 @@ class Chat:
             if answer == "always":
                 permissions.remember(self._grants, verdict)
             return Allow()
-
-    @contextmanager
-    def _unconfined(self, allowed: bool) -> Any:
-        """For one call: the user said yes to a command without a sandbox."""
-        self.place.unconfined = allowed
-        try:
-            yield
-        finally:
-            self.place.unconfined = False
 
     def together(self, call: Call) -> bool:
         """Reads, and sub-agents, which do not wait for each other."""

@@ -28,8 +28,9 @@ from refold import messages as m
 from refold.messages import Assistant, Call, Message, Result, Text, Thinking, User, compact_json
 from refold.models.reply import closing
 from refold.models.retry import Wrapped
-from refold.protocols import Event, PartDone, Request, Stopped, TextDelta, ToolSpec
+from refold.protocols import Event, PartDone, Request, Stopped, TextDelta
 from refold.session.tree import random_id
+from refold.tools.base import example
 
 FINISH = "Finish"
 LABEL = 16
@@ -102,7 +103,8 @@ def rendered(request: Request) -> Request:
     """The request with its tools, calls and results as text."""
     system = request.system or ""
     if request.tools:
-        system = f"{system}\n{INTRODUCTION}{''.join(map(_described, request.tools))}".strip()
+        listed = "".join(f"- {spec.name}[{example(spec)}]: {spec.description}\n" for spec in request.tools)
+        system = f"{system}\n{INTRODUCTION}{listed}".strip()
     messages, steps = list[Message](), 0
     for message in request.messages:
         steps = 0 if isinstance(message, User) else steps + isinstance(message, Result)
@@ -110,16 +112,6 @@ def rendered(request: Request) -> Request:
     return msgspec.structs.replace(
         request, system=system or None, tools=(), messages=tuple(_joined(messages))
     )
-
-
-def _described(spec: ToolSpec) -> str:
-    fields = cast("dict[str, dict[str, Any]]", spec.parameters.get("properties", {}))
-    required = cast("Sequence[str]", spec.parameters.get("required", ()))
-    shown = ", ".join(
-        f'"{name}"{"" if name in required else "?"}: {field.get("type", "any")}'
-        for name, field in fields.items()
-    )
-    return f"- {spec.name}[{{{shown}}}]: {spec.description}\n"
 
 
 def _written(message: Message, step: int) -> Message:

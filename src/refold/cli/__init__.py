@@ -19,17 +19,17 @@ COMMANDS = {
     "mcp": ("mcp", "Serve your sessions to any agent (MCP)."),
     "memory": ("memory", "Long-term notes across sessions."),
     "models": ("models", "Which models are configured."),
-    "pin": ("pin", "Keep an entry verbatim in every fold."),
+    "pin": ("marks", "Keep an entry verbatim in every fold."),
     "plan": ("plan", "What a fold would do, without doing it."),
     "presets": ("presets", "The designs and their settings."),
     "recall": ("recall", "Find what was said, folded or not."),
-    "redo": ("undo", "Bring an undone fold back."),
+    "redo": ("marks", "Bring an undone fold back."),
     "serve": ("serve", "A gateway: any client, any model, inside the window."),
     "sessions": ("sessions", "List, search, check and delete stored sessions."),
     "show": ("show", "Look at a session: view, tree, ledger …"),
     "stats": ("stats", "Where the tokens go."),
-    "undo": ("undo", "Take a fold back."),
-    "unpin": ("pin", "Take a pin away."),
+    "undo": ("marks", "Take a fold back."),
+    "unpin": ("marks", "Take a pin away."),
 }
 
 
@@ -65,7 +65,7 @@ class Commands(Group):
             formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
 
     def invoke(self, ctx: click.Context) -> Any:
-        from refold.cli.common import guarded
+        from refold.cli.output import guarded
 
         with guarded():
             return super().invoke(ctx)

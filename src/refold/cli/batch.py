@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from refold.cli.common import F, console, say
+from refold.cli.options import F
+from refold.cli.output import bar, console, say
+from refold.errors import StorageError
 
 if TYPE_CHECKING:
     from refold.batch import Ending, Executor, Kept
@@ -72,7 +74,6 @@ def working(on: str) -> Generator[Executor]:
 def keeping(id: str, spec: str | None, *, anew: bool) -> Generator[Kept | None]:
     """What was done before under that id. Where nothing can be kept, that is said, and work goes on."""
     from refold.batch.kept import Kept, forget_old
-    from refold.errors import StorageError
     from refold.stores import default_database, open_store
 
     try:
@@ -102,16 +103,12 @@ def followed(
     *,
     show: bool,
 ) -> Iterator[Ending]:
-    """The endings, counted; with a bar on standard error where that is a terminal."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    out, began = console(stderr=True), time.monotonic()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=out, transient=True, disable=not (show and out.is_terminal)) as bar:
-        task = bar.add_task(what, total=total)
+    """The endings, counted; with a bar."""
+    began = time.monotonic()
+    with bar(what, total, show=show) as tell:
         for ending in endings:
             tally.count(ending, failed(ending))
             tally.seconds = round(time.monotonic() - began, 3)
             bad = f", {tally.failed} failed" if tally.failed else ""
-            bar.update(task, advance=1, description=f"{what}{bad}")
+            tell(tally.jobs, f"{tally.jobs}/{total}{bad}")
             yield ending

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refold.cli.common import emit, file_argument, first_line, json_option, named_model, own_session, say
+from refold.cli.opening import own_session
+from refold.cli.options import file_argument, json_option, named_model
+from refold.cli.output import answer, emit, first_line, say
 
 if TYPE_CHECKING:
     from refold.compaction.plan import Failed
@@ -42,22 +44,20 @@ def command(file: str, to: str, summarize: bool, model: str | None, focus: str |
         _refused(done, session.leaf, as_json)
         sys.exit(1)
     tokens = engine.view(session).tokens
-    if as_json:
-        emit(as_dict(done, tokens))
-    else:
-        _print(done, tokens)
+    answer(as_dict(done, tokens), _told(done, tokens), as_json)
 
 
 def as_dict(done: Branched, tokens: int) -> dict[str, Any]:
     """The documented JSON."""
+    made = done.summary
     return {
         "from": done.origin,
         "leaf": done.leaf,
         "text": done.text,
-        "summary": done.summary.summary if done.summary else None,
-        "entry": done.summary.id if done.summary else None,
-        "author": done.summary.author if done.summary else None,
-        "files": done.summary.files if done.summary else None,
+        "summary": made and made.summary,
+        "entry": made and made.id,
+        "author": made and made.author,
+        "files": made and made.files,
         "requests": done.requests,
         "tokens": tokens,
     }
@@ -69,10 +69,9 @@ def _refused(failed: Failed, leaf: str | None, as_json: bool) -> None:
     say(f"refold: the leaf stays where it is: {first_line(failed.text, 300)}", err=True)
 
 
-def _print(done: Branched, tokens: int) -> None:
-    place = done.leaf or "the beginning"
-    say(f"moved from {done.origin or 'the beginning'} to {place}; the view has {tokens} tokens now")
+def _told(done: Branched, tokens: int) -> str:
+    place, origin = done.leaf or "the beginning", done.origin or "the beginning"
+    told = f"moved from {origin} to {place}; the view has {tokens} tokens now"
     if done.summary is not None:
-        say(f"\nleft behind, by {done.summary.author}:\n\n{done.summary.summary}")
-    if done.text is not None:
-        say(f"\nto be said again:\n\n{done.text}")
+        told += f"\n\nleft behind, by {done.summary.author}:\n\n{done.summary.summary}"
+    return told if done.text is None else f"{told}\n\nto be said again:\n\n{done.text}"

@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from refold.cli.chat_models import NO_MODEL, OFFER, named
-from refold.cli.common import Tokens, console, json_option, pair, say
+from refold.cli.options import Tokens, json_option, pair
+from refold.cli.output import console, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from refold.agent.chat import Chat, Settings
     from refold.agent.permissions import Mode
     from refold.cli.chat_screen import Verbosity
-    from refold.protocols import Store
     from refold.registry.configuration import Configuration
     from refold.session import Session
 
@@ -154,10 +153,10 @@ def _chat(
     from refold.agent import opening
     from refold.agent.chat import Chat
     from refold.agent.snapshots import Snapshots
-    from refold.stores import data_folder
+    from refold.stores import data_folder, open_store
 
     root = Path.cwd().resolve()
-    opened = _opener(spec)
+    opened = cache(lambda: open_store(spec).store)  # when it is first needed, once
     session: Session
     if resume is not None:
         session = opening.resumed(opened(), root, resume)
@@ -172,19 +171,6 @@ def _chat(
         store=opened,
         config=config,
     )
-
-
-def _opener(spec: str) -> Callable[[], Store]:
-    """Opens the store when it is first needed, once."""
-    from functools import cache
-
-    @cache
-    def opened() -> Store:
-        from refold.stores import open_store
-
-        return open_store(spec).store
-
-    return opened
 
 
 def _notes() -> str:

@@ -8,19 +8,30 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+from rich.console import Console
 
 from refold import entries as e
+from refold.agent.chat import Chat
+from refold.agent.figures import bills, dollars, filling
+from refold.cli.chat_models import named
 from refold.cli.chat_once import stoppable
-from refold.cli.common import first_line, styled, table, write_private
+from refold.cli.chat_screen import Printer
+from refold.cli.memory import default_path
+from refold.cli.output import first_line, styled, table, write_private
+from refold.cli.plan import print_plan
+from refold.cli.recall import print_hits
+from refold.cli.show import LOOK, PRINT
+from refold.compaction.plan import Failed, Plan, Reason
 from refold.errors import RefoldError, UsageError
+from refold.memory import note
 from refold.messages import Message, Text
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from refold.agent.chat import Chat
-    from refold.cli.chat_screen import Printer
+from refold.session.edits import said_by
+from refold.session.find import find
+from refold.stores.memory_file import MemoryFile
+from refold.transcripts.export import export as exported
+from refold.transcripts.export import targets
 
 CHART = 50
 """Characters of the longest bar."""
@@ -72,8 +83,6 @@ def _needed(argument: str, what: str) -> str:
 
 
 async def compact(t: Talk, focus: str) -> None:
-    from refold.compaction.plan import Plan
-
     chat = t.chat
     plan = await chat.engine.planned(
         chat.session, force=True, system=chat.system(), tools=chat.specs, instructions=focus or None
@@ -85,9 +94,6 @@ async def compact(t: Talk, focus: str) -> None:
 
 
 async def plan(t: Talk, _: str) -> None:
-    from refold.cli.plan import print_plan
-    from refold.compaction.plan import Reason
-
     chat = t.chat
     system, tools = chat.system(), chat.specs
     due = await chat.engine.planned(chat.session, system=system, tools=tools)
@@ -121,8 +127,6 @@ def _tell_view(t: Talk, what: str) -> None:
 
 
 async def recall(t: Talk, query: str) -> None:
-    from refold.cli.recall import print_hits
-
     hits = await t.chat.engine.recalled(t.chat.session, _needed(query, "what to look for"))
     print_hits(hits, query)
     if not hits:
@@ -130,8 +134,6 @@ async def recall(t: Talk, query: str) -> None:
 
 
 async def context(t: Talk, _: str) -> None:
-    from refold.agent.figures import filling
-
     f = filling(t.chat.engine, t.chat.session, system=t.chat.system(), tools=t.chat.specs)
     rows = [("system and tools", f.system, "blue"), ("summaries", f.summary, "magenta")]
     rows += [(f"verbatim: {share.name}", share.tokens, "green") for share in f.verbatim]
@@ -146,8 +148,6 @@ async def context(t: Talk, _: str) -> None:
 
 
 async def cost(t: Talk, _: str) -> None:
-    from refold.agent.figures import bills, dollars
-
     rows = bills([t.chat.session, *t.chat.children], t.chat.config.models)
     if not rows:
         t.screen.print("no provider has counted anything yet")
@@ -177,9 +177,6 @@ def _money(dollars: float | None) -> str:
 
 async def tree(t: Talk, rest: str) -> None:
     """`/tree` shows it; `/tree KEY` goes there; `/tree KEY summary [focus]` and leaves a summary."""
-    from refold.cli.show import LOOK, PRINT
-    from refold.compaction.plan import Failed
-
     session, engine = t.chat.session, t.chat.engine
     if not rest:
         PRINT["tree"](t.screen, LOOK["tree"](engine, session), False)
@@ -207,8 +204,6 @@ def _typed(message: Message) -> str:
 
 
 async def label(t: Talk, rest: str) -> None:
-    from refold.session.find import find
-
     key, _, text = _needed(rest, "what to name, and how: /label KEY NAME").partition(" ")
     t.chat.session.label(find(t.chat.session, key).id, text.strip())
     t.screen.print(f"{key} is called {text.strip()!r}" if text.strip() else f"{key} has no name any more")
@@ -245,8 +240,6 @@ def _time(seconds: float) -> str:
 
 
 def _words(t: Talk, id: str | None) -> str:
-    from refold.session.edits import said_by
-
     entry = t.chat.session[id] if id and id in t.chat.session else None
     message = said_by(entry) if entry else None
     return "" if message is None else f"{message.role}: {first_line(_typed(message) or '(tool calls)', 60)}"
@@ -256,8 +249,6 @@ def _words(t: Talk, id: str | None) -> str:
 
 
 async def model(t: Talk, name: str) -> None:
-    from refold.cli.chat_models import named
-
     chat = t.chat
     if not name:
         t.screen.print(chat.model.name if chat.model else "no model; /model NAME takes one")
@@ -271,10 +262,6 @@ async def model(t: Talk, name: str) -> None:
 
 async def memory(t: Talk, rest: str) -> None:
     """`/memory` shows the notes; `/memory add TEXT` adds one."""
-    from refold.cli.memory import default_path
-    from refold.memory import note
-    from refold.stores.memory_file import MemoryFile
-
     file = MemoryFile(default_path())
     word, _, text = rest.partition(" ")
     if word == "add" and text.strip():
@@ -288,9 +275,6 @@ async def memory(t: Talk, rest: str) -> None:
 
 
 async def export(t: Talk, rest: str) -> None:
-    from refold.transcripts.export import export as exported
-    from refold.transcripts.export import targets
-
     form, _, name = rest.partition(" ")
     if form not in targets() or not name.strip():
         raise UsageError(f"/export FORMAT FILE, where FORMAT is one of {', '.join(targets())}")

@@ -6,25 +6,26 @@ import asyncio
 import signal
 import sys
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from refold.cli.common import emit, say
+from refold import entries as e
+from refold.agent.chat import Chat
+from refold.agent.figures import bills, dollars
+from refold.cli.chat_screen import Printer, final_text
+from refold.cli.output import emit, say
 from refold.errors import RefoldError
-
-if TYPE_CHECKING:
-    from refold.agent.chat import Chat
-    from refold.cli.chat_screen import Printer
-    from refold.messages import Assistant
+from refold.messages import Assistant, Result
 
 T = TypeVar("T")
 STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Outcome:
+class Outcome(NamedTuple):
     """How a turn ended: with a reply, or not."""
 
-    def __init__(self, reply: Assistant | None, error: str | None = None, interrupted: bool = False) -> None:
-        self.reply, self.error, self.interrupted = reply, error, interrupted
+    reply: Assistant | None
+    error: str | None = None
+    interrupted: bool = False
 
 
 async def stoppable(work: Coroutine[Any, Any, T]) -> T:
@@ -74,11 +75,6 @@ def run(chat: Chat, text: str, attached: str, *, printer: Printer | None) -> Non
 
 def as_dict(chat: Chat, outcome: Outcome, first: int) -> dict[str, Any]:
     """The documented JSON of a turn; `first` is where in the log it begins."""
-    from refold import entries as e
-    from refold.agent.figures import bills, dollars
-    from refold.cli.chat_screen import final_text
-    from refold.messages import Result
-
     entries = chat.session.entries[first:]
     said = [entry.message for entry in entries if isinstance(entry, e.MessageEntry)]
     failed = {message.call_id: message.is_error for message in said if isinstance(message, Result)}

@@ -7,16 +7,18 @@ message in full. `quiet`: only the last message.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+from rich.console import Console
+from rich.status import Status
 
 from refold.agent import events
-from refold.cli.common import clean, first_line, styled
-from refold.messages import Assistant, Call, Result, Text, arguments_json
+from refold.agent.chat import envelope
+from refold.cli.output import first_line, styled
+from refold.compaction.details import LayeredDetails
+from refold.messages import Assistant, Call, Result, Text, arguments_json, compact_json
 from refold.protocols import TextDelta, ThinkingDelta
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.status import Status
+from refold.text.terminal import clean
 
 Verbosity: TypeAlias = Literal["full", "compact", "quiet"]
 _FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.M)
@@ -168,8 +170,6 @@ class Printer:
             )
 
     def _folded(self, fold: Any) -> None:
-        from refold.compaction.details import LayeredDetails
-
         sizes = f"{fold.tokens_before:,} → {fold.tokens_after:,} tokens"
         self.note(f"folded: {sizes} by {fold.author or fold.rung}; /undo takes it back")
         if notice := LayeredDetails.of(fold).notice:
@@ -198,8 +198,6 @@ def call_line(call: Call, width: int) -> str:
 
 def result_line(result: Result) -> str:
     """A result in a few words."""
-    from refold.agent.chat import envelope
-
     found = envelope(result)
     if found is None:
         return first_line(result.text, 200)
@@ -210,9 +208,6 @@ def result_line(result: Result) -> str:
 
 def result_text(result: Result) -> str:
     """A result for a reader: texts as texts, the rest as it is."""
-    from refold.agent.chat import envelope
-    from refold.messages import compact_json
-
     found = envelope(result)
     if found is None:
         return result.text

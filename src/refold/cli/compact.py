@@ -6,24 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import asdict
 
-from refold.cli.common import (
-    console,
-    emit,
+from refold.cli.opening import open_session, tell_problems
+from refold.cli.options import (
     file_argument,
     force_option,
     json_option,
     named_model,
-    open_session,
     preset_options,
     refuse_existing,
-    say,
-    styled,
-    table,
-    tell_problems,
-    waiting,
 )
-from refold.cli.show import view_dict
+from refold.cli.output import bar, console, emit, say, styled, table, waiting
+from refold.cli.show import about_fold, view_dict
 
 if TYPE_CHECKING:
     from refold.compaction.preset import Preset
@@ -87,7 +82,7 @@ def command(
     limit = preset.budget
     fits, why = done.verdict(engine, view, limit)
     if as_json:
-        emit({**as_dict(done, view, limit, passes or 1, fits, why), "in_place": _placed(written)})
+        emit({**as_dict(done, view, limit, passes or 1, fits, why), "in_place": written and _fields(written)})
     else:
         tell_problems(session)
         _print(done, view, limit, output, fits, why)
@@ -109,11 +104,8 @@ def _in_place(file: str, passes: int | None) -> InPlace:
     return InPlace(file)
 
 
-def _placed(written: Written | None) -> dict[str, Any] | None:
-    if written is None:
-        return None
-    paths = {"file": str(written.file), "backup": str(written.backup)}
-    return {**paths, "added": written.added, "id": written.id, "command": written.command}
+def _fields(written: Written) -> dict[str, Any]:
+    return {**asdict(written), "file": str(written.file), "backup": str(written.backup)}
 
 
 async def _perform(
@@ -131,18 +123,9 @@ async def _perform(
             await upkeep(engine, session, hooks=engine.hooks)
             passed = await one_pass(engine, session, instructions=focus)
         return replace(passed, folds=tuple(session.annotations(Fold)[known:]))
-    if not show:
-        return await replay(engine, session, passes=passes, instructions=focus)
-    from rich.progress import Progress
-
-    with Progress(transient=True, console=console(stderr=True)) as bar:
-        task = bar.add_task("folding", total=1.0)
+    with bar("folding", 1.0, show=show) as tell:
         return await replay(
-            engine,
-            session,
-            passes=passes,
-            progress=lambda done: bar.update(task, completed=done),
-            instructions=focus,
+            engine, session, passes=passes, progress=lambda part: tell(part, ""), instructions=focus
         )
 
 
@@ -158,14 +141,8 @@ def as_dict(
         "budget": limit,
         "folds": [
             {
-                "id": fold.id,
-                "preset": fold.preset,
-                "rung": fold.rung,
-                "reason": fold.reason,
-                "tokens_before": fold.tokens_before,
-                "tokens_after": fold.tokens_after,
+                **about_fold(fold),
                 "verified": report.verified if (report := Check.of(fold)) else None,
-                "check": fold.check,
                 "requests": fold.requests,
                 "author": fold.author,
                 "notice": LayeredDetails.of(fold).notice or None,

@@ -9,21 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from refold.cli.batch import Tally, batch_options, followed, keeping, working
-from refold.cli.common import (
-    console,
-    emit,
-    first_line,
-    force_option,
-    json_option,
-    named_model,
-    open_session,
-    refuse_existing,
-    say,
-    tell_problems,
-    waiting,
-    write_private,
-)
 from refold.cli.completion import preset_names, session_names
+from refold.cli.opening import open_session, tell_problems
+from refold.cli.options import force_option, json_option, named_model, refuse_existing
+from refold.cli.output import bar, console, emit, first_line, say, waiting, write_private
+from refold.errors import UnknownName
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,7 +22,6 @@ if TYPE_CHECKING:
     from refold.compare.many import About, Compared, Opened
     from refold.compare.run import Cell, Comparison, Plan
 
-FORMS = ("whole", "clipped", "lines", "gone")
 SHOWN = 20
 """Transcripts that have a table of their own, where there are no more; files that are named as unread."""
 REPORTED = 100
@@ -156,19 +145,7 @@ def perform(files: Sequence[tuple[str, bool]], plan: Plan, *, show: bool) -> Com
     from refold import loop
     from refold.compare.run import compare
 
-    out = console(stderr=True)
-    if not (show and out.is_terminal):
-        return loop.run(compare(_opened(files), plan))
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    what = TextColumn("{task.description}", markup=False)
-    columns = (TextColumn("comparing"), BarColumn(), what, TimeElapsedColumn())
-    with Progress(*columns, transient=True, console=out) as bar:
-        task = bar.add_task("", total=1.0)
-
-        def tell(part: float, what: str) -> None:
-            bar.update(task, completed=part, description=first_line(what, 40))
-
+    with bar("comparing", 1.0, show=show) as tell:
         return loop.run(compare(_opened(files), plan, tell))
 
 
@@ -227,7 +204,8 @@ def print_table(out: Console, cells: Sequence[Cell]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from refold.compare.groups import groups
+    from refold.compare.forms import FORMS
+    from refold.compare.verdict import groups
 
     table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 1, 0, 0))
     for heading in ("design", "budget", "×", "view", "words", "files", *FORMS, "cost", "s", "calls"):
@@ -276,7 +254,6 @@ def _percent(share: float | None) -> str:
 def _presets(text: str) -> tuple[str, ...]:
     from refold import presets
     from refold.compare.run import VARIANTS, variant
-    from refold.errors import UnknownName
 
     chosen = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     known = presets.names()
@@ -302,14 +279,9 @@ def _passes(text: str) -> tuple[int, ...]:
 
 def _opened(files: Sequence[tuple[str, bool]]) -> Iterator[tuple[str, Opened]]:
     from refold.compare.many import sessions
-    from refold.errors import RefoldError
 
     for file, named in files:
-        try:
-            found = [(file, open_session(file))] if named else sessions(file, named)
-        except (RefoldError, OSError) as error:
-            found = [(file, error)]
-        for name, session in found:
+        for name, session in sessions(file, named, open_session):
             if not isinstance(session, Exception):
                 tell_problems(session)
             yield name, session

@@ -8,6 +8,8 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
+from refold.errors import RefoldError
+
 
 def preset_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
     """The last of several that stand between commas."""
@@ -26,7 +28,6 @@ def session_names(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 
 def _own(beginning: str) -> list[CompletionItem]:
-    from refold.errors import RefoldError
     from refold.registry.sessions import title
     from refold.stores import default_database, open_store
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import asdict
 
-from refold.cli.common import emit, file_argument, first_line, json_option, own_session, say
+from refold.cli.opening import own_session
+from refold.cli.options import file_argument, json_option
+from refold.cli.output import emit, first_line, say
 
 if TYPE_CHECKING:
     from refold.session import Session
@@ -39,15 +42,7 @@ def command(file: str, entries: tuple[str, ...], dry_run: bool, yes: bool, as_js
     if done:
         forget(session, found.entries)
     if as_json:
-        emit(
-            {
-                "forgotten": done,
-                "entries": found.entries,
-                "folds": found.folds,
-                "quoting": found.quoting,
-                "also": found.also,
-            }
-        )
+        emit({"forgotten": done, **asdict(found)})
     elif done:
         say(f"forgot {len(found.entries)} entries")
     elif not dry_run:

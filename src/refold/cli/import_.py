@@ -6,20 +6,19 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
 
-from refold.batch import Batch, Job
+from refold.batch import Batch, Ending, Job, Kept
 from refold.batch.kept import digest, file_key, release
 from refold.cli.batch import Tally, batch_options, followed, keeping, working
-from refold.cli.common import console, emit, json_option, table
-
-if TYPE_CHECKING:
-    from refold.batch import Ending, Kept
-    from refold.protocols import Store
-    from refold.transcripts.importing import Outcome
+from refold.cli.options import json_option
+from refold.cli.output import console, emit, table
+from refold.protocols import Placed, Store
+from refold.stores import open_store, shown
+from refold.transcripts.importing import Asked, Importer, Outcome, find, reading
 
 _SHOWN = 20
 FEW = 8
@@ -50,10 +49,6 @@ def command(
     whenever you like: what is there is left alone, what grew gets the rest. Sources are never changed.
     Workers read; this process alone writes.
     """
-    from refold.protocols import Placed
-    from refold.stores import open_store, shown
-    from refold.transcripts.importing import find
-
     files = find(paths)
     target = open_store(store).store
     tally = Tally(on or ("processes" if len(files) > FEW else "here"))
@@ -86,8 +81,6 @@ def _imported(
 ) -> list[Outcome]:
     """Files are read by whoever does the work, and put into the store here, in their order: of two that claim
     one id the first has it, however long it took to read."""
-    from refold.transcripts.importing import Asked, Importer, Outcome, reading
-
     importer = Importer(target)
 
     def finish(job: Job, found: Any) -> Any:

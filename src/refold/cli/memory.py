@@ -8,22 +8,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import asdict, replace
 
 from refold.cli import Group
-from refold.cli.common import clean, console, emit, json_option, say
+from refold.cli.options import json_option
+from refold.cli.output import answer, console, emit, say, styled, table
+from refold.errors import BadAnswer
+from refold.memory import Compressed, Note, check, note, parse
+from refold.memory.notes import lines
+from refold.protocols import Request
+from refold.stores import data_folder
+from refold.stores.memory_file import MemoryFile
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from refold.memory import Note
-    from refold.protocols import Request
-    from refold.stores.memory_file import MemoryFile
-
 
 def default_path() -> Path:
     """`$REFOLD_MEMORY`, or `memory.md` beside the default database."""
-    from refold.stores import data_folder
-
     named = os.environ.get("REFOLD_MEMORY")
     return Path(named) if named else data_folder() / "memory.md"
 
@@ -33,8 +35,6 @@ def default_path() -> Path:
 @click.pass_context
 def command(ctx: click.Context, path: str | None) -> None:
     """Long-term notes across sessions: one a line, with date and source."""
-    from refold.stores.memory_file import MemoryFile
-
     ctx.obj = MemoryFile(path or default_path())
 
 
@@ -46,46 +46,40 @@ def command(ctx: click.Context, path: str | None) -> None:
 @click.pass_obj
 def add(file: MemoryFile, text: tuple[str, ...], source: str, date: str | None, as_json: bool) -> None:
     """Remember something. Secrets are taken out before it is written."""
-    from refold.memory import note
-
     try:
         made = note(" ".join(text), date=_day(date), source=source)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    count = len(_notes(file.add(made.line)))
-    if as_json:
-        emit({"added": made, "notes": count})
-    else:
-        say(f"noted: {made.line} ({count} notes)")
+    count = len(parse(file.add(made.line)))
+    answer({"added": made, "notes": count}, f"noted: {made.line} ({count} notes)", as_json)
 
 
 @command.command("list")
 @click.argument("words", nargs=-1)
 @json_option
 @click.pass_obj
-def list_notes(file: MemoryFile, words: tuple[str, ...], as_json: bool) -> None:
+def listparse(file: MemoryFile, words: tuple[str, ...], as_json: bool) -> None:
     """The notes with their numbers, oldest first; with WORDS only those that contain them all."""
-    from rich.table import Table
-    from rich.text import Text
-
     wanted = [word.lower() for word in words]
     numbered = [
         (number, each)
-        for number, each in enumerate(_notes(file.read()), 1)
+        for number, each in enumerate(parse(file.read()), 1)
         if all(word in each.line.lower() for word in wanted)
     ]
     if as_json:
-        emit({"notes": [_row(number, each) for number, each in numbered]})
+        about = ({"number": number, **asdict(each), "quoted": each.is_quoted} for number, each in numbered)
+        emit({"notes": list(about)})
         return
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for number, each in numbered:
-        table.add_row(
-            Text(str(number), style="bold"),
-            Text(each.date, style="dim"),
-            Text(clean(each.source), style="cyan" if not each.is_quoted else "yellow"),
-            Text(clean(f"“{each.text}”" if each.is_quoted else each.text)),
+    rows = (
+        (
+            styled((str(number), "bold")),
+            styled((each.date, "dim")),
+            styled((each.source, "yellow" if each.is_quoted else "cyan")),
+            f"“{each.text}”" if each.is_quoted else each.text,
         )
-    console().print(table if numbered else "no notes")
+        for number, each in numbered
+    )
+    console().print(table((), rows) if numbered else "no notes")
 
 
 @command.command("forget")
@@ -101,17 +95,17 @@ def forget(file: MemoryFile, numbers: tuple[int, ...], match: str | None, as_jso
 
     def without(text: str) -> str:
         kept: list[str] = []
-        for number, (line, each) in enumerate(_lines(text), 1):
+        for number, line in enumerate(lines(text), 1):
             if number in numbers or (match and match.lower() in line.lower()):
-                gone.append(each)
+                gone.extend(parse(line))
             else:
                 kept.append(f"{line}\n")
         return "".join(kept)
 
-    count = len(_notes(file.read()))
+    count = len(parse(file.read()))
     file.update(without)
     if as_json:
-        emit({"forgotten": gone, "notes": len(_notes(file.read()))})
+        emit({"forgotten": gone, "notes": len(parse(file.read()))})
     else:
         _tell_forgotten(len(gone), [number for number in numbers if number > count], match, count)
     if not gone:
@@ -144,10 +138,7 @@ def compress(
     file: MemoryFile, model: str | None, params: Any, force: bool, as_json: bool, **given: int | str | None
 ) -> None:
     """Fewer notes that say the same. On any failure the memory is left as it was."""
-    from msgspec.structs import replace
-
     from refold.loop import run
-    from refold.memory import Compressed, check
     from refold.presets.parameters import memory_params
 
     shipped = memory_params(params.read() if params else "")
@@ -156,21 +147,15 @@ def compress(
         say(f"refold: {warning}", err=True)
     outcome = run(file.compress(params, _asker(model) if model else None, force=force))
     done = isinstance(outcome, Compressed)
-    if as_json:
-        said: dict[str, Any] = {"compressed": done, "notes": len(_notes(file.read()))}
-        more = {"before": outcome.before, "dropped": outcome.dropped} if done else {"reason": outcome.code}
-        emit({**said, **more})
-    elif isinstance(outcome, Compressed):
-        say(f"{outcome.before} notes became {outcome.after}")
-    else:
-        say(outcome.text)
+    told = f"{outcome.before} notes became {outcome.after}" if done else outcome.text
+    more = {"before": outcome.before, "dropped": outcome.dropped} if done else {"reason": outcome.code}
+    answer({"compressed": done, "notes": len(parse(file.read())), **more}, told, as_json)
     if not done and outcome.code not in ("few", "pointless"):
         raise SystemExit(1)
 
 
 def _asker(name: str) -> Callable[[Request], Awaitable[str]]:
     async def ask(request: Request) -> str:
-        from refold.errors import BadAnswer
         from refold.models.reply import complete
         from refold.registry.models import model
 
@@ -180,28 +165,6 @@ def _asker(name: str) -> Callable[[Request], Awaitable[str]]:
         return reply.message.text
 
     return ask
-
-
-def _notes(text: str) -> list[Note]:
-    from refold.memory import parse
-
-    return parse(text)
-
-
-def _lines(text: str) -> list[tuple[str, Note]]:
-    from refold.memory import parse
-
-    return [(line, parse(line)[0]) for line in text.splitlines() if line.strip()]
-
-
-def _row(number: int, each: Note) -> dict[str, Any]:
-    return {
-        "number": number,
-        "date": each.date,
-        "source": each.source,
-        "text": each.text,
-        "quoted": each.is_quoted,
-    }
 
 
 def _day(given: str | None) -> str:

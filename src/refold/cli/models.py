@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from importlib.util import find_spec
 from typing import Any
 
 import click
 
-from refold.cli.common import console, emit, json_option, table
 from refold.cli.completion import model_names
+from refold.cli.options import json_option
+from refold.cli.output import console, emit, table
+from refold.costs import Known, known, known_models, window_of
+from refold.registry import configuration
+from refold.registry.configuration import ENVIRONMENT, Configuration, Provider
 
 DOUBLES = ("chaos", "scripted")
 """Models for tests."""
@@ -24,14 +30,15 @@ def command(name: str | None, everything: bool, as_json: bool) -> None:
 
     Keys come from OPENAI_API_KEY and ANTHROPIC_API_KEY or the configuration file; they are never printed.
     """
-    from refold.registry import configuration
-
     config = configuration.load()
     providers = _providers(config)
     ready = {row["name"] for row in providers if row["ready"]}
-    rows = [row for row in _models(config) if everything or name or row["provider"] in ready]
     if name:
-        rows = _named(name, config)
+        window_of(name, config.models)  # says what to do where it is unknown
+        rows = _models([name], config)
+    else:
+        every = _models([*(row.name for row in known_models()), *config.models], config)
+        rows = [row for row in every if everything or row["provider"] in ready]
     if as_json:
         emit({"default": config.model, "summariser": config.summariser, "file": str(configuration.path()),
               "providers": providers, "models": rows})  # fmt: skip
@@ -40,16 +47,14 @@ def command(name: str | None, everything: bool, as_json: bool) -> None:
     _print(shown, rows, str(configuration.path()), config.model)
 
 
-def _providers(config: Any) -> list[dict[str, Any]]:
+def _providers(config: Configuration) -> list[dict[str, Any]]:
     from refold.registry.models import model_names
 
     rows: list[dict[str, Any]] = []
     for name in model_names():
         settings = config.provider(name)
-        ready, missing = _ready(name, settings)
-        rows.append(
-            {"name": name, "ready": ready, "missing": missing, "base_url": _public(settings.base_url)}
-        )
+        missing, address = _missing(name, settings), _public(settings.base_url)
+        rows.append({"name": name, "ready": not missing, "missing": missing, "base_url": address})
     return rows
 
 
@@ -61,42 +66,24 @@ def _public(address: str | None) -> str | None:
     return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
-def _ready(name: str, settings: Any) -> tuple[bool, str | None]:
-    """Can models of this provider be used, and if not, what is missing?"""
-    from importlib.util import find_spec
-
+def _missing(name: str, settings: Provider) -> str | None:
+    """What models of this provider need; None: they can be used."""
     kind = settings.type or name
-    package = {
-        "openai": "openai",
-        "openai-responses": "openai",
-        "anthropic": "anthropic",
-        "local": "xllamacpp",
-    }
-    extra = {"openai-responses": "openai"}.get(kind, kind)
-    if kind in package and find_spec(package[kind]) is None:
-        return False, f'pip install "refold[{extra}]"'
-    if kind in ("openai", "openai-responses", "anthropic") and not (settings.api_key or settings.base_url):
-        return False, f"{extra.upper()}_API_KEY"
-    return True, None
+    extra = kind.removesuffix("-responses")
+    package = {"openai": "openai", "anthropic": "anthropic", "local": "xllamacpp"}.get(extra)
+    if package and find_spec(package) is None:
+        return f'pip install "refold[{extra}]"'
+    if kind in ENVIRONMENT and not (settings.api_key or settings.base_url):
+        return f"{ENVIRONMENT[kind]}_API_KEY"
+    return None
 
 
-def _models(config: Any) -> list[dict[str, Any]]:
-    from refold.costs import known, known_models
-
-    names = dict.fromkeys([row.name for row in known_models()] + list(config.models))
-    found = (known(name, config.models) for name in names)
+def _models(names: Iterable[str], config: Configuration) -> list[dict[str, Any]]:
+    found = (known(name, config.models) for name in dict.fromkeys(names))
     return [_row(about) for about in found if about is not None]
 
 
-def _named(name: str, config: Any) -> list[dict[str, Any]]:
-    from refold.costs import known, window_of
-
-    window_of(name, config.models)  # says what to do where it is unknown
-    about = known(name, config.models)
-    return [_row(about)] if about else []
-
-
-def _row(about: Any) -> dict[str, Any]:
+def _row(about: Known) -> dict[str, Any]:
     prices = about.prices
     return {
         "name": about.name,

@@ -7,18 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from refold.cli.common import (
-    console,
-    emit,
-    file_argument,
-    first_line,
-    json_option,
-    open_session,
-    preset_options,
-    styled,
-    tell_problems,
-    waiting,
-)
+from refold.cli.opening import open_session, tell_problems
+from refold.cli.options import file_argument, json_option, preset_options
+from refold.cli.output import console, emit, first_line, styled, waiting
 
 if TYPE_CHECKING:
     from refold.compaction.plan import Plan, Reason
@@ -67,14 +58,9 @@ def _trigger(session: Session, plan: Plan | Reason, due: Due | Reason) -> Due | 
     if not isinstance(plan, Plan):
         return Reason(plan.code, plan.text)
     last = session.last_reply
-    if (
-        due.code != "overflow"
-        or last is None
-        or last.usage is None
-        or not isinstance(last.message, Assistant)
-    ):
+    if due.code != "overflow" or last is None or last.usage is None:
         return due
-    if last.message.stop == "error":
+    if not isinstance(last.message, Assistant) or last.message.stop == "error":
         return due
     size = last.usage.prompt
     return Due(due.code, f"the last request had {size:,} tokens by the provider's count, {plan.window:,} fit")
@@ -116,16 +102,11 @@ def as_dict(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Re
         told["tokens_after"] = min(plan.tokens_after, plan.tokens_before)
         told["requests"] = plan.requests if engine.summariser.uses_model else 0
         told["cost"] = cost(plan, engine.model.name if engine.model else None)
-    told |= _fits(engine, told["tokens_after"])
+    after, limit = told["tokens_after"], engine.preset.budget
+    told["fits"] = after <= limit
+    told["why"] = None if after <= limit else f"it keeps up to {after} tokens, {limit} are allowed"
     told["files"] = {name: getattr(told["files"], name) for name in Files.__struct_fields__}
     return told
-
-
-def _fits(engine: Engine, tokens: int) -> dict[str, Any]:
-    """Whether what would be sent then fits, and why not."""
-    limit = engine.preset.budget
-    fits = tokens <= limit
-    return {"fits": fits, "why": None if fits else f"it keeps up to {tokens} tokens, {limit} are allowed"}
 
 
 def print_plan(engine: Engine, session: Session, plan: Plan | Reason, due: Due | Reason) -> None:
@@ -202,8 +183,6 @@ def _two_counts(plan: Plan) -> str | None:
 
 def _bar(plan: Plan, width: int) -> Any:
     """The context as a bar: what is folded, what is clipped, what stays."""
-    from rich.text import Text
-
     s = plan.situation
     gone = set(plan.fold) | set(plan.turn_prefix)
     masked = {*plan.masked, *plan.clipped}
@@ -214,9 +193,6 @@ def _bar(plan: Plan, width: int) -> Any:
         kind = "folded" if ids & gone or (item.fold and plan.fold) else "clipped" if ids & masked else "kept"
         kinds[kind] += size
     total = max(sum(kinds.values()), 1)
-    bar = Text()
-    for kind, style, mark in (("folded", "red", "░"), ("clipped", "yellow", "▒"), ("kept", "green", "█")):
-        bar.append(mark * round(kinds[kind] * width / total), style=style)
-    bar.append("\n")
-    bar.append("  ".join(f"{kind} {size:,}" for kind, size in kinds.items()), style="dim")
-    return bar
+    styles = (("folded", "red", "░"), ("clipped", "yellow", "▒"), ("kept", "green", "█"))
+    drawn = [(mark * round(kinds[kind] * width / total), style) for kind, style, mark in styles]
+    return styled(*drawn, "\n", ("  ".join(f"{kind} {size:,}" for kind, size in kinds.items()), "dim"))

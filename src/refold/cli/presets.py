@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from refold.cli.common import console, emit, first_line, guarded, json_option, say, styled
 from refold.cli.completion import preset_names
+from refold.cli.options import json_option, warned
+from refold.cli.output import console, emit, first_line, say, styled, table
+from refold.errors import UsageError
 
 if TYPE_CHECKING:
-    from refold.compaction.preset import Setting, Settings
+    from refold.compaction.preset import Settings
 
 
 @click.command("presets")
@@ -29,11 +30,10 @@ def command(name: str | None, params: Any, check: bool, as_json: bool) -> None:
     """
     if (params is not None or check) and name is None:
         raise click.UsageError("--params and --check need the name of a preset")
-    with guarded():
-        if check:
-            _check(name or "", params.read() if params else "", as_json)
-            return
-        rows = [_row(name, params)] if name else list(_all_rows())
+    if check:
+        _check(name or "", params.read() if params else "", as_json)
+        return
+    rows = [_row(name, params)] if name else list(_all_rows())
     if as_json:
         emit({"presets": rows})
         return
@@ -43,7 +43,6 @@ def command(name: str | None, params: Any, check: bool, as_json: bool) -> None:
 def _all_rows() -> Iterator[dict[str, Any]]:
     """Of every design; one of somebody else's that is broken is told and hides no other."""
     from refold import presets
-    from refold.errors import UsageError
 
     for name in presets.names():
         try:
@@ -71,15 +70,11 @@ def _chosen(name: str, text: str) -> tuple[Settings, list[str]]:
     """The settings that the JSON gives, and what of it was ignored."""
     from refold import presets
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        settings = presets.make(name, {"params": text} if text else {}).settings
-    return settings, [str(warning.message) for warning in caught]
+    made, ignored = warned(lambda: presets.make(name, {"params": text} if text else {}))
+    return made.settings, ignored
 
 
 def _check(name: str, text: str, as_json: bool) -> None:
-    from refold.errors import UsageError
-
     settings, ignored = _chosen(name, text)
     items = settings.problems()
     if items is None:
@@ -99,27 +94,16 @@ def _check(name: str, text: str, as_json: bool) -> None:
 
 
 def _print(rows: list[dict[str, Any]], *, full: bool) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     out = console()
     for row in rows:
         out.print(styled((row["name"], "bold"), f"  {row['idea']}"))
         if not full:
             continue
         values: dict[str, Any] = row.get("values", {})
-        table = Table(
-            "setting", "value" if values else "default", "meaning", "rule", box=None, header_style="dim"
+        cells = (
+            (one.name, first_line(str(values.get(one.name, one.default)), 60), one.meaning, one.origin)
+            for one in row["settings"]
         )
-        for setting in row["settings"]:
-            shown = _shown(setting, values)
-            table.add_row(setting.name, Text(shown), setting.meaning, setting.origin)
-        out.print(table)
+        out.print(table(("setting", "value" if values else "default", "meaning", "rule"), cells))
         for note in row.get("ignored", ()):
-            out.print(styled((f"ignored: {note}", "yellow")))
-
-
-def _shown(setting: Setting, values: dict[str, Any]) -> str:
-    """A value in one short line."""
-    value = values.get(setting.name, setting.default)
-    return first_line(str(value), 60)
+            out.print(f"ignored: {note}", style="yellow")

@@ -8,18 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from refold.cli.common import (
-    Tokens,
-    clean,
-    console,
-    emit,
-    file_argument,
-    json_option,
-    open_session,
-    say,
-    tell_problems,
-    waiting,
-)
+from refold.cli.opening import open_session, tell_problems
+from refold.cli.options import Tokens, file_argument, json_option
+from refold.cli.output import console, emit, say, styled, waiting
+from refold.text.terminal import clean
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -107,18 +99,12 @@ def command(
 
 
 def print_hits(hits: list[Hit], query: str) -> None:
-    from rich.text import Text
-
     out = console()
     for hit in hits:
-        head = Text()
-        head.append(f"turn {hit.turn}", style="bold")
-        head.append(f"  {hit.role}", style=_COLOURS.get(hit.role, ""))
-        head.append(f"  {hit.key}", style="dim")
-        if hit.time > 0:
-            head.append(f"  {datetime.fromtimestamp(hit.time, UTC):%Y-%m-%d %H:%M}", style="dim")
-        head.append(f"  {hit.score:.2f}", style="dim")
-        out.print(head)
+        when = f"  {datetime.fromtimestamp(hit.time, UTC):%Y-%m-%d %H:%M}" if hit.time > 0 else ""
+        role = (f"  {hit.role}", _COLOURS.get(hit.role, ""))
+        place = (f"  {hit.key}{when}  {hit.score:.2f}", "dim")
+        out.print(styled((f"turn {hit.turn}", "bold"), role, place))
         out.print(marked(hit.text, query))
         out.print()
 
@@ -134,11 +120,9 @@ def _whole(hit: Hit, index: LogIndex) -> Hit:
 
 def marked(text: str, query: str) -> Text:
     """The text with the words of the query in colour, endings aside."""
-    from rich.text import Text
-
     from refold.text.words import plain, stem
 
-    said = Text(clean(text))
+    said = styled(clean(text))
     stems = {re.escape(stem(word)) for word in plain(query)}
     if stems:
         said.highlight_regex(re.compile(rf"(?i)(?<!\w)(?:{'|'.join(sorted(stems))})\w*"), style="bold red")

@@ -9,33 +9,35 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import asdict
 
 from refold.cli import Group
-from refold.cli.common import clean, console, emit, first_line, json_option, progress, say, table
 from refold.cli.completion import session_names
+from refold.cli.options import json_option
+from refold.cli.output import answer, console, emit, first_line, progress, say, styled, table
+from refold.errors import StorageError
+from refold.protocols import Backups, Placed, SessionInfo, Store
+from refold.stores import default_database, moving, open_store, shown
+from refold.text.terminal import clean
 
 if TYPE_CHECKING:
-    from refold.protocols import SessionInfo, Store
     from refold.recall import Hit
 
-F = TypeVar("F", bound=Callable[..., Any])
 _UNITS = {"h": 3600, "d": 86400, "w": 7 * 86400}
 _HITS = 3
 """Shown of each session that a search finds."""
 _WIDTH = 240
 
 
-def store_option(function: F) -> F:
-    return click.option(
-        "--store",
-        "spec",
-        metavar="STORE",
-        help="sqlite:FILE, jsonl:FILE, jsonl:FOLDER/ or postgres://… [default: yours]",
-    )(function)
+store_option = click.option(
+    "--store",
+    "spec",
+    metavar="STORE",
+    help="sqlite:FILE, jsonl:FILE, jsonl:FOLDER/ or postgres://… [default: yours]",
+)
 
 
 @click.group("sessions", invoke_without_command=True, cls=Group)
@@ -66,8 +68,6 @@ def command(
     ctx.obj = spec
     if ctx.invoked_subcommand is not None:
         return
-    from refold.stores import shown
-
     with opened(spec) as store:
         begin, end = moment(since), moment(until)
         found = [info for info in store.sessions() if _fits(info, folder, begin, end)]
@@ -82,14 +82,8 @@ def command(
         for row in rows:
             row["title"] = titles.get(row["id"]) or row["name"] or ""
         if as_json:
-            emit(
-                {
-                    "store": shown(spec or "sqlite:"),
-                    "path": _path(store, spec),
-                    "total": total,
-                    "sessions": rows,
-                }
-            )
+            about = {"store": shown(spec or "sqlite:"), "path": _path(store, spec)}
+            emit({**about, "total": total, "sessions": rows})
         else:
             say(f"store: {_path(store, spec)}")
             if found or name or folder or since or until:
@@ -119,10 +113,7 @@ def delete(above: str | None, ids: tuple[str, ...], spec: str | None, yes: bool,
             click.confirm(f"Delete {len(chosen)} session(s)? This cannot be undone", abort=True)
         for info in dict.fromkeys(chosen):
             store.delete(info.id)
-        if as_json:
-            emit({"deleted": [info.id for info in chosen]})
-        else:
-            say(f"{len(chosen)} deleted")
+        answer({"deleted": [info.id for info in chosen]}, f"{len(chosen)} deleted", as_json)
 
 
 @command.command("doctor")
@@ -163,17 +154,14 @@ def doctor(above: str | None, spec: str | None, repair: bool, as_json: bool) -> 
 def copy(above: str | None, id: str, target: str, move: bool, spec: str | None, as_json: bool) -> None:
     """Copy a session into another store, with everything in it."""
     from refold.registry.sessions import find
-    from refold.stores import moving, open_store, shown
 
     with opened(spec or above) as store:
         chosen = find(store, id).id
         other = open_store(target).store
         info = (moving.move if move else moving.copy)(store, chosen, other)
         other.close()
-    if as_json:
-        emit({"session": info, "store": shown(target)})
-    else:
-        say(f"{info.id}: {info.entries} entries are in {shown(target)}")
+    told = f"{info.id}: {info.entries} entries are in {shown(target)}"
+    answer({"session": info, "store": shown(target)}, told, as_json)
 
 
 @command.command("backup")
@@ -183,16 +171,12 @@ def copy(above: str | None, id: str, target: str, move: bool, spec: str | None, 
 @click.pass_obj
 def backup(above: str | None, file: str, spec: str | None, as_json: bool) -> None:
     """A complete copy of a database, taken while others may write to it."""
-    from refold.protocols import Backups
-
     with opened(spec or above) as store:
         if not isinstance(store, Backups):
             raise click.UsageError("only SQLite has a backup; copy files, and use pg_dump for PostgreSQL")
         store.backup(file)
-    if as_json:
-        emit({"backup": file, "bytes": Path(file).stat().st_size})
-    else:
-        say(f"{file}: {Path(file).stat().st_size:,} bytes")
+    size = Path(file).stat().st_size
+    answer({"backup": file, "bytes": size}, f"{file}: {size:,} bytes", as_json)
 
 
 # ── choosing ────────────────────────────────────────────────────────────────────────────────────
@@ -201,10 +185,6 @@ def backup(above: str | None, file: str, spec: str | None, as_json: bool) -> Non
 @contextmanager
 def opened(spec: str | None) -> Generator[Store]:
     """A store that exists. The user's own counts as empty before it is first used."""
-    from refold.errors import StorageError
-    from refold.protocols import Placed
-    from refold.stores import default_database, open_store
-
     unused = not spec and not default_database().exists()
     store = open_store("memory:" if unused else spec or "sqlite:").store
     if isinstance(store, Placed) and not Path(str(store.path)).exists():
@@ -234,9 +214,6 @@ def _titles(store: Store, infos: Sequence[SessionInfo], *, show: bool) -> dict[s
 
 
 def _path(store: Store, spec: str | None) -> str:
-    from refold.protocols import Placed
-    from refold.stores import default_database, shown
-
     if isinstance(store, Placed):
         return str(store.path)
     return shown(spec) if spec else f"{default_database()} (not there yet)"
@@ -270,8 +247,6 @@ def _said(
 
 
 def _print(rows: list[dict[str, Any]], total: int, search: str | None) -> None:
-    from rich.text import Text
-
     if not rows:
         say(f"no session says {search!r}" if search else "no sessions like that")
         return
@@ -281,7 +256,7 @@ def _print(rows: list[dict[str, Any]], total: int, search: str | None) -> None:
         _print_table(rows)
         say("`refold show SESSION` opens one; the beginning of its id is enough")
     if total > len(rows):
-        console().print(Text(f"… and {total - len(rows)} more; --limit shows them", style="dim"))
+        console().print(f"… and {total - len(rows)} more; --limit shows them", style="dim")
 
 
 _FIXED = 48
@@ -311,21 +286,16 @@ def _end(path: str, width: int) -> str:
 
 
 def _print_hits(rows: list[dict[str, Any]], search: str) -> None:
-    from rich.text import Text
-
     from refold.cli.recall import marked
 
     out = console()
     for row in rows:
-        head = Text(clean(row["id"]), style="bold")
-        head.append(f"  {_day(row['updated'])}  {first_line(row['title'], 60)}", style="not bold")
-        head.append(f"  {row['matches']} ×", style="not bold dim")
-        out.print(head)
+        about = f"  {_day(row['updated'])}  {first_line(row['title'], 60)}"
+        out.print(styled((row["id"], "bold"), about, (f"  {row['matches']} ×", "dim")))
         for hit in row["hits"]:
-            line = Text(f"  turn {hit.turn}  {hit.key}  {hit.role}  ", style="dim")
-            if hit.time > 0:
-                line.append(f"{_day(hit.time)}  ")
-            out.print(line.append_text(marked(first_line(hit.text, _WIDTH), search)))
+            when = f"{_day(hit.time)}  " if hit.time > 0 else ""
+            place = styled((f"  turn {hit.turn}  {hit.key}  {hit.role}  {when}", "dim"))
+            out.print(place.append_text(marked(first_line(hit.text, _WIDTH), search)))
         out.print()
 
 

@@ -8,34 +8,20 @@ import click
 import msgspec
 from msgspec.structs import asdict
 
-from refold.cli.common import (
-    Names,
-    clean,
-    console,
-    emit,
-    file_argument,
-    first_line,
-    json_option,
-    open_session,
-    styled,
-    tell_problems,
-    waiting,
-)
 from refold.cli.completion import preset_names
+from refold.cli.opening import open_session, tell_problems
+from refold.cli.options import Names, file_argument, json_option
+from refold.cli.output import console, emit, first_line, styled, waiting
+from refold.text.terminal import clean
 
 if TYPE_CHECKING:
     from refold.engine import Engine
+    from refold.entries import Fold
     from refold.session import Session, View
 
 
 def _look(name: str, text: str) -> Any:
     return click.option(f"--{name}", "look", flag_value=name, help=text)
-
-
-def _dialects() -> tuple[str, ...]:
-    from refold.session import dialects
-
-    return dialects.names()
 
 
 @click.command("show")
@@ -45,7 +31,7 @@ def _dialects() -> tuple[str, ...]:
 @_look("ledger", "What each fold took out of the view, and its check.")
 @_look("abridged", "One block per turn: asked, done, ended.")
 @_look("trail", "Files, commands, tests, todos, from the tool calls.")
-@click.option("--wire", type=Names(_dialects), help="As a provider gets it.")
+@click.option("--wire", type=Names("refold.session.dialects:names"), help="As a provider gets it.")
 @click.option(
     "--preset",
     default="refold",
@@ -94,6 +80,12 @@ def view_dict(view: View) -> dict[str, Any]:
         ],
         "tokens": view.tokens,
     }
+
+
+def about_fold(fold: Fold) -> dict[str, Any]:
+    """What the documented JSON says of every fold."""
+    names = ("id", "preset", "rung", "reason", "tokens_before", "tokens_after", "check")
+    return {name: getattr(fold, name) for name in names}
 
 
 def _view(engine: Engine, session: Session) -> dict[str, Any]:
@@ -179,14 +171,8 @@ def _ledger(engine: Engine, session: Session) -> dict[str, Any]:
     return {
         "folds": [
             {
-                "id": fold.id,
+                **about_fold(fold),
                 "active": fold.id in active,
-                "preset": fold.preset,
-                "rung": fold.rung,
-                "reason": fold.reason,
-                "tokens_before": fold.tokens_before,
-                "tokens_after": fold.tokens_after,
-                "check": fold.check,
                 "lost": [
                     {**asdict(row), "what": _what(session, row.id)}
                     for row in rows(session, fold, engine.counter)
@@ -217,16 +203,12 @@ def _trail(engine: Engine, session: Session) -> dict[str, Any]:
 
 
 def _print_view(out: Any, value: dict[str, Any], full: bool) -> None:
-    from rich.text import Text
-
     for row in value["messages"]:
-        texts = [getattr(part, "text", "") or _part(part) for part in row["content"]]
-        body = "\n".join(texts)
-        head = Text(f"{row['role']:9}", style="bold magenta" if "fold" in row else "bold")
+        body = "\n".join(getattr(part, "text", "") or _part(part) for part in row["content"])
+        role = (f"{row['role']:9}", "bold magenta" if "fold" in row else "bold")
         stands = f" [{len(row['entries'])} entries]" if len(row["entries"]) > 1 else ""
-        head.append(stands, style="dim")
-        head.append(" " + (clean(body) if full else first_line(body, max(out.columns - 20, 40))))
-        out.print(head)
+        said = clean(body) if full else first_line(body, max(out.columns - 20, 40))
+        out.print(styled(role, (stands, "dim"), f" {said}"))
     sizes = f"{len(value['messages'])} messages, {value['tokens']:,} tokens"
     out.print(f"{sizes}; the log has {value['entries']:,} entries", style="dim")
 
@@ -277,8 +259,6 @@ def _print_tree(out: Any, value: dict[str, Any], full: bool) -> None:
 
 
 def _print_ledger(out: Any, value: dict[str, Any], full: bool) -> None:
-    from rich.text import Text
-
     if not value["folds"]:
         out.print("no folds: nothing has left the view")
     for fold in value["folds"]:
@@ -290,10 +270,10 @@ def _print_ledger(out: Any, value: dict[str, Any], full: bool) -> None:
         gone = sum(row["size"] for row in fold["lost"])
         out.print(f"  {len(fold['lost'])} entries of {gone:,} tokens left the view; the log keeps them:")
         for name, found in fold["check"].items():
-            out.print(Text(f"  {name}: {first_line(str(found), 300 if full else 100)}", style="dim"))
+            out.print(f"  {name}: {first_line(str(found), 300 if full else 100)}", style="dim")
         lost = fold["lost"] if full else fold["lost"][:10]
         for row in lost:
-            out.print(Text(f"  {row['key']}  {row['size']:7,} tokens  {row['what']}"))
+            out.print(f"  {row['key']}  {row['size']:7,} tokens  {row['what']}")
         if lost:
             out.print(f"  back: `refold recall FILE --keys {lost[0]['key']} --full` (any key of the list)")
         if len(lost) < len(fold["lost"]):
@@ -301,9 +281,7 @@ def _print_ledger(out: Any, value: dict[str, Any], full: bool) -> None:
 
 
 def _print_text(out: Any, value: dict[str, Any], full: bool) -> None:  # noqa: ARG001
-    from rich.text import Text
-
-    out.print(Text(clean(value["text"]) or "(nothing)"))
+    out.print(clean(value["text"]) or "(nothing)")
 
 
 LOOK = {"view": _view, "tree": _tree, "ledger": _ledger, "abridged": _abridged, "trail": _trail}

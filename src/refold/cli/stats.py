@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from refold.cli.common import (
-    console,
-    emit,
-    file_argument,
-    first_line,
-    json_option,
-    open_session,
-    styled,
-    tell_problems,
-    waiting,
-)
+from refold.cli.opening import open_session, tell_problems
+from refold.cli.options import file_argument, json_option
+from refold.cli.output import console, emit, first_line, styled, waiting
 from refold.text.truncate import tail
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from refold.compare.stats import Stats
 
@@ -90,21 +83,13 @@ def _summary(out: Console, found: Stats, entries: int) -> None:
 
 def _bars(out: Console, title: str, rows: Iterable[tuple[str, int]], whole: int) -> None:
     from rich.bar import Bar
-    from rich.table import Table
     from rich.text import Text
 
     rows = list(rows)
     if not rows:
         return
     longest = max(size for _, size in rows) or 1
-    table = Table(
-        title=title,
-        title_justify="left",
-        box=None,
-        show_header=False,
-        pad_edge=False,
-        width=min(out.width, 100),
-    )
+    table = _titled(title, min(out.width, 100))
     table.add_column(ratio=2, no_wrap=True, overflow="ellipsis")
     table.add_column(ratio=3)
     table.add_column(justify="right", no_wrap=True)
@@ -114,6 +99,13 @@ def _bars(out: Console, title: str, rows: Iterable[tuple[str, int]], whole: int)
         table.add_row(Text(first_line(name, 80)), Bar(longest, 0, size, color="cyan"), f"{size:,}", share)
     out.print()
     out.print(table)
+
+
+def _titled(title: str, width: int | None = None) -> Table:
+    from rich.table import Table
+
+    look: dict[str, Any] = {"title_justify": "left", "box": None, "show_header": False, "pad_edge": False}
+    return Table(title=title, width=width, **look)
 
 
 def _end(path: str, width: int = 25) -> str:
@@ -142,15 +134,12 @@ def _lists(out: Console, found: Stats) -> None:
 
 
 def _list(out: Console, title: str, rows: list[tuple[int, str]], *, wrap: bool = False) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     if not rows:
         return
-    table = Table(title=title, title_justify="left", box=None, show_header=False, pad_edge=False)
+    table = _titled(title)
     table.add_column(justify="right", no_wrap=True, min_width=9)
     table.add_column(no_wrap=not wrap, overflow="ellipsis")
     for size, said in rows:
-        table.add_row(f"{size:,}", Text(first_line(said, 300)))
+        table.add_row(f"{size:,}", styled(first_line(said, 300)))
     out.print()
     out.print(table)

@@ -239,6 +239,7 @@ def checkpoint(sources: Sequence[Source], budget: int, counter: TokenCounter, pr
         else:
             _add(sections, "Done", [f"- [x] {line}"])
         yield
+    _add(sections, "Done", _lines(made, "done"))
     words = [text for source in sources if (text := typed(source.message))]
     if not sections["Goal"]:
         _add(sections, "Goal", [one_line(text, 400) for text in words[:1]])
@@ -248,7 +249,7 @@ def checkpoint(sources: Sequence[Source], budget: int, counter: TokenCounter, pr
         _add(sections, "Blocked", [f"- {state.error.what}: {one_line(state.error.error, 200)}"])
     _add(sections, "Key decisions", _lines(made, "decisions"))
     _add(sections, "Next steps", [f"{n}. {todo.text}" for n, todo in enumerate(state.open_todos, 1)])
-    _add(sections, "Critical context", _lines(made, "facts", "identifiers"))
+    _add(sections, "Critical context", _lines(made, "facts"))
     return _rendered(sections, SHARES, budget, counter)
 
 
@@ -260,8 +261,8 @@ def turn_prefix(sources: Sequence[Source], budget: int, counter: TokenCounter) -
     line = rule_line(((x.id, x.message) for x in sources), LINE, counter)
     sections = {
         "Original request": words,
-        "Early progress": [f"- {line}", *_lines(made, "decisions")],
-        "Needed for the kept part": _lines(made, "facts", "identifiers"),
+        "Early progress": [f"- {line}", *_lines(made, "decisions", "done")],
+        "Needed for the kept part": _lines(made, "facts"),
     }
     return _rendered(sections, PREFIX, budget, counter)
 

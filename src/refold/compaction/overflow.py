@@ -74,7 +74,7 @@ def in_reply(message: Assistant, usage: Usage | None, window: int | None, full: 
     window, or a stop for length with nothing said and the window full."""
     if message.error or message.stop == "error":
         return in_error(message.error or "")
-    if usage is None or not window:
+    if usage is None or not usage.is_meant or not window:
         return None
     read = usage.input + usage.cache_read
     silent = message.stop != "aborted" and read > window

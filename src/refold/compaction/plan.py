@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import msgspec
 
@@ -13,6 +13,7 @@ from refold.compaction.situation import Due, Situation
 from refold.compaction.transcript import Source
 from refold.digest import Source as DigestSource
 from refold.entries import AnyAnnotation, Edit, Files
+from refold.errors import Foreign, expect
 from refold.protocols import Request, Steps, TokenCounter
 
 
@@ -127,6 +128,7 @@ def finishing(proposal: Proposal, answers: Sequence[str]) -> Steps[Finished]:
     return finished if isinstance(finished, Finished) else (yield from finished)
 
 
+@runtime_checkable
 class Rung(Protocol):
     """One way to make the view smaller."""
 
@@ -151,15 +153,29 @@ def settled(proposal: Proposal) -> Steps[Proposal]:
 
 def proposing(rung: Rung, s: Situation) -> Steps[Proposal | Reason]:
     """What a rung proposes, in pieces where it can."""
-    if isinstance(rung, Patient):
-        yield from rung.ahead(s)
-    return rung.propose(s)
+    with Foreign(rung, f"the rung {getattr(rung, 'name', rung)!r} of the preset") as guard:
+        if isinstance(rung, Patient):
+            yield from rung.ahead(s)
+        offer = rung.propose(s)
+        if not isinstance(cast("object", offer), (Proposal, Reason)):
+            raise guard.refuse(offer, "a Proposal or a Reason is wanted")
+        return offer
 
 
+@runtime_checkable
 class Trigger(Protocol):
     """Says whether a fold is due."""
 
     def due(self, s: Situation, /) -> Due | Reason: ...
+
+
+def fired(trigger: Trigger, s: Situation) -> Due | Reason:
+    """What a trigger says."""
+    with Foreign(trigger, "a trigger of the preset") as guard:
+        due = trigger.due(s)
+        if not isinstance(cast("object", due), (Due, Reason)):
+            raise guard.refuse(due, "a Due or a Reason is wanted")
+        return due
 
 
 @dataclass(frozen=True)
@@ -170,6 +186,12 @@ class Stage:
     rungs: tuple[Rung, ...]
     upkeep: bool = False
     """Housekeeping of a design (turn lines, shrunk results): happens as turns end, whatever the size."""
+
+    def __post_init__(self) -> None:
+        expect(self.trigger, Trigger, "a trigger has the method due(situation)")
+        expect(self.rungs, tuple, "the rungs of a stage are a tuple")
+        for rung in self.rungs:
+            expect(rung, Rung, "a rung has a name and the method propose(situation)")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import msgspec
 
 from refold import entries as e
-from refold.compaction.plan import Patient, Plan, Proposal, Reason, Rung, Stage, proposing
+from refold.compaction.plan import Patient, Plan, Proposal, Reason, Rung, Stage, fired, proposing
 from refold.compaction.preset import Preset
 from refold.compaction.requests import PROMPT, last_model
 from refold.compaction.rungs.dialogue import Dialogue
@@ -35,7 +35,7 @@ def planning(preset: Preset, s: Situation, *, upkeep_only: bool = False) -> Step
             continue
         if isinstance(stage.trigger, Patient):
             yield from stage.trigger.ahead(s)
-        due = stage.trigger.due(s)
+        due = fired(stage.trigger, s)
         outcome = (yield from climb(preset, s, stage, due)) if isinstance(due, Due) else due
         if isinstance(outcome, Plan):
             return outcome

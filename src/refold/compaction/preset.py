@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import NoneType
 from typing import Annotated, Any, Literal, Self, cast, get_origin
 
 import msgspec
@@ -12,7 +13,7 @@ from msgspec.structs import FieldInfo, force_setattr, replace
 
 from refold.compaction.plan import Reason, Rung, Stage, Trigger
 from refold.compaction.situation import Situation
-from refold.errors import SettingError, UnknownSetting
+from refold.errors import Foreign, SettingError, UnknownSetting, expect
 from refold.session.projection import Accepts, accept_all
 
 
@@ -62,6 +63,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Self:
         """Settings that arrive as data, where numbers may be texts and objects JSON; errors name the key."""
+        expect(given, Mapping, "settings are a dict of their names and values")
         known = {field.name: field for field in fields(cls)}
         for key in given:
             if key not in known:
@@ -134,21 +136,41 @@ class Preset:
     cache_delay: Callable[[float], float | None] = lambda _: None
     """Age of the last reply in seconds → seconds until a fold ahead of cache expiry is considered."""
 
+    def __post_init__(self) -> None:
+        """A preset of somebody's own is looked at when it is made, not when a conversation depends on it."""
+        for name, (kind, wanted) in _KINDS.items():
+            expect(getattr(self, name), kind, f"{name} of a preset is {wanted}")
+        for name in ("window", "limit", "reserve"):
+            if not 0 <= getattr(self, name) <= _LARGEST:
+                raise SettingError(name, "is no number of tokens")
+        for stage in self.stages:
+            expect(stage, Stage, "stages of a preset are a list of Stage(trigger, rungs)")
+
     @property
     def budget(self) -> int:
         return self.limit or self.window
 
     def for_model(self, model: Callable[[], str | None]) -> Preset:
         """The preset as its settings want it for this model."""
-        settings = self.settings.for_model(model)
-        return self if settings is self.settings else settings.build()
+        with Foreign(self.settings, f"for_model of the preset {self.name!r}"):
+            settings = self.settings.for_model(model)
+        return self if settings is self.settings else built(settings)
 
     def resized(self, window: int) -> Preset:
         """The same preset for another window."""
         try:
-            return replace(self.settings, window=window).build()
+            return built(replace(self.settings, window=window))
         except SettingError:  # the settings contradict so small a window: they are scaled to it
-            return self.settings.fitted(max(window, 2)).build()
+            return built(self.settings, max(window, 2))
+
+
+def built(settings: Settings, budget: int | None = None) -> Preset:
+    """The preset that settings make, scaled to a budget where there is one."""
+    with Foreign(settings, f"{type(settings).__name__}") as guard:
+        preset = (settings if budget is None else settings.fitted(budget)).build()
+        if not isinstance(cast("object", preset), Preset):
+            raise guard.refuse(preset, "build() makes a Preset")
+        return preset
 
 
 fields: Callable[[type[Settings]], tuple[FieldInfo, ...]] = cache(msgspec.structs.fields)
@@ -156,6 +178,18 @@ fields: Callable[[type[Settings]], tuple[FieldInfo, ...]] = cache(msgspec.struct
 
 _LARGEST = 2**53
 """Beyond that shares of it are no numbers any more."""
+_TEXT, _NUMBER, _FUNCTION = (str, "a text"), (int, "a whole number"), (Callable, "a function")
+_KINDS: dict[str, tuple[Any, str]] = {
+    **dict.fromkeys(("name", "version", "measure", "summary_model"), _TEXT),
+    **dict.fromkeys(("window", "limit", "reserve"), _NUMBER),
+    **dict.fromkeys(("accepts", "objection", "cache_delay"), _FUNCTION),
+    "settings": (Settings, "what it was built from"),
+    "stages": (Sequence, "a list of Stage(trigger, rungs)"),
+    "max_tool_iterations": ((int, NoneType), "a whole number"),
+    "notes": ((Rung, NoneType), "a rung"),
+    "soft": ((Trigger, NoneType), "a trigger"),
+}
+"""What the parts of a preset have to be."""
 
 
 def _converted(field: FieldInfo, value: Any, *, strict: bool = True) -> Any:

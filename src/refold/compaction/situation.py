@@ -33,7 +33,31 @@ class Due(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Situation:
+class Question:
+    """What is handed over with the question whether to fold."""
+
+    system: str | None = None
+    tools: Sequence[Any] = ()
+    incoming: str | None = None
+    """User input that is about to be appended."""
+    instructions: str | None = None
+    """What a summary should pay attention to."""
+    cache_expiring: bool = False
+    """The provider's cache of this context is about to expire."""
+    force: bool = False
+    """Fold now, whatever the trigger says."""
+    resting: bool = False
+    """The summariser is left alone."""
+    at_once: bool = False
+    """Nobody else gets a turn before it is done: earlier attempts were disturbed."""
+    model: str | None = None
+    """Who will be asked; None: the log's newest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation(Question):
+    """The question, and the log it is asked of."""
+
     session: Session
     projection: Projection = field(repr=False)
     counter: TokenCounter
@@ -42,29 +66,14 @@ class Situation:
     """Decides when and where, as the design does."""
     window: int
     now: float = 0.0
-    system: str | None = None
-    tools: Sequence[Any] = ()
-    incoming: str | None = None
-    """User input that is about to be appended."""
-    instructions: str | None = None
-    """What the user wants the summary to focus on."""
     first_kept: str | None = None
     """Where the kept part shall begin, whatever the design would choose; a legal cut."""
     due: Due | None = None
     """Why a fold is wanted; None while that is being decided."""
-    force: bool = False
-    cache_expiring: bool = False
-    """The provider's cache of this context is about to expire."""
     writer: Writer | None = None
     """Who writes summaries; None: the embedded digest."""
     calibrated: bool = False
     """Windows are the provider's: where its own counts are known, they decide, not ours."""
-    resting: bool = False
-    """The summariser failed too often and is left alone for a while."""
-    model: str | None = None
-    """Who will be asked; None: the log's newest."""
-    at_once: bool = False
-    """Nobody else gets a turn before it is done: earlier attempts were disturbed."""
     memo: dict[object, Any] = field(default_factory=dict[object, Any], init=False, repr=False, compare=False)
     """What rungs have worked out for this situation, so that the next one need not."""
 

@@ -1,6 +1,10 @@
-"""Where the tokens of a conversation go, as values."""
+"""Where the tokens of a conversation go, as values; and what could be saved: one small rule per habit that
+costs tokens."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import msgspec
 
@@ -101,3 +105,96 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     repeated: tuple[Repeat, ...]
     usage: Spent | None
     suggestions: tuple[Suggestion, ...] = ()
+
+
+WORTH = 0.03
+"""Share of all tokens below which nothing is suggested."""
+
+
+Rule: TypeAlias = Callable[[Stats], Iterator[Suggestion]]
+
+
+def suggest(stats: Stats) -> tuple[Suggestion, ...]:
+    """Suggestions that are worth it, the most valuable first."""
+    every = (suggestion for rule in RULES for suggestion in rule(stats))
+    worth = (x for x in every if x.tokens >= WORTH * max(stats.tokens, 1))
+    return tuple(sorted(worth, key=lambda x: -x.tokens))
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / max(whole, 1):.0f} %"
+
+
+def repeated_reads(stats: Stats) -> Iterator[Suggestion]:
+    tokens = sum(repeat.tokens for repeat in stats.repeated)
+    if tokens:
+        times = sum(repeat.times - 1 for repeat in stats.repeated)
+        yield Suggestion(
+            "repeated-reads",
+            f"readings of files that had been read before and had not changed: {times}; "
+            "mask the older copies, or let the agent recall them",
+            tokens,
+        )
+
+
+def large_results(stats: Stats) -> Iterator[Suggestion]:
+    big = [result for result in stats.largest[:10] if result.tokens >= 2_000]
+    tokens = sum(result.tokens for result in big)
+    if big:
+        yield Suggestion(
+            "large-results",
+            f"{len(big)} of the tool results hold {_percent(tokens, stats.tokens)} of everything: "
+            "limit what tools print (head, offset and limit, quieter flags)",
+            tokens,
+        )
+
+
+def old_results(stats: Stats) -> Iterator[Suggestion]:
+    """Results of turns long past, still in view."""
+    if len(stats.turns) < 6 or stats.view < stats.tokens // 2:
+        return
+    old = sum(turn.results for turn in stats.turns[:-3])
+    if old > stats.tokens // 5:
+        yield Suggestion(
+            "old-results",
+            f"tool results older than three turns are {_percent(old, stats.tokens)} of everything: "
+            "`refold plan FILE` shows what masking or folding them saves",
+            old,
+        )
+
+
+def failing_tools(stats: Stats) -> Iterator[Suggestion]:
+    for tool in stats.tools:
+        if tool.errors >= 5 and tool.errors * 3 >= tool.calls:
+            yield Suggestion(
+                "failing-tool",
+                f"{tool.name} failed {tool.errors} of {tool.calls} times: its description may be misleading",
+                tool.tokens * tool.errors // max(tool.calls, 1),
+            )
+
+
+def long_system(stats: Stats) -> Iterator[Suggestion]:
+    tokens = stats.by_role.get("system", 0)
+    if tokens > 3_000:
+        yield Suggestion(
+            "long-system-prompt",
+            f"the system prompt is sent with every request: {tokens} tokens each time",
+            tokens,
+        )
+
+
+def cold_cache(stats: Stats) -> Iterator[Suggestion]:
+    used = stats.usage
+    if used is None or used.requests < 5:
+        return
+    prompt = used.input + used.cache_read + used.cache_write
+    if prompt and used.cache_read < prompt // 2:
+        yield Suggestion(
+            "cold-cache",
+            f"only {_percent(used.cache_read, prompt)} of the prompts came from the cache: "
+            "keep the beginning of the context unchanged between requests",
+            used.input,
+        )
+
+
+RULES: tuple[Rule, ...] = (repeated_reads, large_results, old_results, failing_tools, long_system, cold_cache)

@@ -86,7 +86,7 @@ class Record:
     def __init__(self, put: Sequence[Message]) -> None:
         self.messages = put
         raw = "\n".join(searchable(message) for message in put)
-        self.text = _flat(raw)
+        self.text = flat(raw)
         self.numbers = {int(a or b) for a, b in _NUMBER.findall(raw)}
         self.keys = set(_KEY.findall(raw))
 
@@ -112,11 +112,11 @@ class Record:
         arguments = (value for call in message.calls for value in _arguments(call))
         for text in chain(arguments, _looked_at(message.text)):
             if self._has(text):
-                yield _flat(text)
+                yield flat(text)
 
     def _has(self, text: str) -> bool:
-        flat = _flat(text)
-        return len(flat) >= SHORTEST and flat in self.text
+        words = flat(text)
+        return len(words) >= SHORTEST and words in self.text
 
 
 def _is_same_step(message: Message, other: Message) -> bool:
@@ -134,9 +134,9 @@ def _arguments(call: Call) -> Iterable[str]:
 @lru_cache(maxsize=2_048)
 def _looked_at(text: str) -> tuple[str, ...]:
     """Kept: every fold of every design looks for the same sentences again."""
-    found = [_flat(sentence) for sentence in sentences(text)]
+    found = [flat(sentence) for sentence in sentences(text)]
     return tuple(found if len(found) <= 2 * LOOKED_AT else found[:LOOKED_AT] + found[-LOOKED_AT:])
 
 
-def _flat(text: str) -> str:
+def flat(text: str) -> str:
     return " ".join(text.split())

@@ -6,7 +6,7 @@ kilobytes instead of the folded sessions, so thousands of transcripts fit into m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -159,11 +159,16 @@ def work(task: Task) -> Any:
     return msgspec.to_builtins(joined(done) if done else Compared(skipped=1))
 
 
-def sessions(file: str, named: bool) -> Iterator[tuple[str, Opened]]:
+def sessions(
+    file: str, named: bool, open: Callable[[str], Session] = session_of
+) -> Iterator[tuple[str, Opened]]:
     """The conversation of a file that was named, or why there is none; all those of a file in a folder, which
     are none where it is no transcript."""
     if named:
-        yield file, _opened(file)
+        try:
+            yield file, open(file)
+        except (RefoldError, OSError) as error:
+            yield file, error
         return
     found = [one for one in conversations(Path(file), named=False) if not _is_skipped(one)]
     for number, one in enumerate(found):
@@ -173,13 +178,6 @@ def sessions(file: str, named: bool) -> Iterator[tuple[str, Opened]]:
 
 def _is_skipped(one: tuple[str, Loaded] | Outcome) -> bool:
     return isinstance(one, Outcome) and one.state == "skipped"
-
-
-def _opened(file: str) -> Opened:
-    try:
-        return session_of(file)
-    except (RefoldError, OSError) as error:
-        return error
 
 
 def _one(file: str, session: Opened, plan: Plan) -> Compared:

@@ -13,8 +13,9 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction.reading import reading
+from refold.compare.forms import flat
+from refold.compare.identifiers import identifiers
 from refold.messages import Message, argument_text, searchable
-from refold.preserve.identifiers import identifiers
 from refold.session import Session
 from refold.session.edits import said_by
 from refold.session.items import Item
@@ -86,19 +87,15 @@ def probes(path: Sequence[e.AnyPathEntry], cut: int) -> Probes:
 def _called(messages: Iterable[Message]) -> dict[str, None]:
     """Identifiers in the arguments of calls, each once, in order."""
     texts = (argument_text(call) for message in messages for call in message.calls)
-    return dict.fromkeys(name for text in texts for name, kind in identifiers(text) if kind != "other")
+    return dict.fromkeys(name for text in texts for name in identifiers(text))
 
 
 def _typed(session: Session, text: str) -> float | None:
     """Share of the user's typed words that are verbatim in the view, by characters."""
-    flat = _flat(text)
-    said = [_flat(saying.text) for saying in reading(session).sayings]
+    seen = flat(text)
+    said = [flat(saying.text) for saying in reading(session).sayings]
     whole = sum(map(len, said))
-    return sum(len(words) for words in said if words in flat) / whole if whole else None
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
+    return sum(len(words) for words in said if words in seen) / whole if whole else None
 
 
 def _artifacts(session: Session, text: str) -> float | None:

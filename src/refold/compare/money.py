@@ -17,7 +17,7 @@ import msgspec
 from refold import entries as e
 from refold.compaction.requests import PROMPT
 from refold.costs import Prices
-from refold.costs.prices import SECONDS, Ttl
+from refold.costs.prices import SECONDS
 from refold.messages import Assistant, System, Usage
 from refold.protocols import TokenCounter
 from refold.session import Session
@@ -131,11 +131,10 @@ def bill(
     threshold: int | None = None,
     shape: Shape | None = None,
     summarising: Summarising = Summarising(),
-    ttl: Ttl = "5m",
 ) -> Bill:
     """The whole conversation, folded to `shape` whenever a request would pass `threshold`; without these,
     as it was."""
-    run = _Run(conversation, prices, summarising, ttl)
+    run = _Run(conversation, prices, summarising)
     for step in conversation.steps:
         if threshold is not None and shape is not None and run.size(step) > threshold:
             run.fold(step, shape)
@@ -144,10 +143,9 @@ def bill(
 
 
 class _Run:
-    def __init__(self, conversation: Steps, prices: Prices, summarising: Summarising, ttl: Ttl) -> None:
+    def __init__(self, conversation: Steps, prices: Prices, summarising: Summarising) -> None:
         self.sums = conversation.sums
         self.prices, self.summarising = prices, summarising
-        self.ttl: Ttl = ttl
         self.kept = self.sums[conversation.fixed]
         """Tokens at the beginning that no fold touches."""
         self.start = conversation.fixed
@@ -181,10 +179,9 @@ class _Run:
     def request(self, step: Step) -> None:
         """What a cache of the longest common prefix counts, where every prompt continues the one before."""
         size = self.size(step)
-        alive = step.pause < SECONDS[self.ttl]
-        warm = min(self.warm, size) if alive else 0
+        warm = min(self.warm, size) if step.pause < SECONDS["5m"] else 0
         usage = self.prices.prompt(warm, size - warm)
-        self.dollars += self.prices.cost(msgspec.structs.replace(usage, output=step.output), self.ttl)
+        self.dollars += self.prices.cost(msgspec.structs.replace(usage, output=step.output))
         if size >= self.prices.min_cache:
             self.warm = size
         self.prompt += size

@@ -10,8 +10,8 @@ import msgspec
 from refold import entries as e
 from refold.batch.kept import digest
 from refold.compaction.plan import Failed, Reason
+from refold.compaction.situation import Question
 from refold.engine import Engine
-from refold.engine.planner import Question
 from refold.engine.upkeep import upkeep
 from refold.errors import DoesNotFit
 from refold.session import Session, View

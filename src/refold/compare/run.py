@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any, cast
 
 import msgspec
+from msgspec.structs import asdict, replace
 
 from refold import entries as e
 from refold import registry, tokens
@@ -219,7 +220,7 @@ def fed(source: Session, path: Sequence[e.AnyPathEntry]) -> Session:
     session = Session(id=source.id, info=source.info)
     session.share_counts(source)
     for entry in path:
-        session.append(msgspec.structs.replace(entry, parent=session.leaf))
+        session.append(replace(entry, parent=session.leaf))
     return session
 
 
@@ -254,25 +255,23 @@ def _prices(about: Known) -> Prices:
 
 async def cell(t: Transcript, name: str, budget: Budget, passes: int, model: Model | None = None) -> Cell:
     """One design on one transcript; never raises for what the design or a model does."""
-    limit = budget.of(t.tokens)
+    blank = Cell(file=t.file, preset=name, budget=budget.of(t.tokens), passes=passes, asked=budget.text)
     try:
-        return await _measured(t, name, limit, passes, model, budget)
+        return await _measured(blank, t, budget, model)
     except ModuleNotFoundError as error:
         said = f"this design is not installed ({error.name})"
     except RefoldError as error:
         said = str(error)
     except Exception as error:
         said = f"{type(error).__name__}: {error}"
-    return Cell(file=t.file, preset=name, budget=limit, passes=passes, asked=budget.text, error=said)
+    return replace(blank, error=said)
 
 
-async def _measured(
-    t: Transcript, name: str, limit: int, passes: int, model: Model | None, budget: Budget
-) -> Cell:
+async def _measured(blank: Cell, t: Transcript, budget: Budget, model: Model | None) -> Cell:
     began = time.perf_counter()
+    name, limit, passes = blank.preset, blank.budget, blank.passes
     engine, done, view = await _folded(t.session, name, limit, passes, model)
     seconds = time.perf_counter() - began
-    found = measures.kept(done.session, view.items)
     later = None
     if t.prefix is not None and t.probes.names:
         part = budget.of(t.steps.sums[t.probes.cut])
@@ -281,17 +280,11 @@ async def _measured(
     shape = shape_of(engine, done.session)
     paid = pay(t, limit, shape, _summarising(t, done, model)) if done.all_folds else Paid(t.none)
     fits, why = done.verdict(engine, view, limit)
-    return Cell(
-        file=t.file,
-        preset=name,
-        budget=limit,
-        passes=passes,
-        asked=budget.text,
+    return replace(
+        blank,
         tokens=view.tokens,
         fits=fits,
-        constraints=found.constraints,
-        artifacts=found.artifacts,
-        identifiers=found.identifiers,
+        **asdict(measures.kept(done.session, view.items)),
         future_references=later,
         forms=forms_of(done.session, t.steps.sizes),
         cost=round(paid.usual.dollars, 6),
@@ -360,7 +353,7 @@ def blanks(file: str, plan: Plan, error: str) -> list[Cell]:
 
 def row(cell: Cell) -> dict[str, Any]:
     """The documented JSON of a cell."""
-    fields = msgspec.structs.asdict(cell)
+    fields = asdict(cell)
     for internal in ("done", "paid", "shape"):
         fields.pop(internal)
     for share in ("constraints", "artifacts", "identifiers", "future_references"):

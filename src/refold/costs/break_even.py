@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from refold.costs.prices import Prices, Ttl
+from refold.costs.prices import Prices
 from refold.messages import Usage
 
 
@@ -43,16 +43,15 @@ def break_even(
     warm: bool = True,
     stays_warm: bool = True,
     requests_per_turn: float = 1.0,
-    ttl: Ttl = "5m",
 ) -> BreakEven:
     """For a fold that turns a prompt of `before` tokens into one of `after`, of which the first `shared` ones
     stay as they were. `warm`: the provider's cache holds the prompt now. `stays_warm`: turns follow each
     other before it expires."""
-    stay = _prompt(prices, before if warm else 0, before, ttl)
-    fold = _prompt(prices, shared if warm else 0, after, ttl)
-    now = _summary(before, prices, summary, warm, ttl) + fold - stay
-    later_stay = _prompt(prices, before if stays_warm else 0, before, ttl)
-    later_fold = _prompt(prices, after if stays_warm else 0, after, ttl)
+    stay = _prompt(prices, before if warm else 0, before)
+    fold = _prompt(prices, shared if warm else 0, after)
+    now = _summary(before, prices, summary, warm) + fold - stay
+    later_stay = _prompt(prices, before if stays_warm else 0, before)
+    later_fold = _prompt(prices, after if stays_warm else 0, after)
     per_turn = requests_per_turn * (later_stay - later_fold)
     return BreakEven(now, per_turn, _turns(now, per_turn))
 
@@ -63,12 +62,12 @@ def _turns(now: float, per_turn: float) -> int | None:
     return math.ceil(now / per_turn) if per_turn > 0 else None
 
 
-def _prompt(prices: Prices, warm: int, total: int, ttl: Ttl) -> float:
+def _prompt(prices: Prices, warm: int, total: int) -> float:
     warm = min(warm, total)
-    return prices.cost(prices.prompt(warm, total - warm), ttl)
+    return prices.cost(prices.prompt(warm, total - warm))
 
 
-def _summary(before: int, prices: Prices, summary: Summary, warm: bool, ttl: Ttl) -> float:
+def _summary(before: int, prices: Prices, summary: Summary, warm: bool) -> float:
     if summary.form == "none":
         return 0.0
     by = summary.prices or prices
@@ -77,4 +76,4 @@ def _summary(before: int, prices: Prices, summary: Summary, warm: bool, ttl: Ttl
     # Another model has another cache: its copy of the history is cold.
     read = before if warm and summary.prices is None else 0
     prompt = by.prompt(read, before + summary.prompt - read)
-    return by.cost(msgspec.structs.replace(prompt, output=summary.output), ttl)
+    return by.cost(msgspec.structs.replace(prompt, output=summary.output))

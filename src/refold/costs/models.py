@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from refold.costs.prices import Long, Prices
+from refold.costs.prices import Prices
 from refold.data import table
 from refold.errors import SettingError, nearest
 
@@ -93,14 +93,9 @@ def _table() -> dict[str, Known]:
 
 
 def _known(name: str, row: Mapping[str, Any], source: str, date: str) -> Known:
-    price = dict(row["price"])
-    if "long" in row:
-        price["long"] = Long(**row["long"])
-    if "min_cache" in row:
-        price["min_cache"] = row["min_cache"]
-    more = {key: row[key] for key in ("window", "output", "temperature", "reasoning") if key in row}
-    prices = Prices(**price)
-    return Known(name=name, provider=row["provider"], prices=prices, source=source, date=date, **more)
+    prices = {**row["price"], **{key: row[key] for key in ("long", "min_cache") if key in row}}
+    fields = {**row, "name": name, "prices": prices, "source": source, "date": date}
+    return msgspec.convert(fields, Known)
 
 
 def _corrected(row: Known, name: str, fields: Mapping[str, Any]) -> Known:

@@ -49,6 +49,8 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
 
     def cost(self, usage: Usage, ttl: Ttl = "5m") -> float:
         """Dollars for one request as the provider counted it."""
+        if not usage.is_meant:
+            return 0.0
         tier = self.long if self.long and usage.prompt > self.long.above else Long(0)
         prompt = (
             usage.input * self.input + usage.cache_read * self.reading + usage.cache_write * self.writing(ttl)

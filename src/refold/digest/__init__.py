@@ -1,6 +1,6 @@
 """A summary without a model: deterministic, checked by construction, always within its budget.
 
-    made = digest(sources, budget=4_000, counter=tokens.get(), carried=Carried(trail=...))
+    made = digest(sources, budget=4_000, counter=tokens.get())
     made.render()              # dense, for a model
     made.render("readable")    # whole sentences, for people
 
@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from refold.digest.compose import Material, compose
-from refold.digest.sections import Carried, Form, Name, Section
+from refold.digest.sections import Form, Name, Section
 from refold.digest.source import Source
 from refold.protocols import Steps, TokenCounter, complete
 
-__all__ = ["Carried", "Digest", "Form", "Section", "Source", "digest"]
+__all__ = ["Digest", "Form", "Section", "Source", "digest"]
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,12 @@ def digest(
     budget: int,
     counter: TokenCounter,
     previous: str = "",
-    carried: Carried | None = None,
     kept: Sequence[Source] = (),
 ) -> Digest:
     """Digest of `sources` (oldest first).
 
     `previous`: text of an earlier summary whose sources are not among `sources`; its lines compete again
-    and keep their recall keys. `carried`: sections that other rooms computed from the log. `kept`: messages
-    that stay in the view as they are; what they say need not be repeated.
+    and keep their recall keys. `kept`: messages that stay in the view as they are; what they say need not
+    be repeated.
     """
-    return Digest(max(0, budget), counter, Material(sources, previous, carried or Carried(), kept))
+    return Digest(max(0, budget), counter, Material(sources, previous, kept))

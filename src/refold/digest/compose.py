@@ -1,42 +1,42 @@
-"""Putting a digest together: who gets how much, what is chosen, and the promise that it fits."""
+"""Putting a digest together: who gets how much, what is chosen, the lines it stands in, and the promise that
+it fits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from itertools import groupby
 
 from refold.digest.facts import Fact, decides, dense_text, facts
-from refold.digest.lines import fitted, lines
-from refold.digest.sections import SHARES, TITLES, Carried, Form, Name, Section, cut_lines, cut_words, parse
+from refold.digest.sections import SHARES, TITLES, Form, Name, Section, cut_lines, cut_words, parse
 from refold.digest.select import PIECE, best, ranked, weigh
 from refold.digest.source import Source
 from refold.messages import searchable
-from refold.preserve import identifiers
+from refold.preserve.lines import acts
 from refold.protocols import Steps, TokenCounter
+from refold.text.dates import written
 from refold.text.words import terms
 
 CANDIDATES = 1_500
 """At least so many facts are weighed against each other; more with a larger budget."""
-_SPARE = 24
-"""Tokens left over that are worth another look at the identifiers."""
 _ORDER: tuple[Name, ...] = tuple(TITLES)
 _HEADING = 4
 """Tokens of a title and the empty line before it, at most."""
+KEY_SHARE = 0.04
+"""Keys may take this part of a section; with less room they stand on fewer lines."""
+KEY_TOKENS = 8
 
 
 class Material:
     """What a digest is made of, read once for both forms."""
 
-    def __init__(
-        self, sources: Sequence[Source], previous: str, carried: Carried, kept: Sequence[Source]
-    ) -> None:
-        self.sources, self.carried, self.kept = sources, carried, kept
+    def __init__(self, sources: Sequence[Source], previous: str, kept: Sequence[Source]) -> None:
+        self.sources, self.kept = sources, kept
         self.earlier = parse(previous)
 
         self.facts: list[Fact] = []
         self.speakers: frozenset[str] = frozenset()
         self.worth: dict[str, float] = {}
-        self.names: list[identifiers.Identifier] = []
         self._read = False
 
     def read(self) -> Steps[None]:
@@ -46,9 +46,6 @@ class Material:
         earlier = "\n".join(filter(None, (self.earlier.get("decisions"), self.earlier.get("facts"))))
         self.facts, self.speakers = yield from facts(self.sources, earlier)
         self.worth = yield from weigh(self.facts)
-        messages = [source.message for source in self.sources]
-        found = yield from identifiers.collecting(messages, self.earlier.get("identifiers", ""))
-        self.names = identifiers.ranked(found.values(), len(messages))
         self._read = True
         yield
 
@@ -66,12 +63,12 @@ def compose(material: Material, budget: int, counter: TokenCounter, form: Form) 
     """The sections of one form; rendered together they never pass `budget`."""
     yield from material.read()
     room = budget
-    for _ in range(4):
+    for spared in (0, 2, 10, 50):  # percent more: what gives way is a line or nothing
         made = yield from _Composition(material, room, counter.text, form).made()
         over = counter.text("\n\n".join(section.render() for section in made)) - budget
         if over <= 0:
             return made
-        room -= over + 2
+        room -= over + 2 + budget * spared // 100
     return ()
 
 
@@ -86,16 +83,11 @@ class _Composition:
         self.rendered: dict[int, str] = {}
 
     def made(self) -> Steps[tuple[Section, ...]]:
-        self._carried()
         if self.material.works:
             yield from self._goal()
             yield from self._decisions()
-        yield
-        self._identifiers(int(self.room * SHARES["identifiers"]))
-        yield
+            yield from self._done()
         yield from self._facts()
-        if self.room > _SPARE:
-            self._identifiers(self.room + self.count(self.texts.pop("identifiers", "")))
         return tuple(
             Section(name, self.texts[name], self.count(self.texts[name]))
             for name in _ORDER
@@ -106,16 +98,6 @@ class _Composition:
         if text:
             self.texts[name] = text
             self.room -= self.count(text) + _HEADING
-
-    def _carried(self) -> None:
-        given = self.material.carried
-        texts: dict[Name, str] = {"constraints": given.constraints, "pins": given.pins, "trail": given.trail}
-        if self.material.works:  # what the turns of a plain conversation were about is what the facts say
-            texts["history"] = given.history
-        for name, text in texts.items():
-            text = text or self.material.earlier.get(name, "")
-            most = min(self.room - _HEADING, int(self.budget * SHARES[name]))
-            self._add(name, cut_lines(text, most, self.count, newest=name == "history"))
 
     def _goal(self) -> Steps[None]:
         most = min(self.room - _HEADING, int(self.budget * SHARES["goal"]))
@@ -143,13 +125,19 @@ class _Composition:
         self.used.update(map(id, chosen))
         self._add("decisions", text)
 
-    def _identifiers(self, most: int) -> None:
-        present = "\n".join(self.texts.values())
-        hidden = frozenset(name for name, _ in identifiers.identifiers(self.material.kept_text))
-        self._add(
-            "identifiers",
-            identifiers.index(self.material.names, most - _HEADING, self.count, present, hidden),
-        )
+    def _done(self) -> Steps[None]:
+        """What was called and how it ended, the newest; then what an earlier digest says of it."""
+        left = most = min(self.room - _HEADING, int(self.budget * SHARES["done"]))
+        rows: list[str] = []
+        for number, row in enumerate(acts([source.message for source in self.material.sources])):
+            left -= self.count(row) + 2
+            if left < 0:
+                break
+            rows.append(f"- {row}")
+            if number % PIECE == 0:
+                yield
+        text = "\n".join(filter(None, (self.material.earlier.get("done"), *rows[::-1])))
+        self._add("done", cut_lines(text, most, self.count, newest=True))
 
     def _facts(self) -> Steps[None]:
         found = [fact for fact in self.material.facts if id(fact) not in self.used]
@@ -177,3 +165,47 @@ class _Composition:
 
     def _cost(self, fact: Fact) -> int:
         return self.count(" " + self._text(fact))
+
+
+def lines(facts: Sequence[Fact], text: Callable[[Fact], str], joint: str, budget: int) -> str:
+    """`facts` in the order of the conversation."""
+    in_order = sorted(facts, key=lambda fact: (fact.place.order, fact.number))
+    groups = [(place, list(group)) for place, group in groupby(in_order, key=lambda fact: fact.place)]
+    stride = key_stride(len(groups), budget)
+    rendered: list[str] = []
+    day, last_key = None, -stride
+    for number, (place, group) in enumerate(groups):
+        said = joint.join(filter(None, (text(fact) for fact in group)))
+        if not said:
+            continue
+        front = f"{written(place.day)} " if place.day and place.day != day else ""
+        day = place.day or day
+        name = f"{place.speaker}: " if place.speaker else ""
+        # Keys of an earlier digest stay: nothing else leads back to what it stood for.
+        keyed = place.key and stride and (place.role == "earlier" or number - last_key >= stride)
+        last_key = number if keyed else last_key
+        rendered.append(f"{front}{name}{said}{f' [{place.key}]' if keyed else ''}")
+    return "\n".join(rendered)
+
+
+def key_stride(groups: int, budget: int) -> int:
+    """A key on every so many lines."""
+    affordable = int(budget * KEY_SHARE / KEY_TOKENS)
+    return -(-groups // affordable) if affordable else 0
+
+
+def fitted(
+    ranked: Sequence[Fact], render: Callable[[Sequence[Fact]], str], count: Callable[[str], int], budget: int
+) -> Steps[tuple[list[Fact], str]]:
+    """The longest prefix of `ranked` whose rendering fits, and that rendering."""
+    # Not quite monotonic (a key may move to another line); what is found fits all the same.
+    size = 0
+    half = high = len(ranked)  # mostly all of it fits
+    while size < high:
+        if count(render(ranked[:half])) <= budget:
+            size = half
+        else:
+            high = half - 1
+        half = (size + high + 1) // 2
+        yield
+    return list(ranked[:size]), render(ranked[:size])

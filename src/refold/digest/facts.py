@@ -79,9 +79,7 @@ PIECE = 64
 """Facts that are read between two breaths."""
 
 
-def facts(
-    sources: Sequence[Source], previous: str = "", priors: Priors = PRIORS
-) -> Steps[tuple[list[Fact], frozenset[str]]]:
+def facts(sources: Sequence[Source], previous: str = "") -> Steps[tuple[list[Fact], frozenset[str]]]:
     """All candidates in order, and the lower-case names of those who speak."""
     rows = yield from placed(sources)
     before = list(earlier(previous))
@@ -89,7 +87,7 @@ def facts(
         place.speaker.lower() for place, _ in rows + before if place.speaker not in ROLES.values()
     )
     works = any(source.message.calls for source in sources)
-    reader = _Reader(present, priors, len(rows) if works else 0)
+    reader = _Reader(present, len(rows) if works else 0)
     fresh: list[Fact] = []
     for fact in reader.read(rows):
         fresh.append(fact)
@@ -115,16 +113,16 @@ def _unsaid(before: Iterable[Fact], fresh: Sequence[Fact]) -> Iterator[Fact]:
 class _Reader:
     """Turns placed text into facts. `work` is the number of messages where tools are used, else 0."""
 
-    def __init__(self, present: frozenset[str], priors: Priors, work: int) -> None:
-        self.present, self.priors, self.work = present, priors, work
+    def __init__(self, present: frozenset[str], work: int) -> None:
+        self.present, self.work = present, work
         self.silent = frozenset(term for name in present for term in terms(name))
 
     def read(self, rows: Iterable[tuple[Place, str]]) -> Iterator[Fact]:
         asked = False
         for place, text in rows:
-            factor = self._standing(place) * (self.priors.answer if asked else 1.0)
+            factor = self._standing(place) * (PRIORS.answer if asked else 1.0)
             for number, (said, dated) in enumerate(_sentences(text, place)):
-                lead = self.priors.lead if number == 0 else 1.0
+                lead = PRIORS.lead if number == 0 else 1.0
                 yield from self._fact(place, number, said, dated, factor * lead)
             asked = text.rstrip().endswith(("?", "？")) and place.role in ("user", "assistant")
 
@@ -132,33 +130,32 @@ class _Reader:
         """What a message's role and age are worth in a piece of work; in a conversation all are equal."""
         if not self.work or place.role == "earlier":
             return 1.0
-        role = self.priors.request if place.role == "user" else 1.0
-        return role * self.priors.newest ** (place.order / self.work - 0.5)
+        role = PRIORS.request if place.role == "user" else 1.0
+        return role * PRIORS.newest ** (place.order / self.work - 0.5)
 
     def _fact(self, place: Place, number: int, said: str, dated: str, factor: float) -> Iterator[Fact]:
         # Tuples in order of appearance: sums over sets of strings differ from process to process.
         found = [term for term in terms(dated) if term not in self.silent]
         if not found or (len(found) == 1 and found[0].isalpha() and place.role != "earlier"):
             return  # one plain word, "Thanks, Maria!", is an answer, not a fact
-        prior = factor * self._prior(said, place) * (self.priors.dated if dated != said else 1.0)
+        prior = factor * self._prior(said, place) * (PRIORS.dated if dated != said else 1.0)
         yield Fact(place, number, dated, said, tuple(found), tuple(self._names(said)), prior)
 
     def _prior(self, said: str, place: Place) -> float:
-        priors = self.priors
         if place.role == "earlier":
-            return priors.earlier
+            return PRIORS.earlier
         if place.role in ("tool", "bash"):
-            return priors.tool
+            return PRIORS.tool
         if said[0] == "[" and said[-1] == "]":
-            return priors.remark
-        prior = priors.question if said.endswith(("?", "？")) else 1.0
+            return PRIORS.remark
+        prior = PRIORS.question if said.endswith(("?", "？")) else 1.0
         if _is_code(said):
-            prior *= priors.code
+            prior *= PRIORS.code
         if _INTENT.match(said):
-            prior *= priors.intent
+            prior *= PRIORS.intent
         if _OWN.search(said):
-            return prior * priors.own
-        return prior * priors.yours if _YOURS.search(said) else prior
+            return prior * PRIORS.own
+        return prior * PRIORS.yours if _YOURS.search(said) else prior
 
     def _names(self, said: str) -> Iterator[str]:
         """Words written with a capital inside the sentence, or quoted: names and titles."""

@@ -11,42 +11,25 @@ import msgspec
 from refold.tokens.fitting import largest
 
 Form: TypeAlias = Literal["readable", "dense"]
-Name: TypeAlias = Literal[
-    "goal", "constraints", "pins", "decisions", "trail", "history", "facts", "identifiers"
-]
+Name: TypeAlias = Literal["goal", "decisions", "done", "facts"]
 
-TITLES: dict[Name, str] = {
-    "goal": "Goal",
-    "constraints": "Constraints",
-    "pins": "Pinned",
-    "decisions": "Decisions",
-    "trail": "Trail",
-    "history": "History",
-    "facts": "Facts",
-    "identifiers": "Identifiers",
+TITLES: dict[Name, str] = {"goal": "Goal", "decisions": "Decisions", "done": "Done", "facts": "Facts"}
+SHARES: dict[Name, float] = {"goal": 0.10, "decisions": 0.08, "done": 0.40}
+"""The most a section may take of the whole. Facts get the rest."""
+_KNOWN: dict[str, Name | None] = {
+    "Goal": "goal",
+    "Decisions": "decisions",
+    "Done": "done",
+    "Facts": "facts",
+    "Constraints": "facts",
+    "Pinned": "facts",
+    "Trail": "done",
+    "History": "done",
+    "Identifiers": None,
 }
-SHARES: dict[Name, float] = {
-    "goal": 0.10,
-    "constraints": 0.30,
-    "pins": 0.30,
-    "decisions": 0.08,
-    "trail": 0.20,
-    "history": 0.25,
-    "identifiers": 0.5,
-}
-"""The most a section may take: of the whole for what is carried, of what then remains for `identifiers`.
-Facts get the rest."""
-
+"""Sections by their titles, those of 0.1.0 too. Its identifiers were a bag of names, which told nobody
+anything."""
 _HEADING = re.compile(r"^## (\w+)[ \t]*$", re.M)
-
-
-class Carried(msgspec.Struct, frozen=True, kw_only=True):
-    """Sections made elsewhere, as text. Each is cut by whole lines where it passes its share."""
-
-    constraints: str = ""
-    pins: str = ""
-    trail: str = ""
-    history: str = ""
 
 
 class Section(msgspec.Struct, frozen=True):
@@ -60,21 +43,20 @@ class Section(msgspec.Struct, frozen=True):
 
 def parse(text: str) -> dict[Name, str]:
     """The sections of an earlier digest. Text under no known title (anybody's summary) counts as facts."""
-    names: dict[str, Name] = {title: name for name, title in TITLES.items()}
     found: dict[Name, str] = {}
-    name: Name = "facts"
+    name: Name | None = "facts"
     start = 0
     for match in _HEADING.finditer(text):
-        if (next_name := names.get(match.group(1))) is None:
+        if match.group(1) not in _KNOWN:
             continue
         _put(found, name, text[start : match.start()])
-        name, start = next_name, match.end()
+        name, start = _KNOWN[match.group(1)], match.end()
     _put(found, name, text[start:])
     return found
 
 
-def _put(found: dict[Name, str], name: Name, text: str) -> None:
-    if text := text.strip("\n"):
+def _put(found: dict[Name, str], name: Name | None, text: str) -> None:
+    if name and (text := text.strip("\n")):
         found[name] = f"{found[name]}\n{text}" if name in found else text
 
 

@@ -39,7 +39,7 @@ PIECE = 128
 """Facts that are weighed between two breaths."""
 
 
-def weigh(facts: Sequence[Fact], weights: Weights = WEIGHTS) -> Steps[dict[str, float]]:
+def weigh(facts: Sequence[Fact]) -> Steps[dict[str, float]]:
     """The worth of each word: rare ones more, names and numbers more."""
     spread: Counter[str] = Counter()
     capital: Counter[str] = Counter()
@@ -53,11 +53,11 @@ def weigh(facts: Sequence[Fact], weights: Weights = WEIGHTS) -> Steps[dict[str, 
     for number, (word, count) in enumerate(spread.items()):
         if number % (4 * PIECE) == 0:
             yield
-        value = math.log(1 + total / count) ** weights.rarity
+        value = math.log(1 + total / count) ** WEIGHTS.rarity
         if word[0].isdigit():
-            value *= weights.number
+            value *= WEIGHTS.number
         elif capital[word] * 2 > count:
-            value *= weights.name
+            value *= WEIGHTS.name
         worth[word] = value
     return worth
 
@@ -86,13 +86,12 @@ def ranked(
     cost: Callable[[Fact], int],
     limit: int,
     covered: Iterable[str] = (),
-    weights: Weights = WEIGHTS,
 ) -> Steps[list[Fact]]:
     """Facts in the order they are chosen, until their costs pass `limit`. `covered` words stand elsewhere."""
     left = dict(worth)
     for word in covered:
         if word in left:
-            left[word] *= weights.decay
+            left[word] *= WEIGHTS.decay
     costs: list[int] = []
     for fact in facts:
         costs.append(cost(fact))
@@ -102,7 +101,7 @@ def ranked(
     def gain(i: int) -> float:
         fact = facts[i]
         fresh = sum(left[word] for word in fact.words)
-        return fact.prior * fresh / (costs[i] + weights.overhead) ** weights.alpha
+        return fact.prior * fresh / (costs[i] + WEIGHTS.overhead) ** WEIGHTS.alpha
 
     heap = [(-gain(i), i) for i in range(len(facts))]
     heapq.heapify(heap)
@@ -119,6 +118,6 @@ def ranked(
         chosen.append(facts[i])
         used += costs[i]
         for word in facts[i].words:
-            fresh = left[word] * weights.decay
-            left[word] = fresh if fresh > weights.least * worth[word] else 0.0
+            fresh = left[word] * WEIGHTS.decay
+            left[word] = fresh if fresh > WEIGHTS.least * worth[word] else 0.0
     return chosen

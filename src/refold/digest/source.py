@@ -9,7 +9,7 @@ import msgspec
 from refold.messages import Assistant, Bash, Message, Result, System, User
 from refold.preserve.words import typed
 from refold.protocols import Steps
-from refold.text.truncate import middle
+from refold.text.truncate import level, middle
 
 PIECE = 16
 """Messages that are read between two breaths."""
@@ -44,17 +44,6 @@ def texts(sources: Sequence[Source]) -> Steps[list[str]]:
     caps = [min(len(text), _CAPS[source.message.role]) for text, source in zip(raw, sources, strict=True)]
     most = level(caps, READ)
     return [middle(text, min(cap, most), "\n", 2 / 3) for text, cap in zip(raw, caps, strict=True)]
-
-
-def level(sizes: Sequence[int], total: int) -> int:
-    """The largest size at which all sizes, cut to it, add up to at most `total`: long ones give way first."""
-    left = total
-    for done, size in enumerate(sorted(sizes)):
-        share = left // (len(sizes) - done)
-        if size > share:
-            return share
-        left -= size
-    return max(sizes, default=0)
 
 
 def _said(message: Message) -> str:

@@ -11,25 +11,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import replace
-from typing import Self, TypeVar
+from typing import Self, TypeVar, cast
 
 import msgspec
 
 from refold import entries as e
-from refold.compaction.plan import Failed, Plan, Reason
+from refold.compaction.plan import Failed, Plan, Reason, fired
 from refold.compaction.planning import climb
 from refold.compaction.situation import Due
 from refold.engine.call import Sleep
 from refold.engine.fold import make_fold, record_failure
 from refold.engine.hooks import perform_with_hooks, steer, tell_outcome
 from refold.engine.planner import Planner, Question
-from refold.errors import RefoldError
-from refold.hooks import Hooks
+from refold.errors import Foreign, PluginError, RefoldError
+from refold.hooks import Hooks, log
 from refold.loop import breathe
 from refold.protocols import Steps, complete
 from refold.session import Session
 
 T = TypeVar("T")
+FOR_EVER = 1e9
+"""More seconds than a timer can be set to."""
 
 
 class PreparedFold(msgspec.Struct, frozen=True):
@@ -89,9 +91,10 @@ class Watch:
         if self._busy() or self.ready() is not None:
             return
         preset = self.planner.preset_for(self.session)
-        if preset.soft is None or not self.planner.auto:
+        soft = preset.soft
+        if soft is None or not self.planner.auto:
             return
-        due = preset.soft.due(self.planner._situation(self.session, question))
+        due = self._unless_broken(lambda: fired(soft, self.planner._situation(self.session, question)))
         if isinstance(due, Due):
             self._preparing = asyncio.ensure_future(_quietly(self._prepare, (question, due)))
 
@@ -152,9 +155,25 @@ class Watch:
         self.disarm()
         now = self.planner.clock()
         replied = self.session.path[-1].time if self.session.path else now
-        delay = self.planner.preset_for(self.session).cache_delay(now - replied)
+        delay = self._unless_broken(lambda: self._delay(now - replied))
         if delay is not None and delay > 0 and self.planner.auto:
             self._timer = asyncio.ensure_future(_quietly(self._expire, delay))
+
+    def _delay(self, age: float) -> float | None:
+        cache_delay = self.planner.preset_for(self.session).cache_delay
+        with Foreign(cache_delay, "cache_delay of the preset") as guard:
+            delay = cache_delay(age)
+            if delay is None or (isinstance(cast("object", delay), (int, float)) and delay < FOR_EVER):
+                return delay
+            raise guard.refuse(delay, "seconds are wanted, or None")
+
+    def _unless_broken(self, ask: Callable[[], T]) -> T | None:
+        """Nothing here is needed: where a part of the preset fails, the conversation goes on without it."""
+        try:
+            return ask()
+        except PluginError as error:
+            log.warning("nothing is prepared ahead: %s", error)
+            return None
 
     def disarm(self) -> None:
         """The next request is under way."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from refold import entries as e
@@ -9,10 +11,10 @@ from refold.compaction.answer import file_lists
 from refold.compaction.branch import BranchPlan, branch_ask, every_file, prepare_branch
 from refold.compaction.plan import Failed
 from refold.compaction.preset import Preset
-from refold.engine.hooks import AUTHOR
+from refold.engine.hooks import AUTHOR, check_supply
 from refold.engine.planner import Planner
 from refold.engine.summarise import Answer, ByModel, ask_all, failure_code
-from refold.errors import UsageError
+from refold.errors import BadAnswer, UsageError, sentence
 from refold.hooks import AfterBranch, BeforeBranch, Change, Decision, Hooks, Supply
 from refold.messages import Usage, User
 from refold.session import Session
@@ -22,6 +24,8 @@ from refold.text.frames import quote
 
 LENGTH = 4_096
 """How long a branch summary may be, in tokens."""
+LEAST = 256
+"""So many tokens it may always have."""
 
 
 class Branched(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,11 +66,12 @@ async def branch(
     instructions: str | None,
 ) -> Branched | Failed:
     """Move the leaf. Whatever fails appends nothing, and the leaf stays where it is."""
-    tip, move, preset = session.tip, _move(session, to), planner.preset_for(session)
+    preset = planner.preset_for(session)
+    tip, move = session.tip, _move(session, to)
     budget = max(preset.window - _reserve(preset), 1)
     plan = prepare_branch(session, session.leaf, move.target, budget, files_of=every_file)
     event = _event(session, move, plan, summarize, instructions, planner.summariser.name)
-    decision = await hooks.decide(event, _check) if hooks else Decision()
+    decision = await hooks.decide(event, partial(_check, planner, session)) if hooks else Decision()
     if decision.cancel:
         return Failed("cancelled", decision.cancel.why, "branch")
     summary, answer = None, Answer("")
@@ -128,10 +133,11 @@ async def _summary(
         ask = branch_ask(plan, focus=change.instructions or instructions, text=change.prompt, limit=limit)
         try:
             [answer] = await ask_all(writer, [ask], planner._limits())
+            _check_length(planner, session, answer.text)
         except AssertionError:
             raise  # a broken test or a broken engine, never a bad answer
         except Exception as error:
-            return Failed(failure_code(error), str(error) or type(error).__name__, "branch", 1)
+            return Failed(failure_code(error), sentence(error), "branch", 1)
     else:
         answer = Answer(supply.summary.strip())
     entry = session.make(
@@ -169,11 +175,19 @@ def _event(
     )
 
 
-def _check(answer: Supply | Change) -> None:
+def _check(planner: Planner, session: Session, answer: Supply | Change) -> None:
     if answer.first_kept is not None:
         raise UsageError("a branch has no cut: first_kept means nothing here")
-    if isinstance(answer, Supply) and not answer.summary.strip():
-        raise UsageError("the supplied summary is empty")
+    check_supply(session, answer)
+    if isinstance(answer, Supply):
+        _check_length(planner, session, answer.summary)
+
+
+def _check_length(planner: Planner, session: Session, summary: str) -> None:
+    """It is shown as long as the branch is: one that fills the window leaves no room to go on."""
+    room = max(planner.preset_for(session).window // 4, LEAST)
+    if planner.counter.text(summary) > room:
+        raise BadAnswer("inflated", f"a summary of the branch may have {room:,} tokens, this one has more")
 
 
 def _reserve(preset: Preset) -> int:

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from inspect import isawaitable
+from types import NoneType
 from typing import Any, cast
 
 import msgspec
@@ -14,9 +15,9 @@ import msgspec
 from refold import entries as e
 from refold.compaction.overflow import HALF, LEARNED, LEAST, NOTE, Refusal, Sign, in_error
 from refold.engine.planner import Planner
-from refold.errors import LeafMoved, ModelError, Overflow, OverflowAgain, UsageError, WrongType, expect
+from refold.errors import LeafMoved, ModelError, Overflow, OverflowAgain, UsageError, expect, sentence
 from refold.messages import Assistant, Call, Message, Result, result
-from refold.models.reply import Reply, complete
+from refold.models.reply import Reply, checked, complete
 from refold.models.retry import Retry
 from refold.protocols import Model, NativeTools, Request
 from refold.session import Session, View
@@ -25,6 +26,8 @@ from refold.session.invariants import repair
 
 PAUSE = 0.1
 """Seconds before the second try."""
+LARGEST = 1e9
+"""No time-out and no temperature is that large."""
 Sleep = Callable[[float], Awaitable[None]]
 
 Resolver = Callable[[str], Model]
@@ -45,15 +48,21 @@ class CallOptions:
     retries: Retry = Retry()
     sleep: Sleep = asyncio.sleep
 
+    def __post_init__(self) -> None:
+        expect(self.retries, Retry, "retries are a Retry(attempts=…)")
+        expect(self.max_tokens, (int, NoneType), "max_tokens is a whole number")
+        for name in ("timeout", "temperature"):
+            number = getattr(self, name)
+            expect(number, (int, float, NoneType), f"{name} is a number")
+            if number is not None and not 0 <= number < LARGEST:
+                raise UsageError(f"{name} is {str(number)[:40]}: pass a number that is not below 0")
+
 
 def model_of(model: Model | str, resolver: Resolver) -> Model:
     """A model by its name, or as it is."""
     if isinstance(model, str):
         return resolver(model)
-    if not isinstance(model, Model):
-        kind = type(model).__name__
-        raise WrongType(f"a {kind} is no model: pass a name such as openai:gpt-5, or refold.model(…)")
-    return model
+    return checked(model)
 
 
 def no_resolver(name: str) -> Model:
@@ -103,8 +112,7 @@ def _cut_short(reply: Reply) -> Overflow | None:
 
 def is_overflow(planner: Planner, session: Session, error: BaseException | str) -> Sign | None:
     """Was it about the size of the context? An answer without reasons only where the request was large."""
-    text = str(error) or type(error).__name__
-    sign = in_error(text)
+    sign = in_error(sentence(error))
     if sign is None and isinstance(error, Overflow):
         sign = Sign("model", error.window, error.certain)
     if sign is None or sign.certain or _is_large(planner, session):
@@ -122,12 +130,13 @@ def refused(planner: Planner, place: Place, error: BaseException, model: str | N
 
 def record_refusal(planner: Planner, session: Session, error: BaseException | str, model: str | None) -> bool:
     """Write down a reply that failed, and the window where the refusal teaches it; was it an overflow?"""
+    expect(session, Session, "pass the Session whose call failed")
     sign, declared = is_overflow(planner, session, error), planner.preset.window
     window = None if sign is None else sign.window
     if sign is not None and window is None and _is_large(planner, session):
         window = int(LEARNED * _tokens(planner, session))
     noted = Refusal(sign is not None, declared, named=sign is not None and sign.window is not None)
-    failed = Assistant((), stop="error", error=str(error) or type(error).__name__)
+    failed = Assistant((), stop="error", error=sentence(error))
     session.append(failed, model=model, meta={NOTE: msgspec.to_builtins(noted)})
     if window is not None and window >= LEAST:
         session.append(session.make(e.LearnedWindow, target=session.leaf, model=model or "", tokens=window))
@@ -152,6 +161,8 @@ async def run_turn(
     """Calls and their tools until the model answers without calling. After `most` calls it is asked once more
     without tools, so that a turn always ends. `call` gets whether tools may be offered. Where the leaf is
     moved away meanwhile, the turn ends there: what has come so far stays where it belongs."""
+    expect(session, Session, "pass a Session; a list of messages is merged into one")
+    expect(most, int, "most is a whole number of calls")
     for _ in range(most):
         epoch = session.epoch
         reply = await call(True)

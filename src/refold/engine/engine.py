@@ -18,7 +18,7 @@ from refold.engine import layers, undo
 from refold.engine.background import Watch
 from refold.engine.branch import Branched, branch
 from refold.engine.call import CallOptions, Place, Resolver, Sleep, model_of
-from refold.engine.hooks import perform_with_hooks, tell_fold, view_for_call
+from refold.engine.hooks import perform_with_hooks, tell_fold, view_for_call, within_time
 from refold.engine.limits import Limits
 from refold.engine.planner import Planner, Question
 from refold.engine.summarise import ByModel, Summariser
@@ -56,7 +56,7 @@ class Engine(Planner):
         writer = self.preset.summary_model or self.model
         if writer is not None and summariser is None:
             self.summariser = ByModel(model_of(writer, type(self).resolver), self.counter)
-        self.hooks = Hooks() if hooks is None else hooks
+        self.hooks = within_time(Hooks() if hooks is None else hooks)
         self._watches: WeakKeyDictionary[Session, Watch] = WeakKeyDictionary()
 
     # ── folding ─────────────────────────────────────────────────────────────────────────────────
@@ -243,7 +243,7 @@ class Engine(Planner):
 
     def pin(self, session: Session, id: str) -> e.Pin:
         """Keep an entry verbatim in every later fold; one that is folded already is shown again."""
-        return undo.pin(session, id, self._projection(session))
+        return undo.pin(session, id, lambda: self._projection(session))
 
     def unpin(self, session: Session, id: str) -> e.Unpin:
         """The entry may be folded like any other again."""

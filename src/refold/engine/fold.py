@@ -14,7 +14,7 @@ from refold.compaction.ledger import left, reads_left
 from refold.compaction.plan import Failed, Plan, Proposal, Reason, finishing
 from refold.engine.limits import Limits, run_errands
 from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
-from refold.errors import StalePlan
+from refold.errors import StalePlan, sentence
 from refold.loop import breathe
 from refold.protocols import Steps, complete
 from refold.session import Session
@@ -82,7 +82,7 @@ async def make_fold(
     except AssertionError:
         raise  # a broken test or a broken engine, never a bad answer
     except Exception as error:
-        told, why = proposal.failure_text, str(error) or type(error).__name__
+        told, why = proposal.failure_text, sentence(error)
         text = f"{told} ({why})" if told else why
         return Failed(failure_code(error), text, proposal.rung, limits.meter.spent - spent)
     return made

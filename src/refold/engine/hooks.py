@@ -11,7 +11,7 @@ import msgspec
 from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.answer import framed_summary
-from refold.compaction.plan import Ask, Failed, Finished, Plan, Proposal, Reason, Rung
+from refold.compaction.plan import Ask, Failed, Finished, Plan, Proposal, Reason, Rung, proposing
 from refold.compaction.planning import replanning
 from refold.compaction.prompts import focus_line
 from refold.compaction.record import pins_text
@@ -19,8 +19,8 @@ from refold.compaction.situation import Situation, Writer
 from refold.compaction.transcript import Source
 from refold.engine.fold import perform, worked
 from refold.engine.limits import Limits
-from refold.engine.summarise import ByModel, Summariser, failure_code
-from refold.errors import StalePlan, UsageError, expect
+from refold.engine.summarise import LONGEST, ByModel, Summariser, failure_code
+from refold.errors import StalePlan, UsageError, expect, sentence
 from refold.hooks import (
     AfterCompact,
     BeforeCompact,
@@ -30,9 +30,11 @@ from refold.hooks import (
     Hooks,
     Supply,
 )
+from refold.loop import within
 from refold.messages import Message, user
-from refold.protocols import Request
+from refold.protocols import Request, complete
 from refold.session import Session, View
+from refold.session.door import admitted
 from refold.session.edits import said_by
 from refold.session.invariants import PAIRS, legal
 from refold.session.items import Item
@@ -50,6 +52,13 @@ class Assignment:
 
     plan: Plan
     summariser: Summariser
+
+
+def within_time(hooks: Hooks) -> Hooks:
+    """Hooks that are not waited for longer than they may take."""
+    expect(hooks, Hooks, "hooks are a refold.Hooks()")
+    hooks.wait = within
+    return hooks
 
 
 async def perform_with_hooks(
@@ -70,7 +79,7 @@ async def perform_with_hooks(
             outcome = await perform(session, assignment.plan, assignment.summariser, limits)
     except BaseException as error:
         code = "aborted" if isinstance(error, asyncio.CancelledError) else failure_code(error)
-        await tell_outcome(hooks, session, plan, Failed(code, str(error) or type(error).__name__))
+        await tell_outcome(hooks, session, plan, Failed(code, sentence(error)))
         raise
     await tell_outcome(hooks, session, plan, outcome)
     return outcome
@@ -122,7 +131,7 @@ async def view_for_call(hooks: Hooks, session: Session, view: View) -> View:
         return view
     items, before, counter = view.items, tuple(view.messages), view.counter
     messages = await hooks.transform(
-        Context(session=session, messages=before, system=view.system, tools=tuple(view.tools))
+        Context(session=session, messages=before, system=view.system, tools=tuple(view.tools)), admitted
     )
     if messages is before:
         return view
@@ -166,14 +175,25 @@ def _checked(plan: Plan) -> Callable[[Supply | Change], None]:
     """Refuses an answer that names an impossible cut, or supplies nothing."""
 
     def check(answer: Supply | Change) -> None:
-        if isinstance(answer, Supply) and not answer.summary.strip():
-            raise UsageError("the supplied summary is empty")
+        check_supply(plan.situation.session, answer)
         if answer.first_kept is not None:
             _check_cut(plan.situation, answer.first_kept)
         elif isinstance(answer, Supply) and plan.first_kept is None:
             raise UsageError("this fold has no cut of its own: supply first_kept as well")
 
     return check
+
+
+def check_supply(session: Session, answer: Supply | Change) -> None:
+    """Refuses a summary that is empty or none for its length, and what could not be stored."""
+    if isinstance(answer, Change):
+        return
+    if not answer.summary.strip():
+        raise UsageError("the supplied summary is empty")
+    if len(answer.summary) > LONGEST:
+        raise UsageError(f"the supplied summary has more than {LONGEST:,} characters")
+    files = answer.files or e.Files()
+    admitted(session.make(e.Fold, edits=(), preset=AUTHOR, files=files, details=answer.details))
 
 
 def _check_cut(s: Situation, first_kept: str) -> None:
@@ -225,7 +245,7 @@ class _OtherWords:
         return self.rung.name
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
-        proposal = self.rung.propose(s)
+        proposal = complete(proposing(self.rung, s))
         return _in_words(proposal, self.text) if isinstance(proposal, Proposal) else proposal
 
 

@@ -6,18 +6,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from refold.compaction.plan import Errand
 from refold.errors import BadAnswer
+from refold.loop import ended
 from refold.models.reply import closing
 from refold.models.retry import Wrapped
 from refold.protocols import Event, Model, Request
 
 LEAST = 2
 """Requests that are always allowed."""
-GRACE = 1.0
-"""Seconds that a task gets to end after it was cancelled; one that takes longer is left behind."""
 
 
 @dataclass
@@ -76,15 +74,6 @@ class Limits:
     def passed(self) -> bool:
         """Is it too late to ask anybody anything?"""
         return self.meter.left <= 0 or asyncio.get_running_loop().time() >= self.end
-
-
-async def ended(tasks: Sequence[asyncio.Task[Any]]) -> None:
-    """Cancel tasks and wait for their end, but not for those that do not care."""
-    for task in tasks:
-        task.cancel()
-    done, _ = await asyncio.wait(tasks, timeout=GRACE) if tasks else ((), ())
-    for task in done:
-        _ = task.cancelled() or task.exception()  # seen: nobody needs to hear of a second failure
 
 
 PARALLEL = 4

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,10 @@ from refold.compaction.plan import Plan, Reason
 from refold.compaction.planning import caught_up, planning
 from refold.compaction.preset import Preset, Settings
 from refold.compaction.requests import last_model
-from refold.compaction.situation import Situation
+from refold.compaction.situation import Question, Situation
 from refold.engine.limits import Limits
 from refold.engine.summarise import ByDigest, Summariser, writer_of
+from refold.engine.summarise import checked as checked_summariser
 from refold.errors import expect
 from refold.loop import breathe
 from refold.protocols import Steps, TokenCounter, complete
@@ -32,26 +33,7 @@ if TYPE_CHECKING:
     from refold.recall import Hit
 
 
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """What is handed over with the question whether to fold."""
-
-    system: str | None = None
-    tools: Sequence[Any] = ()
-    incoming: str | None = None
-    """User input that is about to be appended."""
-    instructions: str | None = None
-    """What a summary should pay attention to."""
-    cache_expiring: bool = False
-    """The provider's cache of this context is about to expire."""
-    force: bool = False
-    """Fold now, whatever the trigger says."""
-    resting: bool = False
-    """The summariser is left alone."""
-    at_once: bool = False
-    """Nobody else gets a turn before it is done."""
-    model: str | None = None
-    """Who will be asked; None: the log's newest."""
+WANTED = "pass a Session; a list of messages is merged into one"
 
 
 class Planner:
@@ -68,7 +50,7 @@ class Planner:
     ) -> None:
         self.preset = presets.preset_of(preset)
         self.counter = counter_named(counter) if isinstance(counter, str) else checked(counter)
-        self.summariser = summariser or ByDigest(self.counter)
+        self.summariser = ByDigest(self.counter) if summariser is None else checked_summariser(summariser)
         self.auto = auto
         self.clock = clock
 
@@ -80,6 +62,7 @@ class Planner:
     def preset_for(self, session: Session, model: str | None = None) -> Preset:
         """The preset, for the window that refusals of this model (the log's newest) taught us where that is
         smaller."""
+        expect(session, Session, WANTED)
         preset = self.preset.for_model(lambda: model or last_model(session))
         learned = learned_window(session, preset.window, model)
         return preset if learned is None or learned >= preset.window else preset.resized(learned)
@@ -175,6 +158,7 @@ class Planner:
         later ones what is new. `recalled` is the same for an event loop."""
         from refold.recall import recall
 
+        expect(session, Session, WANTED)
         return recall(
             session,
             query,
@@ -206,6 +190,7 @@ class Planner:
         """`recall` for an event loop: others get their turn while what is new in the log is read."""
         from refold.recall.log import indexing
 
+        expect(session, Session, WANTED)
         await breathe(lambda: indexing(session), lambda: len(session.entries))
         return self.recall(
             session,
@@ -224,6 +209,7 @@ class Planner:
         return complete(self._planning(session, question))
 
     async def _planned(self, session: Session, question: Question) -> Plan | Reason:
+        expect(session, Session, WANTED)
         if question.at_once:
             return self._plan(session, question)
         return await breathe(lambda: self._planning(session, question), lambda: len(session.entries))
@@ -243,10 +229,11 @@ class Planner:
 
     def _situation(self, session: Session, question: Question = Question()) -> Situation:
         """Everything a decision may look at."""
-        expect(session, Session, "pass a Session; a list of messages is merged into one")
+        expect(session, Session, WANTED)
         expect(question.system, (str, NoneType), "the system prompt is one text")
         expect(question.tools, Iterable, "tools are a list of definitions")
         now = self.clock()
+        resting = question.resting or (self.summariser.uses_model and rests(session, now))
         return Situation(
             session=session,
             projection=self._projection(session),
@@ -254,17 +241,9 @@ class Planner:
             measure=self.measure,
             window=self.preset_for(session, question.model).window,
             now=now,
-            model=question.model,
-            system=question.system,
-            tools=question.tools,
-            incoming=question.incoming,
-            instructions=question.instructions,
-            force=question.force,
-            at_once=question.at_once,
-            cache_expiring=question.cache_expiring,
             writer=writer_of(self.summariser),
             calibrated=self.preset.calibrated,
-            resting=question.resting or (self.summariser.uses_model and rests(session, now)),
+            **vars(replace(question, resting=resting)),
         )
 
     def _projection(self, session: Session) -> Projection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast, runtime_checkable
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -17,15 +17,17 @@ from refold.compaction.situation import Writer
 from refold.compaction.transcript import Source
 from refold.digest import Source as DigestSource
 from refold.digest import digest
-from refold.engine.limits import Limits, Meter, Metered, ended
+from refold.engine.limits import Limits, Meter, Metered
 from refold.entries import key
-from refold.errors import BadAnswer, ModelError, Overflow
-from refold.loop import breathe
+from refold.errors import BadAnswer, Foreign, ModelError, Overflow, expect
+from refold.loop import breathe, ended
 from refold.messages import Assistant, Text, Usage, User, in_full, user
-from refold.models.reply import Reply, complete
+from refold.models.reply import ForeignAwait, Reply, complete
+from refold.models.reply import checked as checked_model
 from refold.models.retry import Retry
 from refold.protocols import Model, Request, Steps, TokenCounter
 from refold.session import redacted
+from refold.session.door import admitted
 from refold.text.redact import redact
 from refold.text.truncate import head, middle
 from refold.tokens.fitting import fit
@@ -38,6 +40,8 @@ LEAST = 64
 """Tokens of conversation that a request has to have room for."""
 CHARS = 4
 """Characters of a token, in most text."""
+LONGEST = 1_000_000
+"""Characters of an answer; nothing that long is a summary, and reading it would take long."""
 READ = 16
 """Messages that secrets are taken out of between two breaths."""
 HEADING = 16
@@ -50,6 +54,7 @@ class Answer(msgspec.Struct, frozen=True):
     usage: Usage = Usage()
 
 
+@runtime_checkable
 class Summariser(Protocol):
     @property
     def name(self) -> str: ...
@@ -81,7 +86,28 @@ async def ask_all(
         summariser = replace(summariser, meter=limits.meter)
     now = asyncio.get_running_loop().time()
     async with asyncio.timeout_at(limits.end if timeout is None else min(limits.end, now + timeout)):
-        return await side_by_side([summariser.answer(ask) for ask in asks])
+        return await side_by_side([_answered(summariser, ask) for ask in asks])
+
+
+async def _answered(summariser: Summariser, ask: Ask) -> Answer:
+    """What a summariser says, whoever wrote it."""
+    with ForeignAwait(summariser, f"the summariser {summariser.name!r}") as guard:
+        answer = await summariser.answer(ask)
+        if not isinstance(cast("object", answer), Answer):
+            raise guard.refuse(answer, "an Answer(text) is wanted")
+    answer = admitted(answer)
+    if len(answer.text) > LONGEST:
+        raise BadAnswer("inflated", f"a summary of {len(answer.text):,} characters is none")
+    return answer
+
+
+def checked(summariser: Summariser) -> Summariser:
+    """A summariser, if it is one and says plainly who it is."""
+    with Foreign(summariser, "the summariser"):
+        expect(summariser, Summariser, "a summariser has a name, uses_model and answer(ask)")
+        expect(summariser.name, str, "a summariser is named by a text")
+        expect(summariser.uses_model, bool, "uses_model of a summariser is True or False")
+    return summariser
 
 
 async def side_by_side(work: Sequence[Coroutine[Any, Any, Answer]]) -> list[Answer]:
@@ -112,6 +138,9 @@ class ByModel:
     gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = field(
         default_factory=WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore], repr=False
     )
+
+    def __post_init__(self) -> None:
+        checked_model(self.model)
 
     @property
     def name(self) -> str:

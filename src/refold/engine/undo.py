@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from refold import entries as e
 from refold.compaction.record import pin_text
-from refold.errors import FoldError, SessionError
+from refold.errors import FoldError, SessionError, expect
 from refold.messages import content
 from refold.session import Projection, Session
 from refold.session.edits import active_folds, said_by, undone_folds
 from refold.session.find import find
 
+WANTED = "pass the Session whose folds these are"
+
 
 def undo(session: Session, fold_id: str | None) -> e.Undo:
+    expect(session, Session, WANTED)
     active = [fold.id for fold in active_folds(session.path)]
-    mark = session.make(e.Undo, fold=_chosen(session, fold_id, active, "active"))
-    session.append(mark)
-    return mark
+    return session.append(session.make(e.Undo, fold=_chosen(session, fold_id, active, "active")))
 
 
 def redo(session: Session, fold_id: str | None) -> e.Redo:
+    expect(session, Session, WANTED)
     gone = [fold.id for fold in undone_folds(session.path)]
-    mark = session.make(e.Redo, fold=_chosen(session, fold_id, gone, "undone"))
-    session.append(mark)
-    return mark
+    return session.append(session.make(e.Redo, fold=_chosen(session, fold_id, gone, "undone")))
 
 
 def _chosen(session: Session, fold_id: str | None, folds: list[str], state: str) -> str:
@@ -38,7 +40,7 @@ def _chosen(session: Session, fold_id: str | None, folds: list[str], state: str)
     return fold_id
 
 
-def pin(session: Session, id: str, shown: Projection) -> e.Pin:
+def pin(session: Session, id: str, shown: Callable[[], Projection]) -> e.Pin:
     """An entry that `shown` does not show verbatim is shown again, as a note at the end."""
     entry = find(session, id)
     message = said_by(entry)
@@ -46,7 +48,7 @@ def pin(session: Session, id: str, shown: Projection) -> e.Pin:
         raise SessionError(f"{id!r} is nothing the model sees: only messages and notes can be pinned")
     mark = session.make(e.Pin, target=entry.id)
     entries: list[e.AnyEntry] = [mark]
-    if not any(item.fold is None and item.entries[0] == entry.id for item in shown.items):
+    if not any(item.fold is None and item.entries[0] == entry.id for item in shown().items):
         text = f"[Pinned, from earlier in this conversation:]\n{pin_text(entry, message)}"
         entries.append(session.make(e.Note, content=content(text), kind="pinned"))
     session.extend(entries)
@@ -57,6 +59,4 @@ def unpin(session: Session, id: str) -> e.Unpin:
     entry = find(session, id)
     if entry.id not in session.pins:
         raise SessionError(f"{id!r} is not pinned")
-    mark = session.make(e.Unpin, target=entry.id)
-    session.append(mark)
-    return mark
+    return session.append(session.make(e.Unpin, target=entry.id))

@@ -6,14 +6,14 @@ from functools import partial
 
 import msgspec
 
-from refold.compaction.plan import Failed, Plan, Proposal, Reason, finishing
+from refold.compaction.plan import Failed, Plan, Proposal, Reason, finishing, proposing
 from refold.compaction.planning import fallback_plan, planning
 from refold.engine.fold import record_failure
 from refold.engine.hooks import perform_with_hooks
 from refold.engine.limits import Limits
 from refold.engine.planner import Planner, Question
 from refold.engine.summarise import ask_all, failure_code
-from refold.errors import DoesNotFit
+from refold.errors import DoesNotFit, sentence
 from refold.hooks import Hooks
 from refold.loop import breathe
 from refold.protocols import complete
@@ -67,7 +67,8 @@ async def make_fit(
 async def _write_notes(planner: Planner, session: Session, question: Question, limits: Limits) -> None:
     """Where the summariser fails, the design's own rule writes them."""
     preset = planner.preset
-    proposal = preset.notes.propose(planner._situation(session, question)) if preset.notes else None
+    s = planner._situation(session, question)
+    proposal = complete(proposing(preset.notes, s)) if preset.notes else None
     if not isinstance(proposal, Proposal):
         return
     answers: list[str] = []
@@ -77,7 +78,7 @@ async def _write_notes(planner: Planner, session: Session, question: Question, l
     except AssertionError:
         raise
     except Exception as error:
-        failed = Failed(failure_code(error), str(error), proposal.rung, limits.meter.spent)
+        failed = Failed(failure_code(error), sentence(error), proposal.rung, limits.meter.spent)
         record_failure(session, preset.name, failed)
     # The leaf may have moved meanwhile: a line names the end of its round, and holds there and nowhere else.
     notes = complete(finishing(proposal, answers)).annotations

@@ -9,8 +9,8 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction.plan import Plan
+from refold.compaction.situation import Question as Outlook
 from refold.engine import Engine
-from refold.engine.planner import Question as Outlook
 from refold.errors import DoesNotFit, OverflowAgain
 from refold.gateway import books, compaction, replies
 from refold.gateway.books import Book, Books, Turn
@@ -30,7 +30,6 @@ from refold.session import Item, View, dialects
 
 MARKS = 4
 """Blocks with `cache_control` that Anthropic allows."""
-_TOOLS = {"openai": tool.for_openai, "responses": tool.for_responses, "anthropic": tool.for_anthropic}
 
 
 class Answers:
@@ -143,7 +142,8 @@ class Answers:
         folded = done.startswith("fold")
         recall = folded and self.settings.recall and asked.body.get("n") in (None, 1)
         if recall:
-            asked = asked.with_tool(_TOOLS[asked.dialect](), tool.NAME)
+            [spec] = dialects.get(asked.dialect).render_tools([tool.SPEC])
+            asked = asked.with_tool(spec, tool.NAME)
         managed = applied if asked.dialect == "anthropic" else None
         usage = compaction.usage_of(fold)
         extras = None

@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -18,11 +18,11 @@ from refold.engine.background import Watch
 from refold.errors import Conflict, UnknownName
 from refold.gateway.door import Refusal
 from refold.gateway.requests import Asked
-from refold.messages import Assistant, Message, System, Usage
+from refold.messages import Assistant, Message, Usage
 from refold.protocols import SessionInfo, Store
 from refold.registry.sessions import stored
 from refold.session import Session
-from refold.session.merge import pieces
+from refold.session.merge import contents, prompts
 from refold.stores import open_store
 
 OPEN = 128 * 1024 * 1024
@@ -160,7 +160,7 @@ def taken(book: Book, asked: Asked) -> Turn:
             session.move(target)
     before = [] if asked.since is None else session.path_to(asked.since)
     said = [entry.message for entry in before if isinstance(entry, e.MessageEntry)]
-    messages = [*said, *asked.messages[_prompts(asked.messages) :]] if said else asked.messages
+    messages = [*said, *asked.messages[prompts(asked.messages) :]] if said else asked.messages
     session.merge(messages, exactly=True)
     book.know(asked)
     return Turn(asked, session.leaf)
@@ -190,10 +190,10 @@ def answered(book: Book, turn: Turn, message: Assistant, usage: Usage | None, me
 
 
 def _same_answer(session: Session, leaf: str | None, message: Message) -> e.MessageEntry | None:
-    contents = _contents(message)
+    said = contents([message])
     known = (session[id] for id in session.children(leaf))
     answers = (entry for entry in known if isinstance(entry, e.MessageEntry))
-    return next((entry for entry in answers if _contents(entry.message) == contents), None)
+    return next((entry for entry in answers if contents([entry.message]) == said), None)
 
 
 def _end(session: Session, id: str) -> str:
@@ -201,12 +201,3 @@ def _end(session: Session, id: str) -> str:
     while later := session.children(id):
         id = later[-1]
     return id
-
-
-def _prompts(messages: Sequence[Message]) -> int:
-    kinds = enumerate(messages)
-    return next((n for n, message in kinds if not isinstance(message, System)), len(messages))
-
-
-def _contents(message: Message) -> list[tuple[str, ...]]:
-    return [piece.content for piece in pieces([message])]

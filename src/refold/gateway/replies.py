@@ -54,9 +54,8 @@ def _streamed(dialect: str, data: bytes) -> Recorded | None:
         for event in events(data):
             for each in reader.read(event):
                 collector.add(each)
-        if isinstance(reader, ChatStream):
-            for each in reader.end():
-                collector.add(each)
+        for each in reader.end():
+            collector.add(each)
     except (Malformed, Refused) as broken:
         error = str(broken)[:500]
     cut = collector.stop is None

@@ -100,11 +100,15 @@ class Shape(ABC):
         name = b"event: %s\n" % event["type"].encode() if self.named else b""
         return name + b"data: " + msgspec.json.encode(event) + b"\n\n"
 
-    def _place(self, index: int, *, ours: bool, call: bool) -> int | None:
-        """A block, call or item begins."""
+    def _keep(self, *, ours: bool, call: bool) -> bool:
+        """A block, call or item is there; one of ours is for nobody else."""
         self.recalls += ours
         self.calls += call and not ours
-        self._places[index] = None if ours else self._next
+        return not ours
+
+    def _place(self, index: int, *, ours: bool, call: bool) -> int | None:
+        """A block, call or item begins."""
+        self._places[index] = self._next if self._keep(ours=ours, call=call) else None
         self._next += not ours
         return self._places[index]
 
@@ -198,10 +202,8 @@ class Messages(Shape):
         self._see(body.get("usage"))
         self._held = [body]
         for block in cast("list[Wire]", body.get("content") or []):
-            ours = block.get("type") == "tool_use" and block.get("name") == NAME
-            self.recalls += ours
-            self.calls += block.get("type") == "tool_use" and not ours
-            if not ours:
+            call = block.get("type") == "tool_use"
+            if self._keep(ours=call and block.get("name") == NAME, call=call):
                 self._content += (block,)
 
     def _result(self) -> Wire:
@@ -236,13 +238,13 @@ class Chat(Shape):
         if chunk.get("usage"):
             self._usage[str(self.round)] = chunk["usage"]
         choices = cast("list[Wire]", chunk.get("choices") or [])
-        kept = [choice for choice in choices if self._keep(choice)]
+        kept = [choice for choice in choices if self._is_left(choice)]
         if not choices or any(choice.get("finish_reason") for choice in choices):
             self._held.append(chunk)
         elif kept:
             yield chunk
 
-    def _keep(self, choice: Wire) -> bool:
+    def _is_left(self, choice: Wire) -> bool:
         """Without calls of ours; False where nothing is left."""
         delta = cast("Wire", choice.get("delta") or {})
         pieces = cast("list[Wire]", delta.pop("tool_calls", None) or [])
@@ -279,10 +281,8 @@ class Chat(Shape):
         message = cast("Wire", body["choices"][0]["message"])
         self._text += message.get("content") or ""
         for call in cast("list[Wire]", message.get("tool_calls") or []):
-            ours = cast("Wire", call.get("function") or {}).get("name") == NAME
-            self.recalls += ours
-            self.calls += not ours
-            if not ours:
+            name = cast("Wire", call.get("function") or {}).get("name")
+            if self._keep(ours=name == NAME, call=True):
                 self._calls += (call,)
 
     def _result(self) -> Wire:
@@ -333,7 +333,7 @@ class Responses(Shape):
     def _in_item(self, kind: str, index: int, event: Wire) -> Iterator[Wire]:
         item = cast("Wire", event.get("item") or {})
         if index not in self._places:
-            call = str(item.get("type", "")).endswith("_call") and "call_id" in item
+            call = _is_call(item)
             self._place(index, ours=call and item.get("name") == NAME, call=call)
         if (place := self._places[index]) is not None:
             if kind == "response.output_item.done":
@@ -356,14 +356,17 @@ class Responses(Shape):
             self._items = (self.extras.item,)
         self._held = [body]
         for item in cast("list[Wire]", body.get("output") or []):
-            ours = item.get("type") == "function_call" and item.get("name") == NAME
-            self.recalls += ours
-            self.calls += str(item.get("type", "")).endswith("_call") and "call_id" in item and not ours
-            if not ours:
+            call = _is_call(item)
+            if self._keep(ours=call and item.get("name") == NAME, call=call):
                 self._items += (item,)
 
     def _result(self) -> Wire:
         return self._joined(self._held[0])
+
+
+def _is_call(item: Wire) -> bool:
+    """Of a tool that the client runs."""
+    return str(item.get("type", "")).endswith("_call") and "call_id" in item
 
 
 def shape_of(extras: Extras) -> Shape:

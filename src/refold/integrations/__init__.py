@@ -39,11 +39,12 @@ def wrap(
     the window. `store` and `session` say where the conversation is kept (a new one unless named), `model`
     who writes summaries (none: the embedded digest). The client that is given stays as it is; its
     connections are shared, so a wrap for each conversation costs little."""
+    from refold.integrations.clients import wrapped
     from refold.integrations.conversation import make_engine, open_conversation
 
     sdk = _sdk(client)
     conversation = open_conversation(make_engine(preset, window, model, hooks), store, session)
-    return sdk.wrap(client, conversation)
+    return wrapped(client, conversation, sdk.ENDPOINTS)
 
 
 def session_of(client: Any) -> Session:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from refold.integrations.clients import Asked, Body, Endpoint, wrapped
+from refold.integrations.clients import Asked, Body, Endpoint
 from refold.integrations.conversation import Conversation, as_said
 from refold.loop import run
 from refold.models.anthropic import MessageStream
@@ -49,7 +49,3 @@ def _body(body: Body, asked: Asked, view: View) -> Body:
 
 
 ENDPOINTS = {"/v1/messages": Endpoint(_asked, _body, MessageStream)}
-
-
-def wrap(client: Any, conversation: Conversation) -> Any:
-    return wrapped(client, conversation, ENDPOINTS)

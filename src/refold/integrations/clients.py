@@ -10,12 +10,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from refold.integrations.conversation import Conversation, Reply, Turn
 from refold.loop import beside, run
 from refold.messages import Assistant
-from refold.models.chunks import Malformed
+from refold.models.chunks import Malformed, StreamReader
 from refold.models.reply import Collector
 from refold.protocols import Event
 from refold.session import View
@@ -24,12 +24,6 @@ C = TypeVar("C")
 Body = dict[str, Any]
 NAME = "_refold"
 """The attribute under which a wrapped client keeps its conversation."""
-
-
-class Reader(Protocol):
-    """Puts the pieces of a stream together."""
-
-    def read(self, chunk: Any, /) -> Sequence[Event]: ...
 
 
 @dataclass(frozen=True)
@@ -49,7 +43,7 @@ class Endpoint:
     """None: the history is not in the body."""
     body: Callable[[Body, Asked, View], Body]
     """The body with the view in the place of the history."""
-    reader: Callable[[], Reader]
+    reader: Callable[[], StreamReader]
 
 
 @dataclass(frozen=True)
@@ -67,12 +61,6 @@ class Call:
             asked.messages, system=asked.system, tools=asked.tools, model=self.model
         )
         return turn, self.endpoint.body(self.body, asked, turn.view)
-
-    async def refused(self, turn: Turn, error: BaseException) -> bool:
-        return await self.conversation.refused(turn, error, self.model)
-
-    async def answered(self, turn: Turn, raw: Any) -> None:
-        await self.conversation.answered(turn, raw)
 
     @property
     def model(self) -> str | None:
@@ -109,7 +97,7 @@ def wrapped(client: C, conversation: Conversation, endpoints: Mapping[str, Endpo
             try:
                 reply = send(path, body=shown, options=without_extra(options), **more)
             except Exception as error:
-                if not run(call.refused(turn, error)) or last:
+                if not run(turn.refused(error)) or last:
                     raise
                 continue
             return _observed(call, turn, reply)
@@ -124,7 +112,7 @@ def wrapped(client: C, conversation: Conversation, endpoints: Mapping[str, Endpo
             try:
                 reply = await send(path, body=shown, options=without_extra(options), **more)
             except Exception as error:
-                if not await beside(call.refused(turn, error)) or last:
+                if not await beside(turn.refused(error)) or last:
                     raise
                 continue
             return await _aobserved(call, turn, reply)
@@ -158,7 +146,7 @@ def _observed(call: Call, turn: Turn, reply: Any) -> Any:
     if not call.observes:
         return reply
     if hasattr(reply, "model_dump"):
-        run(call.answered(turn, reply))
+        run(turn.answered(reply))
     elif hasattr(reply, "_iterator"):
         reply._iterator = _tee(call, turn, reply._iterator)
     return reply
@@ -168,7 +156,7 @@ async def _aobserved(call: Call, turn: Turn, reply: Any) -> Any:
     if not call.observes:
         return reply
     if hasattr(reply, "model_dump"):
-        await beside(call.answered(turn, reply))
+        await beside(turn.answered(reply))
     elif hasattr(reply, "_iterator"):
         reply._iterator = _atee(call, turn, reply._iterator)
     return reply
@@ -179,10 +167,10 @@ def _tee(call: Call, turn: Turn, chunks: Iterator[Any]) -> Iterator[Any]:
     for chunk in chunks:
         heard.add(chunk)
         if heard.reply:  # before the last piece is handed on: nobody has to ask for what comes after it
-            run(call.answered(turn, heard.taken()))
+            run(turn.answered(heard.taken()))
         yield chunk
     if heard.end():
-        run(call.answered(turn, heard.taken()))
+        run(turn.answered(heard.taken()))
 
 
 async def _atee(call: Call, turn: Turn, chunks: AsyncIterator[Any]) -> AsyncIterator[Any]:
@@ -190,10 +178,10 @@ async def _atee(call: Call, turn: Turn, chunks: AsyncIterator[Any]) -> AsyncIter
     async for chunk in chunks:
         heard.add(chunk)
         if heard.reply:
-            await beside(call.answered(turn, heard.taken()))
+            await beside(turn.answered(heard.taken()))
         yield chunk
     if heard.end():
-        await beside(call.answered(turn, heard.taken()))
+        await beside(turn.answered(heard.taken()))
 
 
 class _Heard:
@@ -201,7 +189,7 @@ class _Heard:
 
     def __init__(self, call: Call) -> None:
         self._model = call.model
-        self._reader: Reader | None = call.endpoint.reader()
+        self._reader: StreamReader | None = call.endpoint.reader()
         self._collector = Collector()
         self.reply: Reply | None = None
 
@@ -214,10 +202,8 @@ class _Heard:
             self._reader = None
 
     def end(self) -> Reply | None:
-        """Chat completions say nothing at their end; their pieces are put together here."""
-        end = getattr(self._reader, "end", None)
-        if end is not None:
-            self._collect(end())
+        if self._reader is not None:
+            self._collect(self._reader.end())
         return self.reply
 
     def taken(self) -> Reply:

@@ -1,8 +1,9 @@
 """What all adapters share: a conversation is a session, and the engine says what of it the model sees.
 
 A framework hands over its whole list before every call of a model; `take` merges it into the session and
-gives the view for this call. The reply is appended where it was asked for (`answered`); a refusal of the
-provider that says "too long" is written down (`refused`), and the next `take` gives a smaller view.
+gives a turn: the view for this call. The reply is appended where it was asked for (`turn.answered`); a
+refusal of the provider that says "too long" is written down (`turn.refused`), and the next `take` gives a
+smaller view.
 
 All of this happens on one event loop of refold's own (`refold.loop`), whatever thread or loop the caller is
 on: a session is never touched by two threads, and calls that overlap take turns.
@@ -37,7 +38,7 @@ from refold.session import Session, View
 from refold.session.dialects import get, parse_list, parse_reply
 from refold.session.dialects.common import as_list
 from refold.session.invariants import repair_by
-from refold.session.merge import pieces
+from refold.session.merge import contents
 
 ATTEMPTS = 5
 """How often a call begins anew because another process wrote to the same session meanwhile."""
@@ -49,10 +50,30 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Turn:
-    """What one call of a model shows, and where in the session its reply belongs."""
+    """One call of a model: what it shows, and where in the session its reply belongs."""
 
     view: View
     place: Place
+    model: str | None
+    conversation: Conversation
+
+    async def answered(self, raw: Any) -> None:
+        """Append the reply. Where that fails the caller still has it, and hands it over with the next
+        list."""
+        session = self.place.session
+        try:
+            reply = raw if isinstance(raw, Reply) else Reply(*parse_reply(raw))
+            if reply.message.content:
+                async with self.conversation.lock:
+                    session.refresh()
+                    self.place.append(reply.message, usage=reply.usage, model=reply.model)
+        except RefoldError as error:
+            log.warning("session %s: a reply was not stored: %s", session.id, error)
+
+    async def refused(self, error: BaseException) -> bool:
+        """Was the context too long? Then `take` again, once, and retry."""
+        async with self.conversation.lock:
+            return write_down(self.conversation.engine, self.place, error, self.model)
 
 
 class Reply(NamedTuple):
@@ -69,11 +90,7 @@ class Conversation:
     def __init__(self, engine: Engine, session: Session) -> None:
         self.engine = engine
         self.session = session
-        self._lock = asyncio.Lock()
-
-    @property
-    def is_busy(self) -> bool:
-        return self._lock.locked()
+        self.lock = asyncio.Lock()
 
     async def take(
         self,
@@ -88,7 +105,7 @@ class Conversation:
         async def once() -> Turn:
             self.session.merge(messages, exactly=True)
             view = await self.engine.prepare(self.session, system=system, tools=tools, model=model)
-            return Turn(view, Place.here(self.session))
+            return Turn(view, Place.here(self.session), model, self)
 
         return await self._alone(once)
 
@@ -106,7 +123,7 @@ class Conversation:
 
     async def _alone(self, work: Callable[[], Awaitable[T]]) -> T:
         """Work on the session with what other processes wrote to it, while no other call of ours does."""
-        async with self._lock:
+        async with self.lock:
             for attempt in range(ATTEMPTS):
                 try:
                     self.session.refresh()
@@ -115,23 +132,6 @@ class Conversation:
                     if attempt == ATTEMPTS - 1:
                         raise
         raise AssertionError("unreachable")
-
-    async def answered(self, turn: Turn, raw: Any) -> None:
-        """Append the reply to a call. Where that fails the caller still has it, and hands it over with the
-        next list."""
-        try:
-            reply = raw if isinstance(raw, Reply) else Reply(*parse_reply(raw))
-            if reply.message.content:
-                async with self._lock:
-                    self.session.refresh()
-                    turn.place.append(reply.message, usage=reply.usage, model=reply.model)
-        except RefoldError as error:
-            log.warning("session %s: a reply was not stored: %s", self.session.id, error)
-
-    async def refused(self, turn: Turn, error: BaseException, model: str | None) -> bool:
-        """Was the context too long? Then `take` again, once, and retry."""
-        async with self._lock:
-            return write_down(self.engine, turn.place, error, model)
 
     async def history(self, dialect: str) -> list[Any]:
         """What the model sees of the conversation so far, as the list to go on from."""
@@ -166,7 +166,7 @@ class Conversations:
     def _close_oldest(self) -> None:
         if os.fspath(self._store).startswith("memory:"):
             return  # there is nowhere else to find them
-        idle = [id for id, conversation in self._open.items() if not conversation.is_busy]
+        idle = [id for id, conversation in self._open.items() if not conversation.lock.locked()]
         for id in idle[: max(0, len(self._open) - KEPT)]:
             del self._open[id]
 
@@ -193,14 +193,10 @@ def as_said(shown: Sequence[T], given: Sequence[T], parsed: Callable[[T], Sequen
     of ours has no word for (ids, marks for caches, metadata) stays as it was."""
     same = 0
     for ours, theirs in zip(reversed(shown), reversed(given), strict=False):
-        if _says(parsed(ours)) != _says(parsed(theirs)):
+        if contents(parsed(ours)) != contents(parsed(theirs)):
             break
         same += 1
     return [*shown[: len(shown) - same], *given[len(given) - same :]]
-
-
-def _says(messages: Sequence[Any]) -> list[Any]:
-    return [piece.content for piece in pieces(messages)]
 
 
 def rendered(view: View, dialect: str) -> list[Any]:

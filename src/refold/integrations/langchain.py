@@ -72,16 +72,15 @@ class RefoldMiddleware(AgentMiddleware[Any, Any, Any]):
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
-        call = _Call(self, request)
         for last in (False, True):
-            turn, shown = run(call.take())
+            turn, shown = run(self._taken(_thread(), request))
             try:
                 response = handler(shown)
             except Exception as error:
-                if not run(call.refused(turn, error)) or last:
+                if not run(turn.refused(error)) or last:
                     raise
                 continue
-            run(call.answered(turn, response))
+            run(_answered(turn, response))
             return response
         raise AssertionError("unreachable")
 
@@ -90,18 +89,27 @@ class RefoldMiddleware(AgentMiddleware[Any, Any, Any]):
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
-        call = _Call(self, request)
         for last in (False, True):
-            turn, shown = await beside(call.take())
+            turn, shown = await beside(self._taken(_thread(), request))
             try:
                 response = await handler(shown)
             except Exception as error:
-                if not await beside(call.refused(turn, error)) or last:
+                if not await beside(turn.refused(error)) or last:
                     raise
                 continue
-            await beside(call.answered(turn, response))
+            await beside(_answered(turn, response))
             return response
         raise AssertionError("unreachable")
+
+    async def _taken(self, thread: str, request: ModelRequest[Any]) -> tuple[Turn, ModelRequest[Any]]:
+        """The call, and the request that shows its view. `thread` is of the caller's context: this runs in
+        another."""
+        model: str | None = getattr(request.model, "model_name", getattr(request.model, "model", None))
+        conversation, system = await self.conversations.named(thread), request.system_prompt
+        prompt, turn, shown = await _taken(conversation, request.messages, system, request.tools, model)
+        if prompt != system:
+            request = request.override(system_message=SystemMessage(prompt) if prompt else None)
+        return turn, request.override(messages=shown)
 
     # ── a graph of one's own ────────────────────────────────────────────────────────────────────
 
@@ -147,35 +155,11 @@ class RefoldMiddleware(AgentMiddleware[Any, Any, Any]):
         )
 
 
-class _Call:
-    """One call of the model by an agent."""
-
-    def __init__(self, middleware: RefoldMiddleware, request: ModelRequest[Any]) -> None:
-        self._middleware = middleware
-        self._request = request
-        self._thread = _thread()  # of the caller's context: what comes after runs in another
-        self._model: str | None = getattr(request.model, "model_name", getattr(request.model, "model", None))
-
-    async def take(self) -> tuple[Turn, ModelRequest[Any]]:
-        request, system = self._request, self._request.system_prompt
-        conversation = await self._middleware.conversations.named(self._thread)
-        prompt, turn, shown = await _taken(
-            conversation, request.messages, system, request.tools, model=self._model
-        )
-        if prompt != system:
-            request = request.override(system_message=SystemMessage(prompt) if prompt else None)
-        return turn, request.override(messages=shown)
-
-    async def refused(self, turn: Turn, error: BaseException) -> bool:
-        conversation = await self._middleware.conversations.named(self._thread)
-        return await conversation.refused(turn, error, self._model)
-
-    async def answered(self, turn: Turn, response: ModelResponse[Any]) -> None:
-        """Structured output brings more than the model said: it comes with the next list."""
-        said = response.result
-        if len(said) == 1 and isinstance(said[0], AIMessage):
-            conversation = await self._middleware.conversations.named(self._thread)
-            await conversation.answered(turn, _reply(said[0], self._model))
+async def _answered(turn: Turn, response: ModelResponse[Any]) -> None:
+    """Structured output brings more than the model said: it comes with the next list."""
+    said = response.result
+    if len(said) == 1 and isinstance(said[0], AIMessage):
+        await turn.answered(_reply(said[0], turn.model))
 
 
 def _reply(message: AIMessage, model: str | None) -> Reply:

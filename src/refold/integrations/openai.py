@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from refold.integrations.clients import Asked, Body, Endpoint, wrapped
+from refold.integrations.clients import Asked, Body, Endpoint
 from refold.integrations.conversation import Conversation, as_said, prompts, rendered
 from refold.loop import run
 from refold.models.openai_streams import ChatStream, ResponsesStream
@@ -89,7 +89,3 @@ ENDPOINTS = {
     "/chat/completions": Endpoint(_asked_chat, _chat_body, ChatStream),
     "/responses": Endpoint(_asked_response, _response_body, ResponsesStream),
 }
-
-
-def wrap(client: Any, conversation: Conversation) -> Any:
-    return wrapped(client, conversation, ENDPOINTS)

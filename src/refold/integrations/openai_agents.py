@@ -20,8 +20,8 @@ from agents.run import CallModelData, ModelInputData
 
 from refold.compaction.preset import Preset, Settings
 from refold.hooks import Hooks
-from refold.integrations.conversation import Conversations, as_said, make_engine, rendered
-from refold.loop import beside
+from refold.integrations.conversation import Conversation, Conversations, as_said, make_engine, rendered
+from refold.loop import aside
 from refold.protocols import Model, ToolSpec
 from refold.recall import tool as recall_tool
 from refold.session.dialects import parse_list
@@ -52,20 +52,37 @@ class RefoldSession:
 
     # ── the SDK's protocol ──────────────────────────────────────────────────────────────────────
 
+    @aside
     async def get_items(self, limit: int | None = None) -> Items:
         """What the model should see of the conversation, folded if that is due."""
-        return await beside(self._get(limit))
+        shown = await self._shown()
+        if limit is None:
+            self._known = list(shown)
+            return shown
+        return shown[-limit:] if limit > 0 else []
 
+    @aside
     async def add_items(self, items: Items) -> None:
-        await beside(self._add(items))
+        """What the filter has merged already is recognised."""
+        known = await self._shown() if self._known is None else self._known
+        self._known = [*known, *items]
+        await (await self._conversation()).merge(self._known)
 
+    @aside
     async def pop_item(self) -> TResponseInputItem | None:
         """The newest item. The log keeps it, on a branch."""
-        return await beside(self._pop())
+        shown = await self._shown()
+        if not shown:
+            return None
+        *self._known, newest = shown
+        await (await self._conversation()).merge(self._known, exactly=True)
+        return newest
 
+    @aside
     async def clear_session(self) -> None:
         """Begin anew. The log keeps what was, on a branch."""
-        await beside(self._clear())
+        (await self._conversation()).session.move(None)
+        self._known = []
 
     # ── beyond the protocol ─────────────────────────────────────────────────────────────────────
 
@@ -73,71 +90,38 @@ class RefoldSession:
         """The SDK's configuration of a run, with `filter` in it."""
         return RunConfig(call_model_input_filter=self.filter, **options)
 
+    @aside
     async def filter(self, data: CallModelData[Any]) -> ModelInputData:
         """For `RunConfig(call_model_input_filter=…)`: what the runner would send goes in, what fits comes
         out."""
-        return await beside(self._filter(data))
+        given, system = data.model_data.input, data.model_data.instructions
+        tools = [spec for tool in data.agent.tools if (spec := _spec(tool))]
+        turn = await (await self._conversation()).take(given, system=system, tools=tools)
+        shown = cast(Items, rendered(turn.view, "responses"))
+        items = as_said(shown, given, lambda item: parse_list([item]))
+        return ModelInputData(input=items, instructions=turn.view.system)
 
     def recall(self) -> FunctionTool:
         """A tool with which the model reads what it no longer sees."""
 
+        @aside
         async def answer(_: Any, arguments: str) -> str:
-            return await beside(self._recall(arguments))
+            try:
+                asked: Any = json.loads(arguments)
+            except ValueError:
+                asked = None
+            given = cast("dict[str, Any]", asked) if isinstance(asked, dict) else {}
+            return await (await self._conversation()).recall(given)
 
         spec = recall_tool.SPEC
         schema = dict(spec.parameters)
         return FunctionTool(spec.name, spec.description, schema, answer, strict_json_schema=False)
 
-    # ── on refold's loop ────────────────────────────────────────────────────────────────────────
-
-    async def _get(self, limit: int | None) -> Items:
-        shown = await self._shown()
-        if limit is None:
-            self._known = list(shown)
-            return shown
-        return shown[-limit:] if limit > 0 else []
+    async def _conversation(self) -> Conversation:
+        return await self._conversations.named(self.session_id)
 
     async def _shown(self) -> Items:
-        conversation = await self._conversations.named(self.session_id)
-        return cast(Items, rendered(await conversation.view(), "responses"))
-
-    async def _add(self, items: Items) -> None:
-        """What the filter has merged already is recognised."""
-        conversation = await self._conversations.named(self.session_id)
-        known = await self._shown() if self._known is None else self._known
-        self._known = [*known, *items]
-        await conversation.merge(self._known)
-
-    async def _pop(self) -> TResponseInputItem | None:
-        conversation = await self._conversations.named(self.session_id)
-        shown = await self._shown()
-        if not shown:
-            return None
-        *self._known, newest = shown
-        await conversation.merge(self._known, exactly=True)
-        return newest
-
-    async def _clear(self) -> None:
-        conversation = await self._conversations.named(self.session_id)
-        conversation.session.move(None)
-        self._known = []
-
-    async def _filter(self, data: CallModelData[Any]) -> ModelInputData:
-        conversation = await self._conversations.named(self.session_id)
-        given, system = data.model_data.input, data.model_data.instructions
-        tools = [spec for tool in data.agent.tools if (spec := _spec(tool))]
-        turn = await conversation.take(given, system=system, tools=tools)
-        shown = cast(Items, rendered(turn.view, "responses"))
-        items = as_said(shown, given, lambda item: parse_list([item]))
-        return ModelInputData(input=items, instructions=turn.view.system)
-
-    async def _recall(self, arguments: str) -> str:
-        conversation = await self._conversations.named(self.session_id)
-        try:
-            asked: Any = json.loads(arguments)
-        except ValueError:
-            asked = None
-        return await conversation.recall(cast("dict[str, Any]", asked) if isinstance(asked, dict) else {})
+        return cast(Items, rendered(await (await self._conversation()).view(), "responses"))
 
 
 def _spec(tool: Tool) -> ToolSpec | None:

@@ -42,7 +42,7 @@ from refold import messages as m
 from refold.compaction.preset import Preset, Settings
 from refold.hooks import Hooks
 from refold.integrations.conversation import Conversation, Conversations, Reply, Turn, as_said, make_engine
-from refold.loop import beside
+from refold.loop import aside, beside
 from refold.protocols import Model, ToolSpec
 from refold.recall import tool as recall_tool
 from refold.session import View
@@ -72,13 +72,10 @@ class Refolding(AbstractCapability[Any]):
         self._turn: Turn | None = None
         """Of the request that is under way, in the capability of one run."""
 
+    @aside
     async def history(self, conversation_id: str) -> list[ModelMessage]:
         """What the model sees of a conversation so far, to go on from."""
-
-        async def shown() -> View:
-            return await (await self.conversations.named(conversation_id)).view()
-
-        return _given(await beside(shown()), None)
+        return _given(await (await self.conversations.named(conversation_id)).view(), None)
 
     async def process(self, ctx: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
         """The history processor, for `ProcessHistory(refolding.process)`: the folded history is what the run
@@ -101,11 +98,9 @@ class Refolding(AbstractCapability[Any]):
         if not self._recall:
             return None
 
-        async def answer(id: str, arguments: dict[str, Any]) -> str:
-            return await (await self.conversations.named(id)).recall(arguments)
-
+        @aside
         async def recalled(ctx: RunContext[Any], **arguments: Any) -> str:
-            return await beside(answer(_id(ctx), arguments))
+            return await (await self.conversations.named(_id(ctx))).recall(arguments)
 
         spec = recall_tool.SPEC
         schema = dict(spec.parameters)
@@ -139,30 +134,27 @@ class Refolding(AbstractCapability[Any]):
 
     async def after_model_request(
         self,
-        ctx: RunContext[Any],
+        ctx: RunContext[Any],  # noqa: ARG002
         *,
         request_context: ModelRequestContext,  # noqa: ARG002
         response: ModelResponse,
     ) -> ModelResponse:
         if self._turn is not None:
-            await beside(self._answered(_id(ctx), self._turn, _reply(response)))
+            await beside(self._turn.answered(_reply(response)))
         return response
 
-    async def _answered(self, id: str, turn: Turn, reply: Reply) -> None:
-        await (await self.conversations.named(id)).answered(turn, reply)
-
     async def on_model_request_error(
-        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, error: Exception
+        self,
+        ctx: RunContext[Any],  # noqa: ARG002
+        *,
+        request_context: ModelRequestContext,
+        error: Exception,
     ) -> ModelResponse:
         """A context that was too long is folded, and the request made once more."""
-        turn, model = self._turn, request_context.model.model_name
-        refused = turn is not None and await beside(self._refused(_id(ctx), turn, error, model))
+        refused = self._turn is not None and await beside(self._turn.refused(error))
         if refused and request_context.attempt == 1:
             raise RetryModelRequest from error
         raise error
-
-    async def _refused(self, id: str, turn: Turn, error: Exception, model: str) -> bool:
-        return await (await self.conversations.named(id)).refused(turn, error, model)
 
 
 def _id(ctx: RunContext[Any]) -> str:

@@ -24,7 +24,7 @@ from refold.registry.sessions import stored
 from refold.session import Session
 from refold.session.edits import said_by
 from refold.stores.memory_file import MemoryFile
-from refold.stores.quoted import Quoted, quoted
+from refold.stores.quoted import Quoted, Quoting
 from refold.text.words import plain, terms
 
 OPEN = 8
@@ -124,11 +124,10 @@ class Library:
 
 def _found(store: Store, query: str, limit: int, file: str | None) -> list[Found]:
     """What one store knows of it. A database hands out the entries themselves; others are read."""
-    asked = _asked(store, query, limit * (FILE if file else 1))
-    if asked is None:
+    if not isinstance(store, Quoting):
         return list(search(store, query, limit=limit, file=file).found)
     words, hits = terms(query), list[Found]()
-    for session, entry, score in asked:
+    for session, entry, score in _asked(store, query, limit * (FILE if file else 1)):
         message = said_by(entry)
         text = searchable(message) if message is not None else ""
         if message is None or (file and file.lower() not in text.lower()):
@@ -140,13 +139,13 @@ def _found(store: Store, query: str, limit: int, file: str | None) -> list[Found
     return hits
 
 
-def _asked(store: Store, query: str, limit: int) -> list[Quoted] | None:
+def _asked(store: Quoting, query: str, limit: int) -> list[Quoted]:
     """Entries with all of the words, then those with some. A name or a path (`src/a.py`) has parts that stand
     everywhere: where all of them are found together, nothing else is meant."""
     words = plain(query) or query.split()
-    found = quoted(store, words, limit=limit, every=True)
-    if found is None or len(found) >= limit or (found and len(query.split()) == 1):
+    found = store.quoted(words, limit=limit, every=True)
+    if len(found) >= limit or (found and len(query.split()) == 1):
         return found
     seen = {(each.session, each.entry.id) for each in found}
-    more = quoted(store, words, limit=limit) or []
+    more = store.quoted(words, limit=limit)
     return [*found, *(each for each in more if (each.session, each.entry.id) not in seen)]

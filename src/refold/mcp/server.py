@@ -6,10 +6,11 @@ must be this machine's, so that no web page can reach it through a name that poi
 
 from __future__ import annotations
 
+import logging
 import secrets
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote as quoted
 from urllib.parse import unquote
 
@@ -18,9 +19,10 @@ from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
-from mcp import types
-from refold.errors import RefoldError
+from mcp import MCPError, types
+from refold.errors import RefoldError, UsageError
 from refold.mcp.library import Library
+from refold.mcp.lines import Mended
 from refold.mcp.tools import TOOLS, Refused, answer
 from refold.text.frames import NOTE, attribute, frame, quote
 from refold.text.truncate import middle, one_line
@@ -30,6 +32,10 @@ PAGE = 100
 """Sessions in one list of resources."""
 LARGEST = 60_000
 """Characters of a session that is read as a resource."""
+SENTENCE = 300
+"""Characters of an error."""
+NOT_FOUND = -32002
+"""The protocol's number for a resource that is none."""
 SCHEME = "refold://session/"
 INSTRUCTIONS = (
     "Earlier sessions of this user's agents. `sessions` lists them, `recall` finds and reads what was said. "
@@ -37,6 +43,7 @@ INSTRUCTIONS = (
 )
 
 Context = ServerRequestContext[Any]
+T = TypeVar("T")
 
 
 def server(library: Library) -> Server[Any]:
@@ -51,7 +58,7 @@ def server(library: Library) -> Server[Any]:
     async def list_resources(
         _: Context, asked: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        return await anyio.to_thread.run_sync(listed, library, asked.cursor if asked else None)
+        return await _answered(lambda: listed(library, asked.cursor if asked else None))
 
     async def list_templates(
         _: Context, __: types.PaginatedRequestParams | None
@@ -62,7 +69,7 @@ def server(library: Library) -> Server[Any]:
         return types.ListResourceTemplatesResult(resource_templates=[template])
 
     async def read_resource(_: Context, asked: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        return await anyio.to_thread.run_sync(read, library, str(asked.uri))
+        return await _answered(lambda: read(library, str(asked.uri)))
 
     return Server(
         "refold",
@@ -93,9 +100,26 @@ def called(library: Library, name: str, arguments: Any) -> types.CallToolResult:
     """A call and its answer; never raises for what a client sent."""
     try:
         text, failed = answer(library, name, arguments or {}), False
-    except Refused as refusal:
-        text, failed = str(refusal), True
+    except Exception as error:
+        text, failed = said(error), True
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=failed)
+
+
+async def _answered(work: Callable[[], T]) -> T:
+    """What comes of work in a thread; what fails is an error of the protocol, with a sentence."""
+    try:
+        return await anyio.to_thread.run_sync(work)
+    except Exception as error:
+        code = NOT_FOUND if isinstance(error, (Refused, UsageError)) else types.INTERNAL_ERROR
+        raise MCPError(code, said(error)) from error
+
+
+def said(error: Exception) -> str:
+    """What a client is told of an error: no secrets, no more than a line; of a bug of ours its kind alone."""
+    if isinstance(error, (Refused, RefoldError)):
+        return attribute(quote(one_line(str(error), SENTENCE)))
+    logging.getLogger("refold").error("a question could not be answered", exc_info=error)
+    return f"this could not be answered: {type(error).__name__}"
 
 
 def listed(library: Library, cursor: str | None) -> types.ListResourcesResult:
@@ -117,15 +141,12 @@ def listed(library: Library, cursor: str | None) -> types.ListResourcesResult:
 def read(library: Library, uri: str) -> types.ReadResourceResult:
     """A session as text: framed, without secrets, its middle left out where it is long."""
     shelf, slash, id = uri.removeprefix(SCHEME).partition("/")
-    try:
-        if not uri.startswith(SCHEME) or not slash:
-            raise Refused(f"a session is called {SCHEME}SHELF/ID")
-        session = library.session(f"{unquote(shelf)}:{unquote(id)}")
-        text = export(session, "markdown", view=True).data.decode("utf-8", "replace")
-        shown = middle(text, LARGEST, "\n\n[… {cut} characters left out: use recall …]\n\n", 1 / 4)
-        told = frame("session", quote(shown), session=f"{unquote(shelf)}:{unquote(id)}", note=NOTE)
-    except (Refused, RefoldError) as error:
-        told = attribute(error)
+    if not uri.startswith(SCHEME) or not slash:
+        raise Refused(f"a session is called {SCHEME}SHELF/ID")
+    session = library.session(f"{unquote(shelf)}:{unquote(id)}")
+    text = export(session, "markdown", view=True).data.decode("utf-8", "replace")
+    shown = middle(text, LARGEST, "\n\n[… {cut} characters left out: use recall …]\n\n", 1 / 4)
+    told = frame("session", quote(shown), session=f"{unquote(shelf)}:{unquote(id)}", note=NOTE)
     return types.ReadResourceResult(
         contents=[types.TextResourceContents(uri=uri, mime_type="text/markdown", text=told)]
     )
@@ -137,7 +158,7 @@ def read(library: Library, uri: str) -> types.ReadResourceResult:
 async def serve_stdio(library: Library) -> None:
     made = server(library)
     async with stdio_server() as (incoming, outgoing):
-        await made.run(incoming, outgoing, made.create_initialization_options())
+        await made.run(Mended(incoming, outgoing), outgoing, made.create_initialization_options())
 
 
 Scope = dict[str, Any]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from typing import Any, Literal, cast
+from collections.abc import Iterator
+from typing import Any, Literal, Unpack, cast
 
 from refold.costs.prices import SECONDS
-from refold.errors import ModelError, ModelUnavailable
-from refold.models.chunks import Malformed, obj, strict, text
-from refold.models.remote import TIMEOUT, Remote, shown
-from refold.protocols import Event, PartDone, Request, Stopped, TextDelta, ThinkingDelta, UsageSeen
+from refold.errors import ModelError
+from refold.models.chunks import Malformed, StreamReader, closed, obj, strict, text
+from refold.models.remote import Options, Remote, shown
+from refold.protocols import Event, PartDone, Request, TextDelta, ThinkingDelta
 from refold.session.dialects import anthropic as dialect
 from refold.session.dialects.common import Wire, as_dict
 
@@ -21,45 +20,31 @@ OUTPUT = 16_384
 class Anthropic(Remote):
     """`cache`: how long the provider keeps the prompt's stable prefix (`None`: no breakpoints)."""
 
-    sdk_error = "anthropic.AnthropicError"
+    provider, brand, home = "anthropic", "Anthropic", "api.anthropic.com"
+    resource, required = "messages", ("model", "max_tokens", "messages")
 
     def __init__(
         self,
         model: str,
         *,
-        name: str | None = None,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        context_window: int | None = None,
         max_tokens: int = OUTPUT,
         cache: Literal["5m", "1h"] | None = "5m",
-        timeout: float = TIMEOUT,
-        temperature: bool = True,
-        extra: Mapping[str, Any] | None = None,
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(
-            name or f"anthropic:{model}",
-            context_window=context_window,
-            api_key=api_key or os.environ.get("ANTHROPIC_API_KEY"),
-            base_url=base_url or os.environ.get("ANTHROPIC_BASE_URL"),
-            timeout=timeout,
-            extra=extra,
-        )
-        self.model = model
+        super().__init__(model, **options)
         self.cache: Literal["5m", "1h"] | None = cache
         self._max_tokens = max_tokens
-        self._takes_temperature = temperature
 
     @property
     def cache_seconds(self) -> float | None:
         return None if self.cache is None else SECONDS[self.cache]
 
     def body(self, request: Request) -> Wire:
-        rendered = self._prompt(request)
-        body: Wire = {"model": self.model, "max_tokens": request.max_tokens or self._max_tokens, **rendered}
-        if request.temperature is not None and self._takes_temperature:
-            body["temperature"] = request.temperature
-        return {**body, **self._extra}
+        limit = {"max_tokens": request.max_tokens or self._max_tokens}
+        return {**self._common(request), **limit, **self._prompt(request), **self._extra}
+
+    def reader(self) -> StreamReader:
+        return MessageStream()
 
     async def count(self, request: Request) -> int:
         """The tokens of the request as the provider counts them."""
@@ -85,31 +70,8 @@ class Anthropic(Remote):
         )
         return {key: value for key, value in rendered.items() if value or key == "messages"}
 
-    async def _events(self, request: Request) -> AsyncGenerator[Event]:
-        reader = MessageStream()
-        body = self.body(request)
-        required = {key: body.pop(key) for key in ("model", "max_tokens", "messages")}
-        more = {} if request.timeout is None else {"timeout": request.timeout}
-        client = await self.client()
-        created = client.messages.create(**required, stream=True, extra_body=body, **more)
-        async with await created as stream:
-            async for event in stream:
-                for ours in reader.read(event):
-                    yield ours
 
-    def _connect(self) -> Any:
-        try:
-            import anthropic
-        except ImportError:
-            raise ModelUnavailable(f'{self.name}: run pip install "refold[anthropic]" first') from None
-        if not self._key and self._base_url is None:
-            raise ModelUnavailable(f"{self.name}: set ANTHROPIC_API_KEY")
-        return anthropic.AsyncAnthropic(
-            api_key=self._key or "none", base_url=self._base_url, max_retries=0, timeout=self._timeout
-        )
-
-
-class MessageStream:
+class MessageStream(StreamReader):
     """Puts the events of a message together. Only `message_stop` ends it."""
 
     def __init__(self) -> None:
@@ -131,7 +93,7 @@ class MessageStream:
             case "message_delta":
                 self._see({**obj(raw.get("delta"), "a delta"), "usage": raw.get("usage")})
             case "message_stop":
-                yield from self._end()
+                yield from closed(dialect.parse_reply(self._message))
             case _:
                 pass  # pings, and kinds that are not invented yet
 
@@ -171,12 +133,6 @@ class MessageStream:
             block["input"] = arguments
         for message in dialect.parse({"role": "assistant", "content": [block]}):
             yield from (PartDone(part) for part in message.parts)
-
-    def _end(self) -> Iterator[Event]:
-        reply, usage, _ = dialect.parse_reply(self._message)
-        if usage is not None:
-            yield UsageSeen(usage)
-        yield Stopped(reply.stop or "other")
 
 
 def _grow(block: Wire, key: str, delta: Wire, source: str | None = None) -> str:

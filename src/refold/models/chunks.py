@@ -1,18 +1,28 @@
-"""Reading pieces of a stream that may be anything."""
+"""Reading pieces of a stream that may be anything: what the readers of all providers share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import wraps
-from typing import Any, ParamSpec, cast
+from typing import Any, ParamSpec, Protocol, cast
 
 from refold.errors import UsageError
-from refold.protocols import Event
-from refold.session.dialects.common import Wire
+from refold.protocols import Event, Stopped, UsageSeen
+from refold.session.dialects.common import Reply, Wire
 
 
 class Malformed(Exception):
     """A piece of a stream that is not what the protocol says."""
+
+
+class StreamReader(Protocol):
+    """Puts the pieces of a stream together."""
+
+    def read(self, piece: Any, /) -> list[Event]: ...
+
+    def end(self) -> list[Event]:
+        """What is known only once the stream has ended."""
+        return []
 
 
 P = ParamSpec("P")
@@ -31,6 +41,14 @@ def strict(read: Callable[P, Iterator[Event]]) -> Callable[P, list[Event]]:
             raise Malformed(f"{type(error).__name__}: {error}") from None
 
     return wrapped
+
+
+def closed(reply: Reply) -> Iterator[Event]:
+    """How a reply ends: what was counted, and why it stopped."""
+    message, usage, _ = reply
+    if usage is not None:
+        yield UsageSeen(usage)
+    yield Stopped(message.stop or "other")
 
 
 def text(value: Any, what: str) -> str:

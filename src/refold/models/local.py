@@ -16,7 +16,7 @@ from refold.errors import ModelError, ModelUnavailable
 from refold.models.chunks import Malformed, obj
 from refold.models.failures import Secrets, translate
 from refold.models.openai_streams import ChatStream
-from refold.models.remote import shown
+from refold.models.remote import prompt
 from refold.protocols import Event, Request
 from refold.session.dialects import openai_chat
 from refold.session.dialects.common import Wire
@@ -63,14 +63,12 @@ class Local:
 
     def body(self, request: Request) -> Wire:
         body: Wire = {
-            "messages": openai_chat.render(shown(request, "openai"), system=request.system),
+            **prompt(request, openai_chat),
             "stream": True,
             "stream_options": {"include_usage": True},
             "temperature": 0.0 if request.temperature is None else request.temperature,
             "seed": self._seed,
         }
-        if request.tools:
-            body["tools"] = openai_chat.render_tools(request.tools)
         if request.max_tokens is not None:
             body["max_tokens"] = request.max_tokens
         return body

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from refold.models.chunks import obj, objs, strict, text
-from refold.protocols import Event, PartDone, Stopped, TextDelta, ThinkingDelta, UsageSeen
+from refold.models.chunks import StreamReader, closed, obj, objs, strict, text
+from refold.protocols import Event, PartDone, TextDelta, ThinkingDelta
 from refold.session.dialects import openai_chat, openai_responses
 from refold.session.dialects.common import Wire, as_dict
 
@@ -18,7 +18,7 @@ _THOUGHTS = ("reasoning_content", "reasoning")
 _REASONING = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
 
 
-class ChatStream:
+class ChatStream(StreamReader):
     """Puts the chunks of a chat completion together. Without a finish reason there is no stop: the
     connection ended, the reply did not."""
 
@@ -48,11 +48,9 @@ class ChatStream:
         if self._calls:
             message["tool_calls"] = self._calls
         choice = {"message": message, "finish_reason": self._finish}
-        reply, usage, _ = openai_chat.parse_reply({"choices": [choice], "usage": self._usage})
-        yield from (PartDone(part) for part in reply.content)
-        if usage is not None:
-            yield UsageSeen(usage)
-        yield Stopped(reply.stop or "other")
+        reply = openai_chat.parse_reply({"choices": [choice], "usage": self._usage})
+        yield from (PartDone(part) for part in reply[0].content)
+        yield from closed(reply)
 
     def _delta(self, delta: Wire) -> Iterator[Event]:
         for key in _THOUGHTS:
@@ -86,7 +84,7 @@ class ChatStream:
         function["arguments"] += text(news.get("arguments") or "", "arguments")
 
 
-class ResponsesStream:
+class ResponsesStream(StreamReader):
     """Reads the events of a response. Only `completed` and `incomplete` end it."""
 
     @strict
@@ -101,17 +99,11 @@ class ResponsesStream:
             for message in openai_responses.parse(raw.get("item") or {}):
                 yield from (PartDone(part) for part in message.parts)
         elif kind in ("response.completed", "response.incomplete"):
-            yield from self._end(obj(raw.get("response") or {}, "a response"))
+            yield from closed(openai_responses.parse_reply(obj(raw.get("response") or {}, "a response")))
         elif kind == "response.failed":
             raise Refused(as_dict(obj(raw.get("response") or {}, "a response").get("error") or {}))
         elif kind == "error":
             raise Refused(raw)
-
-    def _end(self, response: Wire) -> Iterator[Event]:
-        reply, usage, _ = openai_responses.parse_reply(response)
-        if usage is not None:
-            yield UsageSeen(usage)
-        yield Stopped(reply.stop or "other")
 
 
 class Refused(OSError):

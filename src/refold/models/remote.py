@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import suppress
-from typing import Any, ClassVar
+from importlib import import_module
+from operator import attrgetter
+from typing import Any, ClassVar, TypedDict
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from refold.errors import ModelError, Transient, UsageError
-from refold.models.chunks import Malformed
+from refold.errors import ModelError, ModelUnavailable, Transient, UsageError
+from refold.models.chunks import Malformed, StreamReader
 from refold.models.failures import Secrets, translate
 from refold.models.reply import closing
 from refold.protocols import Event, Request, Stopped
+from refold.session.dialects import Dialect
 from refold.session.dialects.common import Wire
 from refold.session.invariants import repair
 from refold.session.items import Item
@@ -29,36 +33,66 @@ _BAD = (json.JSONDecodeError, UnicodeDecodeError, Malformed)
 _HTTP = ("httpx", "httpx2", "httpcore", "httpcore2")
 
 
+class Options(TypedDict, total=False):
+    """What `Remote` takes, for those that take more."""
+
+    name: str | None
+    api_key: str | None
+    base_url: str | None
+    context_window: int | None
+    timeout: float
+    temperature: bool
+    extra: Mapping[str, Any] | None
+
+
 class Remote(ABC):
     """A model behind an SDK client. Errors and `repr` never show its key."""
 
-    sdk_error: ClassVar[str]
-    """The base of what the SDK raises, as `module.Name`: looked up late, the SDK may not be installed."""
+    provider: ClassVar[str]
+    brand: ClassVar[str]
+    """How the SDK spells the provider. (Its package is that in small letters, which is loaded late: it may
+    not be installed.)"""
+    home: ClassVar[str]
+    """The provider's own host."""
+    resource: ClassVar[str]
+    """What of the SDK's client is asked …"""
+    required: ClassVar[tuple[str, ...]]
+    """… and with which fields of the body as arguments of its own."""
 
     def __init__(
         self,
-        name: str,
+        model: str,
         *,
-        context_window: int | None,
-        api_key: str | None,
-        base_url: str | None,
-        timeout: float,
-        extra: Mapping[str, Any] | None,
+        name: str | None = None,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        context_window: int | None = None,
+        timeout: float = TIMEOUT,
+        temperature: bool = True,
+        extra: Mapping[str, Any] | None = None,
     ) -> None:
-        if base_url and urlsplit(base_url).password is not None:
-            # HTTP libraries write addresses into their logs.
-            raise UsageError(f"{name}: base_url holds a password; give it as api_key instead")
-        self.name = name
+        """`temperature=False`: the model takes none, so none is sent. `extra` goes into every request."""
+        self.name = name or f"{self.provider}:{model}"
+        self.model = model
         self.context_window = context_window
-        self._key = api_key
-        self._base_url = base_url
+        self._key = api_key or os.environ.get(f"{self.brand.upper()}_API_KEY")
+        self._base_url = base_url or os.environ.get(f"{self.brand.upper()}_BASE_URL")
+        if self._base_url and urlsplit(self._base_url).password is not None:
+            # HTTP libraries write addresses into their logs.
+            raise UsageError(f"{self.name}: base_url holds a password; give it as api_key instead")
         self._timeout = timeout
+        self._takes_temperature = temperature
         self._extra = dict(extra or {})
-        self._secrets = Secrets(api_key)
+        self._secrets = Secrets(self._key)
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
+
+    @property
+    def at_home(self) -> bool:
+        """Is this the provider itself, not a server that imitates it?"""
+        return self._base_url is None or self.home in self._base_url
 
     async def stream(self, request: Request) -> AsyncIterator[Event]:
         failure: ModelError | None = None
@@ -102,15 +136,48 @@ class Remote(ABC):
         """The request as it goes over the wire, without what only streaming needs."""
 
     @abstractmethod
-    def _connect(self) -> Any: ...
+    def reader(self) -> StreamReader:
+        """Reads one stream."""
 
-    @abstractmethod
-    def _events(self, request: Request) -> AsyncGenerator[Event]: ...
+    def streaming(self, request: Request) -> Wire:
+        """The body of a request for a stream."""
+        return self.body(request)
+
+    def _common(self, request: Request) -> Wire:
+        chosen = request.temperature if self._takes_temperature else None
+        return {"model": self.model, **({} if chosen is None else {"temperature": chosen})}
+
+    async def _events(self, request: Request) -> AsyncGenerator[Event]:
+        """Sends the body as it is: the SDK's own arguments would drop what this release of it does not
+        know."""
+        reader, body, client = self.reader(), self.streaming(request), await self.client()
+        given = {key: body.pop(key) for key in self.required}
+        more = {} if request.timeout is None else {"timeout": request.timeout}
+        create = attrgetter(self.resource)(client).create
+        async with await create(**given, stream=True, extra_body=body, **more) as stream:
+            async for piece in stream:
+                for event in reader.read(piece):
+                    yield event
+        for event in reader.end():
+            yield event
+
+    def _connect(self) -> Any:
+        package = self.brand.lower()
+        try:
+            sdk = import_module(package)
+        except ImportError:
+            raise ModelUnavailable(f'{self.name}: run pip install "refold[{package}]" first') from None
+        if not self._key and self.at_home:
+            key = f"{self.brand.upper()}_API_KEY"
+            raise ModelUnavailable(f"{self.name}: set {key}, or give a base_url that needs no key")
+        # Retries are ours (they know overflow from overload); local servers want some key, whichever.
+        return getattr(sdk, f"Async{self.brand}")(
+            api_key=self._key or "none", base_url=self._base_url, max_retries=0, timeout=self._timeout
+        )
 
     def _caught(self) -> tuple[type[Exception], ...]:
         """What may come out of the SDK (if it is there), of the HTTP library below it, or of a bad stream."""
-        module, _, name = self.sdk_error.partition(".")
-        raised = getattr(sys.modules.get(module), name, None)
+        raised = getattr(sys.modules.get(self.brand.lower()), f"{self.brand}Error", None)
         return (*([raised] if raised else []), *_transport_errors(), *_BAD)
 
     def _translated(self, error: Exception) -> ModelError:
@@ -128,6 +195,12 @@ def shown(request: Request, dialect: str) -> list[Item]:
         for at, message in enumerate(request.messages, start=1)
     ]
     return repair(items, dialect)
+
+
+def prompt(request: Request, dialect: Dialect) -> Wire:
+    """What a request says, in a dialect in which that is a list: messages and tools."""
+    said = {dialect.field: dialect.render(shown(request, dialect.name), system=request.system)}
+    return {**said, "tools": dialect.render_tools(request.tools)} if request.tools else said
 
 
 def _transport_errors() -> tuple[type[Exception], ...]:

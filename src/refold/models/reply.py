@@ -5,13 +5,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from types import NoneType
+from typing import cast
 
 import msgspec
 
-from refold.errors import Transient
+from refold.errors import Foreign, ModelError, Transient, UsageError, WrongType, expect
 from refold.messages import AnyPart, Assistant, Content, Stop, Text, Thinking, Usage
-from refold.models.retry import NEVER, Retry
+from refold.models.retry import NEVER, Retry, bare
 from refold.protocols import Event, Model, PartDone, Request, Stopped, TextDelta, ThinkingDelta, UsageSeen
+from refold.session.door import admitted
+
+PAUSE = 256
+"""Events after which others get their turn."""
+MOST_EVENTS, LONGEST = 2_000_000, 2**26
+"""A reply of more events, or of more characters, has no end."""
+
+
+class ForeignAwait(Foreign):
+    """The same around an await. A cancellation that nobody asked for is a failure too; a real one goes on."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and not self.is_ours and task and not task.cancelling():
+            raise self.kind(f"{self.title} was cancelled, and nobody asked for that") from error
+        super().__exit__(kind, error, trace)
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -35,8 +53,11 @@ class Collector:
         self._kind: type[Text] | type[Thinking] = Text
         self.usage: Usage | None = None
         self.stop: Stop | None = None
+        self.events = self.size = 0
+        """How many came, and how many characters they had."""
 
     def add(self, event: Event) -> None:
+        self.events += 1
         match event:
             case TextDelta(text):
                 self._delta(Text, text)
@@ -62,6 +83,7 @@ class Collector:
             self._flush()
             self._kind = kind
         self._open.append(text)
+        self.size += len(text)
 
     def _flush(self) -> None:
         if text := "".join(self._open):
@@ -83,13 +105,42 @@ async def collect(model: Model, request: Request) -> Reply:
     """The reply to one attempt. A stream that ends without `Stopped` was cut off: `Transient`, however
     complete the text may look."""
     collector = Collector()
-    async with closing(model.stream(request)) as events:
-        async for event in events:
-            collector.add(event)
-    if collector.stop is None:
-        raise Transient(f"{model.name}: the reply was cut off before its end; try again")
-    message = Assistant(collector.content, stop=collector.stop)
-    return Reply(message, collector.usage, model.name)
+    with ForeignAwait(bare(model), model.name, ModelError) as guard:
+        async with closing(model.stream(request)) as events:
+            async for event in events:
+                collector.add(event)
+                if collector.events % PAUSE == 0:  # a stream that never waits would let nobody else in
+                    await asyncio.sleep(0)
+                if collector.events > MOST_EVENTS or collector.size > LONGEST:
+                    raise ModelError(f"{model.name}: the reply does not end; it was given up")
+        if collector.stop is None:
+            raise Transient(f"{model.name}: the reply was cut off before its end; try again")
+        message, usage = Assistant(collector.content, stop=collector.stop), collector.usage
+        if not guard.is_ours:
+            message, usage = _read(message, usage, model.name)
+        return Reply(message, usage, model.name)
+
+
+def _read(message: Assistant, usage: Usage | None, name: str) -> tuple[Assistant, Usage | None]:
+    """What a model of somebody's own said, of the types that messages have."""
+    try:
+        return admitted(message), None if usage is None else admitted(usage)
+    except UsageError as error:
+        raise ModelError(f"{name}: its reply cannot be read: {error}") from error
+
+
+def checked(model: Model) -> Model:
+    """A model, if it is one and says plainly who it is; `WrongType` otherwise."""
+    with Foreign(model, "the model"):
+        if not isinstance(cast("object", model), Model) or isinstance(model, type):
+            kind = type(model).__name__
+            raise WrongType(f"a {kind} is no model: pass a name such as openai:gpt-5, or refold.model(…)")
+        name, window = model.name, model.context_window
+        expect(name, str, "a model is named by a text")
+        expect(window, (int, NoneType), "the window of a model is a whole number, or None")
+        if window is not None and not 0 < window < 2**53:
+            raise WrongType(f"the window of {name!r} is no number of tokens")
+    return model
 
 
 async def complete(  # the limit covers all attempts together, so it is ours to keep
@@ -126,4 +177,4 @@ def _late(model: Model, seconds: float | None) -> Transient:
     return Transient(f"{model.name}: no whole answer within {seconds:g} s; try again or allow more time")
 
 
-__all__ = ["NEVER", "Collector", "Reply", "closing", "collect", "complete"]
+__all__ = ["NEVER", "Collector", "ForeignAwait", "Reply", "checked", "closing", "collect", "complete"]

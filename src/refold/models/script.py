@@ -32,8 +32,9 @@ from refold.messages import AnyPart, Call, Stop, Text, Thinking, Usage
 from refold.models.scripted import Line, Scripted
 
 
-def read(path: Path, **options: Any) -> Scripted:
+def read(file: str | Path, **options: Any) -> Scripted:
     """The scripted model of a file."""
+    path = Path(file).expanduser()
     try:
         text = path.read_text("utf-8")
     except OSError as error:

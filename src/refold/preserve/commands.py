@@ -325,18 +325,14 @@ def _placed(actions: Iterator[Action], place: Place) -> Iterator[Action]:
         yield msgspec.structs.replace(action, path=place.resolve(action.path), source=source)
 
 
-def _editor_open(simple: Simple, place: Place) -> Iterator[Action]:
-    paths = _operands(simple.words)
-    if paths:
-        place.opened = place.resolve(paths[0])
-        yield Action("view", place.opened)
+def _opening(verb: Verb) -> Reader:
+    def read(simple: Simple, place: Place) -> Iterator[Action]:
+        paths = _operands(simple.words)
+        if paths:
+            place.opened = place.resolve(paths[0])
+            yield Action(verb, place.opened)
 
-
-def _editor_create(simple: Simple, place: Place) -> Iterator[Action]:
-    paths = _operands(simple.words)
-    if paths:
-        place.opened = place.resolve(paths[0])
-        yield Action("create", place.opened)
+    return read
 
 
 def _editor_edit(simple: Simple, place: Place) -> Iterator[Action]:
@@ -355,6 +351,6 @@ READERS: Mapping[str, Reader] = {
     "install": _copies(moving=False), "git": _git, "curl": _download, "wget": _download, "dd": _dd,
     "ln": _link, "apply_patch": _apply_patch, "applypatch": _apply_patch, "patch": _apply_patch,
     **dict.fromkeys(("python", "python3", "python2", "node", "bun", "deno", "ruby", "uv"), _script),
-    "open": _editor_open, "create": _editor_create, "edit": _editor_edit, "insert": _editor_edit,
+    "open": _opening("view"), "create": _opening("create"), "edit": _editor_edit, "insert": _editor_edit,
 }  # fmt: skip
 """Command → what it does to files. Further commands may be added by whoever needs them."""

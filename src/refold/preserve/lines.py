@@ -110,6 +110,19 @@ def _status(ended: Ending, judged: Verdict) -> str:
     )
 
 
+def acts(messages: Sequence[Message]) -> Iterator[str]:
+    """What was called and how it ended, a row each, the newest first; words are told elsewhere."""
+    calls = {call.id: call for message in messages for call in message.calls}
+    outcomes: dict[str, str] = {}
+    before = ""
+    for message in reversed(messages):
+        lines = [line for line in lines_of(message, calls.get) if line.call or isinstance(message, Bash)]
+        for row in reversed(list(_rows(lines, outcomes))):
+            if row != before:
+                yield row
+            before = row
+
+
 # ── many ────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from refold.entries import AnyPathEntry, MessageEntry
 from refold.messages import Message, Text, is_typed
-from refold.protocols import Steps, TokenCounter, complete
+from refold.protocols import Steps, TokenCounter
 from refold.text.truncate import boundary
 
 SHARE, LEAST, MOST = 0.1, 1_000, 4
@@ -85,42 +84,6 @@ class Rendered(NamedTuple):
     """Ids of entries of which some words are left out."""
     left_out: tuple[str, ...] = ()
     """Ids of entries of which nothing is there."""
-
-
-class Words:
-    """The user's words along a path that grows or is left for a branch. Every entry is read once."""
-
-    def __init__(self) -> None:
-        self.sayings: list[Saying] = []
-        self._ids: list[str] = []
-
-    def follow(self, path: Sequence[AnyPathEntry]) -> Sequence[Saying]:
-        """All that was typed on this path, oldest first. Costs what is new."""
-        known = self._common(path)
-        del self._ids[known:]
-        while self.sayings and self.sayings[-1].position >= known:
-            self.sayings.pop()
-        for position in range(known, len(path)):
-            entry = path[position]
-            self._ids.append(entry.id)
-            said = typed(entry.message) if isinstance(entry, MessageEntry) else ""
-            if said:
-                self.sayings.append(Saying(position, entry.id, said, demands(said)))
-        return self.sayings
-
-    def _common(self, path: Sequence[AnyPathEntry]) -> int:
-        """How many entries the path has in common with the one read last. An entry has one way from the
-        root, so where two paths meet they are the same up to there."""
-        low, high = 0, min(len(self._ids), len(path))
-        if high and self._ids[high - 1] == path[high - 1].id:
-            return high
-        while low < high:
-            half = (low + high) // 2
-            if self._ids[half] == path[half].id:
-                low = half + 1
-            else:
-                high = half
-        return low
 
 
 def once(sayings: Sequence[Saying], before: int) -> Sequence[Saying]:
@@ -192,17 +155,10 @@ def _bounded(text: str, start: int, end: int) -> Iterator[Span]:
         yield start, end
 
 
-def render(
-    sayings: Sequence[Saying], budget: int, counter: TokenCounter, key_of: Callable[[str], str]
-) -> Rendered:
-    """The words within `budget` tokens: all of them, or those that come first."""
-    return complete(rendering(sayings, budget, counter, key_of))
-
-
 def rendering(
     sayings: Sequence[Saying], budget: int, counter: TokenCounter, key_of: Callable[[str], str]
 ) -> Steps[Rendered]:
-    """The same in pieces."""
+    """The words within `budget` tokens: all of them, or those that come first. In pieces."""
     if _fit(sayings, budget, counter, key_of):
         text = "\n".join(_block(saying.text, key_of(saying.id)) for saying in sayings)
         if counter.text(text) <= budget:

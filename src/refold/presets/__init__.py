@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from refold.compaction.preset import Preset, Setting, Settings, about, describe
+from refold.compaction.preset import Preset, Setting, Settings, about, built, describe
 from refold.errors import UnknownName, UsageError, WrongType, expect
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def get(
 def make(name: str, settings: Mapping[str, Any], *, budget: int | None = None) -> Preset:
     """Like `get`, for settings that arrive as data: of a file, of a command line, where numbers are texts."""
     chosen = class_of(name).parse(settings)
-    return (chosen if budget is None else chosen.fitted(budget)).build()
+    return built(chosen, budget)
 
 
 def preset_of(design: Preset | Settings | str) -> Preset:
@@ -73,7 +73,7 @@ def preset_of(design: Preset | Settings | str) -> Preset:
     if isinstance(design, str):
         return get(design)
     if isinstance(design, Settings):
-        return design.build()
+        return built(design)
     if isinstance(design, Preset):
         return design
     raise WrongType(
@@ -90,6 +90,7 @@ def names() -> tuple[str, ...]:
 def register(name: str, kind: type[Settings]) -> None:
     """Make a preset known by name in this process: to `get`, `Engine(name)`, command line and comparison.
     `kind` is a class of settings that all have defaults; what it builds must have that name."""
+    expect(name, str, "a preset is named by a text")
     if name in NAMES or _registered.get(name, kind) is not kind:
         raise UsageError(f"there is a preset called {name!r} already: choose another name")
     _registered[name] = _checked(name, kind)
@@ -120,11 +121,11 @@ def _checked(name: str, kind: object) -> type[Settings]:
     if not (isinstance(kind, type) and issubclass(kind, Settings)):
         raise WrongType(f"the preset {name!r} is no subclass of refold.presets.Settings")
     try:
-        built = kind().build()
+        made = kind().build()
     except (TypeError, NotImplementedError) as error:
         raise UsageError(f"the preset {name!r} cannot be built from its defaults: {error}") from error
-    if built.name != name:
-        raise UsageError(f"the preset {name!r} builds one that is called {built.name!r}")
+    if made.name != name:
+        raise UsageError(f"the preset {name!r} builds one that is called {made.name!r}")
     return kind
 
 

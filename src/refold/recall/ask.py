@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
+from types import NoneType
 from typing import TypedDict
 
 import msgspec
@@ -83,6 +84,15 @@ def search(
     """
     expect(query, str, "a query is a text")
     expect(limit, int, "a limit is a whole number")
+    expect(budget, (int, NoneType), "a budget is a whole number of tokens")
+    for names, kind in ((keys, str), (turns, int)):
+        expect(names, Collection, "keys and turns are lists")
+        for name in names:
+            expect(name, kind, "keys are texts, turns are whole numbers")
+    for moment in (since, until):
+        expect(moment, (int, float, NoneType), "since and until are seconds since 1970")
+    for name in (tool, file):
+        expect(name, (str, NoneType), "a tool and a file are named by a text")
     query = query.strip()
     ask = Ask(query=query, keys=keys, turns=turns, since=since, until=until, tool=tool, file=file)
     limit = max(0, min(limit, MOST))

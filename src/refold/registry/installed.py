@@ -16,7 +16,6 @@ import io
 import os
 import shlex
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -63,23 +62,17 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 class InPlace:
     """A session file of Claude Code or Codex that is to be folded where it lies."""
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        folder: Path | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, folder: Path | None = None) -> None:
         self.path = Path(os.path.realpath(Path(path).expanduser()))
         self._data = _bytes(self.path)
         self.program = detect(Head(self._data[:HEAD], whole=len(self._data) < HEAD), name=str(path))
         if self.program not in WRITERS:
             known = " and ".join(WRITERS)
             raise UsageError(f"{path} is in the format {self.program}: only {known} are folded in place")
-        self._folder, self._clock = folder, clock
+        self._folder = folder
         self._writer = writer(self.program)
         self._records = [record for _, record in Source(io.BytesIO(self._data)).records()]
-        self._ticket = self._writer.ticket_of(self._records, clock())
+        self._ticket = self._writer.ticket_of(self._records, time.time())
         self._refuse_use()
         self.session = Session.of(
             read_stream(io.BytesIO(self._data), name=str(self.path), format=self.program)
@@ -99,7 +92,7 @@ class InPlace:
             return None
         if any(isinstance(entry, MessageEntry) for entry in entries):
             raise UsageError("messages were added to this session: only folds are written back into its file")
-        ticket = msgspec.structs.replace(self._ticket, now=self._clock())
+        ticket = msgspec.structs.replace(self._ticket, now=time.time())
         page = msgspec.structs.replace(page_of(self.session, self._writer), entries=entries)
         ended = self._data if self._data.endswith(b"\n") else self._data + b"\n"
         added = lines(self._writer.boundary(page, self._records, ticket))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack
 
 from refold import presets
 from refold.compaction.preset import Preset
@@ -22,7 +23,6 @@ GROUP = "refold.models"
 """Entry points: `name = "package.module:factory"`, called as `factory(model, **options)` for `name:model`.
 The options are what is known and configured (`context_window` and the provider's `api_key`, `base_url`,
 `timeout`, `cache`, `extra`), each only where somebody says something, and what the caller gave."""
-Factory = Callable[[str, "Known | None", Provider, "dict[str, Any]"], Model]
 
 
 class Options(TypedDict, total=False):
@@ -53,6 +53,7 @@ def model(
     name, the configuration's `model`.
 
     Options win over the environment, and that over the configuration file."""
+    expect(config, (Configuration, NoneType), "config is a Configuration")
     config = config or configuration.load()
     name = name or config.model
     if not name:
@@ -72,12 +73,14 @@ def model(
         if kind not in ENVIRONMENT:
             raise SettingError(f"providers.{provider}.type", f"must be one of {', '.join(ENVIRONMENT)}")
         given["name"] = name  # which leads back here
-    if kind in FACTORIES:
-        return FACTORIES[kind](rest, known(name, config.models), settings, given)
+    about = known(name, config.models)
+    configured = _configured(about, settings)
+    if kind in KINDS:
+        return _own(KINDS[kind], rest, configured, about, given)
     plugin = _plugins().get(kind)
     if plugin is None:
         raise UnknownName("model provider", provider, model_names())
-    return plugin.load()(rest, **{**_configured(known(name, config.models), settings), **given})
+    return plugin.load()(rest, **{**configured, **given})
 
 
 def summariser(config: Configuration | None = None, **options: Unpack[Options]) -> Model | None:
@@ -110,43 +113,7 @@ def window(name: str, config: Configuration | None = None) -> int:
 
 def model_names() -> tuple[str, ...]:
     """Providers that a model name may begin with."""
-    return tuple(sorted({*FACTORIES, "chaos", *_plugins(), *configuration.load().providers}))
-
-
-def _openai(name: str, about: Known | None, settings: Provider, options: dict[str, Any]) -> Model:
-    from refold.models.openai import OpenAIChat
-
-    return OpenAIChat(name, **{**_remote(about, settings), **options})
-
-
-def _responses(name: str, about: Known | None, settings: Provider, options: dict[str, Any]) -> Model:
-    from refold.models.openai import OpenAIResponses
-
-    reasoning = {"reasoning": about.reasoning if about else False}
-    return OpenAIResponses(name, **{**reasoning, **_remote(about, settings), **options})
-
-
-def _anthropic(name: str, about: Known | None, settings: Provider, options: dict[str, Any]) -> Model:
-    from refold.models.anthropic import Anthropic
-
-    given: dict[str, Any] = _remote(about, settings)
-    if settings.cache:
-        given["cache"] = None if settings.cache == "off" else settings.cache
-    return Anthropic(name, **{**given, **options})
-
-
-def _local(name: str, about: Known | None, _: Provider, options: dict[str, Any]) -> Model:
-    from refold.models.local import Local
-
-    window = {"context_window": about.window} if about and about.window else {}
-    return Local(name, **{**window, **options})
-
-
-def _scripted(name: str, about: Known | None, _: Provider, options: dict[str, Any]) -> Model:
-    from refold.models.script import read
-
-    window = {"context_window": about.window} if about and about.window else {}
-    return read(Path(name).expanduser(), **{**window, **options})
+    return tuple(sorted({*KINDS, "chaos", *_plugins(), *configuration.load().providers}))
 
 
 def _chaos(rest: str, config: Configuration, options: Mapping[str, Any]) -> Model:
@@ -160,20 +127,32 @@ def _chaos(rest: str, config: Configuration, options: Mapping[str, Any]) -> Mode
     return Chaos(model(inner, config=config, **others), int(seed), **own)
 
 
-FACTORIES: dict[str, Factory] = {
-    "anthropic": _anthropic,
-    "local": _local,
-    "openai": _openai,
-    "openai-responses": _responses,
-    "scripted": _scripted,
+class Kind(NamedTuple):
+    """A provider of ours."""
+
+    factory: str
+    """`module:name`, imported when the first model is made."""
+    told: tuple[str, ...]
+    """What of all that is known and configured concerns it."""
+
+
+_REMOTE = ("api_key", "base_url", "context_window", "extra", "temperature", "timeout")
+KINDS = {
+    "anthropic": Kind("refold.models.anthropic:Anthropic", (*_REMOTE, "cache")),
+    "local": Kind("refold.models.local:Local", ("context_window",)),
+    "openai": Kind("refold.models.openai:OpenAIChat", _REMOTE),
+    "openai-responses": Kind("refold.models.openai:OpenAIResponses", (*_REMOTE, "reasoning")),
+    "scripted": Kind("refold.models.script:read", ("context_window",)),
 }
 
 
-def _remote(about: Known | None, settings: Provider) -> dict[str, Any]:
-    """What the table and the configuration say about one of our models behind HTTP."""
-    given = _configured(about, settings)
-    given.pop("cache", None)  # only Anthropic is told
-    return {**given, "temperature": about.temperature if about else True}
+def _own(kind: Kind, name: str, configured: dict[str, Any], about: Known | None, given: Any) -> Model:
+    facts = {**configured, **({"cache": None} if configured.get("cache") == "off" else {})}
+    if about:
+        facts |= {"temperature": about.temperature, "reasoning": about.reasoning}
+    module, _, factory = kind.factory.partition(":")
+    told = {key: value for key, value in facts.items() if key in kind.told}
+    return getattr(import_module(module), factory)(name, **{**told, **given})
 
 
 def _configured(about: Known | None, settings: Provider) -> dict[str, Any]:

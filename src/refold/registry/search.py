@@ -41,18 +41,18 @@ class Search(msgspec.Struct, frozen=True):
     """Session → how many of its entries the store proposed."""
 
 
-def across(
-    store: Store,
-    query: str,
-    *,
-    limit: int = LIMIT,
-    each: int | None = None,
-    sessions: Collection[str] | None = None,
-    **conditions: Unpack[Conditions],
-) -> list[Found]:
-    """The best hits in all sessions of a store (or in those named), best first; at most `each` per
-    session. `conditions` are those of `recall.search`: `since`, `until`, `tool`, `file`, `budget` …"""
-    return list(search(store, query, limit=limit, each=each, sessions=sessions, **conditions).found)
+class Options(Conditions, total=False):
+    limit: int
+    each: int | None
+    """Most hits of one session."""
+    sessions: Collection[str] | None
+    """Only these."""
+
+
+def across(store: Store, query: str, **options: Unpack[Options]) -> list[Found]:
+    """The best hits in all sessions of a store (or in those named), best first. Among the options are the
+    conditions of `recall.search`: `since`, `until`, `tool`, `file`, `budget` …"""
+    return list(search(store, query, **options).found)
 
 
 def search(

@@ -7,10 +7,11 @@ bytes, numbers as ids, numerals as counts, enums, lists for tuples. The rest is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import cache
 from math import isfinite
+from types import NoneType
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -18,8 +19,9 @@ from msgspec import inspect as shape
 
 from refold import format as fmt
 from refold.entries import Entry, MessageEntry, Unknown
-from refold.errors import FormatError, UsageError, WrongType
+from refold.errors import Foreign, FormatError, UsageError, WrongType, expect
 from refold.messages import Assistant, Call, Text, not_finite
+from refold.protocols import SessionInfo
 from refold.session.exact import Check, is_exact, is_writable, kinds_of, types_of
 from refold.text.lenient_json import MAX_DIGITS, Pairs, dump_hostile, load_hostile
 
@@ -44,6 +46,34 @@ def admitted(value: S) -> S:
     if isinstance(fixed, Entry):
         _prove(fixed)
     return fixed
+
+
+def admitted_all(entries: Iterable[S]) -> list[S]:
+    expect(entries, Iterable, "pass a list of entries (refold.entries)")
+    return [admitted(entry) for entry in entries]
+
+
+def entries_of(entries: Iterable[S]) -> list[S]:
+    """What a session begins with, as it was read."""
+    wanted = "a session is made of entries; messages are appended, or merged into it"
+    expect(entries, Iterable, wanted)
+    read = list(entries)
+    for entry in read:
+        if not isinstance(entry, Entry):
+            expect(entry, Entry, wanted)
+    return read
+
+
+def begun(
+    id: str | None, info: SessionInfo | None, clock: Callable[[], float], new_id: Callable[[], str]
+) -> tuple[str, SessionInfo]:
+    """What a session is called, and what is known of it."""
+    expect(id, (str, NoneType), "the id of a session is a text")
+    expect(info, (SessionInfo, NoneType), "info is a SessionInfo")
+    with Foreign(None, "the clock or new_id of the session"):
+        name = id or (info.id if info else None) or new_id()
+        expect(name, str, "new_id is a function that gives a text")
+        return name, info or SessionInfo(id=name, created=clock())
 
 
 def _prove(entry: Any) -> None:

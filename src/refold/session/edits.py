@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter, itemgetter
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 import msgspec
 
 from refold import entries as e
+from refold.errors import Foreign
 from refold.messages import Message, Result, Text, User, with_origin
 from refold.session.items import Item
 from refold.text.frames import element
@@ -75,6 +76,21 @@ def _marked(path: Iterable[e.Entry]) -> tuple[dict[str, e.Fold], dict[str, None]
         elif isinstance(entry, e.Redo):
             gone.pop(entry.fold, None)
     return folds, gone
+
+
+Accepts: TypeAlias = Callable[[Sequence[e.Fold]], Sequence[e.Fold]]
+"""Which of the active folds (oldest first) count."""
+
+
+def accepted(accepts: Accepts, folds: Sequence[e.Fold]) -> Sequence[e.Fold]:
+    """Those that count by a rule, whoever wrote it."""
+    with Foreign(accepts, "what says which folds count") as guard:
+        chosen = accepts(folds)
+        if guard.is_ours:
+            return chosen
+        if not all(isinstance(cast("object", fold), e.Fold) for fold in chosen):
+            raise guard.refuse(chosen, "a list of folds is wanted")
+        return [*chosen]
 
 
 class Stretch(msgspec.Struct, frozen=True, gc=False):

@@ -9,6 +9,7 @@ from refold.session.tree import Session
 
 def find(session: Session, name: str) -> e.AnyEntry:
     """The entry of that id, number on the path (`#12`), label or recall key, whichever matches first."""
+    expect(session, Session, "pass the Session that the entry is in")
     expect(name, str, "an entry is named by its id, number, label or recall key")
     if name in session:
         return session[name]

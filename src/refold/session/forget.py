@@ -9,13 +9,13 @@ same are named, never touched: whose words they are is for the caller to judge.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, cast
 
 import msgspec
 
 from refold import entries as e
-from refold.errors import StorageError, UsageError
+from refold.errors import StorageError, UsageError, expect
 from refold.messages import Assistant, Bash, Call, Message, Result, Text, leaves
 from refold.protocols import Forgets
 from refold.session.find import find
@@ -39,9 +39,11 @@ class Forgotten(msgspec.Struct, frozen=True):
     """Other messages that say a part of it; they are as they were."""
 
 
-def forget(session: Session, names: Iterable[str], *, dry_run: bool = False) -> Forgotten:
+def forget(session: Session, names: Collection[str], *, dry_run: bool = False) -> Forgotten:
     """Take the content of entries (ids, `#12`, labels or recall keys) out of the log and its files. With
     `dry_run`, only say what would happen. Cannot be taken back."""
+    expect(session, Session, "pass the Session")
+    expect(names, Collection, "name entries in a list")
     targets = {entry.id: entry for entry in (find(session, name) for name in names)}
     if not targets:
         raise UsageError("name what to forget: ids, numbers on the path or recall keys")

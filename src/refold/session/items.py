@@ -13,3 +13,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     message: Message
     entries: tuple[str, ...] = ()
     fold: str | None = None
+
+    def saying(self, message: Message) -> Item:
+        """Another message in its place."""
+        return Item(message, self.entries, self.fold)

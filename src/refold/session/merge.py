@@ -144,11 +144,11 @@ def _read_elsewhere(here: Reading, given: list[m.Message], tree: Tree) -> Readin
 def _read(path: Path, position: Position, messages: list[m.Message], older: int = OLDER) -> Reading:
     """The reading under which most of the list is known; the newest view where that decides nothing."""
     best: Reading | None = None
-    messages = messages[_prompts(messages) :]
+    messages = messages[prompts(messages) :]
     theirs = pieces(messages)
     for items in _states(path, position, older):
         known = [item.message for item in items]
-        front = _prompts(known)
+        front = prompts(known)
         ours = [piece for piece in pieces(known) if piece.owner >= front]
         reading = Reading(path, position, items, ours, messages, theirs, _common(ours, theirs))
         if best is None or reading.same > best.same or reading.is_sure > best.is_sure:
@@ -201,7 +201,12 @@ def pieces(messages: Sequence[m.Message]) -> list[Piece]:
     return parts
 
 
-def _prompts(messages: Sequence[m.Message]) -> int:
+def contents(messages: Sequence[m.Message]) -> list[tuple[str, ...]]:
+    """What messages say, however they are joined or split."""
+    return [piece.content for piece in pieces(messages)]
+
+
+def prompts(messages: Sequence[m.Message]) -> int:
     """How many system prompts stand in front. They are not compared: those of the log stay, any others belong
     to the call, and some dialects keep them outside of the list."""
     return next((n for n, message in enumerate(messages) if not isinstance(message, m.System)), len(messages))

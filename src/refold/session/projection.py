@@ -7,18 +7,17 @@ or a moved leaf builds it anew from cached counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from refold import entries as e
 from refold.messages import System
 from refold.protocols import Steps, TokenCounter, complete
+from refold.session import edits
 from refold.session.counting import counting
-from refold.session.edits import Ahead, Stretch, active_folds, extended, in_order, outermost, plain, project
+from refold.session.edits import Accepts, Ahead, Stretch, accepted
 from refold.session.items import Item
 from refold.session.tree import Session
 
-Accepts: TypeAlias = Callable[[Sequence[e.Fold]], Sequence[e.Fold]]
-"""Which of the active folds (oldest first) count."""
 MARKS = (e.Fold, e.Undo, e.Redo)
 ADDED, COUNTED = 500, 16
 """Entries that are taken in, and items that are counted, between two breaths."""
@@ -96,8 +95,8 @@ class Projection:
     def after(self, fold: e.Fold) -> list[tuple[str, Item]]:
         """The items, with their keys, as they would be with one more fold."""
         path = self.session.path
-        shown = extended(self._shown, self.folds, fold, self.session.position)
-        self._ahead = Ahead(fold, path, len(path), shown, list(project(path, shown)))
+        shown = edits.extended(self._shown, self.folds, fold, self.session.position)
+        self._ahead = Ahead(fold, path, len(path), shown, list(edits.project(path, shown)))
         return self._ahead.keyed
 
     # ── places: indexes of items, positions on the path ─────────────────────────────────────────
@@ -199,27 +198,28 @@ class Projection:
         marks = [] if anew else [x for x in session.path[self._seen :] if isinstance(x, MARKS)]
         folds = [mark for mark in marks if isinstance(mark, e.Fold)]
         if anew or len(folds) < len(marks):
-            self._active = active_folds(in_order((session.annotations(x) for x in MARKS), session.position))
+            found = (session.annotations(x) for x in MARKS)
+            self._active = edits.active_folds(edits.in_order(found, session.position))
         elif not folds:
             return
         else:
             self._active = [*self._active, *folds]
-        self._rebuild(self.accepts(self._active))
+        self._rebuild(accepted(self.accepts, self._active))
 
     def _rebuild(self, folds: Sequence[e.Fold]) -> None:
         session, path, before, ahead = self.session, self.session.path, self._folds, self._ahead
         keyed, self._ahead = None, None
         if self._epoch != session.epoch or not folds or [*folds[:-1]] != [*before]:
-            self._shown = outermost(folds, session.position)
+            self._shown = edits.outermost(folds, session.position)
         elif ahead and ahead.came(folds[-1], path):
             self._shown, keyed = ahead.shown, ahead.keyed
         else:
-            self._shown = extended(self._shown, before, folds[-1], session.position)
+            self._shown = edits.extended(self._shown, before, folds[-1], session.position)
         put = {self._keys[index] for index in self._framed}
         self._items, self._keys, self._sums, self._replies, self._framed = [], [], {}, [], []
         self._folds, self._floor, self._epoch, self._seen = folds, 0, session.epoch, 0
         if self._shown:
-            self._add(keyed or project(path, self._shown), len(path))
+            self._add(keyed or edits.project(path, self._shown), len(path))
         # Each fold puts its own forms there: kept for good, their counts would grow with every one of them.
         session.forget_counts(put.difference(self._keys[index] for index in self._framed))
 
@@ -227,7 +227,7 @@ class Projection:
         """Add the next entries that no edit covers."""
         path = self.session.path
         end = len(path) if most is None else min(self._seen + most, len(path))
-        self._add(plain(path[self._seen : end]), end)
+        self._add(edits.plain(path[self._seen : end]), end)
 
     def _add(self, keyed: Iterable[tuple[str, Item]], seen: int) -> None:
         """Items of the path up to a position."""

@@ -14,11 +14,11 @@ from typing import Any, TypeVar, cast, overload
 import msgspec
 
 from refold import entries as e
-from refold.errors import EntryNotFound, FoldError, TreeError, WrongType
+from refold.errors import EntryNotFound, FoldError, TreeError, WrongType, expect
 from refold.messages import Assistant, Message, Usage, User
 from refold.protocols import Loaded, Problem, SessionInfo, Store, TokenCounter
 from refold.session.dialects import parse_list
-from refold.session.door import admitted
+from refold.session.door import admitted_all, begun, entries_of
 from refold.session.followers import Followers
 from refold.session.holes import mended, parent_of
 from refold.session.incoming import messages_of, plain_meta
@@ -47,12 +47,11 @@ class Session:
         clock: Callable[[], float] = time.time,
         new_id: Callable[[], str] = random_id,
     ) -> None:
-        self.id = id or (info.id if info else None) or new_id()
-        self.info = info or SessionInfo(id=self.id, created=clock())
+        expect(problems, Sequence, "problems are a list")
+        self.id, self.info = begun(id, info, clock, new_id)
         self.problems = tuple(problems)
         self.store = store
-        self.clock = clock
-        self.new_id = new_id
+        self.clock, self.new_id = clock, new_id
         self.epoch = 0
         """Counts changes of the path other than an append at its end."""
         self._log: list[e.AnyEntry] = []
@@ -262,7 +261,7 @@ class Session:
 
     def extend(self, entries: Sequence[e.AnyEntry]) -> Sequence[e.AnyEntry]:
         """Append ready-made entries: all of them or, on any error, none. Returns what the log holds."""
-        entries = [admitted(entry) for entry in entries]
+        entries = admitted_all(entries)
         self._check(entries)
         if self.store is not None:
             self.store.append(self.id, entries, after=self._after)
@@ -313,7 +312,7 @@ class Session:
 
     def _load(self, entries: Iterable[e.AnyEntry]) -> int:
         """Take what was read; returns how many entries that were (holes are not among them)."""
-        read = list(entries)
+        read = entries_of(entries)
         sound, problems = mended(read)
         self.problems += tuple(problems)
         for entry in sound:

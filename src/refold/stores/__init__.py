@@ -27,6 +27,9 @@ class Opened(NamedTuple):
     session: str | None = None
 
 
+SPEC = "a store is named by a text such as sqlite:agent.db, or by a path"
+
+
 class Kind(NamedTuple):
     """A kind of store, and how its files are recognised. What it can do beyond `protocols.Store` it says by
     having the optional powers of that page."""
@@ -58,7 +61,7 @@ _SECRETS = re.compile(r"(?<=://)([^:/?#@]*):.*@|((?:pass|password|sslpassword)=)
 def open_store(spec: str | os.PathLike[str] = "sqlite:") -> Opened:
     """The store that `spec` names: `sqlite:PATH` (no path: the user's own database), `sqlite:PATH#SESSION`,
     `jsonl:PATH`, `memory:`, or a bare path, recognised by what it is or by how it is called."""
-    expect(spec, (str, os.PathLike), "a store is named by a text such as sqlite:agent.db, or by a path")
+    expect(spec, (str, os.PathLike), SPEC)
     text = os.fspath(spec)
     if "\0" in text:
         raise StorageError("a path cannot have a NUL in it: choose another name")
@@ -77,6 +80,7 @@ def open_store(spec: str | os.PathLike[str] = "sqlite:") -> Opened:
 
 def shown(spec: str) -> str:
     """The text for people and reports: without a password."""
+    expect(spec, str, SPEC)
     return _SECRETS.sub(lambda found: f"{found[1]}@" if found[2] is None else f"{found[2]}…", spec)
 
 
@@ -89,6 +93,7 @@ def _exists(text: str) -> bool:
 
 def is_store(spec: str) -> bool:
     """Whether the text names one of our stores (otherwise it may be a transcript of another program)."""
+    expect(spec, str, SPEC)
     name, colon, _ = spec.partition(":")
     if colon and name in KINDS:
         return True

@@ -139,9 +139,8 @@ def _readable(connection: apsw.Connection) -> Iterator[tuple[str, list[bytes], i
     for id, key, count in schema.select(connection, names):
         lines: list[bytes] = []
         for place in range(claimed(connection, count)):
-            at = (key << schema.SHIFT) + place
             try:
-                row = connection.execute(_LINE, (at,)).fetchone()
+                row = connection.execute(_LINE, (schema.row_of(key, place),)).fetchone()
             except apsw.CorruptError:
                 continue
             if row is not None:

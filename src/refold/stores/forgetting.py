@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refold.entries import AnyEntry
-from refold.errors import Conflict, StorageError
+from refold.errors import StorageError
 from refold.format import VERSION
 from refold.stores import rows, words
-from refold.stores.rows import Row
+from refold.stores.rows import Row, Tally
+from refold.stores.schema import row_of
 
 if TYPE_CHECKING:
     import apsw
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 def in_file(store: JsonlStore, path: Path, entries: Mapping[str, AnyEntry], after: str | None) -> None:
     """A new file takes the place of the old one in one step; the old bytes are in no file afterwards."""
     with store.exclusive(path) as (header, found):
-        check(found, after)
+        tally = Tally("")
+        tally.add(found)
+        tally.check(after)
         store.rewrite(path, [header, *(replaced(row, entries).line for row in found)])
         for older in path.parent.glob(f"{glob.escape(path.name)}.v[0-9]*"):
             older.unlink()  # what an upgrade kept
@@ -69,13 +72,12 @@ def _replace(
     after: str | None,
 ) -> None:
     key, tally = store.tally(connection, session)
-    if tally.tip != after:
-        raise Conflict(after, tally.tip)
+    tally.check(after)
     for place, row in list(store.rows(connection, key, tally)):
         new = replaced(row, entries)
         if new is row:
             continue
-        at = store.row(key, place)
+        at = row_of(key, place)
         connection.execute("UPDATE entries SET version = ?, line = ? WHERE row = ?", (VERSION, new.line, at))
         connection.execute("DELETE FROM words WHERE rowid = ?", (at,))
         text = words.of_entry(new.entry) if new.entry is not None else ""
@@ -88,10 +90,3 @@ def _replace(
 def replaced(row: Row, entries: Mapping[str, AnyEntry]) -> Row:
     new = entries.get(row.entry.id) if row.entry is not None else None
     return row if new is None else rows.of_entries([new])[0]
-
-
-def check(found: list[Row], after: str | None) -> None:
-    """Nobody has gone on since the caller looked."""
-    tip = next((row.entry.id for row in reversed(found) if row.entry is not None and row.moves), None)
-    if tip != after:
-        raise Conflict(after, tip)

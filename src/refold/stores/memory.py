@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 
 from refold.entries import AnyEntry
-from refold.errors import Conflict, SessionExists, UnknownName
+from refold.errors import SessionExists, UnknownName
 from refold.protocols import Loaded, SessionInfo
 from refold.stores import Opened, forgetting, forks, rows
 from refold.stores.rows import Row, Tally
@@ -70,8 +70,7 @@ class MemoryStore:
     def replace(self, session: str, entries: Mapping[str, AnyEntry], *, after: str | None) -> None:
         with self._mutex:
             tally = self._tally(session)
-            if tally.tip != after:
-                raise Conflict(after, tally.tip)
+            tally.check(after)
             found = [forgetting.replaced(rows.of_line(line), entries) for line in self._lines[session]]
             self._lines[session] = [row.line for row in found]
 

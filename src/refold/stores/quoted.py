@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from refold.entries import AnyEntry
-from refold.protocols import Store
 from refold.stores import rows, words
 from refold.stores.schema import LINE, LINE_VERSION, SHIFT, select, text_of
 
@@ -24,13 +23,9 @@ class Quoted(NamedTuple):
 class Quoting(Protocol):
     """A store that finds entries and reads them in one question."""
 
-    def quoted(self, terms: Iterable[str], *, limit: int, every: bool = False) -> list[Quoted]: ...
-
-
-def quoted(store: Store, terms: Iterable[str], *, limit: int, every: bool = False) -> list[Quoted] | None:
-    """The entries in which any of the terms occurs (`every`: all of them), best first; None: this kind of
-    store cannot say."""
-    return store.quoted(terms, limit=limit, every=every) if isinstance(store, Quoting) else None
+    def quoted(self, terms: Iterable[str], *, limit: int, every: bool = False) -> list[Quoted]:
+        """The entries in which any of the terms occurs (`every`: all of them), best first."""
+        ...
 
 
 def found_in(connection: apsw.Connection, terms: Iterable[str], limit: int, every: bool) -> list[Quoted]:

@@ -79,8 +79,8 @@ def _encoded(entry: AnyEntry) -> bytes:
     return line
 
 
-class Tally(msgspec.Struct, kw_only=True):
-    """What a store knows about one session without reading it again."""
+class Tally(msgspec.Struct):
+    """What a store knows about one session without reading it again; in a database, the session's row."""
 
     id: str
     created: float = 0.0
@@ -89,24 +89,21 @@ class Tally(msgspec.Struct, kw_only=True):
     cwd: str | None = None
     entries: int = 0
     bytes: int = 0
-    tip: str | None = None
     bad: int = 0
+    tip: str | None = None
 
     @property
     def info(self) -> SessionInfo:
-        return SessionInfo(
-            id=self.id,
-            created=self.created,
-            updated=self.updated,
-            name=self.name,
-            cwd=self.cwd,
-            entries=self.entries,
-            bytes=self.bytes,
-        )
+        return SessionInfo(**{name: getattr(self, name) for name in SessionInfo.__struct_fields__})
 
     def guard(self, rows: Sequence[Row], after: str | None) -> None:
         """The compare-and-swap: `Conflict` unless `after` is still the last moving entry."""
-        if self.tip != after and any(row.moves for row in rows):
+        if any(row.moves for row in rows):
+            self.check(after)
+
+    def check(self, after: str | None) -> None:
+        """Nobody has gone on since the caller looked."""
+        if self.tip != after:
             raise Conflict(after, self.tip)
 
     def add(self, rows: Iterable[Row]) -> None:
@@ -124,37 +121,18 @@ class Tally(msgspec.Struct, kw_only=True):
                 self.cwd = self.cwd if entry.cwd is None else entry.cwd
 
 
-COLUMNS = "id, created, updated, name, cwd, entries, bytes, bad, tip"
+COLUMNS = ", ".join(Tally.__struct_fields__)
 
 
 def columns(tally: Tally, text: Callable[[str | None], Any]) -> tuple[Any, ...]:
     """A tally as the row of a database; `text` makes of a text what that can keep."""
-    return (
-        text(tally.id),
-        tally.created,
-        tally.updated,
-        text(tally.name),
-        text(tally.cwd),
-        tally.entries,
-        tally.bytes,
-        tally.bad,
-        text(tally.tip),
-    )
+    values = msgspec.structs.astuple(tally)
+    return tuple(text(value) if value is None or isinstance(value, str) else value for value in values)
 
 
 def of_columns(row: Sequence[Any]) -> Tally:
-    id, created, updated, name, cwd, entries, size, bad, tip = row
-    return Tally(
-        id=text_of(id) or "",
-        created=created,
-        updated=updated,
-        name=text_of(name),
-        cwd=text_of(cwd),
-        entries=entries,
-        bytes=size,
-        bad=bad,
-        tip=text_of(tip),
-    )
+    id, *others = (text_of(value) for value in row)
+    return Tally(id or "", *cast("list[Any]", others))
 
 
 def span(text: str) -> tuple[bytes, bytes]:
@@ -228,25 +206,12 @@ def placed(
 
 
 def header(info: SessionInfo) -> bytes:
-    fields: dict[str, Any] = {
-        "type": "session",
-        "version": fmt.VERSION,
-        "id": info.id,
-        "created": info.created,
-    }
-    if info.name is not None:
-        fields["name"] = info.name
-    if info.cwd is not None:
-        fields["cwd"] = info.cwd
-    return fmt.dump_hostile(fields).encode()
+    return fmt.header(info.id, info.created, info.name, info.cwd)
 
 
 def parse_header(line: bytes, what: str) -> tuple[Tally, int]:
     """Session and format version of a file's first line."""
-    raw: Any = fmt.load_hostile(line)
-    if not isinstance(raw, dict) or cast("dict[str, Any]", raw).get("type") != "session":
-        raise FormatError(f"{what} is not a refold session: its first line is no session header")
-    found = cast("dict[str, Any]", raw)
+    found = fmt.read_header(line, what)
     if "timestamp" in found and "created" not in found:  # pi's header; its versions are not ours
         raise FormatError(f"{what} is a session of another program: read it, but do not write to it")
     version = fmt.check_version(what, found.get("version"))
@@ -264,8 +229,6 @@ def parse_header(line: bytes, what: str) -> tuple[Tally, int]:
 
 # ── several entries on one line ─────────────────────────────────────────────────────────────────
 
-_raws = msgspec.json.Decoder(list[msgspec.Raw])
-
 
 def join(lines: Sequence[bytes]) -> bytes:
     """One line for entries that were appended together: all of them are there, or none."""
@@ -277,17 +240,6 @@ def split(line: bytes) -> list[bytes]:
     stays whole."""
     if not line.startswith(b"["):
         return [line]
-    try:
-        pieces = [bytes(raw) for raw in _raws.decode(line)]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pieces = _split_slowly(line)
+    pieces = fmt.split(line)
     whole = bool(pieces) and all(piece.startswith(b"{") for piece in pieces)
     return pieces if whole else damage.pieces(line)
-
-
-def _split_slowly(line: bytes) -> list[bytes]:
-    try:
-        found: Any = fmt.load_hostile(line)
-    except FormatError:
-        return []
-    return [fmt.dump_hostile(item).encode() for item in cast("list[Any]", found)]

@@ -20,6 +20,12 @@ SHIFT = 36
 """Row of an entry = key of its session << SHIFT | its place in the session. So one session lies together,
 and a range of rows is a session, in the log and in the index of words alike."""
 
+
+def row_of(key: int, place: int = 0) -> int:
+    """Where an entry of the session with that key is."""
+    return (key << SHIFT) + place
+
+
 TABLES = """
 CREATE TABLE sessions(
   key INTEGER PRIMARY KEY, id ANY NOT NULL UNIQUE, created REAL NOT NULL, updated REAL NOT NULL,

@@ -25,7 +25,7 @@ from refold.stores.connections import Connections
 from refold.stores.disk import told
 from refold.stores.quoted import Quoted, found_in
 from refold.stores.rows import Row, Tally
-from refold.stores.schema import text_of
+from refold.stores.schema import row_of, text_of
 
 LEAST_ROW = 8
 """Bytes of a database that the smallest row takes."""
@@ -87,7 +87,7 @@ class SqliteStore:
     def lines(self, session: str) -> Iterator[bytes]:
         with self.reading() as connection:
             key, _ = self.tally(connection, session)
-            found = _select(connection, _row(key), _row(key + 1))
+            found = _select(connection, row_of(key), row_of(key + 1))
             return iter([rows.current(line, version) for _, _, version, line in found])
 
     def sessions(self) -> Iterator[SessionInfo]:
@@ -106,7 +106,7 @@ class SqliteStore:
     def delete(self, session: str) -> None:
         with self.writing() as connection:
             key, _ = self.tally(connection, session)
-            span = (_row(key), _row(key + 1))
+            span = (row_of(key), row_of(key + 1))
             connection.execute("DELETE FROM words WHERE rowid >= ? AND rowid < ?", span)
             connection.execute("DELETE FROM entries WHERE row >= ? AND row < ?", span)
             connection.execute("DELETE FROM sessions WHERE key = ?", (key,))
@@ -139,7 +139,7 @@ class SqliteStore:
             span: tuple[int, int] = (0, (1 << 63) - 1)
             if session is not None:
                 key, _ = self.tally(connection, session)
-                span = (_row(key), _row(key + 1) - 1)
+                span = (row_of(key), row_of(key + 1) - 1)
             found = connection.execute(
                 f"""SELECT CAST(s.id AS BLOB), CAST(e.id AS BLOB), -words.rank FROM words
                     JOIN entries e ON e.row = words.rowid
@@ -190,30 +190,22 @@ class SqliteStore:
         """(place, row) of a session's rows from a place on."""
 
         def select(first: int, end: int) -> Iterator[tuple[int, str | None, int, bytes]]:
-            found = _select(connection, _row(key, first), _row(key, end))
-            return ((row - _row(key), text_of(id), version, line) for row, id, version, line in found)
+            found = _select(connection, row_of(key, first), row_of(key, end))
+            return ((row - row_of(key), text_of(id), version, line) for row, id, version, line in found)
 
         return rows.placed(select, first, claimed(connection, tally.entries + tally.bad), apsw.CorruptError)
-
-    def row(self, key: int, place: int) -> int:
-        """Where an entry of the session with that key is."""
-        return _row(key, place)
 
     def connection(self) -> contextlib.AbstractContextManager[apsw.Connection]:
         """This thread's connection, outside of any transaction."""
         return self._pool.use()
 
-    @contextlib.contextmanager
-    def writing(self) -> Generator[apsw.Connection]:
+    def writing(self) -> contextlib.AbstractContextManager[apsw.Connection]:
         """A transaction for writing: kept if the block ends, taken back if it fails."""
-        with self._transaction(self.BEGIN) as connection:
-            yield connection
+        return self._transaction(self.BEGIN)
 
-    @contextlib.contextmanager
-    def reading(self) -> Generator[apsw.Connection]:
+    def reading(self) -> contextlib.AbstractContextManager[apsw.Connection]:
         """A transaction for reading: all statements of the block see the same moment."""
-        with self._transaction("BEGIN") as connection:
-            yield connection
+        return self._transaction("BEGIN")
 
     @contextlib.contextmanager
     def _transaction(self, begin: str) -> Generator[apsw.Connection]:
@@ -305,10 +297,6 @@ def _roll_back(connection: apsw.Connection) -> None:
             connection.execute("ROLLBACK")
 
 
-def _row(key: int, place: int = 0) -> int:
-    return (key << schema.SHIFT) + place
-
-
 def _select(connection: apsw.Connection, first: int, end: int) -> Iterator[tuple[int, Any, int, bytes]]:
     found = connection.execute(
         f"SELECT row, CAST(id AS BLOB), {schema.LINE_VERSION}, {schema.LINE} FROM entries"
@@ -337,18 +325,18 @@ def claimed(connection: apsw.Connection, count: int) -> int:
 def _next_row(connection: apsw.Connection, key: int, count: int) -> int:
     """Behind the last row there is, and behind those that are missing as far as that can be believed."""
     query = "SELECT max(row) FROM entries WHERE row >= ? AND row < ?"
-    last = cast("int | None", connection.execute(query, (_row(key), _row(key + 1))).get)
-    free = _row(key) if last is None else last + 1
-    return free if free == _row(key, count) else max(free, _row(key, claimed(connection, count)))
+    last = cast("int | None", connection.execute(query, (row_of(key), row_of(key + 1))).get)
+    free = row_of(key) if last is None else last + 1
+    return free if free == row_of(key, count) else max(free, row_of(key, claimed(connection, count)))
 
 
 def _place(connection: apsw.Connection, key: int, start: int) -> int:
     """Where the entry number `start` is, in a session that also holds lines that are no entries."""
     found = connection.execute(
         "SELECT row FROM entries WHERE row >= ? AND row < ? AND id IS NOT NULL ORDER BY row LIMIT 1 OFFSET ?",
-        (_row(key), _row(key + 1), start),
+        (row_of(key), row_of(key + 1), start),
     ).fetchone()
-    return (1 << schema.SHIFT) - 1 if found is None else cast("int", found[0]) - _row(key)
+    return (1 << schema.SHIFT) - 1 if found is None else cast("int", found[0]) - row_of(key)
 
 
 def sql_of(text: str | None) -> str | bytes | None:

@@ -13,10 +13,10 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from refold.errors import ModelError, Transient
-from refold.messages import Call, Stop, Text, Usage, call, result, user
+from refold.messages import Call, Stop, Text, Usage, assistant, call, result, user
 from refold.models.reply import NEVER, Reply, closing, complete
 from refold.models.scripted import Line, cut, say, stall
 from refold.protocols import Event, Model, Request, Stopped, TextDelta, ToolSpec, UsageSeen
@@ -92,7 +92,7 @@ class ModelContract(ABC):
     def test_history_with_tools_is_accepted(self) -> None:
         history = (
             user("Look at a.py"),
-            say_message(call("c1", "Read", path="a.py")),
+            assistant("", call("c1", "Read", path="a.py")),
             result("c1", "x = 1", name="Read"),
         )
         assert (
@@ -133,12 +133,6 @@ class ModelContract(ABC):
         except ModelError:
             return
         raise AssertionError("an empty stream is no reply")
-
-
-def say_message(*calls: Call) -> Any:
-    from refold.messages import assistant
-
-    return assistant("", *calls)
 
 
 async def _events(model: Model, request: Request) -> list[Event]:

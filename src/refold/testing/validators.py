@@ -26,6 +26,9 @@ from refold.testing.wire_rules import Wire, arguments, blocks, foreign_parts, ma
 __all__ = ["validate", "validate_anthropic", "validate_openai", "validate_responses", "validate_view"]
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_ROLES = ("system", "developer", "user", "assistant")
+_CHAT_PARTS = {"user": ("text", "image_url", "input_audio", "file"), "assistant": ("text", "refusal")}
+_INPUT_PARTS = ("input_text", "input_image", "input_file")
 
 
 def validate(dialect: str, wire: Any, *, partial: bool = False) -> list[str]:
@@ -88,16 +91,14 @@ def _chat_tool(message: Wire, here: str, waiting: list[str], found: list[str]) -
     else:
         # "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
         found.append(f"{here}: role 'tool' is no response to a preceding tool call: {id!r}")
-    content = message.get("content")
-    if isinstance(content, str):
-        return
     # "Invalid value: 'image_url'. Supported values are: 'text'."
-    foreign_parts(content, ("text",), here, found)
+    if not isinstance(content := message.get("content"), str):
+        foreign_parts(content, ("text",), here, found)
 
 
 def _chat_message(message: Wire, here: str, found: list[str]) -> list[str]:
     role = message.get("role")
-    if role not in ("system", "developer", "user", "assistant"):
+    if role not in _ROLES:
         found.append(f"{here}.role: {role!r} is not one of the roles")
         return []
     calls = message.get("tool_calls")
@@ -111,26 +112,24 @@ def _chat_message(message: Wire, here: str, found: list[str]) -> list[str]:
         if role != "assistant" or not calls:
             # "Invalid value for 'content': expected a string, got null."
             found.append(f"{here}.content: expected a string, got null")
-    elif isinstance(content, str):
-        if not content:
-            found.append(f"{here}.content: empty")
     else:
-        _chat_parts(role, content, here, found)
+        _content(content, _CHAT_PARTS.get(role, ("text",)), here, found)
     ids = [_chat_call(call, f"{here}.tool_calls[{k}]", found) for k, call in enumerate(calls or ())]
     if len(set(ids)) < len(ids):
         found.append(f"{here}.tool_calls: duplicate ids")
     return ids
 
 
-def _chat_parts(role: str, content: Any, here: str, found: list[str]) -> None:
-    allowed = {"user": ("text", "image_url", "input_audio", "file"), "assistant": ("text", "refusal")}
-    parts = blocks(content, here, found)
-    if not parts:
-        found.append(f"{here}.content: empty array")
+def _content(content: Any, allowed: Sequence[str], here: str, found: list[str]) -> None:
+    """What a message says: a text, or parts of these kinds."""
+    parts = [] if isinstance(content, str) else blocks(content, here, found)
+    if not (parts or (isinstance(content, str) and content)):
+        found.append(f"{here}.content: empty" if isinstance(content, str) else f"{here}.content: empty array")
     for part in parts:
         kind = part.get("type")
-        if kind not in allowed.get(role, ("text",)):
-            found.append(f"{here}: a {role} message holds a part of type {kind!r}")
+        if kind not in allowed:
+            # "Invalid value: 'input_text'. Supported values are: 'output_text' and 'refusal'."
+            found.append(f"{here}: a part of type {kind!r} has no place here")
         elif kind == "text" and not (isinstance(part.get("text"), str) and part["text"]):
             found.append(f"{here}: a text part without text")
         elif kind == "image_url" and not mapping(part.get("image_url")).get("url"):
@@ -138,18 +137,24 @@ def _chat_parts(role: str, content: Any, here: str, found: list[str]) -> None:
 
 
 def _chat_call(call: Wire, here: str, found: list[str]) -> str:
-    function = mapping(call.get("function"))
-    id = call.get("id")
     if call.get("type") != "function":
         found.append(f"{here}.type: expected 'function'")
-    if not isinstance(id, str) or not 0 < len(id) <= 40:
+    _id(call.get("id"), 40, f"{here}.id", found)
+    _function(mapping(call.get("function")), f"{here}.function", found)
+    return str(call.get("id"))
+
+
+def _id(id: Any, most: int, here: str, found: list[str]) -> None:
+    if not isinstance(id, str) or not 0 < len(id) <= most:
         # "Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum length 40"
-        found.append(f"{here}.id: expected a string of 1 to 40 characters")
+        found.append(f"{here}: expected a string of 1 to {most} characters")
+
+
+def _function(function: Wire, here: str, found: list[str]) -> None:
     if not _NAME.fullmatch(str(function.get("name"))):
         # "string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'."
-        found.append(f"{here}.function.name: does not match '^[a-zA-Z0-9_-]{{1,64}}$'")
-    arguments(function.get("arguments"), f"{here}.function.arguments", found)
-    return str(id)
+        found.append(f"{here}.name: does not match '^[a-zA-Z0-9_-]{{1,64}}$'")
+    arguments(function.get("arguments"), f"{here}.arguments", found)
 
 
 def _chat_tools(tools: Sequence[Wire]) -> list[str]:
@@ -189,15 +194,11 @@ def validate_responses(items: Sequence[Wire], *, partial: bool = False) -> list[
 
 def _responses_call(item: Wire, here: str, calls: dict[str, int], i: int, found: list[str]) -> None:
     id = item.get("call_id")
-    if not isinstance(id, str) or not 0 < len(id) <= 64:
-        # "Invalid 'input[3].call_id': string too long. Expected a string with maximum length 64"
-        found.append(f"{here}.call_id: expected a string of 1 to 64 characters")
+    _id(id, 64, f"{here}.call_id", found)
     if id in calls:
         found.append(f"{here}.call_id: {id!r} was used before")
     calls[str(id)] = i
-    if not _NAME.fullmatch(str(item.get("name"))):
-        found.append(f"{here}.name: does not match '^[a-zA-Z0-9_-]{{1,64}}$'")
-    arguments(item.get("arguments"), f"{here}.arguments", found)
+    _function(item, here, found)
 
 
 def _responses_output(
@@ -210,10 +211,8 @@ def _responses_output(
     if id in answered:
         found.append(f"{here}: a second output for {id}")
     answered.add(id)
-    output = item.get("output")
-    if isinstance(output, str):
-        return
-    foreign_parts(output, ("input_text", "input_image", "input_file"), here, found)
+    if not isinstance(output := item.get("output"), str):
+        foreign_parts(output, _INPUT_PARTS, here, found)
 
 
 def _responses_reasoning(item: Wire, here: str, following: Wire | None, found: list[str]) -> None:
@@ -227,21 +226,11 @@ def _responses_reasoning(item: Wire, here: str, following: Wire | None, found: l
 
 
 def _responses_message(item: Wire, here: str, found: list[str]) -> None:
-    role, content = item.get("role"), item.get("content")
-    if role not in ("system", "developer", "user", "assistant"):
+    role = item.get("role")
+    if role not in _ROLES:
         found.append(f"{here}.role: {role!r} is not one of the roles")
-    if isinstance(content, str):
-        if not content:
-            found.append(f"{here}.content: empty")
-        return
-    parts = blocks(content, here, found)
-    if not parts:
-        found.append(f"{here}.content: empty array")
-    allowed = (
-        ("output_text", "refusal") if role == "assistant" else ("input_text", "input_image", "input_file")
-    )
-    # "Invalid value: 'input_text'. Supported values are: 'output_text' and 'refusal'."
-    foreign_parts(content, allowed, here, found)
+    allowed = ("output_text", "refusal") if role == "assistant" else _INPUT_PARTS
+    _content(item.get("content"), allowed, here, found)
 
 
 STRICT: dict[str, Callable[..., list[str]]] = {

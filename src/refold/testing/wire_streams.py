@@ -178,7 +178,8 @@ def messages(line: Line, model: str, number: int = 1) -> Iterator[Piece]:
     yield event("message_start", message={**start, "stop_reason": None, "stop_sequence": None, "usage": read})
     yield event("ping")
     for index, part in enumerate(line.content):
-        yield event("content_block_start", index=index, content_block=_block_start(part))
+        begun = {key: _BEGUN.get(key, value) for key, value in block(part).items()}
+        yield event("content_block_start", index=index, content_block=begun)
         for delta in _block_deltas(part):
             yield event("content_block_delta", index=index, delta=delta)
         yield event("content_block_stop", index=index)
@@ -188,18 +189,23 @@ def messages(line: Line, model: str, number: int = 1) -> Iterator[Piece]:
         yield event("message_stop")
 
 
-def _block_start(part: AnyPart) -> dict[str, Any]:
+def block(part: AnyPart) -> dict[str, Any]:
+    """A part as it stands in an answer that is no stream."""
     match part:
-        case Text():
-            return {"type": "text", "text": ""}
+        case Text(text):
+            return {"type": "text", "text": text}
         case Thinking() if part.data:
             return {"type": "redacted_thinking", "data": part.data}
         case Thinking():
-            return {"type": "thinking", "thinking": "", "signature": ""}
+            return {"type": "thinking", "thinking": part.text, "signature": part.signature or "sig"}
         case Call():
-            return {"type": "tool_use", "id": part.id, "name": part.name, "input": {}}
+            return {"type": "tool_use", "id": part.id, "name": part.name, "input": part.arguments}
         case _:
             raise ValueError(f"the server cannot say {type(part).__name__}")
+
+
+_BEGUN: dict[str, Any] = {"text": "", "thinking": "", "signature": "", "input": {}}
+"""What comes in pieces, before the first."""
 
 
 def _block_deltas(part: AnyPart) -> Iterator[dict[str, Any]]:

@@ -48,24 +48,10 @@ def messages(line: Line, model: str, number: int = 1) -> dict[str, Any]:
     message, end = events[0]["message"], events[-2]
     return {
         **message,
-        "content": [_block(part) for part in line.content],
+        "content": [streams.block(part) for part in line.content],
         **end["delta"],
         "usage": {**message["usage"], **end["usage"]},
     }
-
-
-def _block(part: Any) -> dict[str, Any]:
-    match part:
-        case Text(text):
-            return {"type": "text", "text": text}
-        case Thinking() if part.data:
-            return {"type": "redacted_thinking", "data": part.data}
-        case Thinking():
-            return {"type": "thinking", "thinking": part.text, "signature": part.signature or "sig"}
-        case Call():
-            return {"type": "tool_use", "id": part.id, "name": part.name, "input": part.arguments}
-        case _:
-            raise ValueError(f"the server cannot say {type(part).__name__}")
 
 
 def _payload(piece: streams.Piece) -> dict[str, Any]:

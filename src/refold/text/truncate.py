@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 _JOINER = "\u200d"
 _REACH = 32
@@ -127,6 +128,17 @@ def middle(text: str, limit: int, marker: str = "…[{cut} characters cut]…", 
     end = int(room * (1 - start))
     first, last = head(text, room - end), tail(text, end)
     return first + marker.format(cut=len(text) - len(first) - len(last)) + last
+
+
+def level(sizes: Sequence[int], total: int) -> int:
+    """The largest size at which all sizes, cut to it, add up to at most `total`: long ones give way first."""
+    left = total
+    for done, size in enumerate(sorted(sizes)):
+        share = left // (len(sizes) - done)
+        if size > share:
+            return share
+        left -= size
+    return max(sizes, default=0)
 
 
 def one_line(text: str, limit: int) -> str:

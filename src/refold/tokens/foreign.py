@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from refold.errors import WrongType
+from refold.errors import Foreign, WrongType, expect
 from refold.messages import Message
 from refold.protocols import TokenCounter
 
@@ -17,24 +17,30 @@ class Checked:
     everything would fit."""
 
     def __init__(self, counter: TokenCounter) -> None:
-        if not isinstance(counter, TokenCounter):
-            raise WrongType(
-                f"a {type(counter).__name__} is no counter: pass a name, or name, text, message, tools"
-            )
-        self._counter = counter
-        self.name = counter.name
-        self.exact = bool(getattr(counter, "exact", False))
+        with Foreign(counter, "the counter"):
+            if not isinstance(counter, TokenCounter):
+                raise WrongType(
+                    f"a {type(counter).__name__} is no counter: pass a name, or name, text, message, tools"
+                )
+            self._counter = counter
+            self.name = counter.name
+            expect(self.name, str, "a counter is named by a text")
+            self.exact = bool(getattr(counter, "exact", False))
 
     def text(self, text: str) -> int:
-        return self._number(self._counter.text(text))
+        return self._number(self._counter.text, text)
 
     def message(self, message: Message) -> int:
-        return self._number(self._counter.message(message))
+        return self._number(self._counter.message, message)
 
     def tools(self, tools: Sequence[Any]) -> int:
-        return self._number(self._counter.tools(tools))
+        return self._number(self._counter.tools, tools)
 
-    def _number(self, count: object) -> int:
-        if type(count) is not int or not 0 <= count < _LARGEST:
-            raise WrongType(f"the counter {self.name!r} said {count!r}: it must say a whole number of tokens")
-        return count
+    def _number(self, count: Callable[[Any], object], what: object) -> int:
+        with Foreign(self._counter, f"the counter {self.name!r}"):
+            number = count(what)
+        if type(number) is not int or not 0 <= number < _LARGEST:
+            raise WrongType(
+                f"the counter {self.name!r} said {number!r}: it must say a whole number of tokens"
+            )
+        return number

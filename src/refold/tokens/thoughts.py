@@ -23,14 +23,10 @@ def forgotten(messages: Sequence[Message], counter: TokenCounter) -> int:
 
 def sealed_size(message: Message, counter: TokenCounter) -> int:
     """What the sealed thoughts of one message weigh."""
-    if not isinstance(message, Assistant) or not _has_sealed(message):
+    if not isinstance(message, Assistant) or not any(map(_is_sealed, message.content)):
         return 0
     rest = tuple(part for part in message.content if not _is_sealed(part))
     return counter.message(message) - counter.message(msgspec.structs.replace(message, content=rest))
-
-
-def _has_sealed(message: Message) -> bool:
-    return isinstance(message, Assistant) and any(_is_sealed(part) for part in message.content)
 
 
 def _is_sealed(part: object) -> bool:

@@ -12,27 +12,27 @@ from refold.tools import (
     ls,
     multi_edit,
     read,
-    recall_conversation,
     task,
     todo_write,
     write,
 )
 from refold.tools.base import Tool
+from refold.tools.recall_conversation import RecallConversation
 
 __all__ = ["TOOLS", "Tool", "table"]
 
 TOOLS: tuple[Tool, ...] = (
-    read.TOOL,
-    ls.TOOL,
-    glob.TOOL,
-    grep.TOOL,
-    edit.TOOL,
-    multi_edit.TOOL,
-    write.TOOL,
-    bash.TOOL,
-    todo_write.TOOL,
-    recall_conversation.TOOL,
-    task.TOOL,
+    read.read,
+    ls.ls,
+    glob.glob,
+    grep.grep,
+    edit.edit,
+    multi_edit.multi_edit,
+    write.write,
+    bash.bash,
+    todo_write.todo_write,
+    RecallConversation(),
+    task.task,
 )
 
 

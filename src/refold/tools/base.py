@@ -16,7 +16,17 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import (
+    Any,
+    Generic,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+    get_type_hints,
+    runtime_checkable,
+)
 
 import msgspec
 
@@ -111,20 +121,17 @@ class Tool(Protocol):
 A = TypeVar("A", bound=msgspec.Struct)
 
 
+Act: TypeAlias = Callable[[A, Place], Envelope | Awaitable[Envelope]]
+
+
 class BuiltIn(Generic[A]):
     """A tool of ours: a function of checked arguments. One that is not a coroutine runs in a thread."""
 
-    def __init__(
-        self,
-        name: str,
-        description: str,
-        arguments: type[A],
-        act: Callable[[A, Place], Envelope | Awaitable[Envelope]],
-        effect: Effect = "none",
-    ) -> None:
-        self.spec = ToolSpec(name, " ".join(description.split()), schema(arguments))
+    def __init__(self, name: str, act: Act[A], effect: Effect) -> None:
+        self._arguments: type[A] = get_type_hints(act)["arguments"]
+        description = " ".join((act.__doc__ or "").split())
+        self.spec = ToolSpec(name, description, schema(self._arguments))
         self.effect: Effect = effect
-        self._arguments = arguments
         self._act = act
 
     async def run(self, arguments: Mapping[str, Any], place: Place) -> Envelope:
@@ -132,6 +139,11 @@ class BuiltIn(Generic[A]):
         if inspect.iscoroutinefunction(self._act):
             return await cast("Awaitable[Envelope]", self._act(checked, place))
         return cast("Envelope", await asyncio.to_thread(self._act, checked, place))
+
+
+def tool(name: str, effect: Effect = "none") -> Callable[[Act[A]], BuiltIn[A]]:
+    """Makes a tool of a function: what it says of itself is what the model is told."""
+    return lambda act: BuiltIn(name, act, effect)
 
 
 def as_word(text: str) -> str:
@@ -150,7 +162,7 @@ async def call_tool(tools: Mapping[str, Tool], call: Call, place: Place) -> Enve
         return failure(
             "invalid_arguments",
             f"The arguments of {call.name} are not a JSON object: {one_line(call.raw, 200)!r}. "
-            f"Send the call again with an object such as {_example(tool.spec)}.",
+            f"Send the call again with an object such as {example(tool.spec)}.",
         )
     try:
         return await tool.run(call.arguments, place)
@@ -204,7 +216,7 @@ def check(spec: ToolSpec, arguments: type[A], given: Mapping[str, Any]) -> A:
         what = what.replace("Object missing required field", "there is no argument")
         within = f" in `{where.strip('.`')}`" if where.strip(".`") else ""
         raise Refused(
-            "invalid_arguments", f"{spec.name}: {what}{within}. It takes {_example(spec)}."
+            "invalid_arguments", f"{spec.name}: {what}{within}. It takes {example(spec)}."
         ) from None
 
 
@@ -215,8 +227,8 @@ def _unknown(what: str, name: str, known: Iterable[str]) -> str:
     return f"There is no {what} called `{one_line(name, 60)}`.{hint} There are: {', '.join(names)}."
 
 
-def _example(spec: ToolSpec) -> str:
-    """`{"path": string, "offset"?: integer}`"""
+def example(spec: ToolSpec) -> str:
+    """What a tool takes: `{"path": string, "offset"?: integer}`"""
     required = spec.parameters.get("required", ())
     fields = cast("dict[str, dict[str, Any]]", spec.parameters.get("properties", {}))
     shown = [f'"{n}"{"" if n in required else "?"}: {f.get("type", "any")}' for n, f in fields.items()]

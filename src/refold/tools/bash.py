@@ -17,7 +17,7 @@ import msgspec
 
 from refold.text.frames import without_escapes
 from refold.tools import sandbox
-from refold.tools.base import BuiltIn, Envelope, Place, as_word, success
+from refold.tools.base import Envelope, Place, as_word, success, tool
 from refold.tools.sandbox import Ground
 from refold.tools.workspace import Refused
 
@@ -36,7 +36,12 @@ class Arguments(msgspec.Struct, frozen=True):
     ] = SECONDS
 
 
+@tool("Bash", "run")
 async def bash(arguments: Arguments, place: Place) -> Envelope:
+    """Run a command with bash in the working folder. It can change files there and in /tmp; it sees no other
+    files of the user, no secrets and no network unless the user allowed it. Ended after timeout seconds;
+    processes left in the background are ended with it. Output beyond 30000 characters is cut in the
+    middle. Use Read, Grep, Glob and Edit rather than cat, grep, find and sed."""
     if not as_word(arguments.command).strip():
         raise Refused("invalid_arguments", "Bash: the command is empty.")
     box = await asyncio.to_thread(sandbox.find, place.workspace.root)
@@ -146,15 +151,3 @@ def _report(code: int | None, out: _Kept, err: _Kept, seconds: float, late: floa
         f"It was ended after {late:g} seconds, with everything it had started." if late is not None else ""
     )
     return success(data, remarks)
-
-
-TOOL = BuiltIn(
-    "Bash",
-    f"""Run a command with bash in the working folder. It can change files there and in /tmp; it sees no other
-    files of the user, no secrets and no network unless the user allowed it. Ended after timeout seconds;
-    processes left in the background are ended with it. Output beyond {CHARS} characters is cut in the middle.
-    Use Read, Grep, Glob and Edit rather than cat, grep, find and sed.""",
-    Arguments,
-    bash,
-    "run",
-)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from refold.text.truncate import one_line
-from refold.tools.base import BuiltIn, Envelope, Place, success
+from refold.tools.base import Envelope, Place, success, tool
 from refold.tools.read import encoding_of
 from refold.tools.workspace import Refused, Version, Workspace
 
@@ -40,7 +40,10 @@ class Arguments(msgspec.Struct, frozen=True):
     replace_all: Every = False
 
 
+@tool("Edit", "edit")
 def edit(arguments: Arguments, place: Place) -> Envelope:
+    """Replace a text in a file. old_string must occur exactly once, white space included, unless replace_all
+    is set. Read the file first."""
     change = Change(arguments.old_string, arguments.new_string, arguments.replace_all)
     return apply(place.workspace, arguments.path, (change,))
 
@@ -132,13 +135,3 @@ def difference(before: str, after: str) -> dict[str, Any]:
     removed = sum(row.startswith("-") for row in rows)
     shown = rows[:DIFF_LINES] + ([f"… ({len(rows) - DIFF_LINES} more)"] if len(rows) > DIFF_LINES else [])
     return {"lines_added": added, "lines_removed": removed, "diff": "\n".join(shown)}
-
-
-TOOL = BuiltIn(
-    "Edit",
-    """Replace a text in a file. old_string must occur exactly once, white space included, unless
-    replace_all is set. Read the file first.""",
-    Arguments,
-    edit,
-    "edit",
-)

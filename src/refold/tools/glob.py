@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from refold.tools.base import BuiltIn, Envelope, Place, success
+from refold.tools.base import Envelope, Place, success, tool
 from refold.tools.listing import files, pattern
 
 SHOWN = 500
@@ -20,7 +20,10 @@ class Arguments(msgspec.Struct, frozen=True):
     path: Annotated[str, msgspec.Meta(description="Folder to look in (default: the working folder).")] = "."
 
 
+@tool("Glob", "read")
 def glob(arguments: Arguments, place: Place) -> Envelope:
+    """Find files by name. `*` is anything within a name, `**` any folders, `{a,b}` one of them. Files that
+    git ignores are left out."""
     wanted = pattern(arguments.pattern)
     folder = place.workspace.name(arguments.path)
     prefix = 0 if folder == "." else len(folder) + 1
@@ -32,13 +35,3 @@ def glob(arguments: Arguments, place: Place) -> Envelope:
         **({"truncated": True} if len(hits) > SHOWN else {}),
     }
     return success(data, "" if hits else "No file matches. Files that git ignores are not looked at.")
-
-
-TOOL = BuiltIn(
-    "Glob",
-    """Find files by name. `*` is anything within a name, `**` any folders, `{a,b}` one of them. Files that
-    git ignores are left out.""",
-    Arguments,
-    glob,
-    "read",
-)

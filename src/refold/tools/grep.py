@@ -23,7 +23,7 @@ import msgspec
 
 from refold.text.truncate import middle
 from refold.tools import searcher
-from refold.tools.base import BuiltIn, Envelope, Place, as_word, success
+from refold.tools.base import Envelope, Place, as_word, success, tool
 from refold.tools.listing import files, pattern
 from refold.tools.workspace import Refused, Workspace
 
@@ -61,7 +61,10 @@ class Match(NamedTuple):
         return f"{self.file}:{self.line}:{middle(self.text, LINE_CHARS)}"
 
 
+@tool("Grep", "read")
 def grep(arguments: Arguments, place: Place) -> Envelope:
+    """Search the contents of files for a regular expression, line by line. Gives `file:line:text`. Use (?i)
+    to ignore case. Files that git ignores and files that are no text are left out."""
     check(as_word(arguments.pattern))
     names = files(place.workspace, arguments.path)
     if arguments.glob:
@@ -181,13 +184,3 @@ def _rows(output: bytes) -> Iterator[tuple[str, str, str]]:
         number, _, text = rest.partition(b":")
         if number.isdigit():
             yield path.decode(), number.decode(), text.removesuffix(b"\r").decode(errors="replace")
-
-
-TOOL = BuiltIn(
-    "Grep",
-    r"""Search the contents of files for a regular expression, line by line. Gives `file:line:text`. Use (?i)
-    to ignore case. Files that git ignores and files that are no text are left out.""",
-    Arguments,
-    grep,
-    "read",
-)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from refold.tools.base import BuiltIn, Envelope, Place, success
+from refold.tools.base import Envelope, Place, success, tool
 from refold.tools.listing import Entry, entries
 
 SHOWN = 1_000
@@ -18,7 +18,9 @@ class Arguments(msgspec.Struct, frozen=True):
     path: Annotated[str, msgspec.Meta(description="The folder (default: the working folder).")] = "."
 
 
+@tool("LS", "read")
 def ls(arguments: Arguments, place: Place) -> Envelope:
+    """List a folder: folders (with a / at the end) come first, then files."""
     folder = place.workspace.folder(arguments.path)
     try:
         found = entries(folder)
@@ -50,12 +52,3 @@ def _row(entry: Entry, folder: int) -> str:
         except OSError:
             pass  # it is no link any more
     return entry.name
-
-
-TOOL = BuiltIn(
-    "LS",
-    "List a folder: folders (with a / at the end) come first, then files.",
-    Arguments,
-    ls,
-    "read",
-)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from refold.tools.base import BuiltIn, Envelope, Place
+from refold.tools.base import Envelope, Place, tool
 from refold.tools.edit import Change, apply
 
 
@@ -20,14 +20,7 @@ class Arguments(msgspec.Struct, frozen=True):
     ]
 
 
+@tool("MultiEdit", "edit")
 def multi_edit(arguments: Arguments, place: Place) -> Envelope:
+    """Several edits of one file in one step: all of them are made, or none. Each is as for Edit."""
     return apply(place.workspace, arguments.path, arguments.edits)
-
-
-TOOL = BuiltIn(
-    "MultiEdit",
-    "Several edits of one file in one step: all of them are made, or none. Each is as for Edit.",
-    Arguments,
-    multi_edit,
-    "edit",
-)

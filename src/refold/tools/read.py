@@ -10,7 +10,7 @@ from typing import Annotated, Any, BinaryIO, NamedTuple
 import msgspec
 
 from refold.text.truncate import head
-from refold.tools.base import BuiltIn, Envelope, Place, success
+from refold.tools.base import Envelope, Place, success, tool
 from refold.tools.workspace import Refused, Version
 
 LINES = 2_000
@@ -35,7 +35,10 @@ class Piece(NamedTuple):
     encoding: str
 
 
+@tool("Read", "read")
 def read(arguments: Arguments, place: Place) -> Envelope:
+    """Read a text file. Every line has its number in front, which is not part of the file. Long files come in
+    pieces: go on with offset."""
     path, workspace = arguments.path, place.workspace
     with workspace.open(path) as file:
         status = os.fstat(file.fileno())
@@ -144,13 +147,3 @@ def _count(file: BinaryIO, number: int) -> int | None:
         number += chunk.count(b"\n")
         last = chunk[-1:]
     return number + (last != b"\n")
-
-
-TOOL = BuiltIn(
-    "Read",
-    """Read a text file. Every line has its number in front, which is not part of the file. Long files come in
-    pieces: go on with offset.""",
-    Arguments,
-    read,
-    "read",
-)

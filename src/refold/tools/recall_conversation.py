@@ -22,6 +22,3 @@ class RecallConversation:
         if place.recall is None:
             raise Refused("unavailable", "There is no earlier conversation to recall here.")
         return success({"text": await asyncio.to_thread(place.recall, arguments)})
-
-
-TOOL = RecallConversation()

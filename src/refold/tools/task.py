@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from refold.tools.base import BuiltIn, Envelope, Place, success
+from refold.tools.base import Envelope, Place, success, tool
 from refold.tools.workspace import Refused
 
 
@@ -17,17 +17,11 @@ class Arguments(msgspec.Struct, frozen=True):
     ]
 
 
+@tool("Task")
 async def task(arguments: Arguments, place: Place) -> Envelope:
+    """Give a self-contained piece of work to a sub-agent: it sees the workspace, not this conversation.
+    Several calls in one reply run at the same time."""
     if place.task is None:
         raise Refused("unavailable", "There are no sub-agents here: do it yourself.")
     answer = await place.task(arguments.description, arguments.prompt)
     return success({"description": arguments.description, "answer": answer})
-
-
-TOOL = BuiltIn(
-    "Task",
-    """Give a self-contained piece of work to a sub-agent: it sees the workspace, not this conversation.
-    Several calls in one reply run at the same time.""",
-    Arguments,
-    task,
-)

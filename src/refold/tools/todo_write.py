@@ -8,7 +8,7 @@ import msgspec
 
 from refold.shrink.base import Limits
 from refold.shrink.todo import recapped
-from refold.tools.base import BuiltIn, Envelope, Place, Todo, success
+from refold.tools.base import Envelope, Place, Todo, success, tool
 
 
 class Arguments(msgspec.Struct, frozen=True):
@@ -20,7 +20,10 @@ class Arguments(msgspec.Struct, frozen=True):
     ]
 
 
+@tool("TodoWrite")
 def todo_write(arguments: Arguments, place: Place) -> Envelope:
+    """Write down the steps of a task that has several, and how far you are. The list replaces the last one;
+    keep one step in_progress."""
     place.todos = tuple(arguments.todos)
     return success({"recap": recap(place.todos)})
 
@@ -30,12 +33,3 @@ def recap(todos: tuple[Todo, ...]) -> str:
     if all(todo.status == "completed" for todo in todos):
         return ""
     return recapped([msgspec.to_builtins(todo) for todo in todos], Limits())
-
-
-TOOL = BuiltIn(
-    "TodoWrite",
-    """Write down the steps of a task that has several, and how far you are. The list replaces the last one;
-    keep one step in_progress.""",
-    Arguments,
-    todo_write,
-)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from refold.tools.base import BuiltIn, Envelope, Place, success
+from refold.tools.base import Envelope, Place, success, tool
 from refold.tools.edit import content, difference
 from refold.tools.workspace import Refused
 
@@ -16,7 +16,10 @@ class Arguments(msgspec.Struct, frozen=True):
     content: Annotated[str, msgspec.Meta(description="All of it.")]
 
 
+@tool("Write", "edit")
 def write(arguments: Arguments, place: Place) -> Envelope:
+    """Write a file: make it, with the folders it needs, or replace all of it. To change a part of a file use
+    Edit."""
     path, workspace = arguments.path, place.workspace
     try:
         before = content(workspace, path)
@@ -34,13 +37,3 @@ def write(arguments: Arguments, place: Place) -> Envelope:
         "applied": True,
     }
     return success(report | (difference(before, arguments.content) if before else {}))
-
-
-TOOL = BuiltIn(
-    "Write",
-    """Write a file: make it, with the folders it needs, or replace all of it. To change a part of a file use
-    Edit.""",
-    Arguments,
-    write,
-    "edit",
-)

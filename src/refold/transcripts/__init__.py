@@ -58,7 +58,7 @@ def read_all(path: str | PathLike[str], *, format: str | None = None) -> Iterato
     """Every conversation of a file, each with the name of its format."""
     path = Path(path)
     with _opened(path) as stream:
-        found = format or detect(_head(stream), name=str(path))
+        found = format or detect(Source(stream).head(), name=str(path))
         count, index = 1, 0
         while index < count:
             stream.seek(0)
@@ -80,12 +80,8 @@ def read_stream(
     stream: BinaryIO, *, name: str = "", format: str | None = None, index: int | None = None
 ) -> Loaded:
     """The transcript in a binary stream that can be sought (wrap bytes in `io.BytesIO`)."""
-    if format is None:
-        found = detect(_head(stream), name=name)
-    else:
-        found = format
     source = Source(stream, name=name, index=index)
-    loaded = format_of(found).read(source)
+    loaded = format_of(format or detect(source.head(), name=name)).read(source)
     if source.conversations == 1:
         source.choose(1)  # most formats hold one, and do not look at the number
     return loaded
@@ -133,10 +129,3 @@ def _opened(path: Path) -> Generator[BinaryIO]:
         raise StorageError(f"no permission to read {path}") from error
     except OSError as error:
         raise StorageError(f"{path} could not be read: {error.strerror}") from error
-
-
-def _head(stream: BinaryIO) -> Head:
-    raw = stream.read(HEAD)
-    whole = len(raw) < HEAD
-    stream.seek(0)
-    return Head(raw, whole=whole)

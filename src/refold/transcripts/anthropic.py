@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from refold import messages as m
 from refold.protocols import Loaded
 from refold.session.dialects import anthropic as dialect
-from refold.transcripts.base import Head, Source
-from refold.transcripts.lists import Builder, conversation, sample
+from refold.transcripts.base import Head, Record, Source
+from refold.transcripts.lists import read_list, sample
 
 name = "anthropic"
 
@@ -26,11 +27,9 @@ def detect(head: Head) -> float:
 
 
 def read(source: Source) -> Loaded:
-    envelope, items = conversation(source)
-    builder = Builder(source)
-    if envelope.get("system"):
-        [said] = dialect.parse({"role": "system", "content": envelope["system"]})
-        if said.parts:
-            builder.add("system", said, {}, _KNOWN)
-    builder.add_all(items, dialect.parse, _KNOWN)
-    return builder.done(envelope)
+    return read_list(source, name, dialect.parse_list, _KNOWN, opening=_system)
+
+
+def _system(envelope: Record) -> m.Message | None:
+    given = envelope.get("system")
+    return dialect.parse({"role": "system", "content": given})[0] if given else None

@@ -22,8 +22,8 @@ import msgspec
 from refold.entries import AnyEntry, Leaf, PathEntry, Unknown
 from refold.errors import FormatError, TreeError
 from refold.protocols import Loaded, Problem, SessionInfo
+from refold.text.lenient_json import partial_json
 from refold.text.truncate import one_line
-from refold.transcripts.partial import partial_json
 
 HEAD = 64 * 1024
 """Bytes that detection may look at."""

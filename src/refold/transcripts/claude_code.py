@@ -13,26 +13,20 @@ from typing import Any
 from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
-from refold.transcripts.base import Head, Record, Source, seconds
+from refold.session.dialects import anthropic
+from refold.session.dialects.common import stop_of
+from refold.transcripts.base import Head, Record, Source
 from refold.transcripts.carried import KEY, carried, restored
 from refold.transcripts.claude_chain import Node, Reply, arrange, originals
 from refold.transcripts.claude_parts import is_note, part_of, spoken
-from refold.transcripts.foreign import Builder, listing, mapping, named, text, whole, without
+from refold.transcripts.foreign import Builder, edits_of
+from refold.transcripts.values import listing, mapping, named, text, time_of, whole, without
 
 name = "claude-code"
 
 CLEARED = "[Old tool result content cleared]"
 """What the model sees in place of a result that a microcompaction took out."""
 
-_STOPS: dict[str, m.Stop] = {
-    "end_turn": "end",
-    "stop_sequence": "end",
-    "tool_use": "tool_use",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refusal",
-    "pause_turn": "other",
-}
 _PATH_KINDS = frozenset({"user", "assistant", "system", "progress", "attachment"})
 _LOOSE_KINDS = frozenset({
     "file-history-snapshot", "queue-operation", "last-prompt", "tag", "agent-name", "agent-color", "mode",
@@ -173,7 +167,7 @@ class _Import:
         label = f"system:{text(raw.get('subtype'))}" if kind == "system" else kind
         rest = {key: value for key, value in raw.items() if self.common.get(key) != value}
         self._done(node, node.id, node.id)
-        self.log.put(e.Other(id=node.id, parent=parent, time=_time(raw), kind=label, raw=rest))
+        self.log.put(e.Other(id=node.id, parent=parent, time=time_of(raw), kind=label, raw=rest))
 
     def _user(self, node: Node, parent: str | None) -> None:
         messages = spoken(node.raw, node.blocks, self.log.calls)
@@ -186,7 +180,7 @@ class _Import:
         for number, message in enumerate(messages):
             id = node.id if number == 0 else self.log.fresh(f"{node.id}:{number}", node.index)
             meta = self._meta(node.raw) if number == 0 else {}
-            place = {"id": id, "parent": parent, "time": _time(node.raw)}
+            place = {"id": id, "parent": parent, "time": time_of(node.raw)}
             if isinstance(message, m.User) and is_note(node.raw, message):
                 kind = "meta" if node.kind == "user" else node.kind
                 parent = self.log.note(message.content, kind, node.index, **place, meta=meta)
@@ -208,7 +202,7 @@ class _Import:
             head.index,
             id=head.id,
             parent=self._parent(head),
-            time=_time(head.raw),
+            time=time_of(head.raw),
             usage=self._usage(reply),
             model=f"anthropic:{raw['model']}" if named(raw.get("model")) else None,
             meta=meta,
@@ -216,7 +210,7 @@ class _Import:
         tail = head.id
         for node in reply.records[1:]:
             raw_part = {"of": head.id, "type": "assistant", "parts": len(node.blocks)}
-            other = e.Other(id=node.id, parent=tail, time=_time(node.raw), kind="part", raw=raw_part)
+            other = e.Other(id=node.id, parent=tail, time=time_of(node.raw), kind="part", raw=raw_part)
             tail = self.log.put(other)
         for node in reply.results:
             self._user(node, tail)
@@ -230,7 +224,7 @@ class _Import:
             said = "\n".join(part.text for part in parts if isinstance(part, m.Text))
             return m.Assistant(parts, "error", said or "error")
         reason = text(last.get("stop_reason"))
-        return m.Assistant(parts, _STOPS.get(reason, "other") if reason else None)
+        return m.Assistant(parts, stop_of(reason, anthropic.STOPS) if reason else None)
 
     def _usage(self, reply: Reply) -> m.Usage | None:
         if reply.message_id and self.owners.get(reply.message_id) is not reply:
@@ -238,13 +232,7 @@ class _Import:
         # Every record of a reply repeats the prompt's usage; the last one knows the whole output.
         best = m.Usage()
         for node in reply.records:
-            raw = mapping(mapping(node.raw.get("message")).get("usage"))
-            seen = m.Usage(
-                whole(raw.get("input_tokens")),
-                whole(raw.get("output_tokens")),
-                whole(raw.get("cache_read_input_tokens")),
-                whole(raw.get("cache_creation_input_tokens")),
-            )
+            seen = anthropic.usage_of(mapping(node.raw.get("message")).get("usage")) or m.Usage()
             best = seen if seen.total >= best.total else best
         return best if best.total else None
 
@@ -272,12 +260,12 @@ class _Import:
         parent = self._parent(node)
         summary = m.User(content)
         path, kept = self._kept(metadata, parent)
-        edits = _edits(path, kept, (summary,) if content else ())
+        edits = edits_of(path, set(path) - kept, (summary,) if content else ())
         if not content and not edits:
             self._other(node, parent)
             return
         if not edits or parent is None:
-            note = e.Note(id=node.id, parent=parent, time=_time(node.raw), content=content, kind="summary")
+            note = e.Note(id=node.id, parent=parent, time=time_of(node.raw), content=content, kind="summary")
             self._done(node, node.id, self.log.put(note))
             return
         made = self.log.folded(
@@ -285,7 +273,7 @@ class _Import:
             node.index,
             id=node.id,
             parent=parent,
-            time=_time(node.raw),
+            time=time_of(node.raw),
             reason=text(metadata.get("trigger")),
             summary=summary.text,
             first_kept=next((id for id in path if id in kept), None),
@@ -343,7 +331,7 @@ class _Import:
             node.index,
             id=node.id,
             parent=parent,
-            time=_time(node.raw),
+            time=time_of(node.raw),
             reason=text(metadata.get("trigger")),
             tokens_before=whole(metadata.get("preTokens")),
             details=metadata,
@@ -357,7 +345,7 @@ class _Import:
         """Titles, labels and what programs remembered. Returns the title."""
         title: str | None = None
         for index, _, raw in loose:
-            kind, when = text(raw.get("type")), _time(raw)
+            kind, when = text(raw.get("type")), time_of(raw)
             target = self.ends.get(text(raw.get("leafUuid")))
             if kind in _TITLES and named(raw.get(_TITLES[kind])):
                 title = raw[_TITLES[kind]]
@@ -374,24 +362,5 @@ class _Import:
         return title
 
 
-def _edits(path: list[str], kept: set[str], put: tuple[m.Message, ...]) -> tuple[e.Edit, ...]:
-    """One edit for every stretch of the path that was not kept; the first one brings the summary."""
-    edits: list[e.Edit] = []
-    first: str | None = None
-    for position, id in enumerate(path):
-        if id in kept:
-            first = None
-            continue
-        first = first or id
-        if position + 1 == len(path) or path[position + 1] in kept:
-            shown = () if edits else put
-            edits.append(e.Edit(first, id, shown, "summary" if shown else "hide"))
-    return tuple(edits)
-
-
 def _is_ours(node: Node) -> bool:
     return bool(carried(node.raw, node.index))
-
-
-def _time(raw: Record) -> float:
-    return seconds(raw.get("timestamp"))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from refold import messages as m
+from refold.session.dialects import anthropic
 from refold.transcripts.base import Record
-from refold.transcripts.foreign import is_list, listing, mapping, named, text
 from refold.transcripts.origins import CLAUDE_CODE, declared
+from refold.transcripts.values import is_list, listing, mapping, text
 
 _REJECTED = "The user doesn't want to proceed with this tool use."
 _WHY = "the user said:\n"
@@ -98,18 +99,4 @@ def part_of(block: object) -> m.AnyPart:
     if isinstance(block, str):
         return m.Text(block)
     raw = mapping(block)
-    kind = raw.get("type")
-    if kind == "text" and isinstance(raw.get("text"), str):
-        return m.Text(raw["text"])
-    if kind == "thinking" and isinstance(raw.get("thinking"), str):
-        return m.Thinking(raw["thinking"], named(raw.get("signature")))
-    if kind == "redacted_thinking" and isinstance(raw.get("data"), str):
-        return m.Thinking(data=raw["data"])
-    if kind == "tool_use" and named(raw.get("id")) and isinstance(raw.get("input"), dict):
-        return m.Call(raw["id"], text(raw.get("name")), raw["input"])
-    if kind == "image":
-        source = mapping(raw.get("source"))
-        if named(source.get("data")) or named(source.get("url")):
-            media = named(source.get("media_type")) or "image/png"
-            return m.Image(media, named(source.get("data")), named(source.get("url")))
-    return m.Opaque(raw if raw else {"value": block})
+    return anthropic.part_of(raw) if raw else m.Opaque({"value": block})

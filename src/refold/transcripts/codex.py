@@ -9,24 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source, seconds
 from refold.transcripts.carried import KEY, carried, restored
 from refold.transcripts.codex_items import injected, message_of, output_of, part_of, rebuilt, replacement
-from refold.transcripts.foreign import (
-    Builder,
-    is_list,
-    is_object,
-    listing,
-    mapping,
-    named,
-    text,
-    usage,
-    whole,
-    without,
-)
+from refold.transcripts.foreign import Builder, usage
+from refold.transcripts.values import is_list, is_object, listing, mapping, named, text, whole, without
 
 name = "codex"
 
@@ -173,8 +165,7 @@ class _Import:
     def _pay(self, entry: e.MessageEntry, found: m.Usage) -> None:
         # The reply is among the newest entries: only annotations and its results came after it.
         at = next(i for i in range(len(self.log.entries) - 1, -1, -1) if self.log.entries[i] is entry)
-        fields = {key: getattr(entry, key) for key in ("id", "time", "parent", "message", "model", "meta")}
-        self.log.entries[at] = e.MessageEntry(**fields, usage=found)
+        self.log.entries[at] = replace(entry, usage=found)
         self.unpaid = None
 
     def _roll_back(self, count: int, line: int) -> None:

@@ -11,14 +11,20 @@ folds in place.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 from refold.entries import MessageEntry
 from refold.errors import UnknownName
+from refold.format import dump_hostile
 from refold.messages import Message
-from refold.session import Projection, Session, dialects, redacted
+from refold.session import Item, Projection, Session, dialects, redacted
+from refold.session.dialects import Dialect
+from refold.session.invariants import repair_by
+from refold.transcripts import markdown, own, pi_write
 from refold.transcripts.exported import Exported, losses, told
 from refold.transcripts.programs import WRITERS
+from refold.transcripts.resumable import resumable
 
 __all__ = ["Exported", "export", "targets", "told"]
 
@@ -39,15 +45,11 @@ def export(
     """The session in the format `to` (one of `targets()`). With `redact`, secrets are taken out of everything
     in it (what is only to be read, Markdown, never has any). For Claude Code and Codex it is a `Resumable`;
     `cwd` is the folder in which it will be resumed, unless it is that of the session."""
-    from refold.transcripts import export_lists, markdown, own, pi_write
-
     if redact or to == "markdown":
         info, known = redacted.values(session.info), redacted.Known(_said(session))
         session = Session(map(known.entry, session.entries), id=session.id, info=info)
 
     if to in WRITERS:
-        from refold.transcripts.resumable import resumable
-
         return resumable(session, to, view=view, cwd=cwd)
     if to == "pi":
         data, lost = pi_write.write(session.entries, session.info)
@@ -61,9 +63,23 @@ def export(
         data, dialect = markdown.write(items, session.name or session.id), None
     else:
         dialect = dialects.get(to)
-        data = export_lists.write(items, dialect)
+        data = _list(items, dialect)
     return Exported(data, tuple(losses(session, dialect, items, view=view)))
 
 
 def _said(session: Session) -> Iterator[Message]:
     return (entry.message for entry in session.entries if isinstance(entry, MessageEntry))
+
+
+def _list(items: Sequence[Item], dialect: Dialect) -> bytes:
+    """The messages as a provider takes them, a line each: easy to read, to compare and to cut."""
+    rendered: Any = dialect.render(repair_by(dialect.rules, items))
+    request: dict[str, Any] = {dialect.field: rendered} if isinstance(rendered, list) else rendered
+    members: list[str] = []
+    for key, member in request.items():
+        if isinstance(member, list) and member:
+            rows = ",\n  ".join(map(dump_hostile, cast("list[Any]", member)))
+            members.append(f"{dump_hostile(key)}: [\n  {rows}\n ]")
+        else:
+            members.append(f"{dump_hostile(key)}: {dump_hostile(member)}")
+    return ("{" + ",\n ".join(members) + "}\n").encode("utf-8")

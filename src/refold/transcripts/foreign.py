@@ -1,13 +1,12 @@
-"""What importers share: values that may be anything, and a builder whose log is always sound.
+"""What importers share: parts in the providers' spelling, and a builder whose log is always sound.
 
-Foreign files are untrusted. Every value is read through a function that gives a harmless one where the file
-holds something else, and every entry goes through `Builder`, which keeps ids unique and parents known.
+Foreign files are untrusted. Every entry goes through `Builder`, which keeps ids unique and parents known.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Iterable
 from pathlib import PurePath
 from typing import Any, cast
 
@@ -16,57 +15,10 @@ import msgspec
 from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded, SessionInfo
+from refold.session.dialects.common import parse_image
 from refold.text.frames import without_escapes
 from refold.transcripts.base import DEEPEST, Source, index_id, too_deep
-
-_LARGEST = 2**53
-
-
-# ── values ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def named(value: object) -> str | None:
-    """A non-empty string, or None."""
-    return value if isinstance(value, str) and value else None
-
-
-def mapping(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def listing(value: object) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
-def is_object(value: object) -> bool:
-    return isinstance(value, dict)
-
-
-def is_list(value: object) -> bool:
-    return isinstance(value, list)
-
-
-def first(value: object) -> dict[str, Any]:
-    """The first object of a list."""
-    return mapping(next(iter(listing(value)), None))
-
-
-def whole(value: object) -> int:
-    """A count: what is no sensible one is 0."""
-    if isinstance(value, float) and value == value and abs(value) < _LARGEST:
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _LARGEST:
-        return 0
-    return value
-
-
-def without(record: Mapping[str, Any], used: frozenset[str]) -> dict[str, Any]:
-    """What a record says beyond the keys that were understood."""
-    return {key: value for key, value in record.items() if key not in used}
+from refold.transcripts.values import is_object, listing, mapping, named, text, whole
 
 
 def arguments(value: object) -> tuple[dict[str, Any], str | None]:
@@ -86,19 +38,11 @@ def arguments(value: object) -> tuple[dict[str, Any], str | None]:
     return {}, value
 
 
-def usage(*, prompt: object = 0, output: object = 0, read: object = 0, write: object = 0) -> m.Usage | None:
+def usage(*, prompt: object = 0, output: object = 0, read: object = 0) -> m.Usage | None:
     """Usage of a provider that counts cached tokens as part of the prompt; None where it says nothing."""
-    cached, written = whole(read), whole(write)
-    found = m.Usage(max(whole(prompt) - cached - written, 0), whole(output), cached, written)
+    cached = whole(read)
+    found = m.Usage(max(whole(prompt) - cached, 0), whole(output), cached)
     return found if found.total else None
-
-
-def data_url(url: str) -> m.Image:
-    """A picture from an URL, inline where the URL holds the data itself."""
-    if url.startswith("data:"):
-        head, _, data = url.partition(",")
-        return m.Image(head[5:].partition(";")[0] or "image/png", data=data)
-    return m.Image(url=url)
 
 
 def chat_parts(content: object) -> list[m.AnyPart]:
@@ -120,7 +64,7 @@ def chat_part(part: object) -> m.AnyPart:
         case "image_url" | "input_image":
             image = raw.get("image_url")
             url = text(image) or text(mapping(image).get("url"))
-            return data_url(url) if url else m.Opaque(raw)
+            return parse_image(url) if url else m.Opaque(raw)
         case None if isinstance(raw.get("text"), str) and len(raw) == 1:
             return m.Text(raw["text"])
         case _:
@@ -164,7 +108,23 @@ def conversation(source: Source, within: str = "") -> dict[str, Any]:
     return found[source.choose(len(found))]
 
 
-# ── the log ─────────────────────────────────────────────────────────────────────────────────────
+def edits_of(
+    path: Iterable[str], gone: Container[str], put: tuple[m.Message, ...], between: Container[str] = ()
+) -> tuple[e.Edit, ...]:
+    """One edit for every stretch of entries that are gone, of whatever lies between them too; the first one
+    brings what is put."""
+    runs: list[tuple[str, str]] = []
+    inside = False
+    for id in path:
+        if id in gone and inside:
+            runs[-1] = runs[-1][0], id
+        elif id in gone:
+            runs.append((id, id))
+        inside = id in gone or (inside and id in between)
+    return tuple(
+        e.Edit(first, last, () if number else put, "summary" if put and not number else "hide")
+        for number, (first, last) in enumerate(runs)
+    )
 
 
 class Builder:
@@ -269,26 +229,12 @@ class Builder:
             )
         )
 
-    def fold(
-        self,
-        put: tuple[m.Message, ...],
-        index: int,
-        *,
-        kept: str | None = None,
-        id: object = None,
-        parent: str | None = None,
-        **fields: Any,
-    ) -> str | None:
-        """That agent's own compaction: one edit from the first entry of the path up to `kept`.
-        None where there is nothing before it."""
-        parent = parent or self.tail
-        if parent is None:
+    def fold(self, put: tuple[m.Message, ...], index: int, **fields: Any) -> str | None:
+        """That agent's own compaction: one edit for all of the path. None: there is nothing before it."""
+        if self.tail is None:
             return None
-        last = parent if kept is None else self._parents.get(kept)
-        if last is None:
-            return None
-        edit = e.Edit(self._roots[parent], last, put)
-        return self.folded((edit,), index, id=id, parent=parent, first_kept=kept, **fields)
+        edit = e.Edit(self._roots[self.tail], self.tail, put)
+        return self.folded((edit,), index, parent=self.tail, **fields)
 
     def folded(self, edits: tuple[e.Edit, ...], index: int, *, id: object = None, **fields: Any) -> str:
         who = {"preset": self.format, "author": f"import:{self.format}"}
@@ -301,7 +247,6 @@ class Builder:
         title: str | None = None,
         cwd: str | None = None,
         leaf: str | None = None,
-        size: int = 0,
     ) -> Loaded:
         """Everything, the leaf where the conversation ended, and an `Info` of what holds for all of it."""
         if leaf is not None and leaf != self._newest and leaf in self._parents:
@@ -321,6 +266,5 @@ class Builder:
             name=title,
             cwd=cwd,
             entries=len(self.entries),
-            bytes=size,
         )
         return Loaded(tuple(self.entries), tuple(self.source.problems), info)

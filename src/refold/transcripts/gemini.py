@@ -11,19 +11,9 @@ from typing import Any
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source, seconds
-from refold.transcripts.foreign import (
-    Builder,
-    arguments,
-    is_list,
-    listing,
-    mapping,
-    named,
-    text,
-    usage,
-    whole,
-    without,
-)
+from refold.transcripts.foreign import Builder, arguments, usage
 from refold.transcripts.origins import GEMINI, declared
+from refold.transcripts.values import is_list, listing, mapping, named, text, time_of, whole, without
 
 name = "gemini"
 
@@ -50,14 +40,14 @@ def read(source: Source) -> Loaded:
             _rewind(log, raw, index)
         elif raw.get("type") == "user":
             message = m.User(declared(parts_of(raw.get("content")), GEMINI))
-            log.say(message, index, id=raw.get("id"), time=_time(raw), meta=without(raw, _USED))
+            log.say(message, index, id=raw.get("id"), time=time_of(raw), meta=without(raw, _USED))
         elif raw.get("type") == "gemini":
             _reply(log, raw, index)
         else:
             kind = text(raw.get("type"))
             if kind not in _ASIDE:
                 log.unknown[kind or "without a type"] += 1
-            log.other(kind or "record", raw or {"value": item}, index, id=raw.get("id"), time=_time(raw))
+            log.other(kind or "record", raw or {"value": item}, index, id=raw.get("id"), time=time_of(raw))
     log.info.update(without(head, frozenset({"messages", "sessionId"})))
     log.times += [when for key in ("startTime", "lastUpdated") if (when := seconds(head.get(key)))]
     return log.loaded(id=named(head.get("sessionId")), title=named(head.get("summary")), leaf=log.tail)
@@ -102,7 +92,7 @@ def _reply(log: Builder, raw: Record, index: int) -> None:
         m.Assistant(tuple(parts), "tool_use" if calls else "end"),
         index,
         id=raw.get("id"),
-        time=_time(raw),
+        time=time_of(raw),
         usage=usage(
             prompt=whole(tokens.get("input")) + whole(tokens.get("tool")),
             output=whole(tokens.get("output")) + whole(tokens.get("thoughts")),
@@ -116,7 +106,7 @@ def _reply(log: Builder, raw: Record, index: int) -> None:
             failed = text(call.get("status")) in _FAILED
             result = m.Result(text(call.get("id")), tuple(parts_of(call["result"])), None, failed)
             meta = without(call, _CALL_USED)
-            log.say(result, index, id=call.get("id"), time=_time(call), meta=meta)
+            log.say(result, index, id=call.get("id"), time=time_of(call), meta=meta)
 
 
 def _thought(raw: Record) -> m.Thinking:
@@ -127,10 +117,6 @@ def _thought(raw: Record) -> m.Thinking:
 def _call(raw: Record) -> m.Call:
     parsed, unparsed = arguments(raw.get("args"))
     return m.Call(text(raw.get("id")), text(raw.get("name")), parsed, unparsed)
-
-
-def _time(raw: Record) -> float:
-    return seconds(raw.get("timestamp"))
 
 
 def parts_of(content: object) -> list[m.AnyPart]:

@@ -96,19 +96,17 @@ class Parcel(NamedTuple):
     problems: int
 
 
-def parcels(asked: Asked) -> Iterator[Parcel | Outcome]:
+def reading(asked: Asked) -> list[Parcel | Outcome]:
+    """What a worker does; `Importer.put` does the rest."""
+    found: list[Parcel | Outcome] = []
     for one in conversations(asked.file, named=asked.named, format=asked.format):
         if isinstance(one, Outcome):
-            yield one
+            found.append(one)
             continue
         kind, loaded = one
         info = loaded.info or SessionInfo(id=asked.file.stem)
-        yield Parcel(kind, info, list(map(stored.encode, loaded.entries)), len(loaded.problems))
-
-
-def reading(asked: Asked) -> list[Parcel | Outcome]:
-    """What a worker does; `Importer.put` does the rest."""
-    return list(parcels(asked))
+        found.append(Parcel(kind, info, list(map(stored.encode, loaded.entries)), len(loaded.problems)))
+    return found
 
 
 class Importer:
@@ -117,10 +115,6 @@ class Importer:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._known = {info.id: info.entries for info in store.sessions()}
-
-    def take(self, path: Path, *, named: bool = True, format: str | None = None) -> Iterator[Outcome]:
-        """Everything in a file."""
-        return self.put(path, parcels(Asked(path, named, format)))
 
     def put(self, path: Path, found: Iterable[Parcel | Outcome]) -> Iterator[Outcome]:
         """What was read of a file."""

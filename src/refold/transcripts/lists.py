@@ -6,7 +6,7 @@ file of several such objects holds several conversations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
@@ -16,14 +16,14 @@ from refold import entries as e
 from refold import messages as m
 from refold.errors import FormatError, UsageError
 from refold.protocols import Loaded, SessionInfo
-from refold.transcripts.base import Head, Record, Source, index_id, seconds
+from refold.transcripts.base import Head, Record, Source, seconds
+from refold.transcripts.foreign import Builder
+from refold.transcripts.values import named, without
 
 KEYS = ("messages", "input", "conversation", "conversations", "history", "chat", "dialogue")
 """Where objects keep their list."""
 _TIMES = ("timestamp", "created_at", "time")
 _FACTS = ("model", "tools", "id", "name", "title", "metadata")
-
-Parse = Callable[[Record], list[m.Message]]
 
 
 class Sample:
@@ -90,72 +90,76 @@ def conversation(source: Source) -> tuple[Record, list[Any]]:
     return chosen, inside(chosen) or []
 
 
-class Builder:
-    """Turns messages into a chain of entries: `e3`, and `e3.1` for the second message of one item."""
+Parse = Callable[[list[Record]], list[m.Message]]
+Groups = list[tuple[int, list[Record]]]
+"""Records that belong together, with the place of the first."""
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.entries: list[e.AnyEntry] = []
-        self._last: str | None = None
-        self._tools: dict[str, str] = {}
 
-    def add(self, id: str, message: m.Message, raw: Mapping[str, Any], known: frozenset[str]) -> None:
-        """A result gets the name of the tool that was called, where the list does not repeat it."""
-        extra = {key: value for key, value in raw.items() if key not in known}
-        self._tools.update((call.id, call.name) for call in message.calls)
-        if isinstance(message, m.Result) and message.name is None:
-            message = msgspec.structs.replace(message, name=self._tools.get(message.call_id))
-        entry = e.MessageEntry(
-            id=id,
-            parent=self._last,
-            message=message,
-            time=next((time for key in _TIMES if (time := seconds(raw.get(key)))), 0.0),
-            meta={"extra": extra} if extra else {},
-        )
-        self.entries.append(entry)
-        self._last = id
+def alone(items: Sequence[Any]) -> Groups:
+    """Every record by itself."""
+    return [(index, [cast("Record", item)]) for index, item in enumerate(items) if isinstance(item, dict)]
 
-    def add_all(self, items: Iterable[Any], parse: Parse, known: frozenset[str]) -> None:
-        """Every item by `parse`; one that is no message becomes a problem."""
-        listed = list(items)
-        self.refuse(listed)
-        for index, item in enumerate(listed):
-            if not isinstance(item, dict):
-                continue
-            self.add_item(index, cast("Record", item), parse, known)
 
-    def add_item(self, index: int, record: Record, parse: Parse, known: frozenset[str]) -> None:
+def read_list(
+    source: Source,
+    name: str,
+    parse: Parse,
+    known: frozenset[str],
+    *,
+    opening: Callable[[Record], m.Message | None] = lambda _: None,
+    groups: Callable[[Sequence[Any]], Groups] = alone,
+) -> Loaded:
+    """The messages that `parse` makes of each group of records; what is none becomes a problem. `known`: keys
+    of a record that its message says; `opening`: what the object around the list says before it."""
+    envelope, items = conversation(source)
+    log = Builder(name, source)
+    said = opening(envelope)
+    if said is not None and said.parts:
+        log.put(e.MessageEntry(id="system", message=said))
+    for index, item in enumerate(items):
+        if not isinstance(item, dict):
+            source.problem(f"message {index}", f"{type(item).__name__} where a message was expected")
+    for index, records in groups(items):
         try:
-            found = parse(record)
+            messages = parse(records)
         except (UsageError, TypeError, ValueError, KeyError, AttributeError) as error:
-            self.source.problem(f"message {index}", f"not understood ({error}): left out")
-            return
-        for number, message in enumerate(found):
-            id = index_id(index) if number == 0 else f"{index_id(index)}.{number}"
-            self.add(id, message, record if number == 0 else {}, known)
+            source.problem(f"message {index}", f"not understood ({error}): left out")
+            continue
+        for number, message in enumerate(messages):
+            raw = records[0] if number == 0 and len(records) == 1 else {}
+            _put(log, message, index, raw, known)
+    return _loaded(log, envelope)
 
-    def refuse(self, items: Iterable[Any]) -> None:
-        """Say which items are no messages at all."""
-        for index, item in enumerate(items):
-            if not isinstance(item, dict):
-                self.source.problem(f"message {index}", f"{type(item).__name__} where a message was expected")
 
-    def done(self, envelope: Record) -> Loaded:
-        if not self.entries:
-            raise FormatError(f"{self.source.name or 'the file'} holds no messages")
-        facts = {key: envelope[key] for key in _FACTS if key in envelope}
-        title = next((v for key in ("name", "title") if isinstance(v := facts.get(key), str)), None)
-        given = facts.get("id")
-        info = SessionInfo(
-            id=given if isinstance(given, str) and given else _name_of(self.source),
-            created=seconds(envelope.get("created_at") or envelope.get("created")),
-            updated=max(entry.time for entry in self.entries),
-            name=title,
-            entries=len(self.entries),
-        )
-        if facts:
-            self.entries.insert(0, e.Info(id="e~info", name=title, meta=facts))
-        return self.source.loaded(self.entries, info)
+def _put(log: Builder, message: m.Message, index: int, raw: Record, known: frozenset[str]) -> None:
+    """A result gets the name of the tool that was called, where the list does not repeat it."""
+    extra = without(raw, known)
+    if isinstance(message, m.Result) and message.name is None:
+        message = msgspec.structs.replace(message, name=log.calls.get(message.call_id))
+    entry = e.MessageEntry(
+        id=log.fresh(None, index),
+        parent=log.tail,
+        message=message,
+        time=next((time for key in _TIMES if (time := seconds(raw.get(key)))), 0.0),
+        meta={"extra": extra} if extra else {},
+    )
+    log.put(entry)
+
+
+def _loaded(log: Builder, envelope: Record) -> Loaded:
+    if not log.entries:
+        raise FormatError(f"{log.source.name or 'the file'} holds no messages")
+    facts = {key: envelope[key] for key in _FACTS if key in envelope}
+    title = named(facts.get("name")) or named(facts.get("title"))
+    info = SessionInfo(
+        id=named(facts.get("id")) or _name_of(log.source),
+        created=seconds(envelope.get("created_at") or envelope.get("created")),
+        updated=max(log.times, default=0.0),
+        name=title,
+        entries=len(log.entries),
+    )
+    opening = (e.Info(id="e~info", name=title, meta=facts),) if facts else ()
+    return Loaded((*opening, *log.entries), tuple(log.source.problems), info)
 
 
 def _name_of(source: Source) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from refold.protocols import Loaded
 from refold.session.dialects import openai_chat as dialect
 from refold.transcripts.base import Head, Source
-from refold.transcripts.lists import Builder, conversation, sample
+from refold.transcripts.lists import read_list, sample
 
 name = "openai"
 
@@ -27,7 +27,4 @@ def detect(head: Head) -> float:
 
 
 def read(source: Source) -> Loaded:
-    envelope, items = conversation(source)
-    builder = Builder(source)
-    builder.add_all(items, dialect.parse, _KNOWN)
-    return builder.done(envelope)
+    return read_list(source, name, dialect.parse_list, _KNOWN)

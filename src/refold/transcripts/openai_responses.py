@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.session.dialects import openai_responses as dialect
 from refold.transcripts.base import Head, Record, Source
-from refold.transcripts.lists import Builder, conversation, sample
+from refold.transcripts.lists import Groups, read_list, sample
 
 name = "openai-responses"
 
@@ -33,21 +34,17 @@ def detect(head: Head) -> float:
 
 
 def read(source: Source) -> Loaded:
-    envelope, items = conversation(source)
-    builder = Builder(source)
-    instructions = envelope.get("instructions")
-    if isinstance(instructions, str) and instructions:
-        builder.add("system", m.system(instructions), {}, _KNOWN)
-    for index, records in _replies(items):
-        alone = records[0] if len(records) == 1 else {}
-        builder.add_item(index, alone, lambda _, records=records: dialect.parse_list(records), _KNOWN)
-    builder.refuse(items)
-    return builder.done(envelope)
+    return read_list(source, name, dialect.parse_list, _KNOWN, opening=_instructions, groups=_replies)
 
 
-def _replies(items: list[Any]) -> list[tuple[int, list[Record]]]:
+def _instructions(envelope: Record) -> m.Message | None:
+    given = envelope.get("instructions")
+    return m.system(given) if isinstance(given, str) and given else None
+
+
+def _replies(items: Sequence[Any]) -> Groups:
     """Items grouped: neighbouring items of the model came in one reply."""
-    groups: list[tuple[int, list[Record]]] = []
+    groups: Groups = []
     growing = False
     for index, item in enumerate(items):
         if not isinstance(item, dict):

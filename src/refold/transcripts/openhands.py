@@ -7,33 +7,17 @@ OpenHands itself forgot (`condensation`) is a fold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
-from refold.transcripts.base import Head, Record, Source, seconds
-from refold.transcripts.foreign import (
-    Builder,
-    chat_calls,
-    chat_parts,
-    conversation,
-    data_url,
-    first,
-    is_list,
-    is_object,
-    listing,
-    mapping,
-    named,
-    plain,
-    text,
-    usage,
-    whole,
-    without,
-)
-from refold.transcripts.openhands_sdk import KINDS, assistant_of, message_of, replies_of
+from refold.session.dialects.common import parse_image
+from refold.transcripts.base import Head, Record, Source
+from refold.transcripts.foreign import Builder, chat_calls, chat_parts, conversation, edits_of, plain, usage
 from refold.transcripts.origins import OPENHANDS, declared
+from refold.transcripts.values import first, is_list, listing, mapping, named, text, time_of, whole, without
 
 name = "openhands"
 
@@ -50,11 +34,19 @@ _NOT_ARGUMENTS = frozenset(
 )
 
 
+_KIND = frozenset({"kind"})
+KINDS = frozenset({
+    "ActionEvent", "ObservationEvent", "MessageEvent", "SystemPromptEvent", "AgentErrorEvent", "PauseEvent",
+    "UserRejectObservation", "Condensation", "CondensationRequest", "ConversationStateUpdateEvent",
+})  # fmt: skip
+"""Events of the agent SDK, the newer kind."""
+
+
 def detect(head: Head) -> float:
     if head.records and is_list(head.records[0].get("history")):
         return 0.9 if _is_event(head.records[0]["history"]) else 0.4
     value: Any = head.value
-    if is_object(value) or _holds_runs(head):
+    if mapping(value) or _holds_runs(head):
         value = (mapping(value) or first(value)).get("history")
     return 0.9 if _is_event(value) else 0.0
 
@@ -116,16 +108,14 @@ class _Import:
             self._other(raw or {"value": item}, index, text(raw.get("kind")) or "event")
 
     def _other(self, raw: Record, index: int, kind: str) -> None:
-        self.log.other(kind, raw, index, id=raw.get("id"), time=seconds(raw.get("timestamp")))
+        self.log.other(kind, raw, index, id=raw.get("id"), time=time_of(raw))
 
     def _say(self, message: m.Message, raw: Record, index: int, **fields: Any) -> None:
         meta = without(raw, _HEAVY)
-        self.log.say(
-            message, index, id=raw.get("id"), time=seconds(raw.get("timestamp")), meta=meta, **fields
-        )
+        self.log.say(message, index, id=raw.get("id"), time=time_of(raw), meta=meta, **fields)
 
     def _note(self, content: Sequence[m.AnyPart], kind: str, raw: Record, index: int) -> None:
-        meta, when = without(raw, _HEAVY), seconds(raw.get("timestamp"))
+        meta, when = without(raw, _HEAVY), time_of(raw)
         self.log.note(tuple(map(plain, content)), kind, index, id=raw.get("id"), time=when, meta=meta)
 
     def _newer(self, kind: str, raw: Record, index: int) -> None:
@@ -244,40 +234,23 @@ class _Import:
         self.forgotten |= ids
         summary = text(arguments.get("summary"))
         put: tuple[m.Message, ...] = (m.user([m.text(summary, "summary")]),) if summary else ()
-        edits = self._edits(path, put)
+        # What the model never saw may lie between.
+        unseen = {entry.id for entry in self.log.entries if isinstance(entry, e.Other | e.Fold)}
+        edits = edits_of(path, self.forgotten, put, unseen)
         if not edits:
             self.log.source.problem(
                 f"event {raw.get('id', index)}", "forgets events that are not in this file"
             )
             self._other(raw, index, "condensation")
             return
-        when = seconds(raw.get("timestamp"))
+        when = time_of(raw)
         place = {"id": raw.get("id"), "parent": self.log.tail, "time": when}
         self.log.folded(edits, index, **place, summary=summary, details=arguments)
-
-    def _edits(self, path: list[str], put: tuple[m.Message, ...]) -> tuple[e.Edit, ...]:
-        """One edit for every stretch of forgotten events. What the model never saw may lie between."""
-        unseen = {entry.id for entry in self.log.entries if isinstance(entry, e.Other | e.Fold)}
-        runs: list[list[str]] = []
-        inside = False
-        for id in path:
-            if id in self.forgotten:
-                if inside:
-                    runs[-1][1] = id
-                else:
-                    runs.append([id, id])
-                inside = True
-            elif id not in unseen:
-                inside = False
-        return tuple(
-            e.Edit(run[0], run[1], put if number == 0 else (), "summary" if number == 0 and put else "hide")
-            for number, run in enumerate(runs)
-        )
 
 
 def _said(arguments: Record, raw: Record) -> m.Content:
     parts = chat_parts(arguments.get("content")) or chat_parts(raw.get("message"))
-    images = [data_url(url) for url in listing(arguments.get("image_urls")) if named(url)]
+    images = [parse_image(url) for url in listing(arguments.get("image_urls")) if named(url)]
     return (*parts, *images)
 
 
@@ -300,3 +273,69 @@ def _printed(raw: Record) -> list[m.AnyPart]:
     if isinstance(metadata.get("exit_code"), int) and metadata["exit_code"] != -1:
         said += f"\n[Command finished with exit code {metadata['exit_code']}]"
     return [m.Text(said)]
+
+
+# ── events of the agent SDK, told by `kind` ────────────────────────────────────────────────────
+
+
+def replies_of(events: Iterable[object]) -> dict[str, list[Record]]:
+    """The actions of every reply, in order."""
+    found: dict[str, list[Record]] = {}
+    for raw in map(mapping, events):
+        if raw.get("kind") == "ActionEvent":
+            found.setdefault(text(raw.get("llm_response_id")) or text(raw.get("id")), []).append(raw)
+    return found
+
+
+def assistant_of(actions: list[Record]) -> m.Assistant:
+    """One reply: what it thought and said, and all its calls."""
+    parts: list[m.AnyPart] = []
+    for raw in actions:
+        blocks = [mapping(block) for block in listing(raw.get("thinking_blocks"))]
+        parts += [
+            m.Thinking(text(b.get("thinking")), named(b.get("signature")), named(b.get("data")))
+            for b in blocks
+        ]
+        if not blocks and text(raw.get("reasoning_content")):
+            parts.append(m.Thinking(raw["reasoning_content"]))
+        parts += chat_parts(raw.get("thought"))
+    return m.Assistant((*parts, *(_call(raw) for raw in actions)), "tool_use")
+
+
+def _call(raw: Record) -> m.Call:
+    given = chat_calls([raw.get("tool_call")])[0]
+    arguments = given.arguments or (
+        {} if given.raw is not None else without(mapping(raw.get("action")), _KIND)
+    )
+    return m.Call(
+        text(raw.get("tool_call_id")) or given.id,
+        text(raw.get("tool_name")) or given.name,
+        arguments,
+        given.raw,
+    )
+
+
+def message_of(kind: str, raw: Record) -> m.Message | None:
+    """The message of an event that is no action; None where the model never saw it."""
+    call = text(raw.get("tool_call_id"))
+    if kind == "SystemPromptEvent":
+        return m.System(tuple(chat_parts([raw.get("system_prompt")])))
+    if kind == "MessageEvent":
+        said = mapping(raw.get("llm_message"))
+        content, added = chat_parts(said.get("content")), chat_parts(raw.get("extended_content"))
+        if said.get("role") == "assistant":
+            return m.Assistant((*content, *added), "end")
+        return m.User((*declared(content, OPENHANDS), *m.with_origin("program", added)))
+    if kind == "ObservationEvent":
+        seen = mapping(raw.get("observation"))
+        parts = chat_parts(seen.get("content")) or chat_parts(seen.get("output"))
+        if not parts and seen:
+            parts = [m.Text(m.compact_json(without(seen, _KIND)))]
+        return m.Result(call, tuple(parts), named(raw.get("tool_name")), seen.get("is_error") is True)
+    if kind == "AgentErrorEvent":
+        return m.Result(call, tuple(chat_parts(raw.get("error"))), named(raw.get("tool_name")), True)
+    if kind == "UserRejectObservation":
+        return m.Result(
+            call, tuple(chat_parts(raw.get("rejection_reason"))), named(raw.get("tool_name")), True
+        )
+    return None

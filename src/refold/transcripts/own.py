@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, cast
-
-import msgspec
+from collections.abc import Iterable
 
 from refold import format as stored
 from refold.entries import AnyEntry, Info
 from refold.errors import FormatError
 from refold.protocols import Loaded, SessionInfo
-from refold.transcripts.base import Head, Record, Source, is_blank, loads, seconds
+from refold.transcripts.base import Head, Record, Source, is_blank, seconds
 
 name = "refold"
-
-_raws = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def detect(head: Head) -> float:
@@ -28,10 +23,12 @@ def detect(head: Head) -> float:
 def read(source: Source) -> Loaded:
     lines = ((number, line) for number, line in source.lines() if not is_blank(line))
     number, first = next(lines, (0, b""))
-    header, version = _header(first, source.name or "the file")
+    title = source.name or "the file"
+    header = stored.read_header(first, title)
+    version = stored.check_version(title, header.get("version"))
     entries: list[AnyEntry] = []
     for number, line in lines:
-        for piece in _pieces(line):
+        for piece in stored.split(line) or [line]:
             try:
                 entries.append(stored.decode(piece, version))
             except FormatError as error:
@@ -42,36 +39,8 @@ def read(source: Source) -> Loaded:
 
 def write(entries: Iterable[AnyEntry], info: SessionInfo) -> bytes:
     """The file of a session. It holds everything."""
-    header: Record = {"type": "session", "version": stored.VERSION, "id": info.id, "created": info.created}
-    header |= {key: value for key, value in (("name", info.name), ("cwd", info.cwd)) if value is not None}
-    lines = [stored.dump_hostile(header).encode(), *(stored.encode(entry) for entry in entries)]
-    return b"\n".join(lines) + b"\n"
-
-
-def _header(line: bytes, title: str) -> tuple[Record, int]:
-    try:
-        raw: Any = loads(line)
-    except ValueError:
-        raw = None
-    if not isinstance(raw, dict) or cast("Record", raw).get("type") != "session":
-        raise FormatError(f"{title} is not a refold session: its first line is no session header")
-    header = cast("Record", raw)
-    return header, stored.check_version(title, header.get("version"))
-
-
-def _pieces(line: bytes) -> Iterator[bytes]:
-    if not line.startswith(b"["):
-        yield line
-        return
-    try:
-        yield from (bytes(raw) for raw in _raws.decode(line))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        try:
-            items = stored.load_hostile(line)
-        except FormatError:
-            yield line
-        else:
-            yield from (stored.dump_hostile(item).encode() for item in items)
+    header = stored.header(info.id, info.created, info.name, info.cwd)
+    return b"\n".join([header, *(stored.encode(entry) for entry in entries)]) + b"\n"
 
 
 def _info(header: Record, entries: tuple[AnyEntry, ...]) -> SessionInfo:

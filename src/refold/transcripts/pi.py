@@ -6,6 +6,7 @@ an entry holds beyond our fields is kept as a patch (`meta["pi"]`), so that writ
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -15,13 +16,15 @@ from refold import format as stored
 from refold import messages as m
 from refold.errors import FormatError
 from refold.protocols import Loaded, SessionInfo
+from refold.session.edits import said_by
 from refold.transcripts import patch, pi_write
-from refold.transcripts.base import Head, Record, Source, index_id, seconds
-from refold.transcripts.pi_folds import Folds
+from refold.transcripts.base import Head, Record, Source, index_id
 from refold.transcripts.pi_parts import is_stamp, message_from, model_name, parts_from, usage_from
+from refold.transcripts.values import listing, mapping, named, text, time_of, whole, without
 
 name = "pi"
 
+FRAME = "[The conversation up to here was compacted. Summary:]\n\n<summary>\n{summary}\n</summary>"
 _KINDS = {
     "message", "compaction", "branch_summary", "custom", "custom_message", "label", "model_change",
     "thinking_level_change", "session_info",
@@ -88,12 +91,11 @@ def _version(header: Record | None) -> int:
 def _opening(header: Record | None) -> list[e.AnyEntry]:
     if header is None:
         return []
-    cwd = header.get("cwd")
     info = e.Info(
         id=f"{header.get('id', 'session')}~header",
-        time=seconds(header.get("timestamp")),
-        cwd=cwd if isinstance(cwd, str) else None,
-        meta={"pi": {key: value for key, value in header.items() if key != "version"}},
+        time=time_of(header),
+        cwd=named(header.get("cwd")),
+        meta={"pi": without(header, frozenset({"version"}))},
     )
     return [info]
 
@@ -101,13 +103,12 @@ def _opening(header: Record | None) -> list[e.AnyEntry]:
 def _info(header: Record | None, entries: list[e.AnyEntry]) -> SessionInfo:
     raw = header or {}
     names = [entry.name for entry in entries if isinstance(entry, e.Info) and entry.name]
-    cwd = raw.get("cwd")
     return SessionInfo(
         id=str(raw.get("id", "session")),
-        created=seconds(raw.get("timestamp")),
+        created=time_of(raw),
         updated=max((entry.time for entry in entries), default=0.0),
         name=names[-1] if names else None,
-        cwd=cwd if isinstance(cwd, str) else None,
+        cwd=named(raw.get("cwd")),
         entries=len(entries),
     )
 
@@ -116,36 +117,23 @@ def _aliases(records: list[Record]) -> dict[str, str | None]:
     """Entries of ours that have no place on a path, and where those hang that came after them."""
     found: dict[str, str | None] = {}
     for record in records:
-        if record.get("customType") == pi_write.CARRIED and "parent" not in _data(record):
+        if record.get("customType") == pi_write.CARRIED and "parent" not in mapping(record.get("data")):
             parent = record.get("parentId")
             found[record["id"]] = found.get(parent, parent) if isinstance(parent, str) else None
     return found
 
 
-def _data(record: Record) -> Record:
-    data = record.get("data")
-    return cast("Record", data) if isinstance(data, dict) else {}
-
-
 def _entries(record: Record, index: int, aliases: dict[str, str | None], source: Source) -> list[e.AnyEntry]:
     if record.get("customType") == pi_write.CARRIED:
         try:
-            return [stored.decode(stored.dump_hostile(_data(record)))]
+            return [stored.decode(stored.dump_hostile(mapping(record.get("data"))))]
         except FormatError as error:
             source.problem(f"entry {record['id']}", f"{error}: kept as it is")
     entry = _entry(record, index, aliases, source)
     kind = record.get("type")
     if kind == "label":
-        label, target = record.get("label"), record.get("targetId")
-        return [
-            entry,
-            e.Label(
-                id=f"{entry.id}~label",
-                time=entry.time,
-                target=target if isinstance(target, str) else None,
-                text=label if isinstance(label, str) else "",
-            ),
-        ]
+        target, label = named(record.get("targetId")), text(record.get("label"))
+        return [entry, e.Label(id=f"{entry.id}~label", time=entry.time, target=target, text=label)]
     if kind == "session_info" and isinstance(record.get("name"), str):
         return [entry, e.Info(id=f"{entry.id}~info", time=entry.time, name=record["name"].strip())]
     return [entry]
@@ -153,13 +141,11 @@ def _entries(record: Record, index: int, aliases: dict[str, str | None], source:
 
 def _entry(record: Record, index: int, aliases: dict[str, str | None], source: Source) -> e.AnyPathEntry:
     """The path entry of one record, with the patch that gives the record back."""
-    parent = record.get("parentId")
-    if not isinstance(parent, str):
-        parent = None
+    parent = named(record.get("parentId"))
     place: dict[str, Any] = {
         "id": record["id"],
         "parent": aliases.get(parent, parent) if parent is not None else None,
-        "time": seconds(record.get("timestamp")),
+        "time": time_of(record),
     }
     made = _known(record, place)
     if made is None:
@@ -173,8 +159,7 @@ def _entry(record: Record, index: int, aliases: dict[str, str | None], source: S
 
 
 def _kind(record: Record) -> str:
-    message = record.get("message")
-    role = cast("Record", message).get("role") if isinstance(message, dict) else None
+    role = mapping(record.get("message")).get("role")
     return f"{record.get('type')} {role}" if role is not None else str(record.get("type"))
 
 
@@ -191,14 +176,14 @@ def _known(record: Record, place: dict[str, Any]) -> e.AnyPathEntry | None:
                 edits=(),
                 preset="pi",
                 summary=summary,
-                first_kept=_text(record.get("firstKeptEntryId")),
-                tokens_before=_number(record.get("tokensBefore")),
+                first_kept=named(record.get("firstKeptEntryId")),
+                tokens_before=whole(record.get("tokensBefore")),
                 # What an extension stored in `details` has a meaning of its own.
                 files=e.Files() if record.get("fromHook") else _files(record),
                 author="import:pi",
             )
         case {"type": "branch_summary", "summary": str(summary)}:
-            origin = _text(record.get("fromId"))
+            origin = named(record.get("fromId"))
             files = e.Files() if record.get("fromHook") else _files(record)
             return e.BranchSummary(**place, summary=summary, origin=origin, files=files, author="import:pi")
         case {"type": "model_change"}:
@@ -240,20 +225,99 @@ def _with_patch(entry: e.AnyPathEntry, record: Record) -> e.AnyPathEntry:
     return msgspec.structs.replace(entry, **{field: {"pi": extra}})
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _number(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and 0 <= value < 1e15 else 0
-
-
 def _files(record: Record) -> e.Files:
-    details = record.get("details")
-    raw: Record = cast("Record", details) if isinstance(details, dict) else {}
+    raw = mapping(record.get("details"))
     return e.Files(read=_names(raw.get("readFiles")), modified=_names(raw.get("modifiedFiles")))
 
 
-def _names(value: Any) -> tuple[str, ...]:
-    items = cast("list[Any]", value) if isinstance(value, list) else []
-    return tuple(item for item in items if isinstance(item, str))
+def _names(value: object) -> tuple[str, ...]:
+    return tuple(item for item in listing(value) if isinstance(item, str))
+
+
+# ── compactions (B3): the newest on a path shows its summary, then everything from the first kept entry on,
+# whatever older compactions had folded
+
+
+def summary_message(summary: str) -> m.User:
+    return m.user([m.text(FRAME.format(summary=summary), "summary")])
+
+
+class Folds:
+    """Gives every fold of a sound tree its edit. Parents are settled before children, whatever the order."""
+
+    def __init__(self, entries: Sequence[e.AnyEntry]) -> None:
+        self._entries = entries
+        self._by_id = {entry.id: cast("e.AnyPathEntry", entry) for entry in entries if entry.on_path}
+        self._depth: dict[str, int] = {}
+        self._root: dict[str, str] = {}
+        self._reach: dict[str, int] = {}
+        """How deep, on the path to an entry, the folds above it reach (-1: nothing is folded)."""
+
+    def done(self) -> list[e.AnyEntry]:
+        for entry in self._entries:
+            if entry.on_path:
+                self._settle(entry.id)
+        return [self._by_id.get(entry.id, entry) for entry in self._entries]
+
+    def _settle(self, id: str) -> None:
+        waiting: list[str] = []
+        at: str | None = id
+        while at is not None and at not in self._depth:
+            waiting.append(at)
+            at = self._by_id[at].parent
+        for entry_id in reversed(waiting):
+            self._place(self._by_id[entry_id])
+
+    def _place(self, entry: e.AnyPathEntry) -> None:
+        parent = entry.parent
+        self._depth[entry.id] = 0 if parent is None else self._depth[parent] + 1
+        self._root[entry.id] = entry.id if parent is None else self._root[parent]
+        self._reach[entry.id] = -1 if parent is None else self._reach[parent]
+        if isinstance(entry, e.Fold) and entry.author == "import:pi" and not entry.edits:
+            self._by_id[entry.id] = self._folded(entry)
+
+    def _folded(self, fold: e.Fold) -> e.AnyPathEntry:
+        if fold.parent is None:  # nothing before it to replace: the summary itself is what was said
+            return _as_note(fold)
+        kept = self._kept(fold)
+        start = self._depth[fold.id] - len(kept)
+        end = max(start - 1, self._reach[fold.parent], 0)
+        shown = [said_by(entry) for entry in kept if self._depth[entry.id] <= end]
+        last = next(entry for entry in self._above(fold.parent) if self._depth[entry.id] == end)
+        put = (summary_message(fold.summary), *(message for message in shown if message is not None))
+        self._reach[fold.id] = end
+        return msgspec.structs.replace(
+            fold,
+            edits=(e.Edit(first=self._root[fold.parent], last=last.id, put=put),),
+            first_kept=fold.first_kept if kept else None,
+            details=fold.details if kept else _remember(fold),
+        )
+
+    def _kept(self, fold: e.Fold) -> list[e.AnyPathEntry]:
+        """The entries from the first kept one to the fold; none if that one is not on the way to it."""
+        kept: list[e.AnyPathEntry] = []
+        floor = self._depth.get(fold.first_kept or "", self._depth[fold.id])
+        for entry in self._above(fold.parent):
+            if self._depth[entry.id] < floor:
+                break
+            kept.append(entry)
+        return kept[::-1] if kept and kept[-1].id == fold.first_kept else []
+
+    def _above(self, id: str | None) -> Iterator[e.AnyPathEntry]:
+        while id is not None:
+            yield (entry := self._by_id[id])
+            id = entry.parent
+
+
+def _as_note(fold: e.Fold) -> e.Note:
+    said = summary_message(fold.summary).content
+    note = e.Note(id=fold.id, time=fold.time, content=said, kind="compaction")
+    extra = patch.diff(pi_write.plain_record(note), pi_write.record(fold))
+    return msgspec.structs.replace(note, meta={"pi": extra})
+
+
+def _remember(fold: e.Fold) -> dict[str, object]:
+    """Details that write the source's first kept id again although it is not on the path."""
+    extra = dict(fold.details.get("pi", {}))
+    extra["="] = {**extra.get("=", {}), "firstKeptEntryId": fold.first_kept}
+    return {**fold.details, "pi": extra}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from refold import messages as m
+from refold.session.dialects.common import stop_of
 from refold.transcripts.origins import PI, declared
+from refold.transcripts.values import is_object, listing, mapping, named, string, whole
 
 Record = dict[str, Any]
 
@@ -34,9 +36,7 @@ def is_stamp(value: Any) -> bool:
 
 
 def model_name(provider: Any, model: Any) -> str | None:
-    if not isinstance(model, str) or not model:
-        return None
-    return f"{provider}:{model}" if isinstance(provider, str) and provider else model
+    return f"{provider}:{model}" if named(provider) and named(model) else named(model)
 
 
 def split_model(name: str | None) -> tuple[str, str]:
@@ -46,10 +46,7 @@ def split_model(name: str | None) -> tuple[str, str]:
 
 def usage_from(raw: Any) -> m.Usage | None:
     """None for no usage, and for the zeros of a reply that never came."""
-    if not isinstance(raw, dict):
-        return None
-    known = cast("Record", raw)
-    counts = [_count(known.get(key)) for key in ("input", "output", "cacheRead", "cacheWrite")]
+    counts = [whole(mapping(raw).get(key)) for key in ("input", "output", "cacheRead", "cacheWrite")]
     return m.Usage(*counts) if any(counts) else None
 
 
@@ -67,10 +64,7 @@ def usage_to(usage: m.Usage) -> Record:
 def parts_from(content: Any) -> m.Content:
     if isinstance(content, str):
         return m.content(content)
-    if not isinstance(content, list):
-        return ()
-    parts = cast("list[Any]", content)
-    return tuple(_part_from(cast("Record", part)) for part in parts if isinstance(part, dict))
+    return tuple(_part_from(mapping(part)) for part in listing(content) if is_object(part))
 
 
 def parts_to(parts: Iterable[m.AnyPart]) -> list[Record]:
@@ -85,20 +79,14 @@ def message_from(raw: Record) -> m.Message | None:
             return m.User(declared(parts_from(content), PI))
         case "assistant":
             stop = raw.get("stopReason")
-            error = raw.get("errorMessage")
             return m.Assistant(
                 parts_from(content),
-                stop=_STOPS.get(stop, "other") if isinstance(stop, str) else None,
-                error=error if isinstance(error, str) else None,
+                stop=stop_of(stop, _STOPS) if isinstance(stop, str) else None,
+                error=string(raw.get("errorMessage")),
             )
         case "toolResult":
-            name = raw.get("toolName")
-            return m.Result(
-                str(raw.get("toolCallId", "")),
-                parts_from(content),
-                name if isinstance(name, str) else None,
-                raw.get("isError") is True,
-            )
+            call, tool = str(raw.get("toolCallId", "")), string(raw.get("toolName"))
+            return m.Result(call, parts_from(content), tool, raw.get("isError") is True)
         case "bashExecution":
             return _bash_from(raw)
         case _:
@@ -170,14 +158,12 @@ def _part_from(part: Record) -> m.AnyPart:
             origin = part.get("origin")
             return m.Text(text, origin if origin in _ORIGINS else None)
         case {"type": "thinking", "thinking": str(text)}:
-            signature = part.get("thinkingSignature")
-            seal = signature if isinstance(signature, str) else None
+            seal = string(part.get("thinkingSignature"))
             return m.Thinking(text, data=seal) if part.get("redacted") is True else m.Thinking(text, seal)
         case {"type": "toolCall", "name": str(name), "arguments": dict()}:
             return m.Call(str(part.get("id", "")), name, part["arguments"])
         case {"type": "image", "data": str(data)}:
-            kind = part.get("mimeType")
-            return m.Image(kind if isinstance(kind, str) else "image/png", data)
+            return m.Image(string(part.get("mimeType")) or "image/png", data)
         case _:
             return m.Opaque(part)
 
@@ -204,7 +190,3 @@ def _part_to(part: m.AnyPart) -> Record:
             return {"type": "toolCall", "id": part.id, "name": part.name, "arguments": arguments}
         case m.Opaque():
             return part.raw
-
-
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

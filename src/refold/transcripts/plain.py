@@ -8,7 +8,7 @@ from refold import messages as m
 from refold.messages import compact_json
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source
-from refold.transcripts.lists import Builder, conversation, sample
+from refold.transcripts.lists import read_list, sample
 
 name = "plain"
 
@@ -33,10 +33,7 @@ def detect(head: Head) -> float:
 
 
 def read(source: Source) -> Loaded:
-    envelope, items = conversation(source)
-    builder = Builder(source)
-    builder.add_all(items, lambda item: [_message(item, source)], _KNOWN)
-    return builder.done(envelope)
+    return read_list(source, name, lambda records: [_message(records[0], source)], _KNOWN)
 
 
 def _pick(item: Record, keys: tuple[str, ...]) -> str | None:

@@ -43,14 +43,12 @@ def resumable(
     cwd: str | os.PathLike[str] | None = None,
     view: bool = False,
     clock: Callable[[], float] = time.time,
-    new_id: Callable[[], str] | None = None,
 ) -> Resumable:
     """The session as a new one of `program`, to be resumed in the folder `cwd` (its own, unless given).
     `view=True` leaves out what stands before the boundary."""
     chosen = writer(program)
-    make_id = new_id or chosen.new_id
     folder = os.path.realpath(cwd or session.info.cwd or Path.cwd())
-    ticket = Ticket(id=make_id(), cwd=folder, now=clock(), new_id=make_id)
+    ticket = Ticket(id=chosen.new_id(), cwd=folder, now=clock(), new_id=chosen.new_id)
     page = page_of(session, chosen, history=not view)
     dialect = dialects.get(chosen.dialect)
     if not dialect.parse_list(dialect.render(page.view)):
@@ -61,7 +59,6 @@ def resumable(
         records = [*records, *chosen.boundary(page, records, ticket)]
     data = lines(records)
     refuse_unsound(data, program, page, ticket)
-    dialect = dialects.get(chosen.dialect)
     told = (
         *losses(session, dialect, page.said or page.view, view=True, keeps=chosen.keeps),
         *_left_out(page),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from refold.compare.report.html import Markup, el, join
+from refold.compare.report.html import Child, Markup, el
 
 POINTS = 180
 """Points of a curve that are drawn; of longer ones the extremes."""
@@ -23,15 +23,7 @@ def short(number: float) -> str:
 def bar(share: float, cls: str = "") -> Markup:
     """A horizontal bar that fills its place."""
     width = max(0.0, min(1.0, share)) * 100
-    return el(
-        "svg",
-        el("rect", width=100, height=8, cls="track"),
-        el("rect", width=width, height=8, cls=f"fill {cls}"),
-        cls="bar",
-        viewBox="0 0 100 8",
-        preserveAspectRatio="none",
-        aria_hidden="true",
-    )
+    return _strip(el("rect", width=width, height=8, cls=f"fill {cls}"), aria_hidden="true")
 
 
 def stack(parts: Sequence[tuple[float, str]], whole: float, title: str = "") -> Markup:
@@ -42,16 +34,13 @@ def stack(parts: Sequence[tuple[float, str]], whole: float, title: str = "") -> 
         width = 100 * size / whole if whole else 0.0
         drawn.append(el("rect", x=at, width=min(width, 100 - at), height=8, cls=cls))
         at = min(at + width, 100)
-    return el(
-        "svg",
-        el("title", title) if title else None,
-        el("rect", width=100, height=8, cls="track"),
-        drawn,
-        cls="bar",
-        viewBox="0 0 100 8",
-        preserveAspectRatio="none",
-        role="img",
-    )
+    return _strip(drawn, title=title, role="img")
+
+
+def _strip(drawn: Child, title: str = "", **about: str) -> Markup:
+    track = el("rect", width=100, height=8, cls="track")
+    name = el("title", title) if title else None
+    return el("svg", name, track, drawn, cls="bar", viewBox="0 0 100 8", preserveAspectRatio="none", **about)
 
 
 def thinned(curve: Sequence[int], points: int = POINTS) -> list[tuple[int, int]]:
@@ -66,11 +55,11 @@ def thinned(curve: Sequence[int], points: int = POINTS) -> list[tuple[int, int]]
     return [(place, curve[place]) for place in sorted(chosen)]
 
 
-def ticks(top: float, count: int = 4) -> list[float]:
+def ticks(top: float) -> list[float]:
     """Round numbers from 0 up to `top`."""
     if top <= 0:
         return [0]
-    raw = top / count
+    raw = top / 4
     power = 10 ** math.floor(math.log10(raw))
     step = next(power * times for times in (1, 2, 2.5, 5, 10) if power * times >= raw)
     return [step * number for number in range(int(top / step) + 1)]
@@ -103,7 +92,7 @@ def saw(curve: Sequence[int], none: Sequence[int], threshold: int | None, title:
         )
         for tick in ticks(top)
     ]
-    inside = [
+    inside: list[Child] = [
         grid,
         el("polyline", points=line(none), cls="none"),
         el("polygon", points=f"{line(curve)} {base}", cls=f"area {cls}") if curve else None,
@@ -114,15 +103,4 @@ def saw(curve: Sequence[int], none: Sequence[int], threshold: int | None, title:
         el("text", "1", x=LEFT, y=H - 7, cls="tick"),
         el("text", f"request {last + 1:,}", x=W - RIGHT, y=H - 7, cls="tick end"),
     ]
-    return _svg(W, H, title, inside)
-
-
-def _svg(width: int, height: int, title: str, inside: Sequence[object]) -> Markup:
-    return el(
-        "svg",
-        el("title", title),
-        join(inside),  # pyright: ignore[reportArgumentType]  # nested tuples of markup
-        cls="chart",
-        viewBox=f"0 0 {width} {height}",
-        role="img",
-    )
+    return el("svg", el("title", title), inside, cls="chart", viewBox=f"0 0 {W} {H}", role="img")

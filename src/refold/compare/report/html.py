@@ -17,7 +17,7 @@ _VOID = frozenset(("meta", "br", "hr", "col", "input"))
 
 
 class Markup(str):
-    """Text that is HTML already. Only `el` and `join` make it."""
+    """Text that is HTML already. Only `el` and `join` make it, and files that lie here."""
 
     __slots__ = ()
 

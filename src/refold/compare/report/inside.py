@@ -8,14 +8,13 @@ from __future__ import annotations
 import base64
 import gzip
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
 from shlex import quote
 from typing import Any, NamedTuple, TypeAlias
 
 from refold import entries as e
 from refold import tokens as counters
 from refold.compaction.details import Check, RefoldDetails
-from refold.compare.forms import Form, Record, stretch_forms
+from refold.compare.forms import Form, Record, flat, stretch_forms
 from refold.compare.report.html import Markup, el, plain, visible
 from refold.compare.report.pieces import ESCAPES, pieces
 from refold.compare.run import Cell, Transcript
@@ -24,10 +23,12 @@ from refold.messages import Call, Message, Result, User, argument_text, compact_
 from refold.preserve.tools import actions
 from refold.session import Session, redacted
 from refold.session.edits import Stretch, said_by, stretches
-from refold.text.truncate import head, one_line, tail
+from refold.text.truncate import head, level, one_line, tail
 
 SAID, PUT = 6_000_000, 6_000_000
 """Characters of messages, and of what folds put for them, on one page. The longest lose their middle."""
+LEAST = 200
+"""Characters of a text that always have room."""
 NOTE = "\n…[{cut:,} characters are not on this page]…\n"
 Json: TypeAlias = dict[str, Any]
 
@@ -59,17 +60,6 @@ class Shown(NamedTuple):
         return [*before, *([[lost]] if lost else []), *after]
 
 
-def level(sizes: Iterable[int], room: int) -> int:
-    """The longest that a text may be, so that all of them have room: the short ones stay whole."""
-    ordered = sorted(sizes)
-    below = [0, *accumulate(ordered)]
-    for number, size in enumerate(ordered):
-        left = len(ordered) - number
-        if below[number] + size * left > room:
-            return max((room - below[number]) // left, 200)
-    return ordered[-1] if ordered else 0
-
-
 class Said(NamedTuple):
     """A message of the transcript for the page."""
 
@@ -86,22 +76,18 @@ def block(t: Transcript, cells: Sequence[Cell], share: float) -> Markup:
         if (message := said_by(entry)) is not None
     ]
     known = redacted.Known(one.message for one in said)
-    limit = level((len(one.text) for one in said), int(SAID * share))
+    limit = max(level([len(one.text) for one in said], int(SAID * share)), LEAST)
     shown = [Shown.of(one.text, limit) for one in said]
-    length = sum(_length(cell) for cell in cells)
-    put = level(_lengths(cells), int(PUT * share)) if length > PUT * share else length
+    lengths = list(_lengths(cells))
+    put = level(lengths, int(PUT * share)) if sum(lengths) > PUT * share else sum(lengths)
     told: Json = {
         "file": plain(t.file),
         "quoted": plain(quote(t.file)),
         "entries": _entries(t, said, shown),
-        "cells": [_Folds(said, shown, put, known).cell(cell) for cell in cells],
+        "cells": [_Folds(said, shown, max(put, LEAST), known).cell(cell) for cell in cells],
     }
     packed = gzip.compress(compact_json(told).encode(), 9, mtime=0)
     return el("script", Markup(base64.b64encode(packed).decode()), type="text/plain", cls="block")
-
-
-def _length(cell: Cell) -> int:
-    return sum(_lengths([cell]))
 
 
 def _lengths(cells: Iterable[Cell]) -> Iterable[int]:
@@ -177,7 +163,7 @@ class _Folds:
             return None
         own = self._copies(forms, record, stretch)
         texts = [self._text(message, own.get(place)) for place, message in enumerate(stretch.edit.put)]
-        lines = [_flat_lines(text) if isinstance(text, str) else [] for text in texts]
+        lines = [[*map(flat, text.split("\n"))] if isinstance(text, str) else [] for text in texts]
         return {
             "first": numbers[0],
             "last": numbers[-1],
@@ -235,10 +221,6 @@ class _Folds:
                 if any(trace in line for trace in traces):
                     return place, at
         return None
-
-
-def _flat_lines(text: str) -> list[str]:
-    return [" ".join(line.split()) for line in text.split("\n")]
 
 
 def title(cell: Cell) -> str:

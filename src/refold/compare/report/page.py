@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
-from refold.compare.groups import Group, groups
 from refold.compare.report import charts, inside, tables
 from refold.compare.report.charts import short
 from refold.compare.report.html import Child, Markup, el, join
 from refold.compare.report.tables import colour
 from refold.compare.run import Cell, Comparison, Transcript
-from refold.compare.verdict import RULE, Verdict, verdict
+from refold.compare.verdict import RULE, Group, Verdict, groups, verdict
 
 
 @cache
@@ -123,6 +122,8 @@ def _inside(done: Comparison, found: Verdict) -> Markup:
     """The reader that `explorer.js` fills; the data lies beside it, compressed."""
     best = found.best.cells[0] if found.best else None
     share = 1 / max(len(done.transcripts), 1)
+    names = [el("option", name_of(t.file), value=n) for n, t in enumerate(done.transcripts)]
+    chosen = el("select", names, data_part="transcript", disabled=len(names) < 2)
     return el(
         "section",
         el("h2", "Look inside: before, after, and what was lost"),
@@ -132,94 +133,13 @@ def _inside(done: Comparison, found: Verdict) -> Markup:
         ),
         el(
             "div",
-            _choices(done),
-            el("div", data_part="map", cls="strips"),
-            _slider(),
-            el("div", data_part="record"),
-            el("div", data_part="step", cls="step", aria_live="polite"),
-            _lost(),
+            Markup(_read("explorer.html").replace("<!-- transcripts -->", chosen)),
             id="explorer",
             hidden=True,
             data_best=inside.title(best) if best else None,
         ),
         [inside.block(t, done.of(t.file), share) for t in done.transcripts],
         id="inside",
-    )
-
-
-def _choices(done: Comparison) -> Markup:
-    names = [el("option", name_of(t.file), value=n) for n, t in enumerate(done.transcripts)]
-    return join(
-        (
-            el(
-                "div",
-                el(
-                    "label",
-                    "Transcript",
-                    el("select", names, data_part="transcript", disabled=len(names) < 2),
-                ),
-                el("label", "Design", el("select", data_part="design")),
-                el("label", "Fold", el("select", data_part="fold")),
-                cls="choices",
-            ),
-            el("p", data_part="note", cls="quiet"),
-        )
-    )
-
-
-def _slider() -> Markup:
-    return el(
-        "div",
-        el("button", "‹ turn", type="button", data_part="earlier", aria_label="one turn back"),
-        el("input", type="range", min=1, value=1, data_part="slider", aria_label="place in the conversation"),
-        el("button", "turn ›", type="button", data_part="later", aria_label="one turn on"),
-        el("p", el("b", data_part="place"), " ", el("span", data_part="asked", cls="quiet"), cls="place"),
-        cls="slider",
-    )
-
-
-def _lost() -> Markup:
-    forms = (
-        ("w", "whole", "whole"),
-        ("c", "clipped", "clipped"),
-        ("l", "line", "as lines"),
-        ("g", "gone", "gone"),
-    )
-    boxes = [
-        el(
-            "label",
-            el("input", type="checkbox", name="form", value=value, checked=value != "w"),
-            el("span", cls=f"swatch f-{name}"),
-            f"{label} ",
-            el("b"),
-        )
-        for value, name, label in forms
-    ]
-    orders = (el("option", "as it was said", value="path"), el("option", "largest first", value="size"))
-    return el(
-        "div",
-        el("h3", "What was lost, all of it"),
-        el(
-            "p",
-            "Every message that is not whole in the view. Open one to see it before and after.",
-            cls="quiet",
-        ),
-        el(
-            "div",
-            el(
-                "input",
-                type="search",
-                placeholder="search in all messages",
-                data_part="search",
-                aria_label="search",
-            ),
-            el("select", orders, data_part="order", aria_label="order"),
-            el("div", boxes, cls="boxes", role="group", aria_label="which messages"),
-            cls="filter",
-        ),
-        el("p", data_part="found", cls="quiet", role="status"),
-        el("div", data_part="rows", cls="rows"),
-        cls="lost",
     )
 
 

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from refold.compare.forms import Form
-from refold.compare.groups import Group, groups
 from refold.compare.report.charts import bar, stack
 from refold.compare.report.html import Child, Markup, el
 from refold.compare.run import Bill, Cell, Comparison, variant
-from refold.compare.verdict import percent, ranked
+from refold.compare.verdict import Group, groups, percent, ranked
 
 COLUMNS: tuple[tuple[str, str], ...] = (
     ("kept", "the mean of the next three: your words, files, and messages that are not gone"),
@@ -56,12 +55,14 @@ def designs(rows: Sequence[Group], best: Group | None) -> Markup:
     """Best first; what was not folded, does not fit or failed comes last and has no colours."""
     good = ranked([group for group in rows if group.folded and group.fitting])
     rest = [group for group in rows if group not in good]
-    heads = [
-        el("th", "design", scope="col"),
-        *(el("th", name, title=about, scope="col") for name, about in COLUMNS),
-    ]
-    body = [_row(group, best) for group in (*good, *rest)]
-    return el("table", el("thead", el("tr", heads)), el("tbody", body), cls="designs")
+    heads = [("design", None), *COLUMNS]
+    return _table("designs", heads, [_row(group, best) for group in (*good, *rest)])
+
+
+def _table(cls: str, heads: Sequence[tuple[str, str | None]], rows: Sequence[Markup]) -> Markup:
+    """`heads`: names of columns, and what they mean."""
+    named = [el("th", name, title=about, scope="col") for name, about in heads]
+    return el("table", el("thead", el("tr", named)), el("tbody", rows), cls=cls)
 
 
 def _row(group: Group, best: Group | None) -> Markup:
@@ -186,20 +187,12 @@ def money(done: Comparison) -> Markup | None:
     columns = sorted({times for row in rows for times in row.totals})
     if not columns:
         return None
-    heads = [
-        el("th", "folded at", scope="col"),
-        *(el("th", f"{times} budgets", scope="col") for times in columns),
-    ]
+    heads = [(name, None) for name in ("folded at", *(f"{times} budgets" for times in columns))]
     return el(
         "section",
         el("h2", "Money"),
         el("p", _money_text(done, none, rows), cls="quiet"),
-        el(
-            "table",
-            el("thead", el("tr", heads)),
-            el("tbody", [_money_row(row, none, columns) for row in rows]),
-            cls="money",
-        ),
+        _table("money", heads, [_money_row(row, none, columns) for row in rows]),
     )
 
 

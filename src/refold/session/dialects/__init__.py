@@ -13,7 +13,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Protocol, cast
 
-from refold.errors import RefoldError, UnknownName, WrongType
+from refold.errors import RefoldError, UnknownName, WrongType, expect
 from refold.messages import Assistant, Message
 from refold.session.dialects import anthropic, openai_chat, openai_responses
 from refold.session.dialects.common import MESSAGES, Reply, Shown, Wire, WireRules, as_dict, as_list
@@ -65,6 +65,7 @@ PLAIN = openai_chat
 
 
 def get(name: str) -> Dialect:
+    expect(name, str, f"a dialect is named by a text: {', '.join(names())}")
     found = DIALECTS.get(ALIASES.get(name, name))
     if found is None:
         raise UnknownName("dialect", name, names())

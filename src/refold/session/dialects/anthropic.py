@@ -39,7 +39,7 @@ name = "anthropic"
 field = "messages"
 rules = WireRules(alternates=True)
 
-_STOPS: dict[str, m.Stop] = {
+STOPS: dict[str, m.Stop] = {
     "end_turn": "end",
     "stop_sequence": "end",
     "tool_use": "tool_use",
@@ -70,10 +70,10 @@ def parse(obj: Any) -> list[m.Message]:
     role = raw.get("role")
     if role == "assistant":
         stop = raw.get("stop_reason")
-        content = parts_of(raw.get("content"), _part)
-        return [m.Assistant(content, None if stop is None else stop_of(stop, _STOPS))]
+        content = parts_of(raw.get("content"), part_of)
+        return [m.Assistant(content, None if stop is None else stop_of(stop, STOPS))]
     if role in ("system", "developer"):
-        return [m.System(parts_of(raw.get("content"), _part))]
+        return [m.System(parts_of(raw.get("content"), part_of))]
     return _user(raw.get("content"))
 
 
@@ -81,7 +81,7 @@ def parse_list(objs: Iterable[Any] | Mapping[str, Any]) -> list[m.Message]:
     """A list of messages, or a whole request with its `system`."""
     if isinstance(objs, Mapping):
         request = cast(Mapping[str, Any], objs)
-        system = parts_of(request.get("system"), _part)
+        system = parts_of(request.get("system"), part_of)
         head: list[m.Message] = [m.System(system)] if system else []
         return head + parse_list(as_list(request.get("messages")))
     return [message for obj in objs for message in parse(obj)]
@@ -92,8 +92,8 @@ def parse_reply(obj: Any) -> Reply:
     raw = as_dict(obj)
     if "stop_reason" not in raw and raw.get("type") != "message":
         return reply_alone(parse(raw))
-    message = m.Assistant(parts_of(raw.get("content"), _part), stop_of(raw.get("stop_reason"), _STOPS))
-    return message, _usage(raw.get("usage")), model_of("anthropic", raw)
+    message = m.Assistant(parts_of(raw.get("content"), part_of), stop_of(raw.get("stop_reason"), STOPS))
+    return message, usage_of(raw.get("usage")), model_of("anthropic", raw)
 
 
 def _user(content: Any) -> list[m.Message]:
@@ -101,16 +101,16 @@ def _user(content: Any) -> list[m.Message]:
         return [m.User((m.Text(content),) if content else ())]
     blocks = [as_dict({"type": "text", "text": b} if isinstance(b, str) else b) for b in as_list(content)]
     results: list[m.Message] = [_result(b) for b in blocks if b.get("type") == "tool_result"]
-    rest = parts_of([b for b in blocks if b.get("type") != "tool_result"], _part)
+    rest = parts_of([b for b in blocks if b.get("type") != "tool_result"], part_of)
     return [*results, m.User(rest)] if rest or not results else results
 
 
 def _result(raw: Wire) -> m.Result:
-    content = parts_of(raw.get("content"), _part)
+    content = parts_of(raw.get("content"), part_of)
     return m.Result(text_field(raw, "tool_use_id"), content, is_error=bool(raw.get("is_error")))
 
 
-def _part(raw: Wire) -> m.AnyPart | None:
+def part_of(raw: Wire) -> m.AnyPart:
     match raw.get("type"):
         case "text":
             return m.Text(text_field(raw))
@@ -135,7 +135,7 @@ def _image(raw: Wire) -> m.AnyPart:
     return opaque(raw)
 
 
-def _usage(given: Any) -> m.Usage | None:
+def usage_of(given: Any) -> m.Usage | None:
     if not given:
         return None
     raw = fields(given)

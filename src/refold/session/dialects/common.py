@@ -84,12 +84,20 @@ def reply_alone(messages: list[m.Message]) -> Reply:
     raise UsageError("this is no reply of a model: pass a completion, a response or an assistant message")
 
 
-def parts_of(content: Any, part: Callable[[Wire], m.AnyPart | None]) -> m.Content:
+def parts_of(content: Any, part: Callable[[Wire], m.AnyPart]) -> m.Content:
     """Content in any of its spellings: nothing, a string, one part or many; strings among the parts too."""
     if isinstance(content, str):
         return (m.Text(content),) if content else ()
-    found = (m.Text(p) if isinstance(p, str) else part(as_dict(p)) for p in as_list(content))
-    return tuple(p for p in found if p is not None)
+    return tuple(m.Text(p) if isinstance(p, str) else part(as_dict(p)) for p in as_list(content))
+
+
+def content_of(content: m.Content, part: Callable[[m.AnyPart], Wire | None]) -> str | list[Wire]:
+    """Content as it is written where one text may stand as it is."""
+    if len(content) == 1:
+        only = content[0]
+        if type(only) is m.Text:
+            return clean(only.text)
+    return [written for each in content if (written := part(each)) is not None] or ""
 
 
 def text_field(raw: Wire, key: str = "text") -> str:

@@ -17,6 +17,7 @@ from refold.session.dialects.common import (
     block_types,
     call_json,
     clean,
+    content_of,
     describe_part,
     fields,
     fresh,
@@ -131,7 +132,7 @@ def _legacy_id(name: str) -> str:
     return f"function_{name}"
 
 
-def _part(raw: Wire) -> m.AnyPart | None:
+def _part(raw: Wire) -> m.AnyPart:
     kind = raw.get("type")
     if kind in ("text", "input_text", "output_text"):
         return m.Text(text_field(raw))
@@ -185,7 +186,7 @@ def render(shown: Shown, *, system: str | None = None) -> list[Wire]:
             if len(said) > 1:
                 wire.append(said)
         elif not isinstance(message, m.Bash):
-            wire.append({"role": message.role, "content": _content(message.content)})
+            wire.append({"role": message.role, "content": content_of(message.content, _wire_part)})
         elif not message.hidden:
             wire.append({"role": "user", "content": clean(message.text)})
     if pictures and waiting <= 0:
@@ -200,14 +201,6 @@ def render_tools(tools: Sequence[Any]) -> list[Wire]:
 
 def _wire_tool(spec: ToolSpec) -> Wire:
     return {"type": "function", "function": json_schema(spec, "parameters")}
-
-
-def _content(content: m.Content) -> str | list[Wire]:
-    if len(content) == 1:
-        part = content[0]
-        if type(part) is m.Text:
-            return clean(part.text)
-    return [w for p in content if (w := _wire_part(p)) is not None] or ""
 
 
 def _wire_part(part: m.AnyPart) -> Wire | None:

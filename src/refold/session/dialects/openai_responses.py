@@ -18,6 +18,7 @@ from refold.session.dialects.common import (
     block_types,
     call_json,
     clean,
+    content_of,
     describe_part,
     fields,
     fresh,
@@ -137,7 +138,7 @@ def _summary(raw: Wire) -> m.Text:
     return m.Text(text_field(raw))
 
 
-def _part(raw: Wire) -> m.AnyPart | None:
+def _part(raw: Wire) -> m.AnyPart:
     kind = raw.get("type")
     if kind in ("input_text", "output_text", "text"):
         return m.Text(text_field(raw))
@@ -145,7 +146,7 @@ def _part(raw: Wire) -> m.AnyPart | None:
         return m.Text(text_field(raw, "refusal"))
     if kind == "input_image" and isinstance(raw.get("image_url"), str):
         return parse_image(raw["image_url"])
-    return m.Opaque(dict(raw))
+    return opaque(raw)
 
 
 def _usage(given: Any) -> m.Usage | None:
@@ -176,7 +177,7 @@ def render(shown: Shown, *, system: str | None = None) -> list[Wire]:
         elif isinstance(message, m.Result):
             wire.append(_output(message))
         elif not isinstance(message, m.Bash):
-            wire.append(_message(message.role, _content(message.content)))
+            wire.append(_message(message.role, content_of(message.content, _wire_part)))
         elif not message.hidden:
             wire.append(_message("user", clean(message.text)))
     return wire
@@ -193,14 +194,6 @@ def _wire_tool(spec: ToolSpec) -> Wire:
 
 def _message(role: str, content: Any) -> Wire:
     return {"type": "message", "role": role, "content": content}
-
-
-def _content(content: m.Content) -> str | list[Wire]:
-    if len(content) == 1:
-        part = content[0]
-        if type(part) is m.Text:
-            return clean(part.text)
-    return [w for p in content if (w := _wire_part(p)) is not None] or ""
 
 
 def _wire_part(part: m.AnyPart) -> Wire | None:
@@ -256,5 +249,5 @@ def _reasoning(part: m.Thinking, sealed: str) -> Wire:
 
 
 def _output(message: m.Result) -> Wire:
-    output = _content(message.content)
+    output = content_of(message.content, _wire_part)
     return {"type": "function_call_output", "call_id": short_id(message.call_id, 64), "output": output}

@@ -1,8 +1,8 @@
 """The rules of the wire, one per file.
 
-Each rule says where a cut is `legal` (directly before `items[index]`, everything before it going away) and
-how to `repair` a list that breaks it. Cuts that a planner may make are the intersection. Rules judge what
-they are given: with a fold's replacement in place they judge that.
+Each rule says how to `repair` a list that breaks it and, where it forbids cuts, which ones are `legal`
+(directly before `items[index]`, everything before it going away). Cuts that a planner may make are the
+intersection. Rules judge what they are given: with a fold's replacement in place they judge that.
 
 Repairing keeps objects that are right as they are, makes nothing up at random and reads left to right, so
 the repaired form of a settled prefix is a prefix of the repaired whole.
@@ -22,20 +22,21 @@ __all__ = ["PAIRS", "WIRE", "Rule", "alternation", "inside_put", "legal", "repai
 
 
 class Rule(Protocol):
-    """What each module of this package is."""
+    """Forbids cuts. The other rules never do: what stands in front of a cut can be joined, left out or stood
+    in for without a loss."""
 
     def legal(self, items: Sequence[Item], index: int) -> bool: ...
-    def repair(self, items: list[Item]) -> list[Item]: ...
 
 
-WIRE: tuple[Rule, ...] = (empty, batches, pairs, thinking, first_user)
+WIRE: tuple[Rule, ...] = (batches, pairs, thinking)
 PAIRS: tuple[Rule, ...] = (batches, pairs)
 """The least that every design promises: calls stay with their results."""
 
 
 def legal(items: Sequence[Item], index: int, rules: Sequence[Rule] = WIRE) -> bool:
     """May everything before `items[index]` go? `index` may be `len(items)`."""
-    return not inside_put(items, index) and all(rule.legal(items, index) for rule in rules)
+    possible = 0 <= index <= len(items) and not inside_put(items, index)
+    return possible and all(rule.legal(items, index) for rule in rules)
 
 
 def inside_put(items: Sequence[Item], index: int) -> bool:

@@ -6,17 +6,11 @@ here two replies in a row become one. Not part of `WIRE`: it is a matter of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 from refold.messages import Assistant
 from refold.session.invariants.batches import joined
 from refold.session.items import Item
-
-
-def legal(items: Sequence[Item], index: int) -> bool:
-    """Always: what is put in front of a cut can be joined with what follows."""
-    return 0 <= index <= len(items)
 
 
 def repair(items: list[Item]) -> list[Item]:

@@ -6,8 +6,6 @@ to the assistant message that follows it; without one it cannot be sent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
 from refold.messages import Assistant, Bash, Message, Result, Text, Thinking
@@ -29,11 +27,6 @@ def blank(message: Message) -> bool:
         elif type(part) is not Thinking:
             return False
     return True
-
-
-def legal(items: Sequence[Item], index: int) -> bool:
-    """A message that is not shown never stands in the way of a cut."""
-    return 0 <= index <= len(items)
 
 
 def repair(items: list[Item]) -> list[Item]:

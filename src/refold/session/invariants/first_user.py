@@ -11,11 +11,6 @@ from refold.session.items import Item
 STAND_IN = User((Text("(the conversation goes on from here)", "program"),))
 
 
-def legal(items: Sequence[Item], index: int) -> bool:
-    """Always: what a fold puts in front comes from the user's side, and a stand-in loses nothing."""
-    return 0 <= index <= len(items)
-
-
 def repair(items: list[Item]) -> list[Item]:
     at = _wrong(items)
     return items if at is None else [*items[:at], Item(STAND_IN), *items[at:]]

@@ -95,10 +95,7 @@ class _Walk:
             if calls_of(message):
                 i = self._batch(read(items, i))
                 continue
-            if type(message) is Result:
-                self._note(i, message)
-            else:
-                self.repaired.append(items[i])
+            self.repaired.append(items[i].saying(note(message)) if type(message) is Result else items[i])
             i += 1
         return self.repaired
 
@@ -117,7 +114,7 @@ class _Walk:
         for i in extras:
             message = self.items[i].message
             if isinstance(message, Result):
-                self._note(i, message)
+                self.repaired.append(self.items[i].saying(note(message)))
         return batch.end
 
     def _head(self, position: int) -> list[Call]:
@@ -126,7 +123,7 @@ class _Walk:
         parts = tuple(self._fresh(p) if type(p) is Call else p for p in item.message.parts)
         message = item.message
         if isinstance(message, Assistant) and parts != message.content:
-            item = Item(msgspec.structs.replace(message, content=parts), item.entries, item.fold)
+            item = item.saying(msgspec.structs.replace(message, content=parts))
         self.repaired.append(item)
         return calls_of(item.message)
 
@@ -145,9 +142,5 @@ class _Walk:
         item = self.items[position]
         message = item.message
         if isinstance(message, Result) and message.call_id != call.id:
-            item = Item(msgspec.structs.replace(message, call_id=call.id), item.entries, item.fold)
+            item = item.saying(msgspec.structs.replace(message, call_id=call.id))
         self.repaired.append(item)
-
-    def _note(self, position: int, message: Result) -> None:
-        item = self.items[position]
-        self.repaired.append(Item(note(message), item.entries, item.fold))

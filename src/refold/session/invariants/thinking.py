@@ -72,7 +72,7 @@ def sendable(items: list[Item]) -> list[Item]:
             message = _record(message)
         elif not isinstance(message, Result) and not blank(message):
             told = None
-        shown.append(item if message is item.message else Item(message, item.entries, item.fold))
+        shown.append(item if message is item.message else item.saying(message))
     return shown
 
 
@@ -109,7 +109,7 @@ def repair(items: list[Item]) -> list[Item]:
     repaired = list(items)
     for i, message in changed:
         content = message.content[: _led_to(message)]
-        repaired[i] = Item(msgspec.structs.replace(message, content=content), items[i].entries, items[i].fold)
+        repaired[i] = items[i].saying(msgspec.structs.replace(message, content=content))
     return repaired
 
 

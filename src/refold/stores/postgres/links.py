@@ -113,7 +113,7 @@ class Links:
         self._every: weakref.WeakSet[Link] = weakref.WeakSet()
         self._reached = False
         """Whether it was ever there: a server that restarts is waited for, one that is not there is not."""
-        self._new_locks()
+        self._room = threading.BoundedSemaphore(size)
         forks.follow(self)
         weakref.finalize(self, _drain, self._idle)
 
@@ -163,9 +163,6 @@ class Links:
         os.close(nowhere)
         self._idle.clear()
         self._every = weakref.WeakSet()
-        self._new_locks()
-
-    def _new_locks(self) -> None:
         self._room = threading.BoundedSemaphore(self._size)
 
     @contextlib.contextmanager

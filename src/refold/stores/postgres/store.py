@@ -146,8 +146,7 @@ class PostgresStore:
         def change(link: Link) -> int:
             with transaction(link):
                 key, tally = self.tally(link, session, "FOR UPDATE")
-                if tally.tip != after:
-                    raise Conflict(after, tally.tip)
+                tally.check(after)
                 self._replace(link, key, tally, entries)
                 return key
 

@@ -1,0 +1,248 @@
+"""Archives (E): whole old rounds become one record, by a model or by code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from refold import entries as e
+from refold import messages as m
+from refold.compaction.details import LayeredDetails
+from refold.compaction.plan import Proposal, Reason, finishing
+from refold.compaction.rungs import archive
+from refold.compaction.rungs.archive import NOTICE, TITLES, Archive, KeepRecent, archives_fit
+from refold.compaction.situation import Writer
+from refold.compaction.transcript import Source
+from refold.errors import BadAnswer
+from refold.protocols import complete
+from refold.session import Session
+
+from .kit import WORDS, many, session_of, situation
+
+EDIT = m.call("c1", "Edit", path="src/login.py", old_string="a", new_string="b")
+SAID: tuple[m.Message, ...] = (
+    m.user("Fix the login."),
+    m.assistant("", EDIT),
+    m.result("c1", "ok"),
+    m.assistant("Fixed the login."),
+    m.user("Add a test."),
+    m.assistant("", m.call("c2", "Bash", command="export FOO=1 && pytest -x")),
+    m.result("c2", "1 failed", is_error=True),
+    m.assistant("It still fails."),
+    m.user("Explain it."),
+)
+SOURCES = [Source(f"e{n}", message, 1_000.0 + n * 60) for n, message in enumerate(SAID)]
+
+
+def sections(text: str) -> dict[str, list[str]]:
+    found = (part.split("\n") for part in text.removeprefix("## ").split("\n\n## "))
+    return {title: lines for title, *lines in found}
+
+
+def rounds(count: int, *, size: int = 1) -> list[m.Message]:
+    """Finished rounds of two messages, each of so many words."""
+    return [
+        x for n in range(count) for x in (m.user(many(f"ask{n}.", size)), m.assistant(many(f"did{n}.", size)))
+    ]
+
+
+# ── by code ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_archive_without_a_model_has_every_section() -> None:
+    assert sections(archive.by_rule(SOURCES, "## Goal\nUser: fix\n### x", 4_000, WORDS, "/home")) == {
+        "Period covered": ["1970-01-01 00:16 UTC to 1970-01-01 00:24 UTC"],
+        "Objectives and status": [
+            "Original goal: Fix the login.",
+            "- Add a test. - It still fails.",
+            "- Explain it. - interrupted",
+        ],
+        "Technical context": [
+            "Stack: .py (1), pytest (1)",
+            "Environment: folder /home; shell Bash; variables FOO",
+            "Tools used: Bash, Edit",
+        ],
+        "Completed milestones": ["- [✓] Fix the login. - Fixed the login."],
+        "Key insights and decisions": ["### Goal", "User: fix", "### x"],
+        "File-system state": ["- src/login.py: modified"],
+    }
+
+
+def test_an_archive_of_nothing_says_so_in_every_section() -> None:
+    found = sections(archive.by_rule([], "d", 40, WORDS))
+    assert list(found) == list(TITLES)
+    assert [*found.values()] == [
+        ["(times unknown)"],
+        ["Original goal: (none)"],
+        [
+            "Stack: (unknown)",
+            "Environment: folder (unknown); shell (none); variables (none)",
+            "Tools used: (none)",
+        ],
+        ["(none)"],
+        ["d"],
+        ["(no file was changed)"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("budget", "reached", "open"),
+    [
+        (40, 1, 0),
+        (47, 1, 0),
+        (48, 1, 1),
+        (79, 1, 1),
+        (80, 2, 1),
+        (119, 2, 1),
+        (120, 3, 2),
+        (400, 5, 6),
+        (9_999, 5, 10),
+    ],
+)
+def test_the_newest_rows_within_an_eighth_and_a_quarter_are_kept(
+    budget: int, reached: int, open: int
+) -> None:
+    found = sections(archive.by_rule(SOURCES * 5, "d", budget, WORDS))
+    ticked, others = found["Completed milestones"], found["Objectives and status"][1:]
+    assert len([row for row in ticked if "✓" in row]) == reached
+    assert len([row for row in others if "left out" not in row]) == open
+    assert (f"- ({5 - reached} earlier left out)" in ticked) is (reached < 5)
+    assert (f"- ({10 - open} earlier left out)" in others) is (open < 10)
+
+
+@pytest.mark.parametrize("answer", ["It still fails.", "x " * 198 + "fail", "未完成"])
+def test_an_answer_that_denies_it_gets_no_tick(answer: str) -> None:
+    said = [*SAID[:3], m.assistant(answer)]
+    sources = [Source(f"e{n}", message) for n, message in enumerate(said)]
+    assert sections(archive.by_rule(sources, "d", 9_999, WORDS))["Completed milestones"] == ["(none)"]
+    for begins in (396, 400):  # so far an answer is looked at
+        later = [*SAID[:3], m.assistant("x" * begins + " fail")]
+        sources = [Source(f"e{n}", message) for n, message in enumerate(later)]
+        assert "✓" in sections(archive.by_rule(sources, "d", 9_999, WORDS))["Completed milestones"][0]
+
+
+def test_an_answer_of_a_model_has_every_section() -> None:
+    whole = "\n".join(f"## {title.upper()}" for title in TITLES)
+    assert archive.in_sections(f"<summary>{whole}</summary>") == whole
+    with pytest.raises(BadAnswer, match="no section Period covered, File-system state") as caught:
+        archive.in_sections("\n".join(TITLES[1:-1]))
+    assert caught.value.code == "sections"
+
+
+# ── which rounds ────────────────────────────────────────────────────────────────────────────────
+
+
+def archived(session: Session, first: str, last: str, **details: Any) -> Session:
+    edit = e.Edit(first, last, (m.system("the archive"),), "summary")
+    noted = LayeredDetails(archive=True, **details).stored()
+    session.append(
+        e.Fold(id=f"fold {last}", parent=session.tip, preset="layered", edits=(edit,), details=noted)
+    )
+    return session
+
+
+@pytest.mark.parametrize(
+    ("session", "keep", "found"),
+    [
+        (session_of(*rounds(3)), 3, "few_rounds"),
+        (session_of(*rounds(3)), 2, ["e0", "e1"]),
+        (session_of(*rounds(3)), 1, ["e0", "e1", "e2", "e3"]),
+        (session_of(*rounds(3), m.user("and now")), 2, ["e0", "e1"]),
+        (archived(session_of(*rounds(4)), "e0", "e3"), 2, "all_archived"),
+        (archived(session_of(*rounds(4)), "e0", "e3"), 1, ["e4", "e5"]),
+        (archived(archived(session_of(*rounds(5)), "e0", "e1"), "e2", "e5"), 1, ["e6", "e7"]),
+    ],
+)
+def test_the_finished_rounds_behind_the_last_archive_are_archived(
+    session: Session, keep: int, found: str | list[str]
+) -> None:
+    old = archive.old_rounds(situation(session=session), keep)
+    assert (old.code if isinstance(old, Reason) else [x.id for x in old.sources]) == found
+
+
+def test_summaries_of_other_designs_are_not_archived_again() -> None:
+    session = session_of(*rounds(4))
+    edit = e.Edit("e0", "e2", (m.user("a summary"),), "summary")
+    session.append(e.Fold(id="fold", parent=session.tip, preset="other", edits=(edit,), summary="a summary"))
+    old = archive.old_rounds(situation(session=session), 1)
+    assert not isinstance(old, Reason) and [x.id for x in old.sources] == ["e3", "e4", "e5"]
+    shrunk = session_of(*rounds(4))
+    edit = e.Edit("e1", "e1", (m.assistant("less"),), "shrink")
+    shrunk.append(e.Fold(id="fold", parent=shrunk.tip, preset="layered", edits=(edit,)))
+    old = archive.old_rounds(situation(session=shrunk), 1)
+    assert not isinstance(old, Reason) and [x.id for x in old.sources] == [f"e{n}" for n in range(6)]
+
+
+@pytest.mark.parametrize("model", [True, False])
+def test_an_archive_takes_the_place_of_its_rounds(model: bool) -> None:
+    rule = m.system("a rule in between")
+    s = situation(
+        *rounds(1, size=20), rule, *rounds(2, size=20), window=500, writer=Writer("w") if model else None
+    )
+    found = Archive(keep_rounds=1, tokens=30, timeout=5.0).propose(s)
+    assert isinstance(found, Proposal)
+    assert (found.rung, found.stretch, found.first_kept) == ("archive", ("e0", "e4"), "e5")
+    assert (found.timeout, found.failure_text, found.smaller, found.shorter) == (5.0, NOTICE, False, False)
+    assert found.tokens_after == s.sizes.tokens - 80 + 30, (
+        "an archive for four messages of 20; the rule stays"
+    )
+    [ask] = found.asks
+    assert ask.target_tokens == (30 if model else 15)
+    assert [x.id for x in ask.sources] == ["e0", "e1", "e3", "e4"]
+    request = ask.render(ask.sources, None)
+    assert request.max_tokens == 30 and "ask0.1" in request.messages[-1].text
+    assert "a rule in between" not in request.messages[-1].text
+    done = complete(finishing(found, ["what was done"]))
+    [edit] = done.edits
+    assert (edit.first, edit.last, edit.kind) == ("e0", "e4", "summary")
+    assert [type(x) for x in edit.put] == [m.System, m.System] and edit.put[1] == rule
+    assert ("## Period covered" in edit.put[0].text) is not model and "what was done" in edit.put[0].text
+    assert done.details == {"archive": True}
+
+
+def test_where_nothing_stays_no_entry_is_named_as_kept() -> None:
+    found = Archive(keep_rounds=0, tokens=30).propose(situation(*rounds(2)))
+    assert isinstance(found, Proposal) and found.first_kept is None and found.tokens_after == 30
+
+
+def test_a_prompt_of_ones_own_gets_the_history_where_it_says_or_before_it() -> None:
+    s = situation(*rounds(3), instructions="tests")
+    for prompt, begins in (
+        ("Sum up {{conversation}} now.", "Sum up [User]"),
+        ("Sum up.", "<history>\n[User]"),
+    ):
+        found = Archive(keep_rounds=1, prompt=prompt).propose(s)
+        assert isinstance(found, Proposal)
+        text = found.asks[0].render(found.asks[0].sources, None).messages[-1].text
+        assert text.startswith(begins)
+    assert "tests" in text and text.index("</history>") < text.index("Sum up.")
+
+
+def test_where_no_archive_can_be_written_old_rounds_leave_and_it_is_said() -> None:
+    s = situation(*rounds(3, size=10))
+    found = KeepRecent(keep_rounds=1).propose(s)
+    assert isinstance(found, Proposal)
+    assert (found.rung, found.first_kept, found.asks, found.tokens_after) == ("keep_recent", "e4", (), 20)
+    done = complete(finishing(found, ()))
+    assert done.edits == (e.Edit("e0", "e3", (), "trim"),)
+    assert done.details == {"archive": True, "notice": NOTICE}
+    few = KeepRecent(keep_rounds=3).propose(s)
+    assert isinstance(few, Reason) and few.code == "few_rounds"
+
+
+@pytest.mark.parametrize(
+    ("window", "threshold", "code"),
+    [
+        (3, 0.9, "archives_too_large"),
+        (4, 0.9, "above_threshold"),
+        (8, 0.5, "above_threshold"),
+        (9, 0.5, None),
+    ],
+)
+def test_a_design_at_its_end_says_so(window: int, threshold: float, code: str | None) -> None:
+    s = situation(session=archived(session_of(*rounds(2)), "e0", "e1"), window=window)
+    assert s.sizes.tokens == 4
+    found = archives_fit(s, threshold=threshold, keep_rounds=1)
+    assert (None if found is None else found.code) == code
+    assert archives_fit(situation(*rounds(2), window=1), threshold=0.1, keep_rounds=1) is None

@@ -1,0 +1,271 @@
+"""What is written without a model: lines of turns (D1) and pi's sections (B11), counted in words so that every limit
+can be read off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from refold import messages as m
+from refold.compaction import by_rule
+from refold.compaction.details import Line
+from refold.digest import Source
+from refold.errors import BadAnswer
+from refold.protocols import Steps, complete
+
+from .kit import WORDS, many
+
+# ── the line of a turn ──────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("limit", "asked", "done"),
+    [(3, 1, 1), (4, 1, 1), (5, 1, 2), (8, 2, 4), (20, 6, 12), (40, 13, 25), (61, 29, 30), (62, 30, 30)],
+)
+def test_of_a_long_line_two_thirds_are_what_came_of_it(limit: int, asked: int, done: int) -> None:
+    said = [("a", m.user(many("ask", 30))), ("b", m.assistant(many("did", 30)))]
+    assert by_rule.rule_line(said, limit, WORDS) == f"{many('ask', asked)} → {many('did', done)}"
+
+
+def test_a_line_is_never_longer_than_it_may_be_nor_half_of_one() -> None:
+    said = [("a", m.user(many("ask", 30))), ("b", m.assistant(many("did", 30)))]
+    assert by_rule.rule_line(said, 1, WORDS) == by_rule.rule_line(said, 2, WORDS) == "ask1"
+    for limit in range(1, 64):
+        line = by_rule.rule_line(said, limit, WORDS)
+        assert WORDS.text(line) <= limit and not line.endswith("→")
+    assert by_rule.rule_line(said[:1], 9, WORDS) == f"{many('ask', 6)} → interrupted"
+    assert by_rule.rule_line([], 9, WORDS) == "(nothing asked)"
+    assert by_rule.rule_line(said[1:], 9, WORDS) == "(nothing asked) → did1 did2 did3 did4 did5"
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        (m.assistant("It works. The port is 8443. More."), "go → It works. The port is 8443"),
+        (m.assistant("# Title\n| a | b |\n- first point\n```\ncode 1\n```"), "go → first point"),
+        (
+            m.assistant("", m.call("c", "Edit", path="src/a.py", old_string="a", new_string="b")),
+            "go → a.py; interrupted",
+        ),
+        (m.assistant("", m.call("c", "Bash", command="make all")), "go → make all; interrupted"),
+    ],
+)
+def test_a_line_says_what_was_done_or_answered(message: m.Message, line: str) -> None:
+    assert by_rule.rule_line([("a", m.user("Please go.")), ("b", message)], 60, WORDS) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "room", "short"),
+    [
+        ("one two three", 3, "one two three"),
+        ("one two three four", 3, "one two three"),
+        ("one two, three four five", 3, "one two"),
+        ("one, two three four five", 4, "one, two three four"),
+        ("it takes 30 ms to load", 3, "it takes"),
+        ("it takes 30 apples to load", 3, "it takes 30"),
+        ("stay here because of that", 4, "stay here"),
+        ("我们先修好登录。然后再看测试", 1, "我们先修好登录。然后再看测试"),
+        ("single", 0, ""),
+    ],
+)
+def test_a_line_is_cut_where_it_reads_well(text: str, room: int, short: str) -> None:
+    assert by_rule.short(text, room, WORDS) == short
+
+
+def test_an_answer_is_one_line_without_its_label() -> None:
+    accept = by_rule.accept_line(4, WORDS)
+    assert accept("\n - [Turn 7] asked → done\nmore") == "asked → done"
+    assert accept("one two three four five") == "one two three four"
+    for nothing in ("", " \n ", "[Turn 7]"):
+        with pytest.raises(BadAnswer, match="no line") as caught:
+            accept(nothing)
+        assert caught.value.code == "empty"
+
+
+# ── too many lines ──────────────────────────────────────────────────────────────────────────────
+
+
+def lines(*numbers: int) -> list[Line]:
+    return [Line(f"e{n}", f"e{n}", n, n, f"ask {n} for it → did {n}") for n in numbers]
+
+
+def size(some: Sequence[Line]) -> Steps[int]:
+    yield
+    return sum(WORDS.text(line.text) for line in some)
+
+
+@pytest.mark.parametrize(
+    ("budget", "merged"),
+    [
+        (
+            42,
+            {(1, 1): "ask 1 for it → did 1", (2, 2): "ask 2 for it → did 2", (4, 4): "ask 4 for it → did 4"},
+        ),
+        (41, {(1, 2): "ask 1 for it", (4, 4): "ask 4 for it → did 4", (5, 5): "ask 5 for it → did 5"}),
+        (32, {(1, 2): "ask 1 for it", (4, 4): "ask 4 for it → did 4", (5, 5): "ask 5 for it → did 5"}),
+        (31, {(1, 2): "ask 1 for it", (4, 5): "ask 4 for it", (6, 6): "ask 6 for it → did 6"}),
+        (21, {(1, 2): "ask", (4, 5): "ask", (6, 6): "ask 6 for it → did 6"}),
+        (10, {(1, 2): "", (4, 6): "ask 6", (9, 9): "ask 9 for it → did 9"}),
+        (5, {(1, 2): "", (4, 6): "", (9, 9): "ask 9"}),
+    ],
+)
+def test_neighbours_in_the_oldest_half_become_ranges(budget: int, merged: dict[tuple[int, int], str]) -> None:
+    found = complete(by_rule.merging(lines(1, 2, 4, 5, 6, 9), budget, size, WORDS))
+    assert {(line.start, line.end): line.text for line in found[:3]} == merged
+    assert [line.start for line in found] == sorted(line.start for line in found)
+    assert (found[0].first, found[-1].last) == ("e1", "e9")
+    assert complete(size(found)) <= budget
+
+
+def test_lines_that_cannot_become_smaller_stay() -> None:
+    empty = [Line("a", "a", 1, 1, ""), Line("c", "c", 3, 3, "")]
+    assert complete(by_rule.merging(empty, -1, size, WORDS)) == empty
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "joined"),
+    [
+        ("a → x y", "b", "a; b"),
+        ("a → x", "b → y", "a; b"),
+        ("one two three → x", "four → y", "one two three; four"),
+        ("a; b; c d e f g → h", "i", "a; b; i"),
+        ("one two three four five six", "", "one two three"),
+    ],
+)
+def test_a_range_keeps_its_beginning_and_its_end(first: str, second: str, joined: str) -> None:
+    pair = [Line("a", "b", 1, 2, first), Line("c", "d", 3, 4, second)]
+    budget = complete(size(pair)) - 1
+    found = complete(by_rule.merging(pair, budget, size, WORDS))
+    assert (found[0].first, found[0].last, found[0].start, found[0].end) == ("a", "d", 1, 4)
+    assert found[0].text == joined
+
+
+class Letters:
+    """A token is a character."""
+
+    name = "letters"
+
+    def text(self, text: str) -> int:
+        return len(text)
+
+    def message(self, message: m.Message) -> int:
+        return len(message.text)
+
+    def tools(self, tools: Sequence[object]) -> int:
+        return len(tools)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "joined"),
+    [("xx → yy", "zz → w", "xx; zz"), ("xxx → y", "zz → w", "xxx"), ("aa; bb → long", "cc; dd", "aa; dd")],
+)
+def test_a_range_is_half_as_long_as_its_parts_to_the_character(first: str, second: str, joined: str) -> None:
+    def length(some: Sequence[Line]) -> Steps[int]:
+        yield
+        return sum(len(line.text) for line in some)
+
+    pair = [Line("a", "b", 1, 2, first), Line("c", "d", 3, 4, second)]
+    found = complete(by_rule.merging(pair, len(first) + len(second) - 1, length, Letters()))
+    assert found[0].text == joined
+
+
+# ── pi's sections ───────────────────────────────────────────────────────────────────────────────
+
+EDIT = m.call("c1", "Edit", path="src/login.py", old_string="a", new_string="b")
+SAID: tuple[m.Message, ...] = (
+    m.user("Never touch migrations/. Please fix the login in src/login.py."),
+    m.assistant("", EDIT),
+    m.result("c1", "ok"),
+    m.assistant("We decided to use sha256 because md5 is weak. The port is 8443."),
+    m.user("Now add a test."),
+    m.assistant("", m.call("c2", "Bash", command="pytest -x")),
+    m.result("c2", "FAILED tests/test_login.py: boom", is_error=True),
+)
+EARLIER = "## Goal\nShip it\n## Odd\n- x\n### Done\n- [x] old\n## Key Decisions\n(none)\n"
+
+
+def sources(*said: m.Message) -> list[Source]:
+    return [Source(id=f"e{n}", message=message) for n, message in enumerate(said)]
+
+
+def sections(document: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in document.split("\n"):
+        if line.startswith("##"):
+            found[line.strip("# ")] = []
+        elif line:
+            [*found.values()][-1].append(line)
+    return found
+
+
+def test_a_checkpoint_has_pis_sections_with_what_happened() -> None:
+    assert sections(complete(by_rule.checkpoint(sources(*SAID), 2_000, WORDS, ""))) == {
+        "Goal": ["Never touch migrations/. Please fix the login in src/login.py."],
+        "Constraints and preferences": ["- Never touch migrations/. Please fix the login in src/login.py."],
+        "Progress": [],
+        "Done": [
+            "- [x] Never touch migrations/ → login.py",
+            "- Edit src/login.py: a → b",
+            "- Bash pytest -x → FAILED tests/test_login.py: boom",
+        ],
+        "In progress": ["- [ ] add test → pytest -x; interrupted"],
+        "Blocked": ["(none)"],
+        "Key decisions": ["- Agent: decided use sha256 because md5 weak"],
+        "Next steps": ["(none)"],
+        "Critical context": ["- Agent: port 8443", "- Tool: FAILED tests/test_login.py: boom"],
+    }
+
+
+def test_a_checkpoint_goes_on_with_the_one_before() -> None:
+    found = sections(complete(by_rule.checkpoint(sources(*SAID[:4]), 2_000, WORDS, EARLIER)))
+    assert found["Goal"] == ["Ship it"]
+    assert found["Done"] == [
+        "- [x] old",
+        "- [x] Never touch migrations/ → login.py",
+        "- Edit src/login.py: a → b",
+    ]
+    assert found["In progress"] == ["(none)"]
+    assert found["Key decisions"] == ["- Agent: decided use sha256 because md5 weak"]
+    text = complete(by_rule.checkpoint(sources(*SAID[:4]), 2_000, WORDS, EARLIER))
+    assert "## Critical context\n## Odd\n- x\n- Agent: port 8443" in text
+    assert text.startswith("## Goal\nShip it\n\n## Constraints") and "\n\n## Key decisions\n" in text
+    assert "\n\n## Progress\n\n### Done\n- [x] old\n" in text and "\n\n### In progress\n(none)\n" in text
+
+
+@pytest.mark.parametrize("stop", ["end", "error", "aborted"])
+def test_a_turn_that_was_broken_off_is_in_progress(stop: m.Stop) -> None:
+    said = (m.user("Explain it."), m.Assistant((m.Text("It is so."),), stop))
+    found = sections(complete(by_rule.checkpoint(sources(*said), 500, WORDS, "")))
+    assert (found["Done"] == ["(none)"]) is (stop != "end")
+    assert (found["In progress"] == ["(none)"]) is (stop == "end")
+
+
+@pytest.mark.parametrize("budget", [30, 60, 120, 400])
+def test_a_checkpoint_stays_within_its_budget(budget: int) -> None:
+    long = [
+        x
+        for n in range(30)
+        for x in (m.user(f"Please fix part {n}."), m.assistant(f"Part {n} is at port {9000 + n}."))
+    ]
+    text = complete(by_rule.checkpoint(sources(*long), budget, WORDS, ""))
+    assert 0 < WORDS.text(text) <= budget
+    assert ("(none)" in text) is (budget > 60), "what says nothing is left out where room is scarce"
+    done = sections(text).get("Done", [])
+    assert not done or "part 29" in done[-1], "the newest are kept"
+
+
+def test_the_beginning_of_a_turn_says_what_was_asked_and_found() -> None:
+    assert sections(complete(by_rule.turn_prefix(sources(*SAID), 2_000, WORDS))) == {
+        "Original request": [
+            "Never touch migrations/. Please fix the login in src/login.py.",
+            "Now add a test.",
+        ],
+        "Early progress": [
+            "- add test → login.py; interrupted",
+            "- Agent: decided use sha256 because md5 weak",
+            "- Edit src/login.py: a → b",
+            "- Bash pytest -x → FAILED tests/test_login.py: boom",
+        ],
+        "Needed for the kept part": ["- Agent: port 8443", "- Tool: FAILED tests/test_login.py: boom"],
+    }

@@ -1,0 +1,197 @@
+"""Exchanges: which of them stay (A7), what of the others is sent (A8, A17), and where a summary is sorted (A9)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from refold import entries as e
+from refold import messages as m
+from refold.compaction import exchanges
+from refold.compaction.exchanges import FOLLOWS, Exchange
+from refold.compaction.transcript import Source
+
+from .kit import session_of, situation
+
+CALL = m.call("c", "T")
+
+
+def sources(*said: m.Message) -> tuple[Source, ...]:
+    return tuple(Source(f"e{n}", message, float(n), n) for n, message in enumerate(said))
+
+
+@pytest.mark.parametrize(
+    ("messages", "found"),
+    [
+        ((), []),
+        ((m.user("ab"),), []),
+        ((m.assistant("ab"), m.assistant("c")), [(0, 2, 3)]),
+        ((m.user("a"), m.assistant("b")), [(0, 2, 2)]),
+        ((m.user("a"), m.assistant("b"), m.user("c")), [(0, 2, 2)]),
+        (
+            (m.user("a"), m.assistant("b"), m.user("c"), m.assistant("de"), m.assistant("f")),
+            [(2, 5, 4), (0, 2, 2)],
+        ),
+        (
+            (m.user("a"), m.assistant("", CALL), m.result("c", "xyz"), m.assistant("d")),
+            [(2, 4, 4), (0, 2, 4)],
+        ),
+        ((m.system("s"), m.user("a"), m.assistant("b")), [(1, 3, 2)]),
+    ],
+)
+def test_an_exchange_is_what_was_said_and_answered(
+    messages: tuple[m.Message, ...], found: list[tuple[int, int, int]]
+) -> None:
+    s = situation(*messages)
+    assert [(x.first, x.last, x.size) for x in exchanges.newest_first(s)] == found
+    assert exchanges.history_size(s) == sum(size for _, _, size in found)
+
+
+@pytest.mark.parametrize(
+    ("chars", "at_least", "last"),
+    [
+        (100, 0, None),
+        (61, 0, None),
+        (60, 0, 2),
+        (31, 0, 2),
+        (30, 0, 1),
+        (10, 0, 0),
+        (0, 0, 0),
+        (0, 1, 1),
+        (0, 2, 2),
+        (0, 3, None),
+    ],
+)
+def test_exchanges_stay_while_together_they_are_smaller(chars: int, at_least: int, last: int | None) -> None:
+    newest_first = [Exchange(n, n, size) for n, size in enumerate((10, 20, 30))]
+    found = exchanges.last_of_head(newest_first, chars=chars, at_least=at_least)
+    assert (None if found is None else found.first) == last
+
+
+def test_sources_are_grouped_where_somebody_speaks_after_the_assistant() -> None:
+    said = sources(
+        m.user("a"), m.user("b"), m.assistant("c"), m.assistant("d"), m.user("e"), m.assistant("f")
+    )
+    assert [[x.id for x in group] for group in exchanges.grouped(said)] == [
+        ["e0", "e1", "e2", "e3"],
+        ["e4", "e5"],
+    ]
+    assert exchanges.grouped(()) == []
+
+
+@pytest.mark.parametrize(
+    ("sizes", "parts"),
+    [
+        ([], []),
+        ([5], [[0]]),
+        ([11], [[0]]),
+        ([5, 5], [[0, 1]]),
+        ([5, 6], [[0], [1]]),
+        ([11, 1, 9, 1], [[0], [1, 2], [3]]),
+    ],
+)
+def test_a_segment_is_as_much_as_fits(sizes: list[int], parts: list[list[int]]) -> None:
+    assert exchanges.segments(sizes, 10) == parts
+
+
+@pytest.mark.parametrize(("count", "first"), [(0, 0), (3, 0), (4, 2), (5, 2), (6, 4), (7, 4), (8, 6)])
+def test_of_four_segments_and_more_the_later_ones_are_sent(count: int, first: int) -> None:
+    assert exchanges.first_segment(count) == first
+
+
+def test_an_exchange_is_cut_to_the_limit_its_longest_first() -> None:
+    said = sources(m.user("ask " * 10), m.assistant("long " * 400), m.user("end"))
+    size = exchanges.json_size(said)
+    assert exchanges.cut_exchange(said, size) == said
+    small = exchanges.cut_exchange(said, 900)
+    assert exchanges.json_size(small) <= 900 and (small[0], small[2]) == (said[0], said[2])
+    assert small[1].message.text.startswith("long ") and "recall" in small[1].message.text
+
+
+def test_where_cutting_is_not_enough_both_ends_of_an_exchange_stay() -> None:
+    parts = [m.text(f"part {n} " + "x" * 300) for n in range(40)]
+    said = sources(m.user(parts), m.assistant("answer"))
+    small = exchanges.cut_exchange(said, 2_000)
+    assert exchanges.json_size(small) <= 2_000
+    kept = [part.text.split()[1] for part in small[0].message.parts if isinstance(part, m.Text)]
+    assert kept[0] == "0" and small[-1].message.text == "answer"
+    first = next(n for n, (a, b) in enumerate(pairwise(kept), 1) if int(b) - int(a) > 1)
+    assert abs(first - (len(kept) - first + 1)) <= 1, "as much of the beginning as of the end"
+    assert kept[-1] == "39" and len(kept) > 3
+
+
+def test_a_result_or_a_command_is_left_whole_or_left_out() -> None:
+    said = sources(m.user("go"), *(m.result(f"c{n}", "y" * 300) for n in range(30)), m.Bash("ls", "out"))
+    small = exchanges.cut_exchange(said, 1_500)
+    assert exchanges.json_size(small) <= 1_500
+    assert small[0] == said[0] and small[-1] == said[-1]
+    assert {type(x.message) for x in small} == {m.User, m.Result, m.Bash}
+
+
+def test_calls_and_results_at_the_ends_of_a_stretch_are_paired() -> None:
+    said = sources(m.result("c", "out"), m.assistant("so"), m.assistant("", m.call("d", "T")))
+    opening, *middle, closing = exchanges.paired(said, {"c": CALL})
+    assert opening.message == m.assistant("", CALL) and (opening.id, opening.time, opening.turn) == (
+        "e0",
+        0.0,
+        0,
+    )
+    assert tuple(middle) == said
+    assert closing.message == m.result("d", FOLLOWS) and (closing.id, closing.time, closing.turn) == (
+        "e2",
+        2.0,
+        2,
+    )
+    assert exchanges.paired((), {}) == () and exchanges.paired(said[1:2], {"c": CALL}) == said[1:2]
+    assert exchanges.paired(said[:2], {}) == said[:2]
+
+
+def test_what_is_sent_has_no_call_without_its_result() -> None:
+    turn = [m.user("go"), m.assistant("b", m.call("x", "T")), m.result("x", "r" * 50), m.assistant("done")]
+    head = [sources(*turn), sources(m.user("more"), m.assistant("yes"))]
+    assert exchanges.bounded(head, 10_000) == (*head[0], *head[1])
+    sent = exchanges.bounded([sources(turn[0], turn[1]), sources(turn[2], turn[3])] * 2, 60)
+    made = {call.id for x in sent for call in x.message.calls}
+    ended = {x.message.call_id for x in sent if isinstance(x.message, m.Result)}
+    assert made == ended
+
+
+# ── sequence numbers ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "key"),
+    [
+        (None, 0.0, None),
+        (None, 1.0, 0.0),
+        (3.0, None, 5.0),
+        (5.0, None, None),
+        (1.0, 2.0, 1.5),
+        (1.0, 1.000001, None),
+    ],
+)
+def test_a_key_lies_between_its_neighbours(
+    left: float | None, right: float | None, key: float | None
+) -> None:
+    assert exchanges.between(left, right, 5) == key
+
+
+def test_keys_are_in_order_and_made_anew_where_they_ran_out() -> None:
+    assert exchanges.keys(["a", "b", "c"], [("s", "a"), ("t", "s"), ("u", "c")]) == {
+        "a": 0.0, "s": 0.5, "t": 0.75, "b": 1.0, "c": 2.0, "u": 3.0,
+    }  # fmt: skip
+    assert exchanges.keys(["a", "b"], [("s", None)]) == {"s": 0.0, "a": 1.0, "b": 2.0}
+    many = exchanges.keys(["a", "b"], [(f"s{n}", "a") for n in range(30)])
+    assert (
+        list(many.values()) == sorted(set(many.values())) and next(iter(many)) == "a" and [*many][-1] == "b"
+    )
+
+
+def test_a_view_is_numbered_by_what_its_items_stand_for() -> None:
+    session = session_of(m.user("a"), m.assistant("b"), m.user("c"), m.assistant("d"))
+    s = situation(session=session)
+    assert exchanges.sequence_numbers(session, s.items) == [0.0, 1.0, 2.0, 3.0]
+    edit = e.Edit("e0", "e1", (m.user("a summary"),), "summary")
+    session.append(e.Fold(id="fold", parent="e3", preset="p", edits=(edit,), summary="a summary"))
+    assert exchanges.sequence_numbers(session, situation(session=session).items) == [1.5, 2.0, 3.0]
