@@ -36,6 +36,8 @@ from refold.session import Session
 from refold.stores import open_store
 from refold.stores.memory_file import MemoryFile
 from refold.transcripts.export import export
+from tests.test_redact_exits import LEAST as LEAST_HIDDEN
+from tests.test_redact_exits import secretive, share
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "sk-ant-api03-" + "aB3xK9pQ7mZ2wR5t" * 5
@@ -141,6 +143,24 @@ def check_framed(told: str) -> None:
     outside = "".join(part.partition("<refold-record")[0] for part in told.split("</refold-record>"))
     for word in ("leak", "obey", "reference", "Looking", "def "):
         assert word not in outside
+
+
+def test_no_exit_of_the_server_tells_a_secret_of_any_kind(tmp_path: Path) -> None:
+    made = refold.open(f"sqlite:{tmp_path / 'own.db'}", id="own")
+    for entry in secretive(0).entries:
+        made.append(entry.message)  # pyright: ignore  all are messages
+    shelves = [Shelf("refold", open_store(f"sqlite:{tmp_path / 'own.db'}").store)]
+    library = Library(shelves, MemoryFile(tmp_path / "memory.md"))
+    turns = range(1, len(made.turns) + 1)
+    told = [
+        *(ask(library, "recall", session="refold:own", turns=[turn], budget=20_000) for turn in turns),
+        *(ask(library, "recall", query=word, limit=50, budget=20_000) for word in ("file", "password")),
+        ask(library, "context", session="refold:own"),
+        ask(library, "sessions"),
+        resource(library, f"{SCHEME}refold/own"),
+    ]
+    for each in told:
+        assert share(each, 0) >= LEAST_HIDDEN
 
 
 def test_sessions_are_listed_and_what_fills_one_is_told(library: Library) -> None:

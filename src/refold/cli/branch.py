@@ -49,6 +49,10 @@ def command(file: str, to: str, summarize: bool, model: str | None, focus: str |
 
 def as_dict(done: Branched, tokens: int) -> dict[str, Any]:
     """The documented JSON."""
+    import msgspec
+
+    from refold.session import redacted
+
     made = done.summary
     return {
         "from": done.origin,
@@ -57,7 +61,7 @@ def as_dict(done: Branched, tokens: int) -> dict[str, Any]:
         "summary": made and made.summary,
         "entry": made and made.id,
         "author": made and made.author,
-        "files": made and made.files,
+        "files": made and redacted.values(msgspec.to_builtins(made.files)),
         "requests": done.requests,
         "tokens": tokens,
     }

@@ -65,6 +65,8 @@ def command(
 
     Without a command: the sessions, newest first.
     """
+    from refold.session import redacted
+
     ctx.obj = spec
     if ctx.invoked_subcommand is not None:
         return
@@ -79,6 +81,7 @@ def command(
             total, rows = _said(store, search, found, limit)
         else:
             total, rows = len(found), [asdict(info) for info in found[:limit]]
+        rows = [redacted.values(row) for row in rows]
         for row in rows:
             row["title"] = titles.get(row["id"]) or row["name"] or ""
         if as_json:

@@ -89,18 +89,20 @@ def find(store: Store, beginning: str) -> SessionInfo:
 
 
 def title(store: Store, info: SessionInfo) -> str:
-    """The name of a session, if that is more than its id, or else what its user asked first."""
+    """The name of a session, if that is more than its id, or else what its user asked first; without
+    secrets: lists and completions show it to whoever looks."""
     from refold import format as stored_format
     from refold.preserve.words import typed
+    from refold.text.redact import redact
 
     named = info.name != info.id and info.name
     if named or not isinstance(store, Lines):
-        return named or ""
+        return redact(named or "")[0]
     with suppress(RefoldError):  # a file under another name than its session, or damaged
         for line in store.lines(info.id):
             entry = stored_format.decode(line)
             if isinstance(entry, MessageEntry) and (said := typed(entry.message).strip()):
-                return said
+                return redact(said)[0]
     return ""
 
 

@@ -196,6 +196,8 @@ class _Mending:
 
     def _below(self, entry: e.AnyEntry, parent: str | None) -> e.AnyEntry:
         self.parents[entry.id] = parent
+        if parent_of(entry) == parent:
+            return entry  # itself: who compares them knows that nothing had to be done
         if isinstance(entry, e.Unknown):
             return msgspec.structs.replace(entry, raw={**entry.raw, "parent": parent})
         return msgspec.structs.replace(cast("e.PathEntry", entry), parent=parent)  # pyright: ignore

@@ -145,4 +145,4 @@ def _readable(connection: apsw.Connection) -> Iterator[tuple[str, list[bytes], i
                 continue
             if row is not None:
                 lines.append(cast("bytes", row[0]))
-        yield text_of(id) or "", lines, count - len(lines)
+        yield text_of(id) or "", lines, max(count - len(lines), 0) if isinstance(count, int) else 0

@@ -315,11 +315,13 @@ def _text_behind(text: str) -> str | bytes:
     return kept[:-1] + chr(0xE000 if 0xD800 <= code < 0xE000 else code)
 
 
-def claimed(connection: apsw.Connection, count: int) -> int:
-    """The number of rows that a session's own row claims, but no more than the file has room for."""
+def claimed(connection: apsw.Connection, count: object) -> int:
+    """The number of rows that a session's own row claims, but no more than the file has room for; as many as
+    that where the row is damaged and claims nothing."""
     [(pages,)] = schema.select(connection, "PRAGMA page_count")
     [(size,)] = schema.select(connection, "PRAGMA page_size")
-    return min(count, cast("int", pages) * cast("int", size) // LEAST_ROW)
+    room = cast("int", pages) * cast("int", size) // LEAST_ROW
+    return min(count, room) if isinstance(count, int) else room
 
 
 def _next_row(connection: apsw.Connection, key: int, count: int) -> int:
