@@ -3,8 +3,8 @@
 A 200k window and the embedded default. `prepare` before every model call: median, 99th percentile and maximum in
 milliseconds of processor time, folds included; processor time in total; the longest stretch that the event loop was
 held, seen by a task beside it that ticks every 5 ms (time beyond those 5 ms, pauses of Python's garbage collector
-included; also without them, and these alone). Then: opening 10,000 messages and folding at once; opening a stored
-session in a thread; 100 sessions on one loop, one of them folding 50,000 messages; memory with all caches; `plan` of
+included; also without them, and these alone). Then: opening 10,000 messages and folding at once; tools that answer
+with megabytes; opening a stored session in a thread; 100 sessions on one loop, one of them folding 50,000 messages; memory with all caches; `plan` of
 every design. Peers: `benchmarks.peers`; one that cannot be installed here (no network) has a row that says so.
 
 Parts are measured one after the other, or several at a time (`--on processes:N`: no more than there are idle cores).
@@ -147,6 +147,63 @@ async def cold_start(size: int) -> dict[str, Any]:
     }
 
 
+async def large_messages(messages: int, sizes: Sequence[int] = (1_500_000, 5_000_000)) -> dict[str, Any]:
+    """A session in which tools answer with megabytes: a log of a test run, a file with numbers, a list of records,
+    and a file that is written; each is the newest once, and old later."""
+    engine, ticker, session, spent = (
+        Engine(presets.get("refold", window=WINDOW)),
+        Ticker(),
+        Session(),
+        list[float](),
+    )
+    said, made = list(parse_list(agent_transcript(messages))), 0
+    texts = [text for size in sizes for text in _large(size)]
+    steps = max(len(said) // (len(texts) + 1), 1)
+    turns = [number for number, message in enumerate(said) if message.role == "user"]
+    places = {min(at for at in turns if at >= min(n * steps, turns[-1])): n for n in range(1, len(texts) + 1)}
+    gc.collect()
+    with ticker.watching():
+        for number, message in enumerate(said):
+            if number in places:
+                name, given, text = texts[places[number] - 1]
+                session.append(m.assistant("I look.", m.call(f"large_{made}", name, **given)))
+                session.append(m.result(f"large_{made}", text))
+                made += 1
+                spent.append(await _prepared(engine, session))
+                session.append(m.assistant("I have seen it."))
+            session.append(message)
+            if message.role in ("user", "tool"):
+                spent.append(await _prepared(engine, session))
+    return {
+        "messages": messages,
+        "characters": [len(text) + sum(map(len, given.values())) for _, given, text in texts],
+        "prepare": milliseconds(spent),
+        "folds": len(session.annotations(Fold)),
+        "stretch": ticker.figures(),
+    }
+
+
+async def _prepared(engine: Engine, session: Session) -> float:
+    began = clock()
+    await engine.prepare(session, system=SYSTEM)
+    spent = clock() - began
+    await asyncio.sleep(0)
+    return spent
+
+
+def _large(size: int) -> list[tuple[str, dict[str, str], str]]:
+    """Calls with what they were given, and their results, of about so many characters each."""
+    log = "".join(f"tests/test_{n}.py::test_{n} PASSED [ 42%] after {n} ms\n" for n in range(size // 52))
+    file = "".join(f"{n:6}\tvalue_{n} = compute({n}, other={n})\n" for n in range(size // 44))
+    records = json.dumps([{"id": n, "name": f"part {n}", "value": n * 7 % 13} for n in range(size // 48)])
+    return [
+        ("Bash", {"command": "pytest -q"}, f"{log}==== 1 failed, 61 passed in 3.21s ====\n"),
+        ("Read", {"path": "src/large.py"}, file),
+        ("Bash", {"command": "curl host/all"}, records),
+        ("Write", {"path": "src/written.py", "content": file}, "ok"),
+    ]
+
+
 async def opening(size: int) -> dict[str, Any]:
     """A stored session opened as a server does it: in a thread, so that the event loop keeps its turns."""
     found: dict[str, Any] = {"messages": size}
@@ -282,6 +339,8 @@ def measured(asked: tuple[str, bool]) -> Any:
             return asyncio.run(turn_by_turn(int(size)))
         case "cold":
             return asyncio.run(cold_start(sizes[0]))
+        case "large":
+            return asyncio.run(large_messages(300 if quick else 1_500))
         case "opening":
             return asyncio.run(opening(sizes[0]))
         case "many":
@@ -296,7 +355,7 @@ def measured(asked: tuple[str, bool]) -> Any:
 
 def run(*, quick: bool = False, on: str = "here") -> dict[str, Any]:
     sizes = QUICK if quick else SIZES
-    rest = ("cold", "opening", "many", "memory", "plans", "peers")
+    rest = ("cold", "large", "opening", "many", "memory", "plans", "peers")
     parts = [*(f"sizes {size}" for size in reversed(sizes)), *rest]
     found = dict(zip(parts, done(measured, [(part, quick) for part in parts], on), strict=True))
     return {
@@ -390,6 +449,8 @@ def figures(found: dict[str, Any]) -> str:
         rows.append([f"maximum of `prepare`, {name}", "≤ 250 ms", f"{one['prepare']['max']:.0f} ms"])
     rows.append(["growth of the maximum, 10k to 50k", "≤ 2 ×", f"{growth:.1f} ×"])
     stretches = [("10k", ten), ("50k", fifty), ("10k, opened and folded at once", cold)]
+    if "large" in found:
+        stretches.append(("tool results of 1.5 and 5 MB", found["large"]))
     stretches += [(f"10k opened in a thread, {kind}", found["opening"][kind]) for kind in ("jsonl", "sqlite")]
     for name, one in stretches:
         held = one["stretch"]

@@ -532,7 +532,7 @@ def test_no_cut_goes_through_a_secret(kind: str) -> None:
         if "\n" in row.text.removesuffix("\nthanks"):  # of two lines, like a key
             continue
         text = f"words before\n{row.text} words behind\nand more of them"
-        for size in range(1, len(text), 3):
+        for size in range(1, len(text), 5):
             for cut in cutters:
                 clean = redact(cut(text, size))[0].replace(f"[redacted:{kind}]", "")
                 assert not redaction.leaked(clean, row.secret), (cut, size)

@@ -310,7 +310,7 @@ def test_a_person_at_a_terminal_picks_one_of_200_conversations(
     path = tmp_path / "many.jsonl"
     lines = ({"messages": [{"role": "user", "content": f"some words {number}"}]} for number in range(200))
     path.write_text("\n".join(map(json.dumps, lines)))
-    monkeypatch.setattr("refold.cli.common.is_interactive", lambda: True)
+    monkeypatch.setattr("refold.cli.opening.is_interactive", lambda: True)
     said = CliRunner().invoke(main, ["show", str(path)], input=typed).output
     first, *asked = said.split("Which conversation? A number, or words to search for [0]: ")
     assert first.startswith("   0  some words 0\n   1  some words 1\n")

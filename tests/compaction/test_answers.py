@@ -57,7 +57,7 @@ def test_tags_are_taken_off(said: str, summary: str) -> None:
 @pytest.mark.parametrize(
     ("said", "code"),
     [
-        ("None", "empty"),
+        *((word, "empty") for word in ("", "NULL", "None", "undefined", "N/A", "{}", "[]", '""', "''")),
         (" {} ", "empty"),
         ("<summary></summary>", "empty"),
         ("I'm sorry, but no.", "refusal"),
@@ -223,6 +223,8 @@ The read/write lock of retry-after is 30_000 ms. git add .  &&  git commit -m do
         ("It is 0.05 MB.", ["0.05"]),
         ("About 1,200 lines.", []),
         ("About 1,234 lines.", []),
+        ("About 0.52 MB.", []),
+        ("About 0.62 MB.", ["0.62"]),
         ("It is in `~/src/login`.", []),
         ("About 1,100 lines.", ["1,100"]),
         ("About 1,400 lines.", ["1,400"]),

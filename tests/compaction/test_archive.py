@@ -9,12 +9,13 @@ import pytest
 from refold import entries as e
 from refold import messages as m
 from refold.compaction.details import LayeredDetails
-from refold.compaction.plan import Finished, Proposal, Reason
+from refold.compaction.plan import Proposal, Reason, finishing
 from refold.compaction.rungs import archive
 from refold.compaction.rungs.archive import NOTICE, TITLES, Archive, KeepRecent, archives_fit
 from refold.compaction.situation import Writer
 from refold.compaction.transcript import Source
 from refold.errors import BadAnswer
+from refold.protocols import complete
 from refold.session import Session
 
 from .kit import WORDS, many, session_of, situation
@@ -192,8 +193,7 @@ def test_an_archive_takes_the_place_of_its_rounds(model: bool) -> None:
     request = ask.render(ask.sources, None)
     assert request.max_tokens == 30 and "ask0.1" in request.messages[-1].text
     assert "a rule in between" not in request.messages[-1].text
-    done = found.finish(["what was done"])
-    assert isinstance(done, Finished)
+    done = complete(finishing(found, ["what was done"]))
     [edit] = done.edits
     assert (edit.first, edit.last, edit.kind) == ("e0", "e4", "summary")
     assert [type(x) for x in edit.put] == [m.System, m.System] and edit.put[1] == rule
@@ -224,8 +224,8 @@ def test_where_no_archive_can_be_written_old_rounds_leave_and_it_is_said() -> No
     found = KeepRecent(keep_rounds=1).propose(s)
     assert isinstance(found, Proposal)
     assert (found.rung, found.first_kept, found.asks, found.tokens_after) == ("keep_recent", "e4", (), 20)
-    done = found.finish(())
-    assert isinstance(done, Finished) and done.edits == (e.Edit("e0", "e3", (), "trim"),)
+    done = complete(finishing(found, ()))
+    assert done.edits == (e.Edit("e0", "e3", (), "trim"),)
     assert done.details == {"archive": True, "notice": NOTICE}
     few = KeepRecent(keep_rounds=3).propose(s)
     assert isinstance(few, Reason) and few.code == "few_rounds"

@@ -204,7 +204,11 @@ def test_a_checkpoint_has_pis_sections_with_what_happened() -> None:
         "Goal": ["Never touch migrations/. Please fix the login in src/login.py."],
         "Constraints and preferences": ["- Never touch migrations/. Please fix the login in src/login.py."],
         "Progress": [],
-        "Done": ["- [x] Never touch migrations/ → login.py"],
+        "Done": [
+            "- [x] Never touch migrations/ → login.py",
+            "- Edit src/login.py: a → b",
+            "- Bash pytest -x → FAILED tests/test_login.py: boom",
+        ],
         "In progress": ["- [ ] add test → pytest -x; interrupted"],
         "Blocked": ["(none)"],
         "Key decisions": ["- Agent: decided use sha256 because md5 weak"],
@@ -216,7 +220,11 @@ def test_a_checkpoint_has_pis_sections_with_what_happened() -> None:
 def test_a_checkpoint_goes_on_with_the_one_before() -> None:
     found = sections(complete(by_rule.checkpoint(sources(*SAID[:4]), 2_000, WORDS, EARLIER)))
     assert found["Goal"] == ["Ship it"]
-    assert found["Done"] == ["- [x] old", "- [x] Never touch migrations/ → login.py"]
+    assert found["Done"] == [
+        "- [x] old",
+        "- [x] Never touch migrations/ → login.py",
+        "- Edit src/login.py: a → b",
+    ]
     assert found["In progress"] == ["(none)"]
     assert found["Key decisions"] == ["- Agent: decided use sha256 because md5 weak"]
     text = complete(by_rule.checkpoint(sources(*SAID[:4]), 2_000, WORDS, EARLIER))
@@ -256,6 +264,8 @@ def test_the_beginning_of_a_turn_says_what_was_asked_and_found() -> None:
         "Early progress": [
             "- add test → login.py; interrupted",
             "- Agent: decided use sha256 because md5 weak",
+            "- Edit src/login.py: a → b",
+            "- Bash pytest -x → FAILED tests/test_login.py: boom",
         ],
         "Needed for the kept part": ["- Agent: port 8443", "- Tool: FAILED tests/test_login.py: boom"],
     }

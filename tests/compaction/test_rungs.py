@@ -13,7 +13,7 @@ from refold.compaction import ledger
 from refold.compaction.answer import FRAME_TOKENS
 from refold.compaction.clips import least_step
 from refold.compaction.details import AugmentDetails
-from refold.compaction.plan import Finished, Proposal, Reason
+from refold.compaction.plan import Finished, Proposal, Reason, finishing
 from refold.compaction.planning import fallback_plan, requests_per_turn
 from refold.compaction.rungs.budget_summary import BudgetSummary, Cut, cut_at, cut_by_budget
 from refold.compaction.rungs.shrunk import ShrinkRounds
@@ -33,9 +33,7 @@ def proposal(found: Proposal | Reason) -> Proposal:
 
 
 def done(found: Proposal | Reason, *answers: str) -> Finished:
-    made = proposal(found).finish(answers)
-    assert isinstance(made, Finished)
-    return made
+    return complete(finishing(proposal(found), answers))
 
 
 def ids(found: Proposal) -> tuple[str, ...]:

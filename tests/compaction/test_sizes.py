@@ -11,6 +11,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.compaction.situation import legal_cut, may_leave, newest_step
 from refold.compaction.sizes import Sizes
+from refold.protocols import complete
 
 from .kit import session_of, situation
 
@@ -59,6 +60,14 @@ def test_a_view_passes_a_limit_when_it_is_larger_by_one(word: str, overhead: int
     ) or word != LONG
     assert situation(*said, tools=[1] * overhead, window=size - 1).sizes.too_large
     assert not situation(*said, tools=[1] * overhead, window=size).sizes.too_large
+
+
+def test_what_is_written_around_an_item_is_counted_with_it() -> None:
+    s = situation(m.user("a"), m.assistant("b"), m.system("rule one"), m.user("c"))
+    sizes = [s.sizes.item(n) for n in range(4)]
+    assert sizes[:2] + sizes[3:] == [1, 1, 1] and sizes[2] > 2
+    assert sum(sizes) == s.sizes.items(0, 4) == s.sizes.tokens
+    assert complete(s.sizes.after([(f"k{n}", item) for n, item in enumerate(s.items)])) == s.sizes.tokens
 
 
 # ── anchored ────────────────────────────────────────────────────────────────────────────────────

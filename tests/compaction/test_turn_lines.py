@@ -9,7 +9,7 @@ import pytest
 from refold import Session
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.plan import Finished, Proposal, Reason
+from refold.compaction.plan import Finished, Proposal, Reason, finishing
 from refold.compaction.rounds import Fitting, Newest, is_over
 from refold.compaction.rungs.turn_lines import HEADER, WORKSPACE, TurnLines, WriteLines, workspace_text
 from refold.compaction.situation import Situation, Writer
@@ -30,9 +30,7 @@ def proposal(found: Proposal | Reason) -> Proposal:
 
 
 def done(found: Proposal | Reason, *answers: str) -> Finished:
-    made = proposal(found).finish(answers)
-    assert isinstance(made, Finished)
-    return made
+    return complete(finishing(proposal(found), answers))
 
 
 def write(s: Situation, **more: Any) -> Proposal | Reason:

@@ -117,9 +117,13 @@ def graded(pieces: list[Piece], goal: int, *, known: bool) -> Grades:
     def sizes(places: Sequence[int], cap: int) -> list[int | None]:
         return [shown(pieces[at].now, cap) if known and at % 2 else None for at in places]
 
+    def size(_: int, now: int, cap: int) -> Steps[int]:
+        yield
+        return shown(now, cap)
+
     view, last = View(pieces), len(pieces) - 1
     low = complete(estimate(view, goal, record, CURVE, last, {})).scale
-    return complete(grade(view, goal, record, sizes, lambda _, now, cap: shown(now, cap), CURVE, last, low))
+    return complete(grade(view, goal, record, sizes, size, CURVE, last, low))
 
 
 @pytest.mark.parametrize("known", [False, True])

@@ -29,7 +29,7 @@ from tests.presets.chains import check_wire, orphans, summariser
 from tests.strategies import conversations, examples
 
 FOLDS = 10
-SAMPLE = 400
+SAMPLE = 300
 """Entries of a transcript in the quick run; `make torture` takes them all."""
 
 PRESETS: dict[str, dict[str, Any]] = {

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,7 +34,7 @@ from refold.stores import (
 )
 from refold.stores.jsonl import JsonlStore
 from refold.stores.memory import MemoryStore
-from refold.stores.quoted import quoted
+from refold.stores.quoted import Quoting
 from refold.stores.sqlite import SqliteStore
 
 from . import kit
@@ -350,6 +353,44 @@ def test_a_child_goes_on_with_the_database_of_its_parent(tmp_path: Path) -> None
     store.close()
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize(
+    "make", [lambda _: MemoryStore(), lambda path: JsonlStore(path / "s.jsonl", folder=False)]
+)
+def test_a_child_does_not_wait_for_a_lock_of_its_parents(tmp_path: Path, make: Callable[[Path], Any]) -> None:
+    store = make(tmp_path)
+    store.create(SessionInfo(id=S))
+    store._mutex.acquire()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(10)
+        threading.Thread(target=lambda: os._exit(len(store.load(S).entries))).start()
+        time.sleep(10)
+    assert os.waitpid(pid, 0)[1] == 0
+    store._mutex.release()
+
+
+def test_rows_that_nobody_counted_are_not_written_over(tmp_path: Path) -> None:
+    store = kit.begin("sqlite", tmp_path)
+    store.append(S, [kit.said(f"e{n}", None) for n in range(4)], after=None)
+    with store.connection() as connection:
+        connection.execute("UPDATE sessions SET entries = 1")
+    store.append(S, [kit.said("new", "e3")], after="e3")
+    assert [entry.id for entry in store.load(S).entries] == ["e0", "e1", "e2", "e3", "new"]
+    store.close()
+
+
+def test_sessions_are_found_by_how_their_ids_begin(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "s.db")
+    ids = ["a", "ab", "ab1", "ac", "a\ud7ff1", "a\ue000", "b", "\U0010ffff", "\U0010ffffx"]
+    for id in ids:
+        store.create(SessionInfo(id=id))
+    for text in ("a", "ab", "a\ud7ff", "\U0010ffff", "", "x"):
+        assert [x.id for x in store.beginning(text, 99)] == sorted(id for id in ids if id.startswith(text))
+    assert len(store.beginning("a", 2)) == 2
+    store.close()
+
+
 def test_a_backup_that_fails_leaves_no_file_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -398,13 +439,24 @@ def test_a_search_in_one_session_finds_nothing_of_its_neighbours(library: Sqlite
 
 
 def test_quotes_come_best_first_with_what_was_said(library: SqliteStore) -> None:
-    found = quoted(library, ["kettle"], limit=9)
-    assert found is not None and [one.session for one in found] == ["s2", "s3", "s1"]
+    found = library.quoted(["kettle"], limit=9)
+    assert [one.session for one in found] == ["s2", "s3", "s1"]
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     assert found[0].entry == library.load("s2").entries[0]
-    assert [one.session for one in quoted(library, ["kettle"], limit=2) or ()] == ["s2", "s3"]
-    assert {one.session for one in quoted(library, ["red", "blue"], limit=9) or ()} == {"s1", "s3"}
-    assert [one.session for one in quoted(library, ["kettle", "blue"], limit=9, every=True) or ()] == ["s3"]
-    assert quoted(library, ["red", "blue"], limit=9, every=True) == []
-    assert quoted(library, ["-"], limit=9) == []
-    assert quoted(MemoryStore(), ["kettle"], limit=9) is None
+    assert [one.session for one in library.quoted(["kettle"], limit=2)] == ["s2", "s3"]
+    assert {one.session for one in library.quoted(["red", "blue"], limit=9)} == {"s1", "s3"}
+    assert [one.session for one in library.quoted(["kettle", "blue"], limit=9, every=True)] == ["s3"]
+    assert library.quoted(["red", "blue"], limit=9, every=True) == []
+    assert library.quoted(["-"], limit=9) == []
+    assert isinstance(library, Quoting) and not isinstance(MemoryStore(), Quoting)
+
+
+def test_the_doctor_changes_the_index_only_where_it_may(library: SqliteStore) -> None:
+    with library.connection() as connection:
+        connection.execute("DELETE FROM words WHERE rowid IN (SELECT min(rowid) FROM words)")
+    [found] = library.examine()
+    assert "lacks 1 entries, 0 are too many" in found.text
+    assert len(library.search(["kettle"])) == 2
+    assert library.examine() == [found], "looking mends nothing"
+    library.examine(repair=True)
+    assert len(library.search(["kettle"])) == 3 and library.examine() == []

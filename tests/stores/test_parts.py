@@ -178,6 +178,7 @@ def test_lines_are_poured_in_batches_that_are_bounded(monkeypatch: pytest.Monkey
     assert pour(1, 1, 1, 1) == [[1, 1, 1], [1]]
     assert pour(5, 5, 1) == [[5, 5], [1]]
     assert pour(5, 6) == [[5], [6]]
+    assert pour(5, 6, 4, 1) == [[5], [6, 4], [1]]
     assert pour(20, 20) == [[20], [20]]
 
 

@@ -57,6 +57,12 @@ def hostile(piece: str, size: int, around: tuple[str, str] = ("", "")) -> str:
     return around[0] + piece * (size // len(piece)) + around[1]
 
 
+def begun(text: str) -> None:
+    for start in ("", "{", '["'):
+        with suppress(ValueError):
+            lenient_json.partial_json(start + text)
+
+
 def parsed(text: str) -> None:
     with suppress(NotJson):
         lenient_json.load_hostile(text)
@@ -104,8 +110,11 @@ CALLS: dict[Callable[..., Any], Callable[[str], Any]] = {
     redact.entropy: redact.entropy,
     lenient_json.load_hostile: parsed,
     lenient_json.dump_hostile: lenient_json.dump_hostile,
+    lenient_json.partial_json: begun,
 }
-NOT_ON_TEXT = {dates.of_time, dates.written, dates.month_written, canonical.seen, canonical.unescaped}
+NOT_ON_TEXT = {
+    dates.of_time, dates.written, dates.month_written, canonical.seen, canonical.unescaped, truncate.level
+}  # fmt: skip
 
 
 def public() -> set[Callable[..., Any]]:

@@ -65,7 +65,7 @@ class Commands(Group):
             formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
 
     def invoke(self, ctx: click.Context) -> Any:
-        from refold.cli.common import guarded
+        from refold.cli.output import guarded
 
         with guarded():
             return super().invoke(ctx)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from refold.cli.common import F, bar, console, say
+from refold.cli.options import F
+from refold.cli.output import bar, console, say
 from refold.errors import StorageError
 
 if TYPE_CHECKING:

@@ -7,16 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refold.cli.common import (
-    answer,
-    emit,
-    file_argument,
-    first_line,
-    json_option,
-    named_model,
-    own_session,
-    say,
-)
+from refold.cli.opening import own_session
+from refold.cli.options import file_argument, json_option, named_model
+from refold.cli.output import answer, emit, first_line, say
 
 if TYPE_CHECKING:
     from refold.compaction.plan import Failed

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from refold.cli.chat_models import NO_MODEL, OFFER, named
-from refold.cli.common import Tokens, console, json_option, pair, say
+from refold.cli.options import Tokens, json_option, pair
+from refold.cli.output import console, say
 
 if TYPE_CHECKING:
     from refold.agent.chat import Chat, Settings

@@ -18,8 +18,8 @@ from refold.agent.figures import bills, dollars, filling
 from refold.cli.chat_models import named
 from refold.cli.chat_once import stoppable
 from refold.cli.chat_screen import Printer
-from refold.cli.common import first_line, styled, table, write_private
 from refold.cli.memory import default_path
+from refold.cli.output import first_line, styled, table, write_private
 from refold.cli.plan import print_plan
 from refold.cli.recall import print_hits
 from refold.cli.show import LOOK, PRINT

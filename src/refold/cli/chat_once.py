@@ -12,7 +12,7 @@ from refold import entries as e
 from refold.agent.chat import Chat
 from refold.agent.figures import bills, dollars
 from refold.cli.chat_screen import Printer, final_text
-from refold.cli.common import emit, say
+from refold.cli.output import emit, say
 from refold.errors import RefoldError
 from refold.messages import Assistant, Result
 

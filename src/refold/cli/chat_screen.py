@@ -14,10 +14,11 @@ from rich.status import Status
 
 from refold.agent import events
 from refold.agent.chat import envelope
-from refold.cli.common import clean, first_line, styled
+from refold.cli.output import first_line, styled
 from refold.compaction.details import LayeredDetails
 from refold.messages import Assistant, Call, Result, Text, arguments_json, compact_json
 from refold.protocols import TextDelta, ThinkingDelta
+from refold.text.terminal import clean
 
 Verbosity: TypeAlias = Literal["full", "compact", "quiet"]
 _FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.M)

@@ -19,7 +19,8 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-from refold.cli.common import clean, first_line, say
+from refold.cli.output import first_line, say
+from refold.text.terminal import clean
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -157,7 +158,7 @@ class Terminal:
 
     def _load(self) -> None:
         from refold.cli.chat_screen import Printer
-        from refold.cli.common import console
+        from refold.cli.output import console
 
         self.chat, self.screen = self._make(), console()
         self.printer = Printer(self.screen, self._verbosity)
@@ -212,7 +213,7 @@ class Terminal:
     async def _ask(self, call: Call, question: Ask) -> Answer:
         """Whether a call may be made: yes, yes from now on, no. What happens meanwhile is told afterwards."""
         from refold.cli.chat_screen import call_line
-        from refold.cli.common import styled
+        from refold.cli.output import styled
 
         self.printer.wait(None)
         self.screen.print(styled(("? ", "bold yellow"), question.question))

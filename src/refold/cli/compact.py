@@ -8,23 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import asdict
 
-from refold.cli.common import (
-    bar,
-    console,
-    emit,
+from refold.cli.opening import open_session, tell_problems
+from refold.cli.options import (
     file_argument,
     force_option,
     json_option,
     named_model,
-    open_session,
     preset_options,
     refuse_existing,
-    say,
-    styled,
-    table,
-    tell_problems,
-    waiting,
 )
+from refold.cli.output import bar, console, emit, say, styled, table, waiting
 from refold.cli.show import about_fold, view_dict
 
 if TYPE_CHECKING:

@@ -9,22 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from refold.cli.batch import Tally, batch_options, followed, keeping, working
-from refold.cli.common import (
-    bar,
-    console,
-    emit,
-    first_line,
-    force_option,
-    json_option,
-    named_model,
-    open_session,
-    refuse_existing,
-    say,
-    tell_problems,
-    waiting,
-    write_private,
-)
 from refold.cli.completion import preset_names, session_names
+from refold.cli.opening import open_session, tell_problems
+from refold.cli.options import force_option, json_option, named_model, refuse_existing
+from refold.cli.output import bar, console, emit, first_line, say, waiting, write_private
 from refold.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -34,7 +22,6 @@ if TYPE_CHECKING:
     from refold.compare.many import About, Compared, Opened
     from refold.compare.run import Cell, Comparison, Plan
 
-FORMS = ("whole", "clipped", "lines", "gone")
 SHOWN = 20
 """Transcripts that have a table of their own, where there are no more; files that are named as unread."""
 REPORTED = 100
@@ -217,6 +204,7 @@ def print_table(out: Console, cells: Sequence[Cell]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from refold.compare.forms import FORMS
     from refold.compare.verdict import groups
 
     table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 1, 0, 0))

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from refold.cli.common import console, emit, first_line, indented, json_option, styled, write_private
+from refold.cli.options import json_option
+from refold.cli.output import console, emit, first_line, indented, styled, write_private
 
 if TYPE_CHECKING:
     from refold.cli.screen import Screen

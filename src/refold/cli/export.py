@@ -6,31 +6,19 @@ from pathlib import Path
 
 import click
 
-from refold.cli.common import (
-    Names,
-    emit,
-    escaped,
-    file_argument,
-    force_option,
-    json_option,
-    open_session,
-    refuse_existing,
-    say,
-    tell_problems,
-    waiting,
-    write_private,
-)
+from refold.cli.opening import open_session, tell_problems
+from refold.cli.options import Names, file_argument, force_option, json_option, refuse_existing
+from refold.cli.output import emit, say, waiting, write_private
+from refold.text.terminal import escaped
 
-
-def _targets() -> tuple[str, ...]:
-    from refold.transcripts.export import targets
-
-    return targets()
+TARGETS = Names("refold.transcripts.export:targets")
 
 
 @click.command("export")
 @file_argument
-@click.option("--to", "target", required=True, type=Names(_targets), help="Which format.")
+@click.option(
+    "--to", "target", required=True, type=Names("refold.transcripts.export:targets"), help="Which format."
+)
 @click.option(
     "-o",
     "--output",

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import asdict
 
-from refold.cli.common import emit, file_argument, first_line, json_option, own_session, say
+from refold.cli.opening import own_session
+from refold.cli.options import file_argument, json_option
+from refold.cli.output import emit, first_line, say
 
 if TYPE_CHECKING:
     from refold.session import Session

@@ -14,7 +14,8 @@ import msgspec
 from refold.batch import Batch, Ending, Job, Kept
 from refold.batch.kept import digest, file_key, release
 from refold.cli.batch import Tally, batch_options, followed, keeping, working
-from refold.cli.common import console, emit, json_option, table
+from refold.cli.options import json_option
+from refold.cli.output import console, emit, table
 from refold.protocols import Placed, Store
 from refold.stores import open_store, shown
 from refold.transcripts.importing import Asked, Importer, Outcome, find, reading

@@ -6,7 +6,9 @@ from typing import Literal
 
 import click
 
-from refold.cli.common import answer, file_argument, json_option, own_session
+from refold.cli.opening import own_session
+from refold.cli.options import file_argument, json_option
+from refold.cli.output import answer
 
 
 @click.command("undo")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from refold.cli.common import say
+from refold.cli.output import say
 
 if TYPE_CHECKING:
     from refold.mcp.library import Library

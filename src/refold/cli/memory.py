@@ -11,7 +11,8 @@ import click
 from msgspec.structs import asdict, replace
 
 from refold.cli import Group
-from refold.cli.common import answer, console, emit, json_option, say, styled, table
+from refold.cli.options import json_option
+from refold.cli.output import answer, console, emit, say, styled, table
 from refold.errors import BadAnswer
 from refold.memory import Compressed, Note, check, note, parse
 from refold.memory.notes import lines

@@ -8,19 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from refold.cli.common import (
-    Tokens,
-    clean,
-    console,
-    emit,
-    file_argument,
-    json_option,
-    open_session,
-    say,
-    styled,
-    tell_problems,
-    waiting,
-)
+from refold.cli.opening import open_session, tell_problems
+from refold.cli.options import Tokens, file_argument, json_option
+from refold.cli.output import console, emit, say, styled, waiting
+from refold.text.terminal import clean
 
 if TYPE_CHECKING:
     from rich.text import Text

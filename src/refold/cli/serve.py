@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from refold.cli.common import say
+from refold.cli.output import say
 
 
 @click.command("serve")

@@ -15,22 +15,13 @@ import click
 from msgspec.structs import asdict
 
 from refold.cli import Group
-from refold.cli.common import (
-    answer,
-    clean,
-    console,
-    emit,
-    first_line,
-    json_option,
-    progress,
-    say,
-    styled,
-    table,
-)
 from refold.cli.completion import session_names
+from refold.cli.options import json_option
+from refold.cli.output import answer, console, emit, first_line, progress, say, styled, table
 from refold.errors import StorageError
 from refold.protocols import Backups, Placed, SessionInfo, Store
 from refold.stores import default_database, moving, open_store, shown
+from refold.text.terminal import clean
 
 if TYPE_CHECKING:
     from refold.recall import Hit

@@ -8,20 +8,11 @@ import click
 import msgspec
 from msgspec.structs import asdict
 
-from refold.cli.common import (
-    Names,
-    clean,
-    console,
-    emit,
-    file_argument,
-    first_line,
-    json_option,
-    open_session,
-    styled,
-    tell_problems,
-    waiting,
-)
 from refold.cli.completion import preset_names
+from refold.cli.opening import open_session, tell_problems
+from refold.cli.options import Names, file_argument, json_option
+from refold.cli.output import console, emit, first_line, styled, waiting
+from refold.text.terminal import clean
 
 if TYPE_CHECKING:
     from refold.engine import Engine
@@ -33,12 +24,6 @@ def _look(name: str, text: str) -> Any:
     return click.option(f"--{name}", "look", flag_value=name, help=text)
 
 
-def _dialects() -> tuple[str, ...]:
-    from refold.session import dialects
-
-    return dialects.names()
-
-
 @click.command("show")
 @file_argument
 @_look("view", "What the model sees (the default).")
@@ -46,7 +31,7 @@ def _dialects() -> tuple[str, ...]:
 @_look("ledger", "What each fold took out of the view, and its check.")
 @_look("abridged", "One block per turn: asked, done, ended.")
 @_look("trail", "Files, commands, tests, todos, from the tool calls.")
-@click.option("--wire", type=Names(_dialects), help="As a provider gets it.")
+@click.option("--wire", type=Names("refold.session.dialects:names"), help="As a provider gets it.")
 @click.option(
     "--preset",
     default="refold",

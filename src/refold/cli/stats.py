@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from refold.cli.common import (
-    console,
-    emit,
-    file_argument,
-    first_line,
-    json_option,
-    open_session,
-    styled,
-    tell_problems,
-    waiting,
-)
+from refold.cli.opening import open_session, tell_problems
+from refold.cli.options import file_argument, json_option
+from refold.cli.output import console, emit, first_line, styled, waiting
 from refold.text.truncate import tail
 
 if TYPE_CHECKING:

@@ -45,6 +45,8 @@ _CODE = re.compile(r"```[^`]{0,8000}(?:```|$)")
 _MARKUP = re.compile(r"\s{0,8}(?:\||#{1,6} |[-=*_]{3,}\s*$)")
 """A row of a table, a heading, a rule."""
 _BULLET = re.compile(r"^\s{0,8}(?:[-*+>]\s+|\d{1,3}[.)]\s+)")
+TAKEN = 16
+"""Messages whose calls are read between two breaths."""
 READ = 8_000
 """Characters of a text that are looked through for secrets, before it is cut: half a secret is none."""
 _ENDS = ".!?。！？ "
@@ -224,7 +226,9 @@ def checkpoint(sources: Sequence[Source], budget: int, counter: TokenCounter, pr
     made = digest(sources, budget=budget // 2, counter=counter)
     yield from made.composing()
     sections, state = _earlier(previous), WorkState()
-    for source in sources:
+    for number, source in enumerate(sources, 1):
+        if number % TAKEN == 0:
+            yield
         state.take(source.message)
     turns = list(_turns(sources))
     yield

@@ -145,6 +145,11 @@ def grade(
     while room < 0 and low > 0:
         low -= 1
         room = yield from left(low)
+    return (yield from _filled(pieces, low, room, size, curve, last))
+
+
+def _filled(pieces: Pieces, low: int, room: int, size: Size, curve: Curve, last: int) -> Steps[Grades]:
+    """The items at a scale, and as much of what the next one would add as there is room for."""
     walk, caps = Walk(pieces, GRID[low], curve, last), list[int]()
     while (part := (yield from walk.part())) is not None:
         caps += part.caps()

@@ -140,7 +140,7 @@ class Rung(Protocol):
 
 @runtime_checkable
 class Patient(Protocol):
-    """A rung that can work out ahead, in pieces, what proposing takes long for."""
+    """A rung, or a trigger, that can work out ahead, in pieces, what it takes long for."""
 
     def ahead(self, s: Situation, /) -> Steps[object]: ...
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import msgspec
 
 from refold import entries as e
-from refold.compaction.plan import Plan, Proposal, Reason, Rung, Stage, fired, proposing
+from refold.compaction.plan import Patient, Plan, Proposal, Reason, Rung, Stage, fired, proposing
 from refold.compaction.preset import Preset
 from refold.compaction.requests import PROMPT, last_model
 from refold.compaction.rungs.dialogue import Dialogue
@@ -33,6 +33,8 @@ def planning(preset: Preset, s: Situation, *, upkeep_only: bool = False) -> Step
     for stage in preset.stages:
         if upkeep_only and not stage.upkeep:
             continue
+        if isinstance(stage.trigger, Patient):
+            yield from stage.trigger.ahead(s)
         due = fired(stage.trigger, s)
         outcome = (yield from climb(preset, s, stage, due)) if isinstance(due, Due) else due
         if isinstance(outcome, Plan):

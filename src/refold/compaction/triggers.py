@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from refold import entries as e
 from refold.compaction.details import LayeredDetails
-from refold.compaction.exchanges import history_size
+from refold.compaction.exchanges import CHARACTERS, history_size
 from refold.compaction.overflow import FULL, HALF, failed_by_overflow, refused_by
 from refold.compaction.plan import Reason
 from refold.compaction.requests import last_model
@@ -16,6 +16,7 @@ from refold.compaction.situation import Due, Situation
 from refold.compaction.sizes import ROUGH
 from refold.costs import Prices, known
 from refold.messages import Assistant, Usage, User
+from refold.protocols import Steps
 from refold.session import Session
 
 CHARS = 3
@@ -178,6 +179,9 @@ class HistorySize:
     when_expiring: int = 0
     off: str = ""
     """Why nothing is folded at all; empty: it is not switched off."""
+
+    def ahead(self, s: Situation, /) -> Steps[object]:
+        return s.projection.counting(CHARACTERS)
 
     def due(self, s: Situation, /) -> Due | Reason:
         if self.off:

@@ -5,7 +5,9 @@ Everything on the active path is counted as it was said, folded or not; `view` i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -28,7 +30,7 @@ def stats(session: Session, counter: TokenCounter, *, top: int = TOP) -> Stats:
     book = _Book(session, counter)
     for entry in session.path:
         book.take(entry)
-    tools, files = book.all_tools(), book.all_files()
+    tools, files = _largest(book.tools.values()), _largest(book.files.values())
     projection = Projection(session)
     added = Surcharges.of(projection, counter).total
     found = Stats(
@@ -37,15 +39,15 @@ def stats(session: Session, counter: TokenCounter, *, top: int = TOP) -> Stats:
         added=added,
         counter=counter.name,
         messages=book.messages,
-        by_role=_sorted(book.roles),
-        by_part=_sorted(book.parts),
+        by_role=dict((+book.roles).most_common()),
+        by_part=dict((+book.parts).most_common()),
         by_tool={tool.name: tool.tokens for tool in tools},
         by_file={file.path: file.tokens for file in files},
         tools=tools,
         files=files,
         turns=tuple(book.turns),
-        largest=tuple(sorted(book.results, key=lambda big: -big.tokens)[: max(top, TOP)]),
-        repeated=tuple(sorted(book.all_repeats(), key=lambda repeat: -repeat.tokens)),
+        largest=_largest(book.results)[: max(top, TOP)],
+        repeated=_largest(book.repeats()),
         usage=book.spent(),
     )
     return msgspec.structs.replace(
@@ -53,8 +55,11 @@ def stats(session: Session, counter: TokenCounter, *, top: int = TOP) -> Stats:
     )
 
 
-def _sorted(counts: dict[str, int]) -> dict[str, int]:
-    return dict(sorted(counts.items(), key=lambda item: -item[1]))
+Sized = TypeVar("Sized", Tool, File, Big, Repeat)
+
+
+def _largest(rows: Iterable[Sized]) -> tuple[Sized, ...]:
+    return tuple(sorted(rows, key=lambda row: -row.tokens))
 
 
 class _Call(msgspec.Struct):
@@ -80,14 +85,14 @@ class _Book:
         self.session = session
         self.counter = counter
         self.messages = 0
-        self.roles: dict[str, int] = {}
-        self.parts: dict[str, int] = {}
+        self.roles: Counter[str] = Counter()
+        self.parts: Counter[str] = Counter()
         self.turns: list[Turn] = []
         self.results: list[Big] = []
         self.usages: list[m.Usage] = []
         self._open: dict[str, _Call] = {}
-        self._tools: dict[str, Tool] = {}
-        self._files: dict[str, File] = {}
+        self.tools: dict[str, Tool] = {}
+        self.files: dict[str, File] = {}
         self._readings: dict[str, _Reading] = {}
         self._done: list[_Reading] = []
         self._opened = ""
@@ -99,19 +104,19 @@ class _Book:
         size = self.session.cached_count(entry.id, message, self.counter)
         role = message.role if isinstance(entry, e.MessageEntry) else entry.__struct_config__.tag
         self.messages += 1
-        _add(self.roles, str(role), size)
+        self.roles[str(role)] += size
         self._turn(entry, message, size)
         calls = 0
         if isinstance(message, m.Assistant):
             calls = sum(self._call(call) for call in message.calls)
         if isinstance(message, m.Result):
             self._result(entry.id, message, size)
-            _add(self.parts, "results", size)
+            self.parts["results"] += size
             return
         thought = sum(self.counter.text(part.text) for part in message.parts if isinstance(part, m.Thinking))
-        _add(self.parts, "calls", min(calls, size))
-        _add(self.parts, "thinking", min(thought, max(size - calls, 0)))
-        _add(self.parts, "text", max(size - calls - thought, 0))
+        self.parts["calls"] += min(calls, size)
+        self.parts["thinking"] += min(thought, max(size - calls, 0))
+        self.parts["text"] += max(size - calls - thought, 0)
 
     def _turn(self, entry: e.AnyPathEntry, message: m.Message, size: int) -> None:
         starts = isinstance(entry, e.MessageEntry) and isinstance(message, m.User)
@@ -134,8 +139,8 @@ class _Book:
 
     def _call(self, call: m.Call) -> int:
         size = self.counter.text(call.name) + self.counter.text(m.arguments_json(call))
-        known = self._tools.get(call.name) or Tool(call.name, 0, 0, 0, 0)
-        self._tools[call.name] = msgspec.structs.replace(
+        known = self.tools.get(call.name) or Tool(call.name, 0, 0, 0, 0)
+        self.tools[call.name] = msgspec.structs.replace(
             known, calls=known.calls + 1, call_tokens=known.call_tokens + size
         )
         done = actions(call, self._opened)
@@ -151,8 +156,8 @@ class _Book:
         return size
 
     def _touch(self, path: str, tokens: int, *, reads: bool = False, changes: bool = False) -> None:
-        known = self._files.get(path) or File(path, 0, 0, 0)
-        self._files[path] = File(path, known.tokens + tokens, known.reads + reads, known.changes + changes)
+        known = self.files.get(path) or File(path, 0, 0, 0)
+        self.files[path] = File(path, known.tokens + tokens, known.reads + reads, known.changes + changes)
 
     def _forget(self, changed: set[str]) -> None:
         """A file that changed has to be read again: what was known of it does not count any more."""
@@ -162,8 +167,8 @@ class _Book:
     def _result(self, entry_id: str, message: m.Result, size: int) -> None:
         made = self._open.pop(message.call_id, None)
         name = made.call.name if made else message.name or "?"
-        known = self._tools.get(name) or Tool(name, 0, 0, 0, 0)
-        self._tools[name] = msgspec.structs.replace(
+        known = self.tools.get(name) or Tool(name, 0, 0, 0, 0)
+        self.tools[name] = msgspec.structs.replace(
             known, errors=known.errors + message.is_error, result_tokens=known.result_tokens + size
         )
         subject = subject_of(made.call, made.paths) if made else ""
@@ -183,13 +188,7 @@ class _Book:
         if reading.times > 1:
             reading.tokens += size + made.tokens
 
-    def all_tools(self) -> tuple[Tool, ...]:
-        return tuple(sorted(self._tools.values(), key=lambda tool: -tool.tokens))
-
-    def all_files(self) -> tuple[File, ...]:
-        return tuple(sorted(self._files.values(), key=lambda file: -file.tokens))
-
-    def all_repeats(self) -> Iterable[Repeat]:
+    def repeats(self) -> Iterable[Repeat]:
         for reading in (*self._done, *self._readings.values()):
             if reading.times > 1:
                 yield Repeat(", ".join(reading.paths[:3]), reading.times, reading.tokens, reading.entries)
@@ -197,19 +196,8 @@ class _Book:
     def spent(self) -> Spent | None:
         if not self.usages:
             return None
-        used = self.usages
-        return Spent(
-            len(used),
-            sum(one.input for one in used),
-            sum(one.output for one in used),
-            sum(one.cache_read for one in used),
-            sum(one.cache_write for one in used),
-        )
-
-
-def _add(counts: dict[str, int], key: str, size: int) -> None:
-    if size:
-        counts[key] = counts.get(key, 0) + size
+        names = ("input", "output", "cache_read", "cache_write")
+        return Spent(len(self.usages), *(sum(getattr(one, name) for one in self.usages) for name in names))
 
 
 def subject_of(call: m.Call, paths: Sequence[str]) -> str:

@@ -16,7 +16,6 @@ from refold.preserve.lines import acts
 from refold.protocols import Steps, TokenCounter
 from refold.text.dates import written
 from refold.text.words import terms
-from refold.tokens.fitting import largest
 
 CANDIDATES = 1_500
 """At least so many facts are weighed against each other; more with a larger budget."""
@@ -155,7 +154,7 @@ class _Composition:
         pool = yield from best(found, self.material.worth, max(CANDIDATES, most // 4))
         order = yield from ranked(pool, self.material.worth, self._cost, most, dict.fromkeys(covered))
         joint = " " if self.form == "readable" else "; "
-        return fitted(order, lambda some: lines(some, self._text, joint, most), self.count, most)
+        return (yield from fitted(order, lambda some: lines(some, self._text, joint, most), self.count, most))
 
     def _text(self, fact: Fact) -> str:
         text = self.rendered.get(id(fact))
@@ -197,8 +196,16 @@ def key_stride(groups: int, budget: int) -> int:
 
 def fitted(
     ranked: Sequence[Fact], render: Callable[[Sequence[Fact]], str], count: Callable[[str], int], budget: int
-) -> tuple[list[Fact], str]:
+) -> Steps[tuple[list[Fact], str]]:
     """The longest prefix of `ranked` whose rendering fits, and that rendering."""
-    # Not quite monotonic (a key may move to another line); what `largest` returns fits all the same.
-    size = largest(len(ranked), lambda number: count(render(ranked[:number])) <= budget)
+    # Not quite monotonic (a key may move to another line); what is found fits all the same.
+    size = 0
+    half = high = len(ranked)  # mostly all of it fits
+    while size < high:
+        if count(render(ranked[:half])) <= budget:
+            size = half
+        else:
+            high = half - 1
+        half = (size + high + 1) // 2
+        yield
     return list(ranked[:size]), render(ranked[:size])

@@ -42,6 +42,8 @@ CHARS = 4
 """Characters of a token, in most text."""
 LONGEST = 1_000_000
 """Characters of an answer; nothing that long is a summary, and reading it would take long."""
+READ = 16
+"""Messages that secrets are taken out of between two breaths."""
 HEADING = 16
 """Tokens of the words over the summary of a chunk, and of its frame."""
 
@@ -319,16 +321,18 @@ class ByDigest:
         return False
 
     async def answer(self, ask: Ask, /) -> Answer:
-        sources = [
-            DigestSource(
-                message=redacted.message(s.message), id=s.id, key=key(s.id), turn=s.turn, time=s.time or None
-            )
-            for s in ask.sources
-        ]
-        text = await breathe(lambda: self._digest(sources, ask), lambda: None)
+        text = await breathe(lambda: self._digest(ask), lambda: None)
         return Answer(ask.accept(text or "(nothing of note)"))
 
-    def _digest(self, sources: Sequence[DigestSource], ask: Ask) -> Steps[str]:
+    def _digest(self, ask: Ask) -> Steps[str]:
+        sources: list[DigestSource] = []
+        for s in ask.sources:
+            safe = redacted.message(s.message)
+            sources.append(
+                DigestSource(message=safe, id=s.id, key=key(s.id), turn=s.turn, time=s.time or None)
+            )
+            if len(sources) % READ == 0:
+                yield
         enough, size = 2 * ask.target_tokens, 0
         for source in sources:
             size += self.counter.message(source.message)

@@ -19,8 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from refold.transcripts.base import loads
-from refold.transcripts.foreign import mapping
 from refold.transcripts.programs import Ticket
+from refold.transcripts.values import mapping
 
 PROCESSES = Path("/proc")
 QUIET = 60.0

@@ -195,22 +195,24 @@ def unnumbering(text: str, kind: Kind) -> Steps[str]:
     """A file as it is, where a tool has put a number before each line; which lines they are is said once. A
     heading above what was read says what the call has said."""
     rows = text.rstrip("\n").split("\n")
-    ends, first, last, spare = list[int](), (-1, ""), (-1, ""), 0.2 * len(rows) + 1
+    bare, first, last, others = list[str](), (-1, ""), (-1, ""), 0
     for index, row in enumerate(rows):
-        if match := _NUMBERED.match(row):
+        match = _NUMBERED.match(row)
+        if match is None:
+            others += 1
+            if others > 0.2 * len(rows) + 1:
+                return text
+            bare.append(row)
+        else:
             last = index, match[1]
             first = last if first[0] < 0 else first
-        ends.append(match.end() if match else 0)
-        spare -= match is None
-        if spare < 0:
-            return text
-        if index % MANY == MANY - 1:
+            bare.append(row[match.end() :])
+        if index % (2 * _PIECE) == _PIECE:
             yield
-    numbers = len(ends) - ends.count(0)
+    numbers = len(rows) - others
     if numbers < (2 if kind == "read" else 8) or numbers < 0.8 * len(rows):
         return text
     if int(last[1]) - int(first[1]) != last[0] - first[0]:
         return text
-    bare = [row[end:] for row, end in zip(rows, ends, strict=True)]
     heading = [] if kind == "read" else bare[: first[0]]
     return "\n".join([*heading, f"(lines {first[1]}–{last[1]})", *bare[first[0] :]])

@@ -12,21 +12,10 @@ from typing import Any
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source
-from refold.transcripts.foreign import (
-    Builder,
-    chat_parts,
-    conversation,
-    first,
-    is_list,
-    listing,
-    mapping,
-    named,
-    plain,
-    text,
-    without,
-)
+from refold.transcripts.foreign import Builder, chat_parts, conversation, plain
 from refold.transcripts.origins import OPENHANDS, SWE_AGENT, declared
 from refold.transcripts.swe_agent import command_call, is_output, thought_and_command, unheaded
+from refold.transcripts.values import first, is_list, listing, mapping, named, text, without
 
 name = "adp"
 

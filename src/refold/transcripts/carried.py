@@ -17,7 +17,8 @@ from refold import entries as e
 from refold import format as stored
 from refold.errors import FormatError
 from refold.transcripts.base import Record
-from refold.transcripts.foreign import Builder, listing, mapping
+from refold.transcripts.foreign import Builder
+from refold.transcripts.values import listing, mapping
 
 KEY = "refold"
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from refold.transcripts.base import Record, Source
 from refold.transcripts.carried import copies
-from refold.transcripts.foreign import listing, mapping, named, text
+from refold.transcripts.values import listing, mapping, named, text
 
 
 @dataclass(slots=True, eq=False)

@@ -19,17 +19,8 @@ from refold.transcripts.base import Head, Record, Source
 from refold.transcripts.carried import KEY, carried, restored
 from refold.transcripts.claude_chain import Node, Reply, arrange, originals
 from refold.transcripts.claude_parts import is_note, part_of, spoken
-from refold.transcripts.foreign import (
-    Builder,
-    edits_of,
-    listing,
-    mapping,
-    named,
-    text,
-    time_of,
-    whole,
-    without,
-)
+from refold.transcripts.foreign import Builder, edits_of
+from refold.transcripts.values import listing, mapping, named, text, time_of, whole, without
 
 name = "claude-code"
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from refold import messages as m
 from refold.session.dialects import anthropic
 from refold.transcripts.base import Record
-from refold.transcripts.foreign import is_list, listing, mapping, text
 from refold.transcripts.origins import CLAUDE_CODE, declared
+from refold.transcripts.values import is_list, listing, mapping, text
 
 _REJECTED = "The user doesn't want to proceed with this tool use."
 _WHY = "the user said:\n"

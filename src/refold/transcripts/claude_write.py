@@ -20,8 +20,8 @@ from refold.session.dialects import anthropic
 from refold.text.frames import element
 from refold.transcripts.base import Record, seconds
 from refold.transcripts.carried import KEY, packed
-from refold.transcripts.foreign import named, text
 from refold.transcripts.programs import Clock, Page, Ticket, entry_of
+from refold.transcripts.values import named, text
 
 dialect = "anthropic"
 keeps = ("usage", "times")

@@ -17,18 +17,8 @@ from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source, seconds
 from refold.transcripts.carried import KEY, carried, restored
 from refold.transcripts.codex_items import injected, message_of, output_of, part_of, rebuilt, replacement
-from refold.transcripts.foreign import (
-    Builder,
-    is_list,
-    is_object,
-    listing,
-    mapping,
-    named,
-    text,
-    usage,
-    whole,
-    without,
-)
+from refold.transcripts.foreign import Builder, usage
+from refold.transcripts.values import is_list, is_object, listing, mapping, named, text, whole, without
 
 name = "codex"
 

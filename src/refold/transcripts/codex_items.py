@@ -7,17 +7,9 @@ from typing import Any, NamedTuple
 
 from refold import messages as m
 from refold.transcripts.base import Record
-from refold.transcripts.foreign import (
-    arguments,
-    chat_parts,
-    is_list,
-    is_object,
-    listing,
-    mapping,
-    named,
-    text,
-)
+from refold.transcripts.foreign import arguments, chat_parts
 from refold.transcripts.origins import CODEX, declared
+from refold.transcripts.values import is_list, is_object, listing, mapping, named, text
 
 
 class _Mark(NamedTuple):

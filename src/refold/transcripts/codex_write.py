@@ -20,8 +20,8 @@ from refold.session.dialects.common import clean, short_id, wire_name
 from refold.transcripts.base import Record, index_id, seconds
 from refold.transcripts.carried import KEY, packed
 from refold.transcripts.codex_items import is_context
-from refold.transcripts.foreign import mapping, text
 from refold.transcripts.programs import Clock, Page, Ticket, local
+from refold.transcripts.values import mapping, text
 
 dialect = "responses"
 keeps = ("times",)

@@ -1,13 +1,12 @@
-"""What importers share: values that may be anything, and a builder whose log is always sound.
+"""What importers share: parts in the providers' spelling, and a builder whose log is always sound.
 
-Foreign files are untrusted. Every value is read through a function that gives a harmless one where the file
-holds something else, and every entry goes through `Builder`, which keeps ids unique and parents known.
+Foreign files are untrusted. Every entry goes through `Builder`, which keeps ids unique and parents known.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 from pathlib import PurePath
 from typing import Any, cast
 
@@ -16,59 +15,10 @@ import msgspec
 from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded, SessionInfo
-from refold.session.dialects.common import as_count, parse_image
+from refold.session.dialects.common import parse_image
 from refold.text.frames import without_escapes
-from refold.transcripts.base import DEEPEST, Source, index_id, seconds, too_deep
-
-# ── values ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def named(value: object) -> str | None:
-    """A non-empty string, or None."""
-    return value if isinstance(value, str) and value else None
-
-
-def string(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def mapping(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def listing(value: object) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
-def is_object(value: object) -> bool:
-    return isinstance(value, dict)
-
-
-def is_list(value: object) -> bool:
-    return isinstance(value, list)
-
-
-def first(value: object) -> dict[str, Any]:
-    """The first object of a list."""
-    return mapping(next(iter(listing(value)), None))
-
-
-def whole(value: object) -> int:
-    """A count: what is no sensible one is 0."""
-    return as_count(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0
-
-
-def time_of(raw: Mapping[str, Any]) -> float:
-    return seconds(raw.get("timestamp"))
-
-
-def without(record: Mapping[str, Any], used: frozenset[str]) -> dict[str, Any]:
-    """What a record says beyond the keys that were understood."""
-    return {key: value for key, value in record.items() if key not in used}
+from refold.transcripts.base import DEEPEST, Source, index_id, too_deep
+from refold.transcripts.values import is_object, listing, mapping, named, text, whole
 
 
 def arguments(value: object) -> tuple[dict[str, Any], str | None]:
@@ -175,9 +125,6 @@ def edits_of(
         e.Edit(first, last, () if number else put, "summary" if put and not number else "hide")
         for number, (first, last) in enumerate(runs)
     )
-
-
-# ── the log ─────────────────────────────────────────────────────────────────────────────────────
 
 
 class Builder:

@@ -11,20 +11,9 @@ from typing import Any
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source, seconds
-from refold.transcripts.foreign import (
-    Builder,
-    arguments,
-    is_list,
-    listing,
-    mapping,
-    named,
-    text,
-    time_of,
-    usage,
-    whole,
-    without,
-)
+from refold.transcripts.foreign import Builder, arguments, usage
 from refold.transcripts.origins import GEMINI, declared
+from refold.transcripts.values import is_list, listing, mapping, named, text, time_of, whole, without
 
 name = "gemini"
 

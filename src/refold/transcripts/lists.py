@@ -17,7 +17,8 @@ from refold import messages as m
 from refold.errors import FormatError, UsageError
 from refold.protocols import Loaded, SessionInfo
 from refold.transcripts.base import Head, Record, Source, seconds
-from refold.transcripts.foreign import Builder, named, without
+from refold.transcripts.foreign import Builder
+from refold.transcripts.values import named, without
 
 KEYS = ("messages", "input", "conversation", "conversations", "history", "chat", "dialogue")
 """Where objects keep their list."""

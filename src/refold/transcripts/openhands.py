@@ -15,26 +15,9 @@ from refold import messages as m
 from refold.protocols import Loaded
 from refold.session.dialects.common import parse_image
 from refold.transcripts.base import Head, Record, Source
-from refold.transcripts.foreign import (
-    Builder,
-    chat_calls,
-    chat_parts,
-    conversation,
-    edits_of,
-    first,
-    is_list,
-    is_object,
-    listing,
-    mapping,
-    named,
-    plain,
-    text,
-    time_of,
-    usage,
-    whole,
-    without,
-)
+from refold.transcripts.foreign import Builder, chat_calls, chat_parts, conversation, edits_of, plain, usage
 from refold.transcripts.origins import OPENHANDS, declared
+from refold.transcripts.values import first, is_list, listing, mapping, named, text, time_of, whole, without
 
 name = "openhands"
 
@@ -63,7 +46,7 @@ def detect(head: Head) -> float:
     if head.records and is_list(head.records[0].get("history")):
         return 0.9 if _is_event(head.records[0]["history"]) else 0.4
     value: Any = head.value
-    if is_object(value) or _holds_runs(head):
+    if mapping(value) or _holds_runs(head):
         value = (mapping(value) or first(value)).get("history")
     return 0.9 if _is_event(value) else 0.0
 

@@ -19,8 +19,8 @@ from refold.protocols import Loaded, SessionInfo
 from refold.session.edits import said_by
 from refold.transcripts import patch, pi_write
 from refold.transcripts.base import Head, Record, Source, index_id
-from refold.transcripts.foreign import listing, mapping, named, text, time_of, whole, without
 from refold.transcripts.pi_parts import is_stamp, message_from, model_name, parts_from, usage_from
+from refold.transcripts.values import listing, mapping, named, text, time_of, whole, without
 
 name = "pi"
 

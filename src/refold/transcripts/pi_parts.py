@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 from refold import messages as m
 from refold.session.dialects.common import stop_of
-from refold.transcripts.foreign import is_object, listing, mapping, named, string, whole
 from refold.transcripts.origins import PI, declared
+from refold.transcripts.values import is_object, listing, mapping, named, string, whole
 
 Record = dict[str, Any]
 

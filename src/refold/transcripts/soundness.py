@@ -21,8 +21,8 @@ from refold.text.frames import without_escapes
 from refold.transcripts import read_stream
 from refold.transcripts.base import Record, Source, seconds
 from refold.transcripts.carried import KEY
-from refold.transcripts.foreign import is_list, is_object, listing, mapping, named, text
 from refold.transcripts.programs import Page, Ticket, lines, sendable, writer
+from refold.transcripts.values import is_list, is_object, listing, mapping, named, text
 
 
 def refuse_unsound(data: bytes, program: str, page: Page, ticket: Ticket, *, before: bytes = b"") -> None:

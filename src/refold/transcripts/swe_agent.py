@@ -13,20 +13,9 @@ from typing import Any
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source
-from refold.transcripts.foreign import (
-    Builder,
-    chat_calls,
-    chat_parts,
-    conversation,
-    first,
-    listing,
-    mapping,
-    named,
-    plain,
-    text,
-    without,
-)
+from refold.transcripts.foreign import Builder, chat_calls, chat_parts, conversation, plain
 from refold.transcripts.origins import SWE_AGENT, declared
+from refold.transcripts.values import first, listing, mapping, named, text, without
 
 name = "swe-agent"
 

@@ -7,19 +7,8 @@ from typing import Any
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source, seconds
-from refold.transcripts.foreign import (
-    Builder,
-    chat_calls,
-    chat_parts,
-    conversation,
-    first,
-    listing,
-    mapping,
-    named,
-    text,
-    usage,
-    without,
-)
+from refold.transcripts.foreign import Builder, chat_calls, chat_parts, conversation, usage
+from refold.transcripts.values import first, listing, mapping, named, text, without
 
 name = "tau-bench"
 

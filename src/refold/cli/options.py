@@ -1,0 +1,156 @@
+"""Options that commands share, and what they come to."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from refold.cli.completion import preset_names, session_names
+from refold.cli.output import say
+from refold.errors import SettingError, nearest
+from refold.text.terminal import clean
+
+if TYPE_CHECKING:
+    from refold.compaction.preset import Preset
+    from refold.protocols import Model
+
+    TextType = click.ParamType[str]
+    CountType = click.ParamType[int]
+else:
+    TextType = CountType = click.ParamType  # older releases of click take no type argument
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+force_option = click.option("--force", is_flag=True, help="Write over what -o names.")
+file_argument = click.argument("file", metavar="FILE", shell_complete=session_names)
+
+
+class Names(TextType):
+    """One of the names that `module:function` gives, which is imported when the option is used, or shown."""
+
+    name = "name"
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+
+    def known(self) -> tuple[str, ...]:
+        return resolve_name(self.place)()
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
+        return f"[{'|'.join(self.known())}]"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self.known():
+            meant = nearest(value, self.known())
+            hint = f" Did you mean {meant}?" if meant else ""
+            self.fail(f"{clean(value)!r} is none of {', '.join(self.known())}.{hint}", param, ctx)
+        return value
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in self.known() if name.startswith(incomplete)]
+
+
+class Tokens(CountType):
+    """A number of tokens as people write it: 8000, 8k, 1.5m."""
+
+    name = "tokens"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from refold.compare.budgets import parse
+
+        try:
+            tokens = parse(str(value)).tokens
+        except SettingError:
+            tokens = None
+        if tokens is None:
+            example = "a number above 0, written 8000, 8k or 1.5m"
+            self.fail(f"{clean(str(value))!r} is no number of tokens: {example}.", param, ctx)
+        return tokens
+
+
+def preset_options(function: F) -> F:
+    """--preset, --set, --params, --window and --budget; what they come to is handed on as `preset`."""
+
+    @functools.wraps(function)
+    def wrapped(
+        *,
+        preset: str,
+        settings: tuple[str, ...],
+        params: Any,
+        window: int | None,
+        budget: int | None,
+        **more: Any,
+    ) -> Any:
+        given = dict(pair(text) for text in settings)
+        given |= {"window": window} if window is not None else {}
+        given |= {"params": params.read()} if params is not None else {}
+        return function(preset=_preset(preset, given, budget), **more)
+
+    made: Any = wrapped
+    for option in (
+        click.option("--budget", type=Tokens(), help="The view must fit so many tokens: 8000, 8k."),
+        click.option("--window", type=Tokens(), help="Context window of the model, in tokens."),
+        click.option("--params", type=click.File("r"), help="Settings of the preset as a JSON object."),
+        click.option("--set", "settings", multiple=True, metavar="K=V", help="One setting; may be repeated."),
+        click.option(
+            "--preset",
+            default="refold",
+            show_default=True,
+            shell_complete=preset_names,
+            help="Which design; see `refold presets`.",
+        ),
+    ):
+        made = option(made)
+    return made
+
+
+def _preset(name: str, given: dict[str, Any], budget: int | None) -> Preset:
+    """With what the settings made Python warn of said on standard error."""
+    from refold import registry
+
+    preset, told = warned(lambda: registry.preset(name, given, budget=budget))
+    for sentence in told:
+        say(f"refold: {sentence}", err=True)
+    return preset
+
+
+def warned(work: Callable[[], T]) -> tuple[T, list[str]]:
+    """What comes of it, and what Python was made to warn of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        made = work()
+    return made, [str(warning.message) for warning in caught]
+
+
+def pair(text: str) -> tuple[str, Any]:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise click.UsageError(f"--set takes KEY=VALUE, not {text!r}")
+    return key.strip(), value
+
+
+def named_model(name: str | None) -> Model | None:
+    """Who writes summaries; None: the embedded digest."""
+    from refold.registry.models import model
+
+    return model(name) if name else None
+
+
+def refuse_existing(output: str | None, force: bool) -> None:
+    """Said before the work, not after it."""
+    if output and not force and Path(output).exists():
+        raise click.UsageError(f"{output} exists already: choose another name, or --force writes over it")

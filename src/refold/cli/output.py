@@ -1,0 +1,153 @@
+"""Output of commands, for people and for machines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+from refold.errors import RefoldError, UsageError
+from refold.text.terminal import clean, escaped
+from refold.text.truncate import one_line
+
+if TYPE_CHECKING:
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    from refold.cli.screen import Screen
+
+
+T = TypeVar("T")
+
+
+def say(text: str = "", *, err: bool = False) -> None:
+    """A line on standard output or standard error. This, `emit` and `console` are the only ways out."""
+    click.echo(clean(text), err=err)
+
+
+def first_line(text: str, width: int = 100) -> str:
+    return clean(one_line(text, width))
+
+
+def emit(value: Any) -> None:
+    """JSON on standard output."""
+    from refold.messages import compact_json
+
+    click.echo(escaped(compact_json(msgspec.to_builtins(value))))
+
+
+def answer(value: Any, told: str, as_json: bool) -> None:
+    """What a command did: as JSON, or in words."""
+    if as_json:
+        emit(value)
+    else:
+        say(told)
+
+
+def console(*, stderr: bool = False) -> Screen:
+    from refold.cli.screen import Screen
+
+    return Screen(stderr=stderr)
+
+
+@contextmanager
+def waiting(what: str, *, show: bool = True) -> Generator[None]:
+    """Something to look at, on standard error, while one piece of work takes its time."""
+    if show and sys.stderr.isatty():
+        with console(stderr=True).status(first_line(what, 80)):
+            yield
+    else:
+        yield
+
+
+@contextmanager
+def bar(what: str, total: float, *, show: bool = True) -> Generator[Callable[[float, str], None]]:
+    """A bar on standard error, where that is a terminal. Gives what is told how much is done, and a few words
+    about it."""
+    out = console(stderr=True)
+    if not (show and out.is_terminal):
+        yield lambda _, __: None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    words = TextColumn("{task.description}", markup=False)
+    columns = (TextColumn(what, markup=False), BarColumn(), words, TimeRemainingColumn())
+    with Progress(*columns, console=out, transient=True) as drawn:
+        task = drawn.add_task("", total=total)
+
+        def tell(done: float, now: str) -> None:
+            drawn.update(task, completed=done, description=first_line(now, 40))
+
+        yield tell
+
+
+def progress(what: str, items: Sequence[T], *, show: bool = True) -> Iterator[T]:
+    """The items one by one, with a bar."""
+    with bar(what, len(items), show=show and len(items) > 1) as tell:
+        for number, item in enumerate(items, 1):
+            yield item
+            tell(number, f"{number}/{len(items)}")
+
+
+def styled(*pieces: str | tuple[str, str]) -> Text:
+    """A line of which some pieces have a style: `styled(("3", "bold"), " messages")`."""
+    from rich.text import Text
+
+    return Text.assemble(*pieces)
+
+
+def indented(text: str, by: int) -> Padding:
+    """Also where it goes on in the next line of a terminal."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    return Padding(Text(text), (0, 0, 0, by), expand=False)
+
+
+def table(headings: Sequence[str], rows: Iterable[Iterable[object]], *, right: Sequence[str] = ()) -> Table:
+    """A plain table. Cells are texts as they are; the screen makes them safe."""
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=None, pad_edge=False, header_style="dim", show_header=bool(headings))
+    for heading in headings:
+        made.add_column(heading, justify="right" if heading in right else "left")
+    for row in rows:
+        made.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+    return made
+
+
+@contextmanager
+def guarded() -> Generator[None]:
+    """Errors become one sentence and an exit code: 2 where the call was wrong, 1 where it failed."""
+    try:
+        yield
+    except UsageError as error:
+        raise click.UsageError(clean(str(error))) from error
+    except click.ClickException as error:
+        vars(error)["message"] = clean(error.message)  # declared final, and shown by click itself
+        raise
+    except RefoldError as error:
+        say(f"refold: {error}", err=True)
+        sys.exit(1)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    except (OSError, MemoryError) as error:
+        say(f"refold: {error}", err=True)
+        sys.exit(1)
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """A file for its owner alone, all of it or nothing: what was there stays until the new one is
+    complete."""
+    from refold.stores.disk import Disk, place
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    place(Disk(), path, data, replace=True)

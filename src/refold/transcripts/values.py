@@ -1,0 +1,58 @@
+"""Values of foreign files, which may be anything: each is read through a function that gives a harmless one
+where the file holds something else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from refold.session.dialects.common import as_count
+from refold.transcripts.base import seconds
+
+
+def text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def named(value: object) -> str | None:
+    """A non-empty string, or None."""
+    return value if isinstance(value, str) and value else None
+
+
+def string(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def mapping(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def listing(value: object) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def is_object(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def is_list(value: object) -> bool:
+    return isinstance(value, list)
+
+
+def first(value: object) -> dict[str, Any]:
+    """The first object of a list."""
+    return mapping(next(iter(listing(value)), None))
+
+
+def whole(value: object) -> int:
+    """A count: what is no sensible one is 0."""
+    return as_count(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0
+
+
+def time_of(raw: Mapping[str, Any]) -> float:
+    return seconds(raw.get("timestamp"))
+
+
+def without(record: Mapping[str, Any], used: frozenset[str]) -> dict[str, Any]:
+    """What a record says beyond the keys that were understood."""
+    return {key: value for key, value in record.items() if key not in used}
