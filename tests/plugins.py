@@ -437,7 +437,6 @@ def rule_cases() -> Iterator[Case]:
     yield "rule never ends", layered(for_ever)
     yield "rule gives megabytes", layered(gives("x" * 10**7))
     yield "workspace gives megabytes", rounds(gives("x" * 10**7))
-    yield "workspace has to be awaited", rounds(for_ever)
 
 
 # ── together ────────────────────────────────────────────────────────────────────────────────────
