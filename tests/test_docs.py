@@ -97,3 +97,16 @@ def test_a_command_or_option_that_is_not_there_is_noticed() -> None:
     for words in (["compcat"], ["compact", "f", "--budgets", "3"], ["memory", "list", "--nothing"]):
         with pytest.raises(click.UsageError):
             parsed(main, words)
+
+
+def test_the_page_of_attacks_names_tests_that_exist() -> None:
+    page = (ROOT / "docs" / "design" / "attack.md").read_text()
+    files = set(re.findall(r"`(tests/[\w/]+\.py)`", page))
+    named = set(re.findall(r"`(test_\w+)`", page))
+    there = {
+        name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(), re.M)
+    }
+    assert len(files) > 20 and all((ROOT / file).exists() for file in files)
+    assert len(named) > 12 and named <= there, named - there

@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from refold import Engine, Failed, Fold, Plan, Reason, Session
+from refold import Engine, Failed, Fold, Plan, Reason, Session, presets
 from refold import entries as e
 from refold import format as fmt
 from refold import messages as m
+from refold.compaction import ledger
 from refold.compaction.ledger import STRETCHES, left, rows
 from refold.errors import FoldError
 from refold.loop import run
@@ -273,3 +274,21 @@ def test_redo_brings_back_what_was_undone_last() -> None:
     assert made.redo(session).fold == two.id
     with pytest.raises(FoldError, match="no undone fold"):
         made.redo(session)
+
+
+def test_the_entry_of_a_fold_does_not_grow_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What left the view is noted by stretches, files by name up to a number: never row by row."""
+    monkeypatch.setattr(ledger, "READS", 20)
+    sizes: list[int] = []
+    for turns in (400, 800):
+        session = Session()
+        for n in range(turns):
+            session.append(m.user(f"Fix bug {n}."))
+            session.append(m.assistant("Looking.", m.call(f"c{n}", "Read", path=f"src/p{n}.py")))
+            session.append(m.result(f"c{n}", "def f(): pass\n" * 3, name="Read"))
+            session.append(m.assistant(f"Fixed bug {n}."))
+        session.append(m.user("Go on."))
+        run(Engine(presets.get("refold", window=4_000)).prepare(session))
+        [fold] = session.annotations(e.Fold)
+        sizes.append(len(fmt.encode(fold)))
+    assert sizes[1] < 1.1 * sizes[0]

@@ -124,8 +124,9 @@ class Proposal:
 
 def finishing(proposal: Proposal, answers: Sequence[str]) -> Steps[Finished]:
     """What a proposal becomes with these answers."""
-    finished = proposal.finish(answers)
-    return finished if isinstance(finished, Finished) else (yield from finished)
+    with Foreign(proposal.finish, f"the rung {proposal.rung!r} of the preset"):
+        finished = proposal.finish(answers)
+        return finished if isinstance(finished, Finished) else (yield from finished)
 
 
 @runtime_checkable

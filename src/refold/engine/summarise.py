@@ -91,7 +91,8 @@ async def ask_all(
 
 async def _answered(summariser: Summariser, ask: Ask) -> Answer:
     """What a summariser says, whoever wrote it."""
-    with ForeignAwait(summariser, f"the summariser {summariser.name!r}") as guard:
+    asked = Foreign(ask.render, "what the preset asks")
+    with asked, ForeignAwait(summariser, f"the summariser {summariser.name!r}") as guard:
         answer = await summariser.answer(ask)
         if not isinstance(cast("object", answer), Answer):
             raise guard.refuse(answer, "an Answer(text) is wanted")
