@@ -3,7 +3,9 @@ or a rule that raises, says nonsense, never ends or streams for ever."""
 
 from __future__ import annotations
 
+import logging
 import zlib
+from collections.abc import Iterator
 
 import pytest
 
@@ -16,9 +18,13 @@ SHARE = {"presets": 40, "models": 9, "hooks": 9, "summarisers": 9, "counters": 9
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stream without an end is given up sooner: the clock of these tests stands still while it streams."""
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A stream without an end is given up sooner: the clock of these tests stands still while it streams. What
+    is logged stays here: a worker cannot report half a character, and would end without a word."""
     monkeypatch.setattr(reply, "MOST_EVENTS", 3_000)
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
 
 
 def chosen(kind: str, job: str) -> list[str]:
