@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import refold
-from refold import Engine, Session, presets
+from refold import Engine, Session, presets, protocols
 from refold import entries as e
 from refold import messages as m
 from refold.compaction.clips import Clips
@@ -20,6 +20,7 @@ from refold.compaction.details import RefoldDetails
 from refold.compaction.plan import Plan, Reason
 from refold.compaction.rungs.graded import NOTED, Clip, Graded, Shape, graded
 from refold.compaction.situation import Due
+from refold.errors import PluginError
 from refold.loop import ATTEMPTS, breathe
 
 
@@ -139,6 +140,18 @@ def test_work_that_lost_its_sense_ends() -> None:
 
     with pytest.raises(LookupError):
         asyncio.run(breathe(work, mark))
+
+
+def test_work_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work() -> Generator[None, None, None]:
+        while True:
+            yield
+
+    monkeypatch.setattr(protocols, "MOST_STEPS", 1_000)
+    with pytest.raises(PluginError, match="1,000"):
+        asyncio.run(breathe(work, lambda: 0))
+    with pytest.raises(PluginError, match="come to an end"):
+        protocols.complete(work())
 
 
 def _busy(seconds: float) -> None:
