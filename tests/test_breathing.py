@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import refold
-from refold import Engine, Session, presets, protocols
+from refold import Engine, Session, errors, presets, protocols
 from refold import entries as e
 from refold import messages as m
 from refold.compaction.clips import Clips
@@ -147,7 +147,7 @@ def test_work_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> Non
         while True:
             yield
 
-    monkeypatch.setattr(protocols, "MOST_STEPS", 1_000)
+    monkeypatch.setattr(errors, "MOST_STEPS", 1_000)
     with pytest.raises(PluginError, match="1,000"):
         asyncio.run(breathe(work, lambda: 0))
     with pytest.raises(PluginError, match="come to an end"):

@@ -14,13 +14,13 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Generato
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from refold import protocols
+from refold import errors
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 ATTEMPTS = 3
-"""How often work that was disturbed begins anew in pieces."""
+"""How often work that was disturbed begins anew."""
 GRACE = 1.0
 """Seconds that a task gets to end after it was cancelled; one that takes longer is left behind."""
 
@@ -90,21 +90,21 @@ async def breathe(begin: Callable[[], Generator[None, None, T]], mark: Callable[
     each time. Where `mark` is another one after that, they changed what the work reads and it begins anew;
     the last attempt is made at once, so that it comes to an end. `mark` may raise where the work has lost
     its sense."""
-    for _ in range(ATTEMPTS):
+    for attempt in range(ATTEMPTS + 1):
         steps, marked = begin(), mark()
-        for _ in range(protocols.MOST_STEPS):
-            if marked != mark():
+        for _ in range(errors.MOST_STEPS):
+            if attempt < ATTEMPTS and marked != mark():
                 break
             try:
                 next(steps)
             except StopIteration as done:
                 return done.value
-            await asyncio.sleep(0)
+            if attempt < ATTEMPTS:
+                await asyncio.sleep(0)
         else:
-            raise protocols.endless()
+            raise errors.endless()
         steps.close()
-    mark()
-    return protocols.complete(begin())
+    raise AssertionError("the last attempt is not interrupted")
 
 
 def _running() -> asyncio.AbstractEventLoop:

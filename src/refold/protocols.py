@@ -7,8 +7,8 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
+from refold import errors
 from refold.entries import AnyEntry
-from refold.errors import PluginError
 from refold.messages import AnyPart, Message, Stop, Usage
 
 # ── work in pieces ──────────────────────────────────────────────────────────────────────────────
@@ -19,24 +19,14 @@ Steps: TypeAlias = Generator[None, None, T]
 (`refold.loop.breathe`), and gives its result at the end. What it reads must not change in between."""
 
 
-MOST_STEPS = 20_000_000
-"""More than the largest log needs: work that goes on beyond it (of a preset of your own) has no end."""
-
-
 def complete(steps: Steps[T]) -> T:
     """The result of such work, at once."""
-    for _ in range(MOST_STEPS):
+    for _ in range(errors.MOST_STEPS):
         try:
             next(steps)
         except StopIteration as done:
             return done.value
-    raise endless()
-
-
-def endless() -> PluginError:
-    return PluginError(
-        f"work in pieces has not ended after {MOST_STEPS:,} of them: a rung has to come to an end"
-    )
+    raise errors.endless()
 
 
 # ── models ──────────────────────────────────────────────────────────────────────────────────────
