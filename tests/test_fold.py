@@ -208,7 +208,10 @@ def test_R3_a_failure_says_where_and_what_the_design_wants_to_be_said() -> None:
     )
     outcome = folded(made, session)
     assert isinstance(outcome, Failed)
-    assert (outcome.code, outcome.text) == ("error", "Summary unavailable. (no)")
+    assert (outcome.code, outcome.text) == (
+        "error",
+        "Summary unavailable. (what the preset asks failed: ValueError: no)",
+    )
     [failure] = session.annotations(e.Failure)
     assert (failure.target, failure.requests) == (session.leaf, 1)
 

@@ -55,7 +55,7 @@ def two_conversations(way: str, store: str, turns: int, beside: int) -> None:
 
 @pytest.mark.parametrize("way", CLIENTS)
 def test_two_conversations_at_once_stay_inside_the_window(way: str, tmp_path: Path) -> None:
-    two_conversations(way, f"sqlite:{tmp_path / 'agent.db'}", 12, 4)
+    two_conversations(way, f"sqlite:{tmp_path / 'agent.db'}", 18, 5)
 
 
 @pytest.mark.parametrize("way", [*(pytest.param(way, marks=LONG) for way in CLIENTS), *FRAMEWORKS])

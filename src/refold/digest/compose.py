@@ -152,7 +152,8 @@ class _Composition:
         if most <= 0 or not found:
             return [], ""
         pool = yield from best(found, self.material.worth, max(CANDIDATES, most // 4))
-        order = yield from ranked(pool, self.material.worth, self._cost, most, dict.fromkeys(covered))
+        enough = most + most // 8  # in lines they may cost less than one by one
+        order = yield from ranked(pool, self.material.worth, self._cost, enough, dict.fromkeys(covered))
         joint = " " if self.form == "readable" else "; "
         return (yield from fitted(order, lambda some: lines(some, self._text, joint, most), self.count, most))
 
