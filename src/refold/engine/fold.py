@@ -40,9 +40,17 @@ async def perform(session: Session, plan: Plan, summariser: Summariser, limits: 
 
 async def _perform(session: Session, plan: Plan, summariser: Summariser, limits: Limits) -> e.Fold | Failed:
     failed = Failed("nothing", "no rung could fold anything")
+
+    def mark() -> str | None:
+        if session.tip != plan.base:  # what was worked out for the situation no longer holds
+            raise StalePlan
+        return plan.base
+
     for offer in plan.offers():
-        proposal = await worked(plan, offer)
-        if session.tip != plan.base:
+        try:
+            proposal = await worked(plan, offer, mark)
+            mark()
+        except StalePlan:
             return Failed("stale", STALE, plan.rung)
         if isinstance(proposal, Reason) or (proposal.asks and limits.passed):
             continue

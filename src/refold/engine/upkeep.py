@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import msgspec
 
 from refold.compaction.plan import Failed, Plan, Proposal, Reason, finishing, proposing
@@ -16,7 +14,7 @@ from refold.engine.summarise import ask_all, failure_code
 from refold.errors import DoesNotFit, sentence
 from refold.hooks import Hooks
 from refold.loop import breathe
-from refold.protocols import complete
+from refold.protocols import Steps, complete
 from refold.session import Session
 
 NOTES_TIMEOUT = 60.0
@@ -38,8 +36,11 @@ async def upkeep(
     for stage in preset.stages:
         if not stage.upkeep:
             continue
-        s = planner._situation(session, question)
-        plan = await breathe(partial(planning, preset, s, upkeep_only=True), lambda: len(session.entries))
+
+        def begin() -> Steps[Plan | Reason]:
+            return planning(preset, planner._situation(session, question), upkeep_only=True)
+
+        plan = await breathe(begin, lambda: len(session.entries))
         if isinstance(plan, Reason):
             return
         if not await perform_with_hooks(hooks, session, plan, planner.summariser, limits):
