@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -16,10 +18,10 @@ from refold.compaction.ledger import STRETCHES, left, rows
 from refold.errors import FoldError
 from refold.loop import run
 from refold.models.scripted import Scripted, fail, say
-from refold.protocols import Request, complete
+from refold.protocols import Request, Steps, complete
 from refold.session.projection import Projection
 from refold.tokens import get as counter
-from tests.probe import SIZE, engine, swap, talk
+from tests.probe import SIZE, Swap, engine, swap, talk
 
 COUNTER = counter("chars")
 
@@ -105,6 +107,33 @@ def test_the_system_prompt_counts_before_and_after() -> None:
     fold = folded(made, session, system="p" * 50)
     assert isinstance(fold, Fold)
     assert (fold.tokens_before, fold.tokens_after) == (650, 260)
+
+
+@dataclass(frozen=True)
+class Patiently(Swap):
+    """Works ahead in pieces, for a conversation as it was."""
+
+    def ahead(self, s: Any, /) -> Steps[None]:
+        begun, length = s.memo.setdefault("begun", []), len(s.session.path)
+        begun.append(length)
+        assert begun[0] == length, "worked out for a conversation that has moved"
+        for _ in range(20):
+            yield
+
+
+def test_a_plan_is_given_up_where_the_conversation_moves_while_a_rung_works_ahead() -> None:
+    session, made = talk(), engine(swap(letters=5000), Patiently(name="patient"))
+    plan = planned(made, session)
+
+    async def moved() -> Fold | Failed:
+        work = asyncio.ensure_future(made.apply(session, plan))
+        for _ in range(12):
+            await asyncio.sleep(0)
+        session.append("Wait.")
+        return await work
+
+    outcome = asyncio.run(moved())
+    assert isinstance(outcome, Failed) and outcome.code == "stale"
 
 
 # ── what is written down ────────────────────────────────────────────────────────────────────────

@@ -7,9 +7,11 @@ import os
 import random
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from refold import format as fmt
@@ -229,3 +231,19 @@ def test_a_lost_first_entry_is_repaired_once(tmp_path: Path) -> None:
     repaired = (tmp_path / "s.jsonl").read_bytes()
     assert {finding.state for finding in doctor.examine(store, repair=True)} == {"lost"}
     assert (tmp_path / "s.jsonl").read_bytes() == repaired
+
+
+def test_an_index_whose_declaration_is_damaged_is_found_and_made_anew(tmp_path: Path) -> None:
+    place = tmp_path / "s.db"
+    store = SqliteStore(place)
+    session = conversation(store, 4)
+    store.close()
+    with closing(apsw.Connection(str(place))) as connection:
+        connection.execute("PRAGMA writable_schema=ON")
+        connection.execute("UPDATE sqlite_schema SET sql=replace(sql,'porter','pXrter') WHERE name='words'")
+    store = SqliteStore(place)
+    assert [finding.state for finding in doctor.examine(store)] == ["repairable"]
+    assert [finding.state for finding in doctor.examine(store, repair=True)] == ["repaired"]
+    stored(store, session.id).append("It goes on.")
+    assert doctor.examine(store) == []
+    store.close()

@@ -81,6 +81,9 @@ def _words(connection: apsw.Connection, where: str, repair: bool, broken: bool) 
     text = "the index of words is damaged"
     if not broken:
         try:
+            connection.execute(
+                "SELECT 1 FROM words WHERE words MATCH 'a' LIMIT 1"
+            ).fetchall()  # its tokenizer
             there = {cast("int", row) for (row,) in connection.execute("SELECT rowid FROM words")}
             entries = connection.execute(_ENTRIES)
             wanted = {row for row, said in _texts(cast("Iterable[tuple[int, int, bytes]]", entries)) if said}
