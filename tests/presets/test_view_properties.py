@@ -287,4 +287,4 @@ def test_R19_a_dialogue_uses_its_budget() -> None:
         session.append(m.assistant(said) if number % 2 else m.user("Go on."))
     for budget in (1_000, 2_000, 4_000):
         engine, twin = folded(session, budget)
-        assert 0.96 * budget < engine.view(twin).tokens <= budget
+        assert 0.95 * budget < engine.view(twin).tokens <= budget
