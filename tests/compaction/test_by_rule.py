@@ -206,15 +206,35 @@ def test_a_checkpoint_has_pis_sections_with_what_happened() -> None:
         "Progress": [],
         "Done": [
             "- [x] Never touch migrations/ → login.py",
-            "- Edit src/login.py: a → b",
-            "- Bash pytest -x → FAILED tests/test_login.py: boom",
         ],
         "In progress": ["- [ ] add test → pytest -x; interrupted"],
         "Blocked": ["(none)"],
         "Key decisions": ["- Agent: decided use sha256 because md5 weak"],
         "Next steps": ["(none)"],
-        "Critical context": ["- Agent: port 8443", "- Tool: FAILED tests/test_login.py: boom"],
+        "Critical context": [
+            "- Edit src/login.py: a → b",
+            "- Bash pytest -x → FAILED tests/test_login.py: boom",
+            "- Agent: port 8443",
+            "- Tool: FAILED tests/test_login.py: boom",
+        ],
     }
+
+
+def test_what_was_called_takes_no_room_from_the_lines_of_turns() -> None:
+    said: list[m.Message] = []
+    for turn in range(6):
+        said.append(m.user(f"Do part {turn}."))
+        for n in range(8):
+            said += [
+                m.assistant("", m.call(f"c{turn}-{n}", "Read", path=f"src/{turn}/{n}.py")),
+                m.result(f"c{turn}-{n}", "text"),
+            ]
+        said.append(m.assistant(f"Part {turn} works."))
+    found = sections(complete(by_rule.checkpoint(sources(*said), 400, WORDS, "")))
+    assert [turn for turn in range(6) if any(f"part {turn}" in line for line in found["Done"])] == [*range(6)]
+    assert any("src/5/7.py" in line for line in found["Critical context"])
+    again = sections(complete(by_rule.checkpoint(sources(*said[:2]), 400, WORDS, "## Goal\nBoth\nBoth")))
+    assert again["Goal"] == ["Both"], "once"
 
 
 def test_a_checkpoint_goes_on_with_the_one_before() -> None:
@@ -223,12 +243,11 @@ def test_a_checkpoint_goes_on_with_the_one_before() -> None:
     assert found["Done"] == [
         "- [x] old",
         "- [x] Never touch migrations/ → login.py",
-        "- Edit src/login.py: a → b",
     ]
     assert found["In progress"] == ["(none)"]
     assert found["Key decisions"] == ["- Agent: decided use sha256 because md5 weak"]
     text = complete(by_rule.checkpoint(sources(*SAID[:4]), 2_000, WORDS, EARLIER))
-    assert "## Critical context\n## Odd\n- x\n- Agent: port 8443" in text
+    assert "## Critical context\n## Odd\n- x\n- Edit src/login.py: a → b\n- Agent: port 8443" in text
     assert text.startswith("## Goal\nShip it\n\n## Constraints") and "\n\n## Key decisions\n" in text
     assert "\n\n## Progress\n\n### Done\n- [x] old\n" in text and "\n\n### In progress\n(none)\n" in text
 

@@ -239,7 +239,6 @@ def checkpoint(sources: Sequence[Source], budget: int, counter: TokenCounter, pr
         else:
             _add(sections, "Done", [f"- [x] {line}"])
         yield
-    _add(sections, "Done", _lines(made, "done"))
     words = [text for source in sources if (text := typed(source.message))]
     if not sections["Goal"]:
         _add(sections, "Goal", [one_line(text, 400) for text in words[:1]])
@@ -249,6 +248,7 @@ def checkpoint(sources: Sequence[Source], budget: int, counter: TokenCounter, pr
         _add(sections, "Blocked", [f"- {state.error.what}: {one_line(state.error.error, 200)}"])
     _add(sections, "Key decisions", _lines(made, "decisions"))
     _add(sections, "Next steps", [f"{n}. {todo.text}" for n, todo in enumerate(state.open_todos, 1)])
+    _add(sections, "Critical context", _lines(made, "done"))  # gives way to the facts, which come last
     _add(sections, "Critical context", _lines(made, "facts"))
     return _rendered(sections, SHARES, budget, counter)
 
@@ -301,7 +301,7 @@ def _earlier(text: str) -> dict[str, list[str]]:
 
 def _add(sections: dict[str, list[str]], title: str, lines: Sequence[str]) -> None:
     known = set(sections[title])
-    sections[title] += [x for x in lines if x.strip() and x.strip() != NONE and x not in known]
+    sections[title] += [x for x in dict.fromkeys(lines) if x.strip() and x.strip() != NONE and x not in known]
 
 
 def _rendered(
