@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import msgspec
 
+from refold.compaction.requests import plain
 from refold.compaction.situation import Due, Situation
 from refold.compaction.transcript import Source
 from refold.digest import Source as DigestSource
@@ -56,7 +57,7 @@ class Ask:
     by_rule: Callable[[Sequence[DigestSource], int, TokenCounter], Steps[str]] | None = None
     """What stands for an answer where there is no model: sources, tokens and a counter → text. None: the
     digest as it is."""
-    accept: Callable[[str], str] = str.strip
+    accept: Callable[[str], str] = plain
     """Turns the text of an answer into the summary; raises `BadAnswer`."""
 
 

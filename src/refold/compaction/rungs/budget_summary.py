@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from refold import entries as e
-from refold.compaction import answer, transcript
-from refold.compaction.answer import FRAME_TOKENS, framed_path, framing
+from refold.compaction import transcript
 from refold.compaction.by_rule import checkpoint, turn_prefix
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
-from refold.compaction.prompts import focus_line, prompt
-from refold.compaction.requests import stand_alone
+from refold.compaction.requests import FRAME_TOKENS, focus_line, framed_path, framing, prompt, stand_alone
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, reading_sources, sources
 from refold.digest import Source as DigestSource
@@ -153,7 +151,6 @@ class BudgetSummary:
             previous=previous,
             purpose=purpose,
             target_tokens=limit,
-            accept=answer.plain,
         )
 
 

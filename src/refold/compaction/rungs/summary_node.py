@@ -11,7 +11,6 @@ from functools import cache
 import msgspec
 
 from refold import entries as e
-from refold.compaction import answer
 from refold.compaction.details import AugmentDetails
 from refold.compaction.exchanges import (
     CHARACTERS,
@@ -136,7 +135,7 @@ class SummaryNode:
     def _bound(self, s: Situation, position: int, response: Message) -> int:
         node = s.counter.text(self.template) + s.counter.message(response) + 2 * self.summary_tokens
         outline = complete(self._outlining(s, position))
-        return s.sizes.overhead + s.sizes.system_messages + s.sizes.kept_from(position) + node + outline
+        return s.sizes.fixed + s.sizes.kept_from(position) + node + outline
 
     def _outlining(self, s: Situation, position: int) -> Steps[int]:
         """Tokens of the abridged history."""
@@ -183,7 +182,6 @@ class SummaryNode:
             render=render,
             previous=previous,
             target_tokens=self.summary_tokens,
-            accept=answer.plain,
         )
 
 

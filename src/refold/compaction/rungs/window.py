@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from refold import entries as e
-from refold.compaction import answer, transcript
+from refold.compaction import transcript
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
-from refold.compaction.prompts import prompt
+from refold.compaction.requests import prompt
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, message_of_item
 from refold.digest.places import ROLES
@@ -185,7 +185,6 @@ class WindowSummary:
             render=render,
             previous=previous,
             target_tokens=self.max_chars // 4,
-            accept=answer.plain,
         )
 
 
