@@ -15,7 +15,7 @@ from refold.compaction import transcript
 from refold.compaction.clips import Form, reading_step
 from refold.compaction.details import Check, RefoldDetails
 from refold.compaction.layout import Before, Layout, clip_kept, lay_out
-from refold.compaction.plan import Ask, Finished, Proposal, Reason
+from refold.compaction.plan import Ask, Finished, Proposal, Reason, Stepwise
 from refold.compaction.reading import read, reading
 from refold.compaction.record import Composer, Record, Shape, check_floor
 from refold.compaction.requests import choose_form, continued, prompt, stand_alone
@@ -153,43 +153,33 @@ def _split_turn(s: Situation, position: int) -> int | None:
 
 
 @dataclass(frozen=True)
-class Clip:
+class Clip(Stepwise):
     """Rungs 1 and 2: old and large messages clipped in their place. Nobody is asked, nothing leaves."""
 
     shape: Shape
     name: str = "clip"
 
-    def ahead(self, s: Situation, /) -> Steps[object]:
-        if s.uses_tools:
-            yield from grading(s, self.shape, in_place=True)
-
-    def propose(self, s: Situation, /) -> Proposal | Reason:
+    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
         if not s.uses_tools:
             return Reason("dialogue", "a conversation without tools has no results to clip")
-        view = complete(grading(s, self.shape, in_place=True))
+        view = yield from grading(s, self.shape, in_place=True)
         if isinstance(view, Reason):
             return view
         return view.proposal(self.name, lambda _: view.finished(None))
 
 
 @dataclass(frozen=True)
-class Lines:
+class Lines(Stepwise):
     """Rung 5: what lies before the graded part as lines; without tools, as a dialogue. The deterministic end
     of every ladder."""
 
     shape: Shape
     name: str = "lines"
 
-    def ahead(self, s: Situation, /) -> Steps[object]:
-        if s.uses_tools:
-            yield from grading(s, self.shape)
-        else:
-            yield from Dialogue(self.shape).ahead(s)
-
-    def propose(self, s: Situation, /) -> Proposal | Reason:
+    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
         if not s.uses_tools:
-            return Dialogue(self.shape).propose(s)
-        view = complete(grading(s, self.shape))
+            return (yield from Dialogue(self.shape).proposing(s))
+        view = yield from grading(s, self.shape)
         if isinstance(view, Reason):
             return view
 
@@ -206,7 +196,7 @@ STYLE = transcript.Style(result_limit=2_000)
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(Stepwise):
     """A structured, iterative summary; checked before it is used. Own words, state, pins and the graded part
     stand beside it, so it is asked only for what code cannot know."""
 
@@ -214,20 +204,12 @@ class Summary:
     factor: float = 1.0
     name: str = "summary"
 
-    @property
-    def _target(self) -> int:
-        return max(min(int(self.shape.summary * self.factor), self.shape.goal // 5), 100)
-
-    def ahead(self, s: Situation, /) -> Steps[object]:
-        if s.has_model:
-            yield from grading(s, self.shape, written=self._target, factor=self.factor)
-            yield from reading_sources(s.session)
-
-    def propose(self, s: Situation, /) -> Proposal | Reason:
+    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
         if not s.has_model:
             return Reason("no_model", "no model is configured")
-        target = self._target
-        view = complete(grading(s, self.shape, written=target, factor=self.factor))
+        target = max(min(int(self.shape.summary * self.factor), self.shape.goal // 5), 100)
+        view = yield from grading(s, self.shape, written=target, factor=self.factor)
+        yield from reading_sources(s.session)
         if isinstance(view, Reason):
             return view
         if view.in_place:
@@ -299,7 +281,7 @@ SPARE = 8
 
 
 @dataclass(frozen=True)
-class Dialogue:
+class Dialogue(Stepwise):
     """Rung 5 where no tools were used: what lies before the newest part as extracted sentences. People who
     talk do not work on one thing: what was said once may be asked for at any time, and the digest holds more
     of that per token than messages in their place (M1)."""
@@ -307,12 +289,10 @@ class Dialogue:
     shape: Shape
     name: str = "digest"
 
-    def ahead(self, s: Situation, /) -> Steps[None]:
+    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
         yield from s.sizes.counting()
         yield from (yield from read(s.session)).counting(s.counter)
         yield from reading_sources(s.session)
-
-    def propose(self, s: Situation, /) -> Proposal | Reason:
         check_floor(s, self.shape.budget)
         view = self._view(s, self.shape.within(s))
         if view.in_place and not view.layout.forms:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.details import LayeredDetails
-from refold.compaction.plan import Ask, Errand, Finished, Proposal, Reason
+from refold.compaction.plan import Ask, Errand, Finished, Proposal, Reason, Stepwise
 from refold.compaction.reading import read, reading
 from refold.compaction.requests import fill, focus_line, load, plain, stand_alone
 from refold.compaction.situation import Situation, finished, left_alone, round_at, touches
@@ -24,7 +24,7 @@ from refold.messages import Call, Message, Result, System, system
 from refold.preserve import abridged, state
 from refold.preserve.runs import run
 from refold.preserve.tools import actions
-from refold.protocols import Request, Steps, TokenCounter, complete
+from refold.protocols import Request, Steps, TokenCounter
 from refold.session import redacted
 from refold.session.toolnames import Kind, command_line, kind
 from refold.shrink import AnyRule, Limits, Shrinking, kind_of
@@ -37,25 +37,12 @@ class Answers(dict[tuple[int, str], Result | None]):
     """What rules that have to be waited for made of results, by rule and entry: each is asked once."""
 
 
-@dataclass
-class _Work:
-    """What became of the results up to a place of the path, by their indexes."""
-
-    end: int
-    shrinking: dict[int, Shrinking] = field(default_factory=dict[int, Shrinking])
-    asked: dict[int, tuple[int, str]] = field(default_factory=dict[int, tuple[int, str]])
-    """Rules that have to be waited for."""
-    shorter: dict[int, Result] = field(default_factory=dict[int, Result])
-    saved: int = 0
-    """Tokens."""
-
-
 LOOKS = 16
 """Results that are looked at between two breaths."""
 
 
 @dataclass(frozen=True)
-class ShrinkRounds:
+class ShrinkRounds(Stepwise):
     """One edit for every result of a finished round that its rule makes shorter."""
 
     limits: Limits = Limits()
@@ -63,55 +50,48 @@ class ShrinkRounds:
     """In the place of the rules of some kinds of tools."""
     name: str = "shrink"
 
-    def ahead(self, s: Situation, /) -> Steps[None]:
+    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
         yield from s.sizes.counting()
         yield from read(s.session)
-        rounds = finished(s)
+        rounds, answers = finished(s), s.session.followers.of(Answers, Answers)
         end = round_at(s, rounds - 1).last + 1 if rounds else 0
-        answers, work = s.session.followers.of(Answers, Answers), _Work(end)
-        for number, x in enumerate(_results(s, _seen(s), end), 1):
-            one = work.shrinking[x] = self._shrinking(s, x)
+        asked, shorter, saved = dict[int, tuple[Shrinking, tuple[int, str]]](), dict[int, Result](), 0
+        results = _results(s, _seen(s), end)
+        for number, x in enumerate(results, 1):
+            one = self._shrinking(s, x)
             key = (id(one.own), s.items[x].entries[0])
             result = answers.get(key) if one.waits else one.at_once()
             if one.waits and key not in answers:
-                work.asked[x] = key
-            elif result and (saved := _gain(s, x, result)) > 0:
-                work.shorter[x], work.saved = result, work.saved + saved
+                asked[x] = one, key
+            elif result and (gain := _gain(s, x, result)) > 0:
+                shorter[x], saved = result, saved + gain
             if number % LOOKS == 0:
                 yield
-        s.memo[ShrinkRounds] = work
-
-    def propose(self, s: Situation, /) -> Proposal | Reason:
-        if ShrinkRounds not in s.memo:
-            complete(self.ahead(s))
-        work: _Work = s.memo[ShrinkRounds]
-        asked, shorter = work.asked, work.shorter
-        if not work.shrinking:
+        if not results:
             return Reason("no_results", "no tool result of a finished round is left to shorten")
         if not shorter and not asked:
             return Reason("nothing_shrinks", "no rule makes a result of the finished rounds shorter")
-        answers = s.session.followers.of(Answers, Answers)
         ids = {x: s.items[x].entries[0] for x in sorted({*shorter, *asked})}
         places, files = list(ids.values()), reading(s.session).state.files()
 
         def finish(_: Sequence[str]) -> Finished:
-            told = {x: answers[key] for x, key in asked.items()}
+            told = {x: answers[key] for x, (_, key) in asked.items()}
             put = shorter | {x: result for x, result in told.items() if result and _gain(s, x, result) > 0}
             if not put:
                 raise BadAnswer("nothing_shrinks", "no rule makes a result of the finished rounds shorter")
             edits = tuple(e.Edit(ids[x], ids[x], (put[x],), "shrink") for x in sorted(put))
-            details = LayeredDetails(shrunk_through=s.session.path[work.end - 1].id).stored()
+            details = LayeredDetails(shrunk_through=s.session.path[end - 1].id).stored()
             return Finished(edits=edits, files=files, details=details)
 
         return Proposal(
             rung=self.name,
             finish=finish,
-            errands=tuple(_errand(work.shrinking[x], answers, key) for x, key in asked.items()),
+            errands=tuple(_errand(one, answers, key) for one, key in asked.values()),
             stretch=(places[0], places[-1]),
             masked=tuple(places),
             first_kept=places[0],
             files=files,
-            tokens_after=s.sizes.tokens - work.saved,
+            tokens_after=s.sizes.tokens - saved,
         )
 
     def _shrinking(self, s: Situation, index: int) -> Shrinking:
@@ -197,17 +177,15 @@ def _after_archives(s: Situation) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeepRecent:
+class KeepRecent(Stepwise):
     """Where no archive could be written: the old rounds leave the view without one, and the user is told."""
 
     keep_rounds: int = 10
     name: str = "keep_recent"
 
-    def ahead(self, s: Situation, /) -> Steps[None]:
+    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
         yield from s.sizes.counting()
         yield from reading_items(s.session, s.items, message_of_item)
-
-    def propose(self, s: Situation, /) -> Proposal | Reason:
         old = old_rounds(s, self.keep_rounds)
         return old if isinstance(old, Reason) else self._proposal(s, old)
 

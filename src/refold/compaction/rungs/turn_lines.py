@@ -14,7 +14,7 @@ from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.by_rule import PIECE, accept_line, merging, rule_line
 from refold.compaction.details import Line, RoundsDetails
-from refold.compaction.plan import Ask, Finished, Proposal, Reason
+from refold.compaction.plan import Ask, Finished, Proposal, Reason, Stepwise
 from refold.compaction.reading import read, reading
 from refold.compaction.requests import prompt, stand_alone
 from refold.compaction.situation import (
@@ -51,18 +51,12 @@ requests as a fold may always make; the others get their lines by rule."""
 
 
 @dataclass(frozen=True)
-class WriteLines:
+class WriteLines(Stepwise):
     """Writes down the line of every finished round that has none: by a model, or by rule."""
 
     line_tokens: int
     by_model: bool = True
     name: str = "line"
-
-    def ahead(self, s: Situation, /) -> Steps[None]:
-        for number, round in enumerate(self._fresh(s)):
-            by_rule(s, round, self.line_tokens)
-            if number % ROUNDS == 0:
-                yield
 
     def _fresh(self, s: Situation) -> list[Round]:
         """Finished rounds without a line, oldest first."""
@@ -73,13 +67,16 @@ class WriteLines:
             fresh.append(round)
         return fresh[::-1]
 
-    def propose(self, s: Situation, /) -> Proposal | Reason:
-        fresh = self._fresh(s)
+    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
+        fresh, by_rule = self._fresh(s), list[e.TurnLine]()
+        # Made before anybody is asked: the path may be another one when the answers come.
+        for number, round in enumerate(fresh):
+            by_rule.append(self._line(s, round))
+            if number % ROUNDS == 0:
+                yield
         if not fresh:
             return Reason("all_written", "every finished round has its line")
         asked = fresh[-BACKLOG:] if self.by_model and s.has_model and not s.resting else []
-        # Made before anybody is asked: the path may be another one when the answers come.
-        by_rule = tuple(self._line(s, round) for round in fresh)
 
         def finish(answers: Sequence[str]) -> Finished:
             start = len(by_rule) - len(asked)
@@ -121,7 +118,7 @@ class WriteLines:
 
 
 @dataclass(frozen=True)
-class TurnLines:
+class TurnLines(Stepwise):
     """Folds the rounds that leave the zone into their lines."""
 
     zone: Zone
@@ -132,10 +129,11 @@ class TurnLines:
     """An application's own text for the workspace."""
     name: str = "line"
 
-    def ahead(self, s: Situation, /) -> Steps[None]:
+    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
         yield from read(s.session)
-        known, path = known_lines(s), s.session.path
-        lines, leaving = list(shown_lines(s)), self._leaving(s, self.zone.first(s, finished(s)))
+        known, path, rounds, shown = known_lines(s), s.session.path, finished(s), shown_lines(s)
+        first = self.zone.first(s, rounds)
+        lines, leaving = list(shown), self._leaving(s, first)
         for number, round in enumerate(leaving):
             text = line_of(s, round, known) or by_rule(s, round, self.line_tokens)
             lines.append(Line(path[round.first].id, path[round.last].id, round.number, round.number, text))
@@ -144,15 +142,6 @@ class TurnLines:
         yield from s.sizes.counting()
         lines.sort(key=lambda line: line.start)
         merged = yield from LineBook.of(s.session).merging(lines, self.summaries_budget, s.counter)
-        s.memo[self] = leaving, lines, merged
-
-    def propose(self, s: Situation, /) -> Proposal | Reason:
-        if self not in s.memo:
-            complete(self.ahead(s))
-        leaving: list[Round]
-        leaving, lines, merged = s.memo[self]
-        rounds, shown = finished(s), shown_lines(s)
-        first = self.zone.first(s, rounds)
         trims = tuple(self.zone.trims(s, first, rounds))
         if not leaving and not trims and not self._is_outdated(s, shown):
             stay = f"{rounds - first} finished round(s) stay verbatim, no other is"
