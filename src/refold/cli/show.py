@@ -163,7 +163,7 @@ def _what(session: Session, id: str) -> str:
 
 
 def _ledger(engine: Engine, session: Session) -> dict[str, Any]:
-    from refold.compaction.ledger import rows
+    from refold.compaction.details import rows
     from refold.entries import Fold
     from refold.session.edits import active_folds
 
