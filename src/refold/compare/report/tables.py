@@ -182,7 +182,7 @@ def _bill(cell: Cell, times: int) -> Bill:
 
 
 def money(done: Comparison) -> Markup | None:
-    none = sum(t.none.dollars for t in done.transcripts)
+    none = sum(t.dollars for t in done.transcripts)
     rows = _priced(done)
     columns = sorted({times for row in rows for times in row.totals})
     if not columns:
@@ -214,10 +214,10 @@ def _sum(total: float | None, none: float) -> Markup:
 
 
 def _money_text(done: Comparison, none: float, rows: Sequence[Priced]) -> str:
-    priced = ", ".join(dict.fromkeys(t.prices.name for t in done.transcripts))
+    priced = ", ".join(dict.fromkeys(t.prices for t in done.transcripts))
     told = [f"${none:,.2f} without folding; prices of {priced}, prompt cache of five minutes."]
     told.append("Each column: folded whenever the context has grown to so many budgets.")
-    over = sum(bool(t.prices.window and t.none.peak > t.prices.window) for t in done.transcripts)
+    over = sum(bool(t.priced.window and t.none.peak > t.priced.window) for t in done.transcripts)
     if over:
         which = "it" if len(done.transcripts) == 1 else f"{over} of {len(done.transcripts)} transcripts"
         told.append(f"Without folding {which} would not fit the model's window.")
