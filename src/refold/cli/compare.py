@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from refold.cli.batch import Tally, batch_options, followed, keeping, working
-from refold.cli.completion import preset_names, session_names
 from refold.cli.opening import open_session, tell_problems
-from refold.cli.options import force_option, json_option, named_model, refuse_existing
+from refold.cli.options import (
+    force_option,
+    json_option,
+    named_model,
+    preset_names,
+    refuse_existing,
+    session_names,
+)
 from refold.cli.output import bar, console, emit, first_line, say, waiting, write_private
 from refold.errors import UnknownName
 
