@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from refold.agent.chat import Chat, Settings
     from refold.agent.permissions import Mode
     from refold.cli.chat_screen import Verbosity
-    from refold.protocols import Model
     from refold.registry.configuration import Configuration
     from refold.session import Session
 
@@ -160,6 +159,7 @@ def _chat(
     from refold.agent import opening
     from refold.agent.chat import Chat
     from refold.agent.snapshots import Snapshots
+    from refold.cli.chat_once import named
     from refold.stores import data_folder, open_store
 
     root = Path.cwd().resolve()
@@ -178,24 +178,6 @@ def _chat(
         store=opened,
         config=config,
     )
-
-
-def named(name: str | None, config: Configuration) -> Model | None:
-    """The model of a name (`demo`: a script that comes with the package), or the configuration's; None: there
-    is none."""
-    from refold import registry
-
-    if name == "demo":
-        from importlib.resources import files
-
-        from refold.models.script import parse
-        from refold.models.scripted import Scripted
-
-        lines, then = parse(files("refold.data").joinpath("chat_demo.script").read_text("utf-8"), "demo")
-        return Scripted(*lines, name="scripted:demo", then=then)
-    if name is None and config.model is None:
-        return None
-    return registry.model(name, config=config)
 
 
 def _notes() -> str:

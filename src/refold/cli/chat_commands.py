@@ -8,12 +8,15 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
+
+from rich.console import Console
 
 from refold import entries as e
+from refold.agent.chat import Chat
 from refold.agent.figures import bills, dollars, filling
-from refold.cli.chat import named
-from refold.cli.chat_once import stoppable
+from refold.cli.chat_once import named, stoppable
+from refold.cli.chat_screen import Printer
 from refold.cli.memory import default_path
 from refold.cli.output import first_line, styled, table, write_private
 from refold.cli.plan import print_plan
@@ -29,21 +32,28 @@ from refold.stores.memory_file import MemoryFile
 from refold.transcripts.export import export as exported
 from refold.transcripts.export import targets
 
-if TYPE_CHECKING:
-    from refold.cli.chat_terminal import Terminal
-
 CHART = 50
 """Characters of the longest bar."""
+
+
+class Talk(Protocol):
+    """The conversation that a command is given in."""
+
+    chat: Chat
+    printer: Printer
+    screen: Console
+    draft: str
+    leaving: bool
 
 
 @dataclass(frozen=True)
 class Command:
     help: str
-    run: Callable[[Terminal, str], Coroutine[Any, Any, None]]
+    run: Callable[[Talk, str], Coroutine[Any, Any, None]]
     arguments: str = ""
 
 
-async def perform(terminal: Terminal, line: str) -> None:
+async def perform(terminal: Talk, line: str) -> None:
     """What the user typed behind the slash. Whatever is wrong with it is a sentence."""
     name, _, rest = line[1:].strip().partition(" ")
     command = COMMANDS.get(name)
@@ -71,7 +81,7 @@ def _needed(argument: str, what: str) -> str:
 # ── folding ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def compact(t: Terminal, focus: str) -> None:
+async def compact(t: Talk, focus: str) -> None:
     chat = t.chat
     plan = await chat.engine.planned(
         chat.session, force=True, system=chat.system(), tools=chat.specs, instructions=focus or None
@@ -82,7 +92,7 @@ async def compact(t: Terminal, focus: str) -> None:
         t.screen.print(f"nothing to fold: {plan.text}")
 
 
-async def plan(t: Terminal, _: str) -> None:
+async def plan(t: Talk, _: str) -> None:
     chat = t.chat
     system, tools = chat.system(), chat.specs
     due = await chat.engine.planned(chat.session, system=system, tools=tools)
@@ -90,24 +100,24 @@ async def plan(t: Terminal, _: str) -> None:
     print_plan(chat.engine, chat.session, forced, due if isinstance(due, Reason) else due.reason)
 
 
-async def undo(t: Terminal, fold: str) -> None:
+async def undo(t: Talk, fold: str) -> None:
     mark = t.chat.engine.undo(t.chat.session, fold or None)
     _tell_view(t, f"fold {mark.fold} is taken back")
 
 
-async def redo(t: Terminal, fold: str) -> None:
+async def redo(t: Talk, fold: str) -> None:
     mark = t.chat.engine.redo(t.chat.session, fold or None)
     _tell_view(t, f"fold {mark.fold} is back")
 
 
-async def pin(t: Terminal, key: str) -> None:
+async def pin(t: Talk, key: str) -> None:
     mark = t.chat.engine.pin(
         t.chat.session, _needed(key, "what to pin: an id or a key, as /tree and /recall show")
     )
     t.screen.print(f"{mark.target} stays as it is in every fold")
 
 
-def _tell_view(t: Terminal, what: str) -> None:
+def _tell_view(t: Talk, what: str) -> None:
     view = t.chat.engine.view(t.chat.session, system=t.chat.system(), tools=t.chat.specs)
     t.screen.print(f"{what}: {view.tokens:,} tokens")
 
@@ -115,14 +125,14 @@ def _tell_view(t: Terminal, what: str) -> None:
 # ── looking ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def recall(t: Terminal, query: str) -> None:
+async def recall(t: Talk, query: str) -> None:
     hits = await t.chat.engine.recalled(t.chat.session, _needed(query, "what to look for"))
     print_hits(hits, query)
     if not hits:
         t.screen.print("nothing found; try other words")
 
 
-async def context(t: Terminal, _: str) -> None:
+async def context(t: Talk, _: str) -> None:
     f = filling(t.chat.engine, t.chat.session, system=t.chat.system(), tools=t.chat.specs)
     rows = [("system and tools", f.system, "blue"), ("summaries", f.summary, "magenta")]
     rows += [(f"verbatim: {role}", size, "green") for role, size in f.verbatim.items()]
@@ -136,7 +146,7 @@ async def context(t: Terminal, _: str) -> None:
     )
 
 
-async def cost(t: Terminal, _: str) -> None:
+async def cost(t: Talk, _: str) -> None:
     rows = bills([t.chat.session, *t.chat.children], t.chat.config.models)
     if not rows:
         t.screen.print("no provider has counted anything yet")
@@ -164,7 +174,7 @@ def _money(dollars: float | None) -> str:
 # ── the tree ────────────────────────────────────────────────────────────────────────────────────
 
 
-async def tree(t: Terminal, rest: str) -> None:
+async def tree(t: Talk, rest: str) -> None:
     """`/tree` shows it; `/tree KEY` goes there; `/tree KEY summary [focus]` and leaves a summary."""
     session, engine = t.chat.session, t.chat.engine
     if not rest:
@@ -192,13 +202,13 @@ def _typed(message: Message) -> str:
     return "\n".join(part.text for part in parts if part.origin in (None, "typed"))
 
 
-async def label(t: Terminal, rest: str) -> None:
+async def label(t: Talk, rest: str) -> None:
     key, _, text = _needed(rest, "what to name, and how: /label KEY NAME").partition(" ")
     t.chat.session.label(find(t.chat.session, key).id, text.strip())
     t.screen.print(f"{key} is called {text.strip()!r}" if text.strip() else f"{key} has no name any more")
 
 
-async def restore(t: Terminal, which: str) -> None:
+async def restore(t: Talk, which: str) -> None:
     """`/restore` lists snapshots of the workspace; `/restore N` brings files and conversation back to one."""
     chat = t.chat
     noted = [entry for entry in chat.session.annotations(e.State) if entry.name == "snapshot"]
@@ -228,7 +238,7 @@ def _time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S}"
 
 
-def _words(t: Terminal, id: str | None) -> str:
+def _words(t: Talk, id: str | None) -> str:
     entry = t.chat.session[id] if id and id in t.chat.session else None
     message = said_by(entry) if entry else None
     return "" if message is None else f"{message.role}: {first_line(_typed(message) or '(tool calls)', 60)}"
@@ -237,7 +247,7 @@ def _words(t: Terminal, id: str | None) -> str:
 # ── the rest ────────────────────────────────────────────────────────────────────────────────────
 
 
-async def model(t: Terminal, name: str) -> None:
+async def model(t: Talk, name: str) -> None:
     chat = t.chat
     if not name:
         t.screen.print(chat.model.name if chat.model else "no model; /model NAME takes one")
@@ -249,7 +259,7 @@ async def model(t: Terminal, name: str) -> None:
     t.screen.print(f"from now on {chosen.name if chosen else 'nobody'} answers")
 
 
-async def memory(t: Terminal, rest: str) -> None:
+async def memory(t: Talk, rest: str) -> None:
     """`/memory` shows the notes; `/memory add TEXT` adds one."""
     file = MemoryFile(default_path())
     word, _, text = rest.partition(" ")
@@ -263,7 +273,7 @@ async def memory(t: Terminal, rest: str) -> None:
         t.screen.print(file.read().rstrip() or "there are no notes yet: /memory add TEXT")
 
 
-async def export(t: Terminal, rest: str) -> None:
+async def export(t: Talk, rest: str) -> None:
     form, _, name = rest.partition(" ")
     if form not in targets() or not name.strip():
         raise UsageError(f"/export FORMAT FILE, where FORMAT is one of {', '.join(targets())}")
@@ -280,7 +290,7 @@ def _write_new(path: Path, data: bytes) -> None:
     write_private(path, data)
 
 
-async def help(t: Terminal, _: str) -> None:
+async def help(t: Talk, _: str) -> None:
     for name, command in COMMANDS.items():
         t.screen.print(styled((f"/{name} {command.arguments}".ljust(36), "bold"), command.help))
     t.screen.print(
@@ -288,7 +298,7 @@ async def help(t: Terminal, _: str) -> None:
     )
 
 
-async def quit(t: Terminal, _: str) -> None:
+async def quit(t: Talk, _: str) -> None:
     t.leaving = True
 
 
