@@ -8,9 +8,8 @@ import click
 import msgspec
 from msgspec.structs import asdict
 
-from refold.cli.completion import preset_names
 from refold.cli.opening import open_session, tell_problems
-from refold.cli.options import Names, file_argument, json_option
+from refold.cli.options import Names, file_argument, json_option, preset_names
 from refold.cli.output import console, emit, first_line, styled, waiting
 from refold.text.terminal import clean
 
