@@ -11,24 +11,46 @@ from typing import Any
 
 import msgspec
 
-from refold import tokens
 from refold.entries import Files
 from refold.messages import Bash, Call, Message, Result, User
 from refold.preserve.action import Action
 from refold.preserve.ending import Ending, ending
 from refold.preserve.filebook import FileBook, FileNote, absolute
-from refold.preserve.outcomes import Check, Failure
 from refold.preserve.runs import Run, judge, run
-from refold.preserve.state_text import rendering
 from refold.preserve.todos import Todo, plan, todos
 from refold.preserve.tools import Names, actions, opens
 from refold.preserve.verdicts import UNKNOWN, Verdict
-from refold.protocols import TokenCounter, complete
 from refold.session.toolnames import Kind, command_line, kind, text_argument
 
 _CHECKS, _ERRORS, _PENDING, _BACKGROUND = 40, 20, 256, 32
 """How many are kept of each; the oldest goes first."""
 _LOOKS: frozenset[Kind] = frozenset({"read", "ls", "glob", "grep"})
+
+
+class Check(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The last result of a build, a test run, a linter."""
+
+    command: str
+    folder: str = ""
+    verdict: Verdict = UNKNOWN
+    exit: int | None = None
+    """As the tool reported it; None where it did not, or where it is not the status of this command."""
+    error: str = ""
+    covered: bool = False
+    """A filter came after it: the status of the line is not its own."""
+    times: int = 1
+    number: int = -1
+    entry: str = ""
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A step that failed, and no later one of its kind has succeeded."""
+
+    what: str
+    error: str
+    exit: int | None = None
+    number: int = -1
+    entry: str = ""
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -290,23 +312,6 @@ class WorkState:
             "checks": self.checks, "error": self.error, "todos": self.todos, "plan": self.plan,
             "cwd": self.cwd,
         }  # fmt: skip
-
-    def render(
-        self,
-        budget: int = 1_500,
-        counter: TokenCounter | None = None,
-        *,
-        before: int | None = None,
-        changes: bool = True,
-    ) -> str:
-        """As text within `budget` tokens (o200k unless another counter is given). What entries from number
-        `before` on say stands in the view itself: of those only the names of changed files are given.
-        `changes`: with what was last changed in the newest files."""
-
-        def shows(number: int, _: str) -> bool:
-            return before is not None and number >= before
-
-        return complete(rendering(self, budget, counter or tokens.get(), shows, changes=changes))
 
 
 def of(messages: Iterable[Message], names: Names | None = None) -> WorkState:
