@@ -56,14 +56,15 @@ def simple_commands(line: str, depth: int = 0) -> Iterator[Simple]:
     """The commands of a line without keywords, assignments and wrappers such as `sudo` or `timeout 10`."""
     for simple in parse(line):
         bare = bare_words(simple.words)
-        if is_shell(bare) and len(bare) > 2 and bare[1].startswith("-") and depth < 3:
+        if command_name(bare) in SHELLS and len(bare) > 2 and bare[1].startswith("-") and depth < 3:
             yield from simple_commands(bare[2], depth + 1)
         else:
             yield msgspec.structs.replace(simple, words=bare)
 
 
-def is_shell(words: Sequence[str]) -> bool:
-    return bool(words) and words[0].rsplit("/", 1)[-1] in SHELLS
+def command_name(words: Sequence[str]) -> str:
+    """What is run, without its folder."""
+    return words[0].rsplit("/", 1)[-1] if words else ""
 
 
 def last_pipeline(commands: Sequence[Simple]) -> int:

@@ -14,11 +14,11 @@ import msgspec
 from refold.entries import Files
 from refold.messages import Bash, Call, Message, Result, User
 from refold.preserve.action import Action
-from refold.preserve.ending import Ending, ending
+from refold.preserve.ending import Ending, ending, ending_of_run
 from refold.preserve.filebook import FileBook, FileNote, absolute
 from refold.preserve.runs import Run, judge, run
 from refold.preserve.todos import Todo, plan, todos
-from refold.preserve.tools import Names, actions, opens
+from refold.preserve.tools import actions, opens
 from refold.preserve.verdicts import UNKNOWN, Verdict
 from refold.session.toolnames import Kind, command_line, kind, text_argument
 
@@ -69,9 +69,8 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
 class WorkState:
     """Everything the calls so far have done. `cwd` is where the session works, if that is known."""
 
-    def __init__(self, cwd: str = "", names: Names | None = None) -> None:
+    def __init__(self, cwd: str = "") -> None:
         self.cwd = self.home = cwd.rstrip("/")
-        self.names = names
         self.book = FileBook()
         self.todos: tuple[Todo, ...] = ()
         self.todos_at = -1
@@ -114,14 +113,14 @@ class WorkState:
         return self
 
     def _begin(self, call: Call, number: int, entry: str) -> None:
-        what = kind(call.name, self.names)
+        what = kind(call.name)
         if what == "todo":
             listed = todos(call)
             if listed is not None:
                 self.todos, self.todos_at = listed, number
             return
         step = self._continued(call, what) or Step(
-            call.name, what, actions(call, self._opened, self.names), plan=plan(call)
+            call.name, what, actions(call, self._opened), plan=plan(call)
         )
         if what == "bash" and step.run is None:
             step = msgspec.structs.replace(step, run=run(command_line(call)))
@@ -151,9 +150,7 @@ class WorkState:
         """A command of the user's own."""
         call = Call("", "bash", {"command": message.command})
         step = Step("bash", "bash", actions(call), run(message.command), self.cwd, "", number, entry)
-        said = ending(Result("", message.parts, is_error=bool(message.exit_code)), "bash")
-        ok = None if message.exit_code is None else message.exit_code == 0
-        self._end(step, Ending(ok, message.exit_code, said.error, message.output), number, entry)
+        self._end(step, ending_of_run(message), number, entry)
 
     def _end(self, step: Step, ended: Ending, number: int, entry: str) -> None:
         if ended.cwd:
@@ -314,9 +311,9 @@ class WorkState:
         }  # fmt: skip
 
 
-def of(messages: Iterable[Message], names: Names | None = None) -> WorkState:
+def of(messages: Iterable[Message]) -> WorkState:
     """The state after a whole conversation."""
-    return WorkState(names=names).extend(messages)
+    return WorkState().extend(messages)
 
 
 def _in_background(body: str) -> str:
