@@ -30,6 +30,7 @@ from refold.compaction.situation import (
 from refold.compaction.transcript import Source, sources
 from refold.digest.sections import cut_lines
 from refold.messages import Message, Result, Text, compact_json, user
+from refold.preserve import state_text
 from refold.protocols import Request, Steps, TokenCounter, complete
 from refold.session import Session
 from refold.text.frames import quote
@@ -237,7 +238,7 @@ def workspace_text(s: Situation, budget: int) -> str:
     lines = [f"- {name}: {one_line(text, 200)}" for name, text in texts.items()]
     stated = cut_lines("\n".join(lines), budget // 2, s.counter.text)
     room = budget - s.counter.text(stated)
-    work = reading(s.session).state.render(room, s.counter, changes=False)
+    work = state_text.render(reading(s.session).state, room, s.counter, changes=False)
     return "\n".join(part for part in (work, f"State:\n{stated}" if stated else "") if part)
 
 
