@@ -80,14 +80,14 @@ class WriteLines(Stepwise):
         asked = fresh[-BACKLOG:] if self.by_model and s.has_model and not s.resting else []
 
         def finish(answers: Sequence[str]) -> Finished:
-            start = len(by_rule) - len(asked)
-            written = tuple(
-                msgspec.structs.replace(line, text=text, author="model")
-                for line, text in zip(by_rule[start:], answers, strict=False)
+            written = dict(zip((round.number for round in asked), answers, strict=False))
+            lines = (
+                msgspec.structs.replace(line, text=written[line.turn], author="model")
+                if line.turn in written
+                else line
+                for line in by_rule
             )
-            return Finished(
-                edits=(), annotations=(*by_rule[:start], *written, *by_rule[start + len(written) :])
-            )
+            return Finished(edits=(), annotations=tuple(lines))
 
         return Proposal(rung=self.name, finish=finish, asks=tuple(self._ask(s, x) for x in asked))
 
