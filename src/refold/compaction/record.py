@@ -151,10 +151,9 @@ class Composer:
             return state, summary, quoted
         told = layout.position if first is None else self.s.projection.position_of(first)
         yield
-        entries = self.reading.lines_before(told)
-        lines = render(entries, max(room - counter.text(quoted), 0), counter)
-        if lines.text:
-            shown.named_from = min(entries[lines.first].number, shown.first)
+        lines = render(self.reading.lines_before(told), max(room - counter.text(quoted), 0), counter)
+        if lines.first is not None:
+            shown.named_from = min(lines.first, shown.first)
         yield
         return state, lines.text, quoted
 
