@@ -18,7 +18,7 @@ from refold.session.dialects.common import stop_of
 from refold.transcripts.base import Head, Record, Source
 from refold.transcripts.carried import KEY, carried, restored
 from refold.transcripts.claude_chain import Node, Reply, arrange, originals
-from refold.transcripts.claude_parts import is_note, part_of, spoken
+from refold.transcripts.claude_parts import is_note, parts_of, spoken
 from refold.transcripts.foreign import Builder, edits_of
 from refold.transcripts.values import listing, mapping, named, text, time_of, whole, without
 
@@ -193,7 +193,7 @@ class _Import:
     def _reply(self, reply: Reply) -> None:
         head = reply.records[0]
         raw = mapping(head.raw.get("message"))
-        parts = tuple(part_of(block) for node in reply.records for block in node.blocks)
+        parts = tuple(part for node in reply.records for part in parts_of(node.blocks))
         meta = self._meta(head.raw)
         kept = without(raw, frozenset({"content", "model", "role", "type", "stop_reason"}))
         meta["message"] = {key: value for key, value in kept.items() if value is not None}
@@ -254,7 +254,7 @@ class _Import:
         self._done(node, node.id, tail)
 
     def _compaction(self, node: Node) -> None:
-        content = m.with_origin("summary", (part_of(block) for block in node.blocks))
+        content = m.with_origin("summary", parts_of(node.blocks))
         boundary = self._boundary(node)
         metadata = mapping(boundary.raw.get("compactMetadata")) if boundary else {}
         parent = self._parent(node)

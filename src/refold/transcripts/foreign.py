@@ -6,7 +6,7 @@ Foreign files are untrusted. Every entry goes through `Builder`, which keeps ids
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from pathlib import PurePath
 from typing import Any, cast
 
@@ -15,27 +15,18 @@ import msgspec
 from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded, SessionInfo
-from refold.session.dialects.common import parse_image
+from refold.session.dialects.common import parse_arguments, parse_image
 from refold.text.frames import without_escapes
-from refold.transcripts.base import DEEPEST, Source, index_id, too_deep
-from refold.transcripts.values import is_object, listing, mapping, named, text, whole
+from refold.transcripts.base import DEEPEST, Record, Source, index_id, too_deep
+from refold.transcripts.values import is_list, is_object, listing, mapping, named, text, whole
 
 
-def arguments(value: object) -> tuple[dict[str, Any], str | None]:
-    """Arguments of a call and, where they were no JSON object, what they were instead."""
-    if isinstance(value, dict):
-        return cast("dict[str, Any]", value), None
-    if not isinstance(value, str):
-        return {}, None if value is None else m.compact_json(value)
-    try:
-        decoded = msgspec.json.decode(value)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return {}, value
-    if isinstance(decoded, dict) and not (
-        value.count("[") + value.count("{") > DEEPEST and too_deep(decoded)
-    ):
-        return cast("dict[str, Any]", decoded), None
-    return {}, value
+def call_of(id: object, name: object, given: object) -> m.Call:
+    """A call. Arguments that are no object, or too deep to be written again, stay the text they are."""
+    call = parse_arguments(text(id), text(name), given)
+    if isinstance(given, str) and given.count("[") + given.count("{") > DEEPEST and too_deep(call.arguments):
+        return m.Call(call.id, call.name, raw=given)
+    return call
 
 
 def usage(*, prompt: object = 0, output: object = 0, read: object = 0) -> m.Usage | None:
@@ -45,17 +36,25 @@ def usage(*, prompt: object = 0, output: object = 0, read: object = 0) -> m.Usag
     return found if found.total else None
 
 
+def parts_of(content: object, part: Callable[[Record], m.AnyPart]) -> list[m.AnyPart]:
+    """Content as programs spell it: nothing, a text, an object, or a list of these. `part` reads an object;
+    what is none of these is kept as it came."""
+    items = listing(content) if is_list(content) else [content] if content != "" else []
+    return [_part_of(item, part) for item in items if item is not None]
+
+
+def _part_of(item: object, part: Callable[[Record], m.AnyPart]) -> m.AnyPart:
+    if isinstance(item, str):
+        return m.Text(item)
+    return part(mapping(item)) if mapping(item) else m.Opaque({"value": item})
+
+
 def chat_parts(content: object) -> list[m.AnyPart]:
-    """Content in OpenAI's spelling (a string or a list of typed parts), chat and responses alike."""
-    if isinstance(content, str):
-        return [m.Text(content)] if content else []
-    return [chat_part(part) for part in listing(content) if part is not None]
+    """Content in OpenAI's spelling, chat and responses alike."""
+    return parts_of(content, _chat_part)
 
 
-def chat_part(part: object) -> m.AnyPart:
-    if isinstance(part, str):
-        return m.Text(part)
-    raw = mapping(part)
+def _chat_part(raw: Record) -> m.AnyPart:
     match raw.get("type"):
         case "text" | "input_text" | "output_text" | "summary_text" | "reasoning_text" if isinstance(
             raw.get("text"), str
@@ -68,7 +67,7 @@ def chat_part(part: object) -> m.AnyPart:
         case None if isinstance(raw.get("text"), str) and len(raw) == 1:
             return m.Text(raw["text"])
         case _:
-            return m.Opaque(raw if raw else {"value": part})
+            return m.Opaque(raw)
 
 
 def chat_calls(calls: object) -> list[m.Call]:
@@ -76,9 +75,17 @@ def chat_calls(calls: object) -> list[m.Call]:
     found: list[m.Call] = []
     for raw in map(mapping, listing(calls)):
         function = mapping(raw.get("function")) or mapping(raw.get("custom")) or raw
-        parsed, unparsed = arguments(function.get("arguments", function.get("input")))
-        found.append(m.Call(text(raw.get("id")), text(function.get("name")), parsed, unparsed))
+        given = function.get("arguments", function.get("input"))
+        found.append(call_of(raw.get("id"), function.get("name"), given))
     return found
+
+
+def thinking(blocks: object) -> list[m.Thinking]:
+    """Thinking in Anthropic's spelling, as other programs keep it."""
+    return [
+        m.Thinking(text(raw.get("thinking")), named(raw.get("signature")), named(raw.get("data")))
+        for raw in map(mapping, listing(blocks))
+    ]
 
 
 def plain(part: m.AnyPart) -> m.AnyPart:
