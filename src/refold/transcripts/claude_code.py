@@ -183,7 +183,9 @@ class _Import:
             place = {"id": id, "parent": parent, "time": time_of(node.raw)}
             if isinstance(message, m.User) and is_note(node.raw, message):
                 kind = "meta" if node.kind == "user" else node.kind
-                parent = self.log.note(message.content, kind, node.index, **place, meta=meta)
+                parent = self.log.add(
+                    e.Note, node.index, **place, content=message.content, kind=kind, meta=meta
+                )
             else:
                 parent = self.log.say(message, node.index, **place, meta=meta)
             if isinstance(message, m.Result):
@@ -268,18 +270,21 @@ class _Import:
             note = e.Note(id=node.id, parent=parent, time=time_of(node.raw), content=content, kind="summary")
             self._done(node, node.id, self.log.put(note))
             return
+        first_kept = next((id for id in path if id in kept), None)
+        self._fold(node, edits, metadata, summary=summary.text, first_kept=first_kept)
+
+    def _fold(self, node: Node, edits: tuple[e.Edit, ...], metadata: Record, **fields: Any) -> None:
         made = self.log.folded(
             edits,
             node.index,
             id=node.id,
-            parent=parent,
+            parent=self._parent(node),
             time=time_of(node.raw),
             reason=text(metadata.get("trigger")),
-            summary=summary.text,
-            first_kept=next((id for id in path if id in kept), None),
             tokens_before=whole(metadata.get("preTokens")),
             tokens_after=whole(metadata.get("postTokens")),
             details=metadata,
+            **fields,
         )
         self._done(node, node.id, made)
 
@@ -313,31 +318,18 @@ class _Import:
 
     def _microcompaction(self, node: Node) -> bool:
         metadata = mapping(node.raw.get("microcompactMetadata"))
-        parent = self._parent(node)
-        path = set(self.log.path(parent))
+        path = set(self.log.path(self._parent(node)))
         edits: list[e.Edit] = []
         for call in listing(metadata.get("compactedToolIds")):
             id = self.result_entries.get(call) if isinstance(call, str) else None
             if id is not None and id in path:
                 old = self.results[call]
-                cleared = m.Result(
-                    old.call_id, (m.Text(CLEARED),), self.log.calls.get(old.call_id), old.is_error
-                )
+                tool = self.log.calls.get(old.call_id)
+                cleared = m.Result(old.call_id, (m.Text(CLEARED),), tool, old.is_error)
                 edits.append(e.Edit(id, id, (cleared,), "mask"))
-        if not edits:
-            return False
-        made = self.log.folded(
-            tuple(edits),
-            node.index,
-            id=node.id,
-            parent=parent,
-            time=time_of(node.raw),
-            reason=text(metadata.get("trigger")),
-            tokens_before=whole(metadata.get("preTokens")),
-            details=metadata,
-        )
-        self._done(node, node.id, made)
-        return True
+        if edits:
+            self._fold(node, tuple(edits), metadata)
+        return bool(edits)
 
     # ── records beside the path ─────────────────────────────────────────────────────────────────
 
@@ -349,12 +341,11 @@ class _Import:
             target = self.ends.get(text(raw.get("leafUuid")))
             if kind in _TITLES and named(raw.get(_TITLES[kind])):
                 title = raw[_TITLES[kind]]
-                self.log.put(e.Info(id=self.log.fresh(None, index), time=when, name=title, meta=raw))
+                self.log.add(e.Info, index, time=when, name=title, meta=raw)
             elif kind == "summary" and target is not None:
-                label = text(raw.get("summary"))
-                self.log.put(e.Label(id=self.log.fresh(None, index), time=when, target=target, text=label))
+                self.log.add(e.Label, index, time=when, target=target, text=text(raw.get("summary")))
             elif kind == "summary":
-                self.log.put(e.Info(id=self.log.fresh(None, index), time=when, meta=raw))
+                self.log.add(e.Info, index, time=when, meta=raw)
             else:
                 if kind not in _LOOSE_KINDS:
                     self.log.unknown[kind] += 1

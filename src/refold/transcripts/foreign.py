@@ -199,6 +199,13 @@ class Builder:
             self.calls.update((call.id, call.name) for call in entry.message.calls)
         return entry.id
 
+    def add(self, kind: type[e.AnyEntry], index: int, /, *, id: object = None, **fields: Any) -> str:
+        """An entry under an id that is free; on the path it continues the conversation, unless it says what
+        else it continues."""
+        if issubclass(kind, e.PathEntry):
+            fields.setdefault("parent", self.tail)
+        return self.put(kind(id=self.fresh(id, index), **fields))
+
     def say(self, message: m.Message, index: int, *, id: object = None, **fields: Any) -> str:
         """A message that continues the conversation; a result learns the name of its tool and loses the
         colours of a terminal."""
@@ -206,34 +213,18 @@ class Builder:
             tool = self.calls.get(message.call_id) if message.name is None else message.name
             content = tuple(map(plain, message.content))
             message = msgspec.structs.replace(message, name=tool, content=content)
-        fields.setdefault("parent", self.tail)
-        return self.put(e.MessageEntry(id=self.fresh(id, index), message=message, **fields))
-
-    def other(self, kind: str, raw: dict[str, Any], index: int, *, id: object = None, **fields: Any) -> str:
-        fields.setdefault("parent", self.tail)
-        return self.put(e.Other(id=self.fresh(id, index), kind=kind, raw=raw, **fields))
+        return self.add(e.MessageEntry, index, id=id, message=message, **fields)
 
     def strange(self, raw: dict[str, Any], item: object, index: int) -> str:
         """A message of a role that nobody here knows."""
         role = raw.get("role")
         self.source.problem(f"message {index}", f"has the unknown role {role!r}: kept as it came")
-        return self.other(text(role) or "message", raw or {"value": item}, index)
-
-    def note(self, content: m.Content, kind: str, index: int, *, id: object = None, **fields: Any) -> str:
-        """Something that a program put into the conversation."""
-        fields.setdefault("parent", self.tail)
-        return self.put(e.Note(id=self.fresh(id, index), content=content, kind=kind, **fields))
+        return self.add(e.Other, index, kind=text(role) or "message", raw=raw or {"value": item})
 
     def state(self, kind: str, value: Any, index: int, *, time: float = 0.0) -> str:
         """Something a program remembered: kept, but no part of the conversation."""
-        return self.put(
-            e.State(
-                id=self.fresh(None, index),
-                time=time,
-                target=self.tail,
-                name=f"{self.format}:{kind}",
-                value=value,
-            )
+        return self.add(
+            e.State, index, time=time, target=self.tail, name=f"{self.format}:{kind}", value=value
         )
 
     def fold(self, put: tuple[m.Message, ...], index: int, **fields: Any) -> str | None:
@@ -241,11 +232,11 @@ class Builder:
         if self.tail is None:
             return None
         edit = e.Edit(self._roots[self.tail], self.tail, put)
-        return self.folded((edit,), index, parent=self.tail, **fields)
+        return self.folded((edit,), index, **fields)
 
-    def folded(self, edits: tuple[e.Edit, ...], index: int, *, id: object = None, **fields: Any) -> str:
+    def folded(self, edits: tuple[e.Edit, ...], index: int, **fields: Any) -> str:
         who = {"preset": self.format, "author": f"import:{self.format}"}
-        return self.put(e.Fold(id=self.fresh(id, index), edits=edits, **who, **fields))
+        return self.add(e.Fold, index, edits=edits, **who, **fields)
 
     def loaded(
         self,
@@ -257,15 +248,13 @@ class Builder:
     ) -> Loaded:
         """Everything, the leaf where the conversation ended, and an `Info` of what holds for all of it."""
         if leaf is not None and leaf != self._newest and leaf in self._parents:
-            self.put(e.Leaf(id=self.fresh(f"leaf:{leaf}", len(self.entries)), target=leaf))
+            self.add(e.Leaf, len(self.entries), id=f"leaf:{leaf}", target=leaf)
         for kind, count in self.unknown.items():
             told = f"{count} records of the unknown type {kind!r}: kept as they came"
             self.source.problem("file", told)
         created, updated = (min(self.times), max(self.times)) if self.times else (0.0, 0.0)
         meta = {"format": self.format, **self.info}
-        self.put(
-            e.Info(id=self.fresh("info", len(self.entries)), time=created, name=title, cwd=cwd, meta=meta)
-        )
+        self.add(e.Info, len(self.entries), id="info", time=created, name=title, cwd=cwd, meta=meta)
         info = SessionInfo(
             id=id or PurePath(self.source.name).stem or self.format,
             created=created,

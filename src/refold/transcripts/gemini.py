@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source, seconds
@@ -47,7 +48,8 @@ def read(source: Source) -> Loaded:
             kind = text(raw.get("type"))
             if kind not in _ASIDE:
                 log.unknown[kind or "without a type"] += 1
-            log.other(kind or "record", raw or {"value": item}, index, id=raw.get("id"), time=time_of(raw))
+            kept = {"kind": kind or "record", "raw": raw or {"value": item}}
+            log.add(e.Other, index, id=raw.get("id"), time=time_of(raw), **kept)
     log.info.update(without(head, frozenset({"messages", "sessionId"})))
     log.times += [when for key in ("startTime", "lastUpdated") if (when := seconds(head.get(key)))]
     return log.loaded(id=named(head.get("sessionId")), title=named(head.get("summary")), leaf=log.tail)

@@ -118,15 +118,15 @@ class _Import:
             self._other(raw or {"value": item}, index, text(raw.get("kind")) or "event")
 
     def _other(self, raw: Record, index: int, kind: str) -> None:
-        self.log.other(kind, raw, index, id=raw.get("id"), time=time_of(raw))
+        self.log.add(e.Other, index, id=raw.get("id"), kind=kind, raw=raw, time=time_of(raw))
 
     def _say(self, message: m.Message, raw: Record, index: int, **fields: Any) -> None:
         meta = without(raw, _HEAVY)
         self.log.say(message, index, id=raw.get("id"), time=time_of(raw), meta=meta, **fields)
 
     def _note(self, content: Sequence[m.AnyPart], kind: str, raw: Record, index: int) -> None:
-        meta, when = without(raw, _HEAVY), time_of(raw)
-        self.log.note(tuple(map(plain, content)), kind, index, id=raw.get("id"), time=when, meta=meta)
+        said = {"content": tuple(map(plain, content)), "kind": kind, "meta": without(raw, _HEAVY)}
+        self.log.add(e.Note, index, id=raw.get("id"), time=time_of(raw), **said)
 
     def _newer(self, kind: str, raw: Record, index: int) -> None:
         """An event of the agent SDK."""
@@ -253,8 +253,7 @@ class _Import:
             )
             self._other(raw, index, "condensation")
             return
-        when = time_of(raw)
-        place = {"id": raw.get("id"), "parent": self.log.tail, "time": when}
+        place = {"id": raw.get("id"), "time": time_of(raw)}
         self.log.folded(edits, index, **place, summary=summary, details=arguments)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source
@@ -92,7 +93,7 @@ class _Import:
                 self._output(raw, index)
             case "user" if raw.get("is_demo") is True:
                 content = m.with_origin("program", chat_parts(raw.get("content")))
-                self.log.note(content, "demo", index, meta=without(raw, _USED))
+                self.log.add(e.Note, index, content=content, kind="demo", meta=without(raw, _USED))
             case "user":
                 self._say(m.User(declared(chat_parts(raw.get("content")), SWE_AGENT)), raw, index)
             case "system":
