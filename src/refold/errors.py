@@ -240,8 +240,8 @@ class Foreign:
     """Around a call of code that an application brought along: what it raises comes out as one of our errors
     that names it. Code of ours is let alone: what it raises is a bug and shall look like one."""
 
-    def __init__(self, part: object, title: str) -> None:
-        self.title = title
+    def __init__(self, part: object, title: str, kind: type[RefoldError] = PluginError) -> None:
+        self.title, self.kind = title, kind
         module = getattr(part, "__module__", None)
         self.is_ours = isinstance(module, str) and module.startswith("refold.")
 
@@ -252,8 +252,8 @@ class Foreign:
         if self.is_ours or isinstance(error, RefoldError):
             return
         if isinstance(error, Exception):
-            raise PluginError(f"{self.title} failed: {type(error).__name__}: {sentence(error)}") from error
+            raise self.kind(f"{self.title} failed: {type(error).__name__}: {sentence(error)}") from error
 
-    def refuse(self, value: object, wanted: str) -> PluginError:
+    def refuse(self, value: object, wanted: str) -> RefoldError:
         """For an answer that is not what was wanted."""
-        return PluginError(f"{self.title} gave a {type(value).__name__}: {wanted}")
+        return self.kind(f"{self.title} gave a {type(value).__name__}: {wanted}")
