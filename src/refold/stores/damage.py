@@ -42,7 +42,8 @@ def hole_of(line: bytes, why: str, id: str | None = None) -> Hole | None:
         return None
     kind, name, parent = _facts(line)
     name = id or name
-    if name is None or (kind is not None and not issubclass(fmt.KINDS.get(kind, Unknown), PathEntry | Unknown)):
+    has_place = kind is None or issubclass(fmt.KINDS.get(kind, Unknown), PathEntry | Unknown)
+    if name is None or not has_place:
         return None
     role = _ROLE.search(line)
     return Hole(

@@ -212,7 +212,7 @@ class SqliteStore:
         with self._pool.use() as connection:
             connection.execute(begin)
             try:
-                schema.check(connection, str(self.path))
+                schema.check(str(self.path), schema.version(connection), schema.VERSION)
                 yield connection
             except BaseException:
                 _roll_back(connection)
