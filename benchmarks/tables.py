@@ -90,6 +90,21 @@ def continuation_all(found: dict[str, Any]) -> str:
     return markdown(head, rows)
 
 
+def continuation_single(found: dict[str, Any]) -> str:
+    """M9: single cases, with the window as the judge was made."""
+    rows = found["own_window"]
+    budgets = list(next(iter(rows.values())))
+    head = ["view", *(f"{int(budget):,}: nats over the tail, ahead of it" for budget in budgets)]
+    return markdown(
+        head,
+        [
+            [name, *(f"{x['gain']:+.3f}, {x['ahead_of_tail']} of {x['cases']}" for x in row.values())]
+            for name, row in rows.items()
+            if name != "tail"
+        ],
+    )
+
+
 def long_range(found: dict[str, Any]) -> str:
     """M9, long range: names that only the older part can tell."""
     rows = found["long_range"]
@@ -525,6 +540,7 @@ def gateway_disturbed(found: dict[str, Any]) -> str:
 TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "continuation": (("continuation_full",), continuation),
     "continuation-all": (("continuation_full",), continuation_all),
+    "continuation-single": (("continuation_full",), continuation_single),
     "long-range": (("continuation_full",), long_range),
     "retention": (("retention",), retention),
     "references": (("retention",), references),

@@ -37,7 +37,7 @@ PIECES = (
 
 
 BOUNDED = {
-    "refold.preserve.verdict_readers.": 400,
+    "refold.preserve.verdicts.": 400,
     "refold.preserve.ending.": 400,
     "refold.preserve.hunks._DEFINES": 200,
     "refold.preserve.runs._SCRIPT": 300,

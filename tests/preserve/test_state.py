@@ -19,7 +19,7 @@ from refold.preserve import state
 from refold.preserve.filebook import FileNote
 from refold.preserve.lines import lines_of
 from refold.preserve.state import Check, WorkState
-from refold.preserve.state_text import verdict_text
+from refold.preserve.state_text import Shows, render, verdict_text
 from refold.text.redact import redact
 from tests.data import all_transcripts, shared
 from tests.preserve import readers
@@ -31,7 +31,7 @@ OUTPUTS = Path(__file__).parent / "outputs"
 
 
 def everything(made: WorkState) -> Any:
-    return made.files(), made.notes(), made.facts(), made.render(800, COUNTER)
+    return made.files(), made.notes(), made.facts(), render(made, 800, COUNTER)
 
 
 def note(made: WorkState, name: str) -> FileNote:
@@ -75,7 +75,7 @@ def test_R10_every_changed_file_of_the_real_transcripts(path: Path) -> None:
         assert truth(messages) <= known
         assert not {*files.modified, *files.created, *files.read} & set(files.deleted)
         total += len(known)
-        shown = made.render(1500, COUNTER)
+        shown = render(made, 1500, COUNTER)
         assert COUNTER.text(shown) <= 1500
         assert all(Path(file).name in shown for file in (*files.modified, *files.created))
     assert total or path.parent.name in ("tau-bench", "codex", "claude-code", "swe-agent"), (
@@ -126,7 +126,7 @@ def test_R10_last_known_state() -> None:
     )
     files = made.files()
     assert (files.modified, files.created, files.deleted) == (("old.py",), ("new.py",), ("gone.py",))
-    assert "Tried to change, without success (1):\n- no.py" in made.render()
+    assert "Tried to change, without success (1):\n- no.py" in render(made)
 
 
 def test_R10_a_tool_that_says_it_updated_a_file_did_not_create_it() -> None:
@@ -175,7 +175,7 @@ def test_R10_a_deleted_folder_is_named_once() -> None:
         ("Write", {"file_path": "build/b.o", "content": "x"}, "ok"),
         bash("rm -rf build"),
     )
-    assert made.render() == "Files deleted (1):\n- build/"
+    assert render(made) == "Files deleted (1):\n- build/"
 
 
 def test_R10_files_set_back_by_git_say_so() -> None:
@@ -185,7 +185,7 @@ def test_R10_files_set_back_by_git_say_so() -> None:
     made = done(*edits, bash("git checkout -- src"))
     assert made.files().modified == ("src/a.py", "src/b.py")
     assert note(made, "src/a.py").change == "set back by git checkout"
-    text = done(*edits, bash("git reset --hard HEAD")).render()
+    text = render(done(*edits, bash("git reset --hard HEAD")))
     assert text == "Files set back to what git has (2):\n- src/a.py\n- src/b.py"
 
 
@@ -305,7 +305,7 @@ def test_R10_the_newest_change_replaces_the_older() -> None:
         ("Edit", {"file_path": "a.py", "old_string": "7", "new_string": "8"}, "old_string not found", True),
     )
     assert (
-        made.render()
+        render(made)
         .split("Newest changes:\n")[1]
         .startswith("- a.py #4\n    - 5\n    + 6\n- b.py #2\n    - 3\n    + 4")
     )
@@ -379,7 +379,7 @@ def test_R10_the_newest_result_of_a_command_supersedes_older_ones(again: str) ->
     )
     assert [check.verdict.line for check in made.checks] == ["3 passed"]
     assert made.error is None
-    assert "FAILED" not in made.render()
+    assert "FAILED" not in render(made)
 
 
 @pytest.mark.parametrize(
@@ -395,7 +395,7 @@ def test_R10_another_command_supersedes_nothing(other: str) -> None:
 def test_R10_a_build_of_thousands_of_tests_shows() -> None:
     log = (OUTPUTS / "maven-passed.txt").read_text()
     made = done(bash("mvn -q test", "[INFO] BUILD FAILURE", True), bash("mvn test 2>&1 | tail -40", log))
-    assert "mvn test: passed (BUILD SUCCESS, 7097 tests, 12 skipped) #3" in made.render(200, COUNTER)
+    assert "mvn test: passed (BUILD SUCCESS, 7097 tests, 12 skipped) #3" in render(made, 200, COUNTER)
 
 
 @pytest.mark.parametrize(
@@ -486,7 +486,7 @@ def test_R10_the_last_error_that_no_success_answered() -> None:
     made = done(*steps)
     assert made.error is not None
     assert (made.error.what, made.error.error, made.error.number) == ("python a.py", "ValueError: bad", 1)
-    assert "Last error, not answered since:\n- python a.py: ValueError: bad #1" in made.render()
+    assert "Last error, not answered since:\n- python a.py: ValueError: bad #1" in render(made)
     assert done(*steps, bash("cd . && python3 a.py 2>&1 | tail -3", "ok")).error is None
 
 
@@ -544,17 +544,17 @@ def test_R10_an_output_that_ends_in_a_traceback_is_an_error_though_nobody_says_s
 def test_R10_open_todos_of_the_common_agents(name: str, arguments: dict[str, Any]) -> None:
     made = done((name, arguments, "ok"), ("TodoRead", {}, "ok"))
     assert [todo.text for todo in made.open_todos] == ["b", "c"]
-    assert "Open todos:\n- b [in progress]\n- c" in made.render()
-    assert "(1 of 3 done)" in made.render()
+    assert "Open todos:\n- b [in progress]\n- c" in render(made)
+    assert "(1 of 3 done)" in render(made)
 
 
 def test_R10_a_plan_stands_until_a_list_takes_its_place() -> None:
     refused: Step = ("ExitPlanMode", {"plan": "# Bad plan"}, "User chose to stay in plan mode", True)
     agreed: Step = ("ExitPlanMode", {"plan": "# Good plan\n1. tests"}, "User has approved your plan.")
-    assert done(refused).render() == ""
-    assert "Good plan" in done(refused, agreed).render()
+    assert render(done(refused)) == ""
+    assert "Good plan" in render(done(refused, agreed))
     listed: Step = ("TodoWrite", {"todos": [{"content": "tests", "status": "completed"}]}, "ok")
-    assert done(agreed, listed).render() == ""
+    assert render(done(agreed, listed)) == ""
 
 
 # ── text ────────────────────────────────────────────────────────────────────────────────────────
@@ -562,18 +562,23 @@ def test_R10_a_plan_stands_until_a_list_takes_its_place() -> None:
 
 def test_R10_a_hundred_changed_files_fit() -> None:
     made = done(*(("Edit", {"file_path": f"/home/someone/project/packages/core/src/module_{i % 7}/file_{i}.py"}, "ok") for i in range(100)))  # fmt: skip
-    shown = made.render(1500, COUNTER)
+    shown = render(made, 1500, COUNTER)
     assert COUNTER.text(shown) <= 1500
     assert all(f"file_{i}.py" in shown for i in range(100))
 
 
 def test_R10_what_does_not_fit_is_counted_and_the_newest_stays() -> None:
     made = done(*(("Edit", {"file_path": f"src/file_{i}.py"}, "ok") for i in range(100)))
-    shown = made.render(200, COUNTER)
+    shown = render(made, 200, COUNTER)
     assert "Files changed (100):" in shown
     assert "file_99.py" in shown
     assert "file_0.py" not in shown
     assert re.search(r"- \(and \d\d more\)", shown)
+
+
+def from_on(first: int) -> Shows:
+    """A view that shows all entries from one on."""
+    return lambda number, _: number >= first
 
 
 def test_R10_what_the_view_shows_itself_is_not_said_again() -> None:
@@ -585,10 +590,10 @@ def test_R10_what_the_view_shows_itself_is_not_said_again() -> None:
         ("TodoWrite", {"todos": [{"content": "c", "status": "pending"}]}, "ok"),
     )
     assert (
-        made.render(before=2)
+        render(made, shows=from_on(2))
         == "Files changed (2):\n- b.py\n- a.py\nNewest changes:\n- a.py #0\n    - 1\n    + 2"
     )
-    assert all(said in made.render() for said in ("+ 4", "pytest: FAILED", "ValueError", "Open todos"))
+    assert all(said in render(made) for said in ("+ 4", "pytest: FAILED", "ValueError", "Open todos"))
 
 
 PATHS = st.text(min_size=1, max_size=40)
@@ -601,9 +606,9 @@ STEPS = st.one_of(
 )  # fmt: skip
 
 
-@given(st.lists(STEPS, max_size=25), st.integers(0, 300), st.one_of(st.none(), st.integers(0, 50)))
-def test_R10_the_text_never_passes_its_budget(steps: list[Step], budget: int, before: int | None) -> None:
-    assert COUNTER.text(done(*steps).render(budget, COUNTER, before=before)) <= budget
+@given(st.lists(STEPS, max_size=25), st.integers(0, 300), st.integers(0, 50))
+def test_R10_the_text_never_passes_its_budget(steps: list[Step], budget: int, first: int) -> None:
+    assert COUNTER.text(render(done(*steps), budget, COUNTER, from_on(first))) <= budget
 
 
 class Greedy:
@@ -618,7 +623,7 @@ class Greedy:
 
 @given(st.lists(STEPS, max_size=25), st.integers(0, 600))
 def test_R10_the_text_fits_by_any_counter(steps: list[Step], budget: int) -> None:
-    assert Greedy().text(done(*steps).render(budget, Greedy())) <= budget
+    assert Greedy().text(render(done(*steps), budget, Greedy())) <= budget
 
 
 @given(st.lists(STEPS, max_size=25), st.lists(st.integers(0, 50), max_size=4))
@@ -668,7 +673,7 @@ def test_R10_the_cost_of_a_message_does_not_follow_the_past() -> None:
     assert len(made._errors) <= 20
     assert len(made._pending) <= 256
     began = time.process_time()
-    made.render(1500, COUNTER)
+    render(made, 1500, COUNTER)
     took = time.process_time() - began
     assert not JUDGED or took < 0.5
 
@@ -702,7 +707,7 @@ def test_R10_hostile_calls_are_read(value: Any) -> None:
     began = time.process_time()
     made = done(*((name, dict.fromkeys(keys, value), "\n" * 20_000) for name in names))
     made.extend([m.Bash("make", "x", None), m.result("none", "x"), m.system("x")])
-    made.render(300, COUNTER)
+    render(made, 300, COUNTER)
     took = time.process_time() - began
     assert not JUDGED or took < 3
 
@@ -730,7 +735,7 @@ def test_R21_a_file_in_two_spellings_is_one_file() -> None:
     for steps in ((first, second), (second, first)):
         made = done(*steps)
         assert made.files().modified == ("apps/web/src/page.tsx",)
-        assert made.render(800, COUNTER).count("page.tsx") == 2  # the name, and its newest change
+        assert render(made, 800, COUNTER).count("page.tsx") == 2  # the name, and its newest change
         assert made.notes()[0].number == 2
         assert made.home == "/home/me/mono"
 
@@ -763,7 +768,7 @@ def test_R10_names_are_told_from_one_root_however_they_are_spelled() -> None:
         bash("touch b/two.py"),
         cwd="/w",
     )
-    said = made.render(800, COUNTER)
+    said = render(made, 800, COUNTER)
     assert "- a/one.py" in said
     assert "/w/a/one.py" not in said
 
@@ -781,7 +786,7 @@ def test_R10_what_a_tool_without_traces_refused_is_over_when_the_user_speaks() -
 def test_R10_a_change_in_little_room_tells_what_was_put_in() -> None:
     edit = {"file_path": "a.py", "old_string": "gone = 1", "new_string": "put = 2"}
     made = done(("Edit", edit, "ok"))
-    texts = [made.render(budget, COUNTER) for budget in range(10, 60)]
+    texts = [render(made, budget, COUNTER) for budget in range(10, 60)]
     assert any("put = 2" in text and "gone = 1" not in text for text in texts)
     assert not any("gone = 1" in text and "put = 2" not in text for text in texts)
 
@@ -790,8 +795,8 @@ def test_R10_a_change_in_little_room_tells_what_was_put_in() -> None:
 def test_R10_a_verdict_says_whether_files_changed_since(word: str) -> None:
     run = bash("pytest -q", f"1 {word} in 0.1s")
     edit: Step = ("Edit", {"file_path": "a.py", "old_string": "x", "new_string": "y"}, "ok")
-    assert f"(1 {word}) #3\n" in done(edit, run).render(800, COUNTER) + "\n"
-    assert f"(1 {word}) #1, files changed since" in done(run, edit).render(800, COUNTER)
+    assert f"(1 {word}) #3\n" in render(done(edit, run), 800, COUNTER) + "\n"
+    assert f"(1 {word}) #1, files changed since" in render(done(run, edit), 800, COUNTER)
 
 
 def test_R10_a_pattern_changes_the_files_that_it_stands_for() -> None:
@@ -816,7 +821,7 @@ def test_R21_a_change_names_its_file_shortly_where_the_file_is_listed() -> None:
         ("Edit", {"file_path": path, "old_string": "x", "new_string": "y"}, "ok")
         for path in ("app/very/deep/one.py", "app/very/deep/page.py", "lib/very/deep/page.py")
     ]
-    said = done(*edits).render(800, COUNTER)
+    said = render(done(*edits), 800, COUNTER)
     assert "- one.py #0\n" in said
     assert "- app/very/deep/page.py #2\n" in said
 
@@ -828,22 +833,22 @@ def test_R10_a_change_is_told_by_lines_that_say_something() -> None:
         "oldText": "}",
         "newText": f"}}\n\n{rule}\n\t// Sessions\n{rule}\n\tbranch() {{\n\t}}",
     }
-    told = done(("edit", change, "ok")).render()
+    told = render(done(("edit", change, "ok")))
     assert told.endswith("    + // Sessions\n    + branch() {")
 
 
 def test_R10_git_checkout_of_a_known_file_sets_it_back_and_of_a_branch_changes_nothing() -> None:
     edit: Step = ("Edit", {"file_path": "src/a.py", "old_string": "a", "new_string": "b"}, "ok")
-    assert done(edit, bash("git checkout src/a.py")).render() == (
+    assert render(done(edit, bash("git checkout src/a.py"))) == (
         "Files set back to what git has (1):\n- src/a.py"
     )
     for line in ("git checkout feature/b.py", "git checkout -b src/a.py", "git checkout main"):
-        assert done(edit, bash(line)).render() == done(edit).render()
+        assert render(done(edit, bash(line))) == render(done(edit))
 
 
 def test_R10_a_file_that_was_set_back_and_changed_again_is_changed() -> None:
     edit: Step = ("Edit", {"file_path": "src/a.py", "old_string": "a", "new_string": "b"}, "ok")
-    assert "Files changed (1):" in done(edit, bash("git checkout -- src/a.py"), edit).render()
+    assert "Files changed (1):" in render(done(edit, bash("git checkout -- src/a.py"), edit))
 
 
 def test_R10_what_is_moved_into_a_known_folder_keeps_its_name() -> None:
@@ -863,7 +868,7 @@ def test_R10_what_is_moved_into_a_known_folder_keeps_its_name() -> None:
 def test_R10_a_run_without_the_changes_is_no_verdict_of_the_work(steps: list[Step]) -> None:
     before, after = bash("pytest -q", "5 passed in 0.1s"), bash("pytest -q", "2 failed, 3 passed in 0.1s")
     made = done(before, *steps)
-    assert any(row.endswith("pytest -q: passed (5 passed) #1") for row in made.render().split("\n"))
+    assert any(row.endswith("pytest -q: passed (5 passed) #1") for row in render(made).split("\n"))
     assert "stash" in last_check(made).command
     assert last_check(done(before, *steps, after)).command == "pytest -q"
 
@@ -913,7 +918,7 @@ def test_R17_no_statement_holds_half_of_a_secret(before: int) -> None:
         ("Write", {"file_path": "a.env", "content": f"{words}{JWT}\n"}, "ok"),
         ("http", {"target": f"{words}{JWT}"}, f"Error: {words}{JWT}", True),
     ]
-    text = redact(done(*steps).render())[0]
+    text = redact(render(done(*steps)))[0]
     lines = [lines_of(message, lambda _: None) for message in conversation(*steps)]
     text += "".join(redact(line.text)[0] for made in lines for line in made)
     assert "aZ3kQ9xP" not in text
@@ -925,5 +930,5 @@ def test_R10_files_that_share_only_the_root_are_named_in_full() -> None:
         ("Edit", {"file_path": path, "old_string": "a", "new_string": "b"}, "ok")
         for path in ("/srv/shop/app.py", "/home/dev/gate/limit.go")
     ]
-    text = done(*steps).render()
+    text = render(done(*steps))
     assert text.startswith("Files changed (2):\n- /home/dev/gate/limit.go\n- /srv/shop/app.py\n")

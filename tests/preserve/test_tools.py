@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from refold import messages as m
 from refold.entries import Files
 from refold.messages import Message
-from refold.preserve import state
+from refold.preserve.action import Action
 from refold.preserve.commands import shell_actions
 from refold.preserve.shell import parse
-from refold.preserve.tools import pi_files
+from refold.preserve.tools import actions, pi_files
 from tests.data import shared
 from tests.preserve import readers
 from tests.preserve.steps import done, ran
@@ -135,9 +135,9 @@ def test_A16_tools_of_the_common_agents(name: str, arguments: dict[str, Any], ki
 
 
 def test_A16_the_table_is_extensible() -> None:
-    path = [m.assistant("", m.call("c", "frobnicate", path="a.py")), m.result("c", "ok")]
-    assert state.of(path).files().modified == ()
-    assert state.of(path, {"frobnicate": "edit"}).files().modified == ("a.py",)
+    call = m.call("c", "frobnicate", path="a.py")
+    assert actions(call) == ()
+    assert actions(call, names={"frobnicate": "edit"}) == (Action("modify", "a.py"),)
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def _what(session: Session, id: str) -> str:
 
 
 def _ledger(engine: Engine, session: Session) -> dict[str, Any]:
-    from refold.compaction.ledger import rows
+    from refold.compaction.details import rows
     from refold.entries import Fold
     from refold.session.edits import active_folds
 
@@ -194,10 +194,11 @@ def _abridged(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG0
 
 def _trail(engine: Engine, session: Session) -> dict[str, Any]:
     from refold.compaction.reading import reading
+    from refold.preserve.state_text import render
     from refold.session import redacted
 
     state = reading(session).state
-    shown = {"files": state.files(), "trail": state.facts(), "text": state.render(1_000_000, engine.counter)}
+    shown = {"files": state.files(), "trail": state.facts(), "text": render(state, 1_000_000, engine.counter)}
     return redacted.values(msgspec.to_builtins(shown))
 
 

@@ -4,19 +4,20 @@ appends nothing."""
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import wraps
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from refold import presets
-from refold.compaction.answer import rests
 from refold.compaction.overflow import learned_window
 from refold.compaction.plan import Plan, Reason
 from refold.compaction.planning import caught_up, planning
 from refold.compaction.preset import Preset, Settings
-from refold.compaction.requests import last_model
+from refold.compaction.requests import last_model, rests
 from refold.compaction.situation import Question, Situation
 from refold.engine.limits import Limits
 from refold.engine.summarise import ByDigest, Summariser, writer_of
@@ -33,7 +34,26 @@ if TYPE_CHECKING:
     from refold.recall import Hit
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
 WANTED = "pass a Session; a list of messages is merged into one"
+
+
+def named_as(other: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:
+    """For a method that takes what another one does: its arguments are named there alone, for the editor and
+    when it is called. What is misspelt fails at once, not when a coroutine is awaited."""
+    signature = inspect.signature(other)
+
+    def named(method: Callable[..., T]) -> Callable[P, T]:
+        @wraps(other, assigned=())
+        def called(*args: P.args, **kwargs: P.kwargs) -> T:
+            signature.bind(*args, **kwargs)
+            return method(*args, **kwargs)
+
+        called.__name__, called.__doc__ = method.__name__, method.__doc__
+        return called
+
+    return named
 
 
 class Planner:
@@ -112,27 +132,10 @@ class Planner:
         )
         return self._plan(session, question)
 
-    async def planned(
-        self,
-        session: Session,
-        *,
-        force: bool = False,
-        system: str | None = None,
-        tools: Sequence[Any] = (),
-        incoming: str | None = None,
-        instructions: str | None = None,
-        cache_expiring: bool = False,
-    ) -> Plan | Reason:
+    @named_as(plan)
+    async def planned(self, session: Session, **asked: Any) -> Plan | Reason:
         """`plan` for an event loop: others get their turn while it is worked out."""
-        question = Question(
-            force=force,
-            system=system,
-            tools=tools,
-            incoming=incoming,
-            instructions=instructions,
-            cache_expiring=cache_expiring,
-        )
-        return await self._planned(session, question)
+        return await self._planned(session, Question(**asked))
 
     def objection(self, session: Session) -> Reason | None:
         """Why the view is no good although it may be small enough, where the design can tell."""
@@ -173,37 +176,14 @@ class Planner:
             counter=self.counter,
         )
 
-    async def recalled(
-        self,
-        session: Session,
-        query: str = "",
-        *,
-        limit: int = 5,
-        keys: Sequence[str] = (),
-        turns: Sequence[int] = (),
-        since: float | None = None,
-        until: float | None = None,
-        tool: str | None = None,
-        file: str | None = None,
-        budget: int | None = None,
-    ) -> list[Hit]:
+    @named_as(recall)
+    async def recalled(self, session: Session, *query: str, **conditions: Any) -> list[Hit]:
         """`recall` for an event loop: others get their turn while what is new in the log is read."""
         from refold.recall.log import indexing
 
         expect(session, Session, WANTED)
         await breathe(lambda: indexing(session), lambda: len(session.entries))
-        return self.recall(
-            session,
-            query,
-            limit=limit,
-            keys=keys,
-            turns=turns,
-            since=since,
-            until=until,
-            tool=tool,
-            file=file,
-            budget=budget,
-        )
+        return self.recall(session, *query, **conditions)
 
     def _plan(self, session: Session, question: Question) -> Plan | Reason:
         return complete(self._planning(session, question))

@@ -10,9 +10,8 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from refold.compaction.answer import text_of
 from refold.compaction.plan import Ask
-from refold.compaction.requests import MARGIN, fits
+from refold.compaction.requests import MARGIN, fits, text_of
 from refold.compaction.situation import Writer
 from refold.compaction.transcript import Source
 from refold.digest import Source as DigestSource
@@ -349,12 +348,7 @@ class ByDigest:
 
 
 def total(usages: Sequence[Usage]) -> Usage:
-    return Usage(
-        input=sum(u.input for u in usages),
-        output=sum(u.output for u in usages),
-        cache_read=sum(u.cache_read for u in usages),
-        cache_write=sum(u.cache_write for u in usages),
-    )
+    return Usage(*map(sum, zip(*map(msgspec.structs.astuple, usages), strict=True)))
 
 
 def failure_code(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from refold.engine import Engine
 from refold.errors import DoesNotFit, OverflowAgain
 from refold.gateway import books, compaction, replies
 from refold.gateway.books import Book, Books, Turn
-from refold.gateway.compaction import Compacted, Expanded
+from refold.gateway.compaction import Expanded
 from refold.gateway.customs import restored
 from refold.gateway.door import Refusal
 from refold.gateway.edits import DEFAULT_TRIGGER, Compact, Wire, Wish, cleared, wish_of
@@ -169,10 +169,9 @@ class Answers:
         after = engine.view(session, system=asked.beside).tokens
         if session.leaf is None:
             raise Refusal(400, "there is nothing to compact", "invalid_request_error")
-        compacted = Compacted(
-            self._seal.seal(session.id, session.leaf, question.owner), asked.name, before, after
-        )
-        body, kind = compacted.said(whole=question.path == COMPACT, stream=bool(asked.body.get("stream")))
+        sealed = self._seal.seal(session.id, session.leaf, question.owner)
+        whole, stream = question.path == COMPACT, bool(asked.body.get("stream"))
+        body, kind = compaction.compacted(sealed, asked.name, before, after, whole=whole, stream=stream)
         done = f"compact {before} {after}"
         return Speech(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
 

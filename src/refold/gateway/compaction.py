@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -15,14 +15,12 @@ import msgspec
 
 from refold import entries as e
 from refold.gateway.door import Refusal
-from refold.gateway.requests import COMPACT, DIALECTS
+from refold.gateway.requests import COMPACT, DIALECTS, PROMPTS
 from refold.gateway.sealed import Reference, Seal
 from refold.registry.configuration import GatewaySettings
 from refold.session import View
 
 ITEM, TRIGGER = "compaction", "compaction_trigger"
-_PROMPTS = ("system", "developer")
-
 Wire = dict[str, Any]
 
 
@@ -93,9 +91,13 @@ def _blocks(wire: Sequence[Wire], seal: Seal, owner: str) -> Expanded:
 def item_of(dialect: str, sealed: str, view: View) -> Wire:
     """What stands for the folded part of a view. Anthropic's can be read; OpenAI's cannot."""
     if dialect != "anthropic":
-        return {"id": f"cmp_{secrets.token_hex(12)}", "type": ITEM, "encrypted_content": sealed}
+        return _openai_item(sealed)
     texts = [f"{item.message.role}: {item.message.text}" for item in view.items if item.fold is not None]
     return {"content": "\n\n".join(texts) or "(nothing)", "encrypted_content": sealed}
+
+
+def _openai_item(sealed: str) -> Wire:
+    return {"id": f"cmp_{secrets.token_hex(12)}", "type": ITEM, "encrypted_content": sealed}
 
 
 def usage_of(fold: e.Fold | None) -> Wire:
@@ -121,18 +123,25 @@ def paused(item: Wire, model: str, *, stream: bool) -> tuple[bytes, str]:
     if not stream:
         return msgspec.json.encode(message), "application/json"
     begun: Wire = {**message, "content": [], "stop_reason": None}
-    empty = {"type": ITEM, "content": None, "encrypted_content": None}
     stop = {"stop_reason": "compaction", "stop_sequence": None}
     events: list[Wire] = [
         {"type": "message_start", "message": begun},
-        {"type": "content_block_start", "index": 0, "content_block": empty},
-        {"type": "content_block_delta", "index": 0, "delta": {**item, "type": "compaction_delta"}},
-        {"type": "content_block_stop", "index": 0},
+        *block_events(item),
         {"type": "message_delta", "delta": stop, "usage": usage,
          "context_management": message["context_management"]},
         {"type": "message_stop"},
     ]  # fmt: skip
     return b"".join(map(sent, events)), "text/event-stream"
+
+
+def block_events(item: Wire) -> list[Wire]:
+    """A compaction block as the first of a stream."""
+    empty = {"type": ITEM, "content": None, "encrypted_content": None}
+    return [
+        {"type": "content_block_start", "index": 0, "content_block": empty},
+        {"type": "content_block_delta", "index": 0, "delta": {**item, "type": "compaction_delta"}},
+        {"type": "content_block_stop", "index": 0},
+    ]
 
 
 def sent(event: Wire) -> bytes:
@@ -152,81 +161,54 @@ def _items(wire: Sequence[Wire], seal: Seal, owner: str) -> Expanded:
     if not at:
         return Expanded(items, trigger, None)
     references = [seal.open(items[n].get("encrypted_content"), owner) for n in at]
-    prompts = [item for item in items[: at[-1]] if item.get("role") in _PROMPTS]
+    prompts = [item for item in items[: at[-1]] if item.get("role") in PROMPTS]
     return Expanded([*prompts, *items[at[-1] + 1 :]], trigger, references[-1])
 
 
-class Compacted(msgspec.Struct, frozen=True):
-    """A session that was folded because a client asked for it."""
-
-    sealed: str
-    model: str
-    before: int
-    after: int
-
-    @property
-    def item(self) -> Wire:
-        return {"id": f"cmp_{secrets.token_hex(12)}", "type": ITEM, "encrypted_content": self.sealed}
-
-    @property
-    def usage(self) -> Wire:
-        return {
-            "input_tokens": self.before,
-            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-            "output_tokens": self.after,
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": self.before + self.after,
-        }
-
-    def said(self, *, whole: bool, stream: bool) -> tuple[bytes, str]:
-        """The answer and its content type; `whole`: that of the compact address."""
-        if stream and not whole:
-            return b"".join(self.stream()), "text/event-stream"
-        return msgspec.json.encode(self.whole() if whole else self.response(self.item)), "application/json"
-
-    def whole(self) -> Wire:
-        """The answer of the compact address."""
-        return {
-            "id": f"resp_{secrets.token_hex(12)}",
-            "object": "response.compaction",
-            "created_at": int(time.time()),
-            "output": [self.item],
-            "usage": self.usage,
-        }
-
-    def response(self, item: Wire | None) -> Wire:
-        """A response that holds the item alone; without it: one that has begun."""
-        return {
-            "id": f"resp_{secrets.token_hex(12)}",
-            "object": "response",
-            "created_at": int(time.time()),
-            "status": "completed" if item else "in_progress",
-            "model": self.model,
-            "output": [item] if item else [],
-            "error": None,
-            "incomplete_details": None,
-            "instructions": None,
-            "metadata": {},
-            "parallel_tool_calls": True,
-            "temperature": None,
-            "tool_choice": "auto",
-            "tools": [],
-            "top_p": None,
-            "usage": self.usage if item else None,
-        }
-
-    def stream(self) -> Iterator[bytes]:
-        """The same as server-sent events."""
-        item = self.item
-        end = self.response(item)
-        begun = {**self.response(None), "id": end["id"]}
-        place = {"output_index": 0, "item": item}
-        events: list[Wire] = [
-            {"type": "response.created", "response": begun},
-            {"type": "response.in_progress", "response": begun},
-            {"type": "response.output_item.added", **place},
-            {"type": "response.output_item.done", **place},
-            {"type": "response.completed", "response": end},
-        ]
-        for number, event in enumerate(events):
-            yield sent({**event, "sequence_number": number})
+def compacted(
+    sealed: str, model: str, before: int, after: int, *, whole: bool, stream: bool
+) -> tuple[bytes, str]:
+    """OpenAI's answer that holds a compaction item alone, and its content type; `whole`: that of the compact
+    address."""
+    item = _openai_item(sealed)
+    usage = {
+        "input_tokens": before,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": after,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": before + after,
+    }
+    begun: Wire = {
+        "id": f"resp_{secrets.token_hex(12)}",
+        "object": "response",
+        "created_at": int(time.time()),
+        "status": "in_progress",
+        "model": model,
+        "output": [],
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "metadata": {},
+        "parallel_tool_calls": True,
+        "temperature": None,
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": None,
+        "usage": None,
+    }
+    end: Wire = {**begun, "status": "completed", "output": [item], "usage": usage}
+    if whole:
+        end["object"] = "response.compaction"
+        end = {key: end[key] for key in ("id", "object", "created_at", "output", "usage")}
+    if whole or not stream:
+        return msgspec.json.encode(end), "application/json"
+    place = {"output_index": 0, "item": item}
+    events: list[Wire] = [
+        {"type": "response.created", "response": begun},
+        {"type": "response.in_progress", "response": begun},
+        {"type": "response.output_item.added", **place},
+        {"type": "response.output_item.done", **place},
+        {"type": "response.completed", "response": end},
+    ]
+    numbered = ({**event, "sequence_number": number} for number, event in enumerate(events))
+    return b"".join(map(sent, numbered)), "text/event-stream"

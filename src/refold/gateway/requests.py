@@ -31,7 +31,7 @@ CLIENTS = (
 )
 """Headers in which clients name their session."""
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
-_PROMPTS = ("system", "developer")
+PROMPTS = ("system", "developer")
 
 Wire = dict[str, Any]
 
@@ -88,7 +88,7 @@ class Asked(msgspec.Struct, frozen=True):
     def prompts(self) -> int:
         """How many system prompts stand in front of the list: they stay as they came."""
         roles = (each.get("role") for each in self.wire)
-        return next((n for n, role in enumerate(roles) if role not in _PROMPTS), len(self.wire))
+        return next((n for n, role in enumerate(roles) if role not in PROMPTS), len(self.wire))
 
     @property
     def beside(self) -> str:
@@ -141,16 +141,9 @@ def read(path: str, raw: bytes, headers: Mapping[str, str], owner: str) -> Asked
 def since(asked: Asked, wire: Sequence[Wire], reference: Reference | None) -> Asked:
     """The same request with other items, which go on from a place in a session."""
     messages = dialects.get(asked.dialect).parse_list(wire)
-    if reference is None:
-        return msgspec.structs.replace(asked, wire=wire, messages=messages, chain=_chain(messages))
-    return msgspec.structs.replace(
-        asked,
-        wire=wire,
-        messages=messages,
-        session=reference.session,
-        chain=_chain(messages, reference.leaf),
-        since=reference.leaf,
-    )
+    place = {"session": reference.session, "since": reference.leaf} if reference else {}
+    chain = _chain(messages, place.get("since", ""))
+    return msgspec.structs.replace(asked, wire=wire, messages=messages, chain=chain, **place)
 
 
 def _chain(messages: Iterable[m.Message], seed: str = "") -> list[bytes]:

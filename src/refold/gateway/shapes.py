@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
+from refold.gateway.compaction import block_events
 from refold.gateway.letters import Extras
 from refold.gateway.replies import one_line_end, payload_of
 from refold.recall.tool import NAME
@@ -137,7 +138,9 @@ class Messages(Shape):
             self._see(cast("Wire", event.get("message") or {}).get("usage"))
             if not self.round:
                 yield event
-                yield from self._block()
+                if self.extras.item is not None:
+                    self._next = 1
+                    yield from block_events(self.extras.item)
         elif kind == "content_block_start":
             block = cast("Wire", event.get("content_block") or {})
             call = block.get("type") == "tool_use"
@@ -153,16 +156,6 @@ class Messages(Shape):
             self.ended = self.ended or kind == "message_stop"
         elif not (kind == "ping" and self.round):
             yield event
-
-    def _block(self) -> Iterator[Wire]:
-        if self.extras.item is None:
-            return
-        self._next = 1
-        delta = {**self.extras.item, "type": "compaction_delta"}
-        empty = {"type": "compaction", "content": None, "encrypted_content": None}
-        yield {"type": "content_block_start", "index": 0, "content_block": empty}
-        yield {"type": "content_block_delta", "index": 0, "delta": delta}
-        yield {"type": "content_block_stop", "index": 0}
 
     def _see(self, usage: Any) -> None:
         if isinstance(usage, dict):

@@ -137,15 +137,10 @@ def _with_id(call: Call, ids: Any) -> Call:
 
 def _error(kind: str, text: str) -> ModelError:
     text = text or kind
-    match kind:
-        case "transient":
-            return Transient(text)
-        case "overflow":
-            sign = overflow.in_error(text)
-            return Overflow(text, sign.window if sign else None)
-        case "unavailable":
-            return ModelUnavailable(text)
-        case "refused":
-            return ModelError(text)
-        case _:
-            raise ValueError(f"{kind!r} is none of transient, overflow, unavailable, refused")
+    if kind == "overflow":
+        sign = overflow.in_error(text)
+        return Overflow(text, sign.window if sign else None)
+    errors = {"transient": Transient, "unavailable": ModelUnavailable, "refused": ModelError}
+    if kind not in errors:
+        raise ValueError(f"{kind!r} is none of {', '.join(errors)}, overflow")
+    return errors[kind](text)

@@ -110,7 +110,8 @@ class Scripted:
 
     async def stream(self, request: Request) -> AsyncIterator[Event]:
         self.requests.append(request)
-        line = as_line(self._next(request), request)
+        step = self._next(request)
+        line = as_line(step(request) if callable(step) else step)
         self.open += 1
         try:
             async for event in self._perform(line):
@@ -152,17 +153,20 @@ class Scripted:
         yield Stopped(line.stop or ("tool_use" if calls else "end"))
 
 
-def as_line(step: Step, request: Request) -> Line:
-    """What a step of the script says to this request."""
-    if isinstance(step, Line):
-        return step
-    if isinstance(step, str):
-        return say(step)
-    if isinstance(step, Assistant):
-        return _line_of(step)
-    if isinstance(step, Exception):
-        return Line(error=step)
-    return as_line(step(request), request)
+def as_line(answer: Answer) -> Line:
+    """What an answer of the script says."""
+    match answer:
+        case str():
+            return say(answer)
+        case Exception():
+            return Line(error=answer)
+        case Assistant(stop="error" | "aborted"):
+            error = ModelError(answer.error or f"the reply was {answer.stop}")
+            return Line(content=answer.content, error=error)
+        case Assistant():
+            return Line(content=answer.content, stop=answer.stop)
+        case Line():
+            return answer
 
 
 def events_of(part: AnyPart) -> list[Event]:
@@ -173,14 +177,6 @@ def events_of(part: AnyPart) -> list[Event]:
     elif isinstance(part, Thinking):
         pieces += [ThinkingDelta(piece) for piece in _pieces(part.text)]
     return [*pieces, PartDone(part)]
-
-
-def _line_of(message: Assistant) -> Line:
-    if message.stop in ("error", "aborted"):
-        return Line(
-            content=message.content, error=ModelError(message.error or f"the reply was {message.stop}")
-        )
-    return Line(content=message.content, stop=message.stop)
 
 
 def _pieces(text: str) -> list[str]:

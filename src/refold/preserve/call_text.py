@@ -11,7 +11,7 @@ from refold.preserve.action import Action
 from refold.preserve.hunks import short_change
 from refold.preserve.runs import without_folder
 from refold.preserve.todos import todos
-from refold.preserve.tools import Names, actions
+from refold.preserve.tools import actions
 from refold.session.toolnames import (
     COMMANDS,
     DIRECTORIES,
@@ -99,9 +99,9 @@ _NAMES = ("message", "task", "subject", "name", "title", "plan")
 """and those that tell of what, where there is no room for all of them."""
 
 
-def main_argument(call: Call, names: Names | None = None, cwd: str = "") -> str:
+def main_argument(call: Call, cwd: str = "") -> str:
     """What a call is about, in at most `ARGUMENT` characters; paths below `cwd` from there."""
-    what = kind(call.name, names)
+    what = kind(call.name)
     if what == "bash":
         text = _command(call)
     elif what in ("grep", "glob"):
@@ -113,7 +113,7 @@ def main_argument(call: Call, names: Names | None = None, cwd: str = "") -> str:
         text = _todos(call)
     else:
         # SWE-agent's edit names no file: it changes the one that is open.
-        text = _files(call, actions(call, "the open file", names), cwd)
+        text = _files(call, actions(call, "the open file"), cwd)
     text = (text or _other(call))[: ARGUMENT * 16]
     return clipped(text.replace(f"{cwd}/", "") if cwd else text, ARGUMENT)
 

@@ -12,7 +12,7 @@ import msgspec
 
 from refold.preserve.action import Action, Verb, tidy
 from refold.preserve.patches import patch_actions
-from refold.preserve.shell import LIMIT, Simple, bare_words, last_pipeline, parse
+from refold.preserve.shell import LIMIT, Simple, bare_words, command_name, last_pipeline, parse
 from refold.session.toolnames import SHELLS
 
 Reader: TypeAlias = Callable[[Simple, "Place"], Iterator[Action]]
@@ -95,7 +95,7 @@ def _filled(word: str, name: str, value: str) -> str:
 
 def _of_simple(simple: Simple, place: Place, depth: int, *, fragile: bool) -> Iterator[Action]:
     words = bare_words(simple.words)
-    name = words[0].rsplit("/", 1)[-1] if words else ""
+    name = command_name(words)
     if name in SHELLS and depth < 3:
         yield from _nested(words, simple, place, depth, fragile=fragile)
     elif name == "cd" and len(words) > 1:

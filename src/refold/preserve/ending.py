@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
-from refold.messages import Result
+from refold.messages import Bash, Result
 from refold.session.toolnames import Kind
 from refold.session.toolstatus import folder, framing, printed, status, stopped
 from refold.text.frames import without_escapes
@@ -48,6 +48,13 @@ def ending(result: Result, tool: Kind = "other") -> Ending:
     if _refused(body, tool):
         return Ending(False, None, in_short(" ".join(_rows(body[:4_000])[:3]), 300), body, cwd)
     return Ending(None, None, _crash(body) if tool in ("bash", "other") else "", body, cwd)
+
+
+def ending_of_run(message: Bash) -> Ending:
+    """How a command of the user's own ended."""
+    ok = None if message.exit_code is None else message.exit_code == 0
+    said = ending(Result("", message.parts, is_error=ok is False), "bash")
+    return Ending(ok, message.exit_code, said.error, message.output)
 
 
 # ── envelopes ───────────────────────────────────────────────────────────────────────────────────

@@ -20,11 +20,9 @@ _READ = 40_000
 
 def hunk(action: Action) -> str:
     """The change in at most `ROWS` lines, `-` taken out, `+` put in; words where the step shows no text."""
-    old, new = _lines(action.old), _lines(action.new)
-    if action.verb in ("create", "write") and new and not old:
+    if action.verb in ("create", "write") and action.new and not action.old:
         return _contents(action)
-    first, last = _same(old, new)
-    gone, put = old[first : len(old) - last], new[first : len(new) - last]
+    gone, put = _changed(action)
     rows = _marked("- ", gone, _REMOVED if put else 4)
     rows += _marked("+ ", put, ROWS - len(rows) - bool(action.how))
     if action.source:
@@ -36,9 +34,7 @@ def hunk(action: Action) -> str:
 
 def short_change(action: Action, limit: int) -> str:
     """The change in one line, where it is that small: `old → new`, `+ new`."""
-    old, new = _lines(action.old), _lines(action.new)
-    first, last = _same(old, new)
-    gone, put = old[first : len(old) - last], new[first : len(new) - last]
+    gone, put = _changed(action)
     before, after = (" ".join(" ".join(rows).split()) for rows in (gone, put))
     if before and after and len(before) + len(after) + 3 <= limit:
         return f"{before} → {after}"
@@ -55,15 +51,14 @@ def _lines(text: str) -> list[str]:
     return text[:_READ].expandtabs(4).splitlines() if text else []
 
 
-def _same(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """How many lines both have in common at the start and at the end."""
-    most = min(len(old), len(new))
-    first = last = 0
-    while first < most and old[first] == new[first]:
-        first += 1
-    while last < most - first and old[-1 - last] == new[-1 - last]:
-        last += 1
-    return first, last
+def _changed(action: Action) -> tuple[list[str], list[str]]:
+    """Lines taken out and put in, without those that both have in common at the start and at the end."""
+    old, new = _lines(action.old), _lines(action.new)
+    for _ in range(2):  # from the start; turned round, from the end
+        pairs = enumerate(zip(old, new, strict=False))
+        same = next((n for n, (a, b) in pairs if a != b), min(len(old), len(new)))
+        old, new = old[same:][::-1], new[same:][::-1]
+    return old, new
 
 
 def _marked(mark: str, rows: Sequence[str], most: int) -> list[str]:

@@ -7,15 +7,16 @@ entries, newest kept first, and costs what it shows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import TypeAlias
 
 import msgspec
 
 from refold.messages import Assistant, Bash, Call, Message, Result, is_typed
 from refold.preserve.call_text import main_argument, report, said
-from refold.preserve.ending import Ending, ending
+from refold.preserve.ending import Ending, ending, ending_of_run
 from refold.preserve.runs import SHOWN, Run, judge, run
-from refold.preserve.tools import Names
 from refold.preserve.verdicts import UNKNOWN, Verdict
 from refold.protocols import TokenCounter
 from refold.session.toolnames import command_line, kind
@@ -47,35 +48,31 @@ class Listed(msgspec.Struct, frozen=True):
     """Index of the oldest entry that is listed; those before it did not fit."""
 
 
-def lines_of(
-    message: Message, call_of: CallOf, names: Names | None = None, *, cwd: str = ""
-) -> tuple[Line, ...]:
+def lines_of(message: Message, call_of: CallOf, *, cwd: str = "") -> tuple[Line, ...]:
     """The lines of one message. `call_of` finds the call that a result answers; paths below `cwd` are given
     from there."""
     if isinstance(message, Assistant):
         words = said(message.text)
-        acts = (Line(_act(call, names, cwd), call.id) for call in message.calls)
+        acts = (Line(_act(call, cwd), call.id) for call in message.calls)
         return (*((Line(words),) if words else ()), *acts)
     if isinstance(message, Result):
         call = call_of(message.call_id)
-        text = _outcome(message, call, names, cwd) if call else ""
+        text = _outcome(message, call, cwd) if call else ""
         return (Line(text, message.call_id, outcome=True),) if text else ()
     if isinstance(message, Bash):
         ran = run(message.command)
-        ok = None if message.exit_code is None else message.exit_code == 0
-        ended = ending(Result("", message.parts, is_error=ok is False), "bash")
-        text = _ran(ran, Ending(ok, message.exit_code, ended.error, message.output))
+        text = _ran(ran, ending_of_run(message))
         return (Line(f"The user ran {in_short(ran.shown, SHOWN)}" + (f" → {text}" if text else "")),)
     return ()
 
 
-def _act(call: Call, names: Names | None, cwd: str) -> str:
-    argument = main_argument(call, names, cwd)
+def _act(call: Call, cwd: str) -> str:
+    argument = main_argument(call, cwd)
     return f"{one_line(call.name, 60)} {argument}" if argument else one_line(call.name, 60)
 
 
-def _outcome(result: Result, call: Call, names: Names | None, cwd: str) -> str:
-    what = kind(call.name, names)
+def _outcome(result: Result, call: Call, cwd: str) -> str:
+    what = kind(call.name)
     ended = ending(result, what)
     if cwd:
         ended = msgspec.structs.replace(ended, error=ended.error.replace(f"{cwd}/", ""))
@@ -87,7 +84,7 @@ def _outcome(result: Result, call: Call, names: Names | None, cwd: str) -> str:
         return ""  # a short answer is a receipt; what the user typed stands among the user's words
     # What a sub-agent reports, or a page says, unless it begins by repeating what it was asked.
     told = report(ended.body, OUTCOME)
-    return told if main_argument(call, names, cwd)[:_SAME] not in told else ""
+    return told if main_argument(call, cwd)[:_SAME] not in told else ""
 
 
 def _ran(ran: Run, ended: Ending) -> str:
@@ -190,34 +187,20 @@ def _newest(entries: Sequence[EntryLines], budget: int | None, counter: TokenCou
 
 def _rows(lines: Sequence[Line], outcomes: dict[str, str]) -> Iterator[str]:
     """The rows of an entry; outcomes are remembered for the call that comes before them."""
-    before, times = "", 0
+    rows: list[str] = []
     for line in lines:
         if line.outcome:
             outcomes[line.call] = line.text
-            continue
-        ended = outcomes.pop(line.call, "") if line.call else ""
-        row = f"{line.text} → {ended}" if ended else line.text
-        if row == before:
-            times += 1
-            continue
-        if times:
-            yield _counted(before, times)
-        before, times = row, 1
-    if times:
-        yield _counted(before, times)
-
-
-def _counted(row: str, times: int) -> str:
-    return f"{row} ×{times}" if times > 1 else row
-
-
-def _merged(blocks: Sequence[_Block]) -> list[_Block]:
-    """Blocks that say the same one after the other count as one."""
-    merged: list[_Block] = []
-    for block in blocks:
-        before = merged[-1] if merged else None
-        if before is not None and before.rows == block.rows and before.turn == block.turn:
-            merged[-1] = msgspec.structs.replace(before, times=before.times + 1, last=block.number)
         else:
-            merged.append(block)
-    return merged
+            ended = outcomes.pop(line.call, "") if line.call else ""
+            rows.append(f"{line.text} → {ended}" if ended else line.text)
+    for row, same in groupby(rows):
+        times = len(list(same))
+        yield f"{row} ×{times}" if times > 1 else row
+
+
+def _merged(blocks: Sequence[_Block]) -> Iterator[_Block]:
+    """Blocks that say the same one after the other count as one."""
+    for _, same in groupby(blocks, key=attrgetter("turn", "rows")):
+        first, *more = same
+        yield msgspec.structs.replace(first, times=1 + len(more), last=more[-1].number) if more else first

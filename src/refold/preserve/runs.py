@@ -11,7 +11,7 @@ import msgspec
 
 from refold.messages import Call
 from refold.preserve.action import tidy
-from refold.preserve.shell import Simple, simple_commands
+from refold.preserve.shell import Simple, command_name, simple_commands
 from refold.preserve.verdicts import UNKNOWN, Verdict, verdict
 from refold.session.toolnames import Kind, command_line, kind, quoted
 from refold.text.truncate import one_line
@@ -49,7 +49,7 @@ def run(line: str) -> Run:
     """What a command line runs."""
     folder, kept, covered = "", list[Simple](), False
     for simple in simple_commands(line):
-        name = _name(simple)
+        name = command_name(simple.words)
         if name == "cd" and len(simple.words) > 1:
             folder = tidy(posixpath.join(folder, simple.words[1]))
             folder = "" if folder == "." else folder
@@ -67,7 +67,7 @@ def run(line: str) -> Run:
     shown = " && ".join(_shown(simple) for simple in kept) if checks else without_folder(line)
     checked = " && ".join(map(_shown, checks)) if not away else shown
     whole = _whole(checks[0].words) if len(checks) == 1 and not away else ""
-    kinds: set[Kind] = {_SHOWS.get(_name(simple), "bash") for simple in kept if looks}
+    kinds: set[Kind] = {_SHOWS.get(command_name(simple.words), "bash") for simple in kept if looks}
     shows: Kind = kinds.pop() if len(kinds) == 1 else "bash"
     return Run(
         key[:_KEPT], folder, one_line(shown, _KEPT), one_line(checked, _KEPT), bool(checks), looks, covered,
@@ -100,10 +100,6 @@ def without_folder(line: str) -> str:
     return line[found.end() :] if found else line
 
 
-def _name(simple: Simple) -> str:
-    return simple.words[0].rsplit("/", 1)[-1] if simple.words else ""
-
-
 _GROUPS: Mapping[str, str] = {
     "silent": "echo printf sleep true : export set source . wait date exit",
     "filter": """tail head grep egrep fgrep rg sed awk cat less more sort uniq wc cut tr nl jq column fold
@@ -134,7 +130,7 @@ _GIT_LOOKS = {
 
 
 def _looks(simple: Simple) -> bool:
-    words, name = simple.words, _name(simple)
+    words, name = simple.words, command_name(simple.words)
     if name == "git":
         return next((word for word in words[1:] if not word.startswith("-")), "") in _GIT_LOOKS
     in_place = name == "sed" and any(re.match(r"-[nrEsz]*i|--in-place", word) for word in words[1:])
@@ -179,7 +175,7 @@ _VALUED = {
 
 def is_check(words: Sequence[str]) -> bool:
     """Whether a command builds, tests or checks the work."""
-    name = words[0].rsplit("/", 1)[-1] if words else ""
+    name = command_name(words)
     if not name or {"--version", "--help", "--collect-only", "-V"} & set(words[1:3]):
         return False
     group, rest = _GROUP.get(name), [word[:300] for word in words[1:14]]

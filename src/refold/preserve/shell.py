@@ -19,7 +19,12 @@ LIMIT = 60_000
 MOST = 1_000
 """Commands of a line that are looked at."""
 _BREAKS = frozenset(" \t\n;&|<>()")
-_RUN = re.compile(r"[^ \t\n;&|<>()\\'\"`$]+")
+_PIECE = re.compile(
+    r"""(?P<plain>[^ \t\n;&|<>()\\'"`$]+)|\\(?P<escaped>(?s:.)?)|\$?'(?P<single>[^']*)'?"""
+    r"""|"(?P<double>(?:\\(?s:.)|[^"\\])*+\\?)"?|`(?P<back>[^`]*)`?|(?P<nested>\$\()|\$"""
+)
+"""What a word is made of. Quotes that are not closed go on to the end."""
+_IN_QUOTES = re.compile(r'\\(["\\$`])')
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _KEYWORDS = frozenset({"do", "then", "else", "elif", "if", "while", "until", "{", "!", "time"})
 _PREFIXES = frozenset(
@@ -56,14 +61,15 @@ def simple_commands(line: str, depth: int = 0) -> Iterator[Simple]:
     """The commands of a line without keywords, assignments and wrappers such as `sudo` or `timeout 10`."""
     for simple in parse(line):
         bare = bare_words(simple.words)
-        if is_shell(bare) and len(bare) > 2 and bare[1].startswith("-") and depth < 3:
+        if command_name(bare) in SHELLS and len(bare) > 2 and bare[1].startswith("-") and depth < 3:
             yield from simple_commands(bare[2], depth + 1)
         else:
             yield msgspec.structs.replace(simple, words=bare)
 
 
-def is_shell(words: Sequence[str]) -> bool:
-    return bool(words) and words[0].rsplit("/", 1)[-1] in SHELLS
+def command_name(words: Sequence[str]) -> str:
+    """What is run, without its folder."""
+    return words[0].rsplit("/", 1)[-1] if words else ""
 
 
 def last_pipeline(commands: Sequence[Simple]) -> int:
@@ -91,6 +97,20 @@ def bare_words(words: Sequence[str]) -> tuple[str, ...]:
         else:
             break
     return tuple(words[at:])
+
+
+def _unquoted(piece: re.Match[str]) -> str:
+    match piece.lastgroup:
+        case "escaped":
+            return piece["escaped"].replace("\n", "")
+        case "single":
+            return piece["single"]
+        case "double":
+            return _IN_QUOTES.sub(r"\1", piece["double"])
+        case "back":
+            return f"`{piece['back']}`"
+        case _:
+            return piece[0]
 
 
 class _Reader:
@@ -202,47 +222,13 @@ class _Reader:
 
     def _read_word(self) -> str:
         """One word, quotes removed. Stops at an unquoted break."""
-        text, out = self.text, list[str]()
-        while self.at < len(text):
-            char = text[self.at]
-            if char in _BREAKS:
-                break
-            if char == "\\":
-                out.append(text[self.at + 1 : self.at + 2].replace("\n", ""))
-                self.at += 2
-            elif char == "'":
-                out.append(self._until("'"))
-            elif char == '"':
-                out.append(self._double())
-            elif char == "`":
-                out.append("`" + self._until("`") + "`")
-            elif char == "$" and text.startswith("$(", self.at):
+        out: list[str] = []
+        while piece := _PIECE.match(self.text, self.at):
+            if piece["nested"]:
                 out.append(self._substitution())
-            elif char == "$" and text.startswith("$'", self.at):
-                self.at += 1
-                out.append(self._until("'"))
-            else:
-                run = _RUN.match(text, self.at)
-                out.append(run[0] if run else char)
-                self.at = run.end() if run else self.at + 1
-        return "".join(out)
-
-    def _until(self, quote: str) -> str:
-        end = self.text.find(quote, self.at + 1)
-        end = len(self.text) if end < 0 else end
-        inner = self.text[self.at + 1 : end]
-        self.at = end + 1
-        return inner
-
-    def _double(self) -> str:
-        text, out = self.text, list[str]()
-        self.at += 1
-        while self.at < len(text) and text[self.at] != '"':
-            if text[self.at] == "\\" and text[self.at + 1 : self.at + 2] in ('"', "\\", "$", "`"):
-                self.at += 1
-            out.append(text[self.at : self.at + 1])
-            self.at += 1
-        self.at += 1
+                continue
+            self.at = piece.end()
+            out.append(_unquoted(piece))
         return "".join(out)
 
     def _substitution(self) -> str:

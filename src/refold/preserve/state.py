@@ -11,24 +11,46 @@ from typing import Any
 
 import msgspec
 
-from refold import tokens
 from refold.entries import Files
 from refold.messages import Bash, Call, Message, Result, User
 from refold.preserve.action import Action
-from refold.preserve.ending import Ending, ending
+from refold.preserve.ending import Ending, ending, ending_of_run
 from refold.preserve.filebook import FileBook, FileNote, absolute
-from refold.preserve.outcomes import Check, Failure
 from refold.preserve.runs import Run, judge, run
-from refold.preserve.state_text import rendering
 from refold.preserve.todos import Todo, plan, todos
-from refold.preserve.tools import Names, actions, opens
+from refold.preserve.tools import actions, opens
 from refold.preserve.verdicts import UNKNOWN, Verdict
-from refold.protocols import TokenCounter, complete
 from refold.session.toolnames import Kind, command_line, kind, text_argument
 
 _CHECKS, _ERRORS, _PENDING, _BACKGROUND = 40, 20, 256, 32
 """How many are kept of each; the oldest goes first."""
 _LOOKS: frozenset[Kind] = frozenset({"read", "ls", "glob", "grep"})
+
+
+class Check(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The last result of a build, a test run, a linter."""
+
+    command: str
+    folder: str = ""
+    verdict: Verdict = UNKNOWN
+    exit: int | None = None
+    """As the tool reported it; None where it did not, or where it is not the status of this command."""
+    error: str = ""
+    covered: bool = False
+    """A filter came after it: the status of the line is not its own."""
+    times: int = 1
+    number: int = -1
+    entry: str = ""
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A step that failed, and no later one of its kind has succeeded."""
+
+    what: str
+    error: str
+    exit: int | None = None
+    number: int = -1
+    entry: str = ""
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -47,9 +69,8 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
 class WorkState:
     """Everything the calls so far have done. `cwd` is where the session works, if that is known."""
 
-    def __init__(self, cwd: str = "", names: Names | None = None) -> None:
+    def __init__(self, cwd: str = "") -> None:
         self.cwd = self.home = cwd.rstrip("/")
-        self.names = names
         self.book = FileBook()
         self.todos: tuple[Todo, ...] = ()
         self.todos_at = -1
@@ -92,14 +113,14 @@ class WorkState:
         return self
 
     def _begin(self, call: Call, number: int, entry: str) -> None:
-        what = kind(call.name, self.names)
+        what = kind(call.name)
         if what == "todo":
             listed = todos(call)
             if listed is not None:
                 self.todos, self.todos_at = listed, number
             return
         step = self._continued(call, what) or Step(
-            call.name, what, actions(call, self._opened, self.names), plan=plan(call)
+            call.name, what, actions(call, self._opened), plan=plan(call)
         )
         if what == "bash" and step.run is None:
             step = msgspec.structs.replace(step, run=run(command_line(call)))
@@ -129,9 +150,7 @@ class WorkState:
         """A command of the user's own."""
         call = Call("", "bash", {"command": message.command})
         step = Step("bash", "bash", actions(call), run(message.command), self.cwd, "", number, entry)
-        said = ending(Result("", message.parts, is_error=bool(message.exit_code)), "bash")
-        ok = None if message.exit_code is None else message.exit_code == 0
-        self._end(step, Ending(ok, message.exit_code, said.error, message.output), number, entry)
+        self._end(step, ending_of_run(message), number, entry)
 
     def _end(self, step: Step, ended: Ending, number: int, entry: str) -> None:
         if ended.cwd:
@@ -291,27 +310,10 @@ class WorkState:
             "cwd": self.cwd,
         }  # fmt: skip
 
-    def render(
-        self,
-        budget: int = 1_500,
-        counter: TokenCounter | None = None,
-        *,
-        before: int | None = None,
-        changes: bool = True,
-    ) -> str:
-        """As text within `budget` tokens (o200k unless another counter is given). What entries from number
-        `before` on say stands in the view itself: of those only the names of changed files are given.
-        `changes`: with what was last changed in the newest files."""
 
-        def shows(number: int, _: str) -> bool:
-            return before is not None and number >= before
-
-        return complete(rendering(self, budget, counter or tokens.get(), shows, changes=changes))
-
-
-def of(messages: Iterable[Message], names: Names | None = None) -> WorkState:
+def of(messages: Iterable[Message]) -> WorkState:
     """The state after a whole conversation."""
-    return WorkState(names=names).extend(messages)
+    return WorkState().extend(messages)
 
 
 def _in_background(body: str) -> str:

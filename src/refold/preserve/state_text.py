@@ -11,14 +11,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import islice
 from operator import attrgetter
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from refold import tokens
 from refold.preserve.commands import RESTORED
 from refold.preserve.filebook import FileNote
-from refold.preserve.outcomes import Check, Failure
 from refold.preserve.runs import SHOWN
+from refold.preserve.state import Check, Failure, WorkState
 from refold.preserve.todos import Todo
-from refold.protocols import Steps, TokenCounter
+from refold.protocols import Steps, TokenCounter, complete
 from refold.text.truncate import head, in_short, one_line
 
 CHANGED, CREATED, DELETED = "Files changed", "Files created", "Files deleted"
@@ -44,26 +45,6 @@ def shows_nothing(_: int, __: str) -> bool:
     return False
 
 
-class Known(Protocol):
-    """What there is to tell: a `WorkState`."""
-
-    @property
-    def todos(self) -> Sequence[Todo]: ...
-    @property
-    def todos_at(self) -> int: ...
-    @property
-    def plan(self) -> str: ...
-    @property
-    def plan_at(self) -> int: ...
-    @property
-    def home(self) -> str: ...
-    @property
-    def error(self) -> Failure | None: ...
-    @property
-    def checks(self) -> Sequence[Check]: ...
-    def notes(self) -> Sequence[FileNote]: ...
-
-
 class Catalogue(NamedTuple):
     """The files of a state, made ready to be told: once for all texts of it."""
 
@@ -79,7 +60,7 @@ class Catalogue(NamedTuple):
     """The folder, with its slash, that names are given below."""
 
 
-def catalogue(state: Known) -> Steps[Catalogue]:
+def catalogue(state: WorkState) -> Steps[Catalogue]:
     """In pieces: a long conversation has touched thousands of files."""
     newest = sorted(state.notes(), key=attrgetter("number"), reverse=True)
     notes = sorted(newest, key=attrgetter("moved"))
@@ -97,8 +78,22 @@ def catalogue(state: Known) -> Steps[Catalogue]:
     return Catalogue(notes, names, told, alike, _root([note.name for note in notes], state.home))
 
 
+def render(
+    state: WorkState,
+    budget: int = 1_500,
+    counter: TokenCounter | None = None,
+    shows: Shows = shows_nothing,
+    *,
+    changes: bool = True,
+) -> str:
+    """The state within `budget` tokens (o200k unless another counter is given). Of entries that the view
+    shows elsewhere only the names of changed files are given. `changes`: with what was last changed in the
+    newest files."""
+    return complete(rendering(state, budget, counter or tokens.get(), shows, changes=changes))
+
+
 def rendering(
-    state: Known,
+    state: WorkState,
     budget: int,
     counter: TokenCounter,
     shows: Shows = shows_nothing,
@@ -106,8 +101,7 @@ def rendering(
     changes: bool = True,
     files: Catalogue | None = None,
 ) -> Steps[str]:
-    """The state in at most `budget` tokens, without what the view shows elsewhere; see `WorkState.render`.
-    `files`: its catalogue, where that is there."""
+    """`render` in pieces. `files`: the catalogue of the state, where that is there."""
     files = files or (yield from catalogue(state))
     notes = files.notes
     shown = {note.name for note in notes if note.fate in _UNCHANGED and shows(note.number, "")}

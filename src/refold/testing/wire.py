@@ -24,7 +24,7 @@ from typing import Any, Literal, TypeAlias, cast
 import msgspec
 
 from refold.messages import Assistant
-from refold.models.scripted import Line, say
+from refold.models.scripted import Line, as_line
 from refold.testing import wire_streams as streams
 from refold.testing import wire_whole as whole
 from refold.testing.validators import validate_anthropic, validate_openai, validate_responses
@@ -223,7 +223,7 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(answer, Http):
             return self._plain(answer)
         broken = answer if isinstance(answer, Broken) else None
-        line = broken.said if broken else _line(cast("str | Assistant | Line", answer))
+        line = broken.said if broken else as_line(cast("str | Assistant | Line", answer))
         if broken and broken.how != "unended":
             line = msgspec.structs.replace(line, cut=True)
         if not seen.body.get("stream"):
@@ -294,14 +294,6 @@ _MISSHAPEN: dict[str, tuple[str | None, str]] = {
     "/v1/responses": (None, '{"type": "response.output_text.delta", "delta": {"nested": true}}'),
     "/v1/messages": ("content_block_delta", '{"type": "content_block_delta", "index": 99, "delta": {}}'),
 }
-
-
-def _line(answer: str | Assistant | Line) -> Line:
-    if isinstance(answer, Line):
-        return answer
-    if isinstance(answer, str):
-        return say(answer)
-    return Line(content=answer.content, stop=answer.stop)
 
 
 def _handler_of(owner: WireServer) -> type[_Handler]:

@@ -145,6 +145,8 @@ _RELATIVE = re.compile(
 _SHIFTS = {"yesterday": -1, "last night": -1, "tomorrow": 1, "before yesterday": -2, "after tomorrow": 2,
            "昨天": -1, "昨晚": -1, "明天": 1, "前天": -2, "后天": 2}  # fmt: skip
 
+_STEPS = {"last": -1, "past": -1, "this past": -1, "next": 1, "this coming": 1}
+
 
 def relative(text: str) -> bool:
     """Whether `text` holds an expression that `resolve` may replace."""
@@ -165,44 +167,30 @@ def _absolute(match: re.Match[str], day: date) -> str | None:
     try:
         found = match.groupdict()
         if plain := found["plain"] or found["beside"]:
-            return written(day + timedelta(days=_SHIFTS.get(plain.lower(), 0)))
+            return _shifted("day", _SHIFTS.get(plain.lower(), 0), day)
         if count := found["count"]:
             number = int(count) if count.isdigit() else _NUMBERS[count.lower()]
-            return _ago(number, found["unit"].lower(), day)
+            return _shifted(found["unit"].lower(), -number, day)
         if vague := found["vague"]:
             return f"{vague.lower().removeprefix('a ')} {found['vague_unit'].lower()}s before {written(day)}"
         if side := found["side"]:
-            return _beside(
-                side.lower().split()[-1] if side.lower() != "this past" else "last",
-                found["what"].lower(),
-                day,
-            )
+            step, what = _STEPS.get(side.lower(), 0), found["what"].lower()
+            return _weekday(step, what, day) if what in _DAYS else _shifted(what, step, day)
         return _chinese(match.group(), day)
     except (OverflowError, ValueError):
         return None
 
 
-def _ago(number: int, unit: str, day: date) -> str:
+def _shifted(unit: str, steps: int, day: date) -> str:
+    """So many days, weeks … before or after a day, as exactly as was said."""
     if unit == "day":
-        return written(day - timedelta(days=number))
+        return written(day + timedelta(days=steps))
     if unit == "month":
-        return month_written(_months(day, -number))
+        return month_written(_months(day, steps))
     if unit == "year":
-        return str(_months(day, -12 * number).year)
-    named = {1: unit, 2: f"two {unit}s"}.get(number, f"{number} {unit}s")
-    return f"{named} before {written(day)}"
-
-
-def _beside(side: str, what: str, day: date) -> str:
-    step = {"last": -1, "past": -1, "next": 1, "coming": 1}.get(side, 0)
-    if what == "year":
-        return str(_months(day, 12 * step).year)
-    if what == "month":
-        return month_written(_months(day, step))
-    link = {-1: "before", 1: "after", 0: "of"}[step]
-    if what in ("week", "weekend"):
-        return f"{what} {link} {written(day)}"
-    return _weekday(step, what, day)
+        return str(_months(day, 12 * steps).year)
+    named = {0: unit, 1: unit, 2: f"two {unit}s"}.get(abs(steps), f"{abs(steps)} {unit}s")
+    return f"{named} {'before' if steps < 0 else 'after' if steps else 'of'} {written(day)}"
 
 
 def _weekday(step: int, name: str, day: date) -> str:

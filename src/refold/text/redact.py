@@ -46,32 +46,8 @@ _LINES = bytes(code if code == 10 else 10 if code == 13 else _SHAPE[code] for co
 _LINE_OF_RUN = b"a" * 8 + b"\n"
 _WRAP = re.compile(rb"([\w+/=.:~-]{8,300}+)\r?\n[ \t]{0,16}+([\w+/=.~-]{4,300}+)")
 _PLAIN = b"abcdefghijklmnopqrstuvwxyz_+/=.:~-"
-_LOOSE = frozenset(
-    {
-        "authorization",
-        "authorization-header",
-        "docker-auth",
-        "npmrc",
-        "shared-access-signature",
-        "pgpass",
-        "command-line",
-        "aws-secret-key",
-        "password-hash",
-        "url-credentials",
-        "url-token",
-        "private-key",
-        "flyio-token",
-        "okta-token",
-        "office-webhook",
-        "masked-value",
-        "ssh2-key",
-        "putty-key",
-        "zapier-webhook",
-    }
-)
-"""Formats whose literal stands outside of the secret."""
 _LITERALS = tuple(
-    (literal, literal.encode(), row.kind in _LOOSE, row, pattern)
+    (literal, literal.encode(), row.loose, row, pattern)
     for row, pattern in _COMPILED
     for literal in row.literals
 )

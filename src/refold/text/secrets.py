@@ -15,6 +15,8 @@ class Format(NamedTuple):
     source: str
     before: tuple[int, ...] = (0,)
     """How many characters before the literal the match may start."""
+    loose: bool = False
+    """The literal stands outside of the secret."""
 
 
 _HEX = "0-9a-f"
@@ -72,7 +74,7 @@ FORMATS: tuple[Format, ...] = (
     Format("airtable-token", ("pat",), rf"\bpat[A-Za-z0-9]{{14}}\.[{_HEX}]{{64}}\b", "airtable.com/developers"),
     Format("heroku-key", ("HRKU-",), r"\bHRKU-[\w-]{36,70}", "devcenter.heroku.com"),
     Format("easypost-key", ("EZAK", "EZTK"), r"\bEZ[AT]K[A-Za-z0-9]{54}\b", "docs.easypost.com"),
-    Format("flyio-token", ("FlyV1 ", "fm2_"), r"\bFlyV1 fm\d_[A-Za-z0-9+/=,_-]{60,900}|\bfm2_[A-Za-z0-9+/=]{100,900}", "fly.io/docs: tokens"),
+    Format("flyio-token", ("FlyV1 ", "fm2_"), r"\bFlyV1 fm\d_[A-Za-z0-9+/=,_-]{60,900}|\bfm2_[A-Za-z0-9+/=]{100,900}", "fly.io/docs: tokens", loose=True),
     Format("azure-client-secret", ("Q~",), r"(?<![\w.~-])[\w.~-]{3}\dQ~[\w.~-]{31,34}(?![\w~-])", "learn.microsoft.com: client secrets", (4,)),
     Format("mapbox-token", ("sk.eyJ",), r"\bsk\.eyJ[\w-]{40,200}\.[\w-]{20,60}", "docs.mapbox.com: access tokens"),
     Format("contentful-token", ("CFPAT-",), r"\bCFPAT-[\w-]{43}", "contentful.com/developers"),
@@ -95,32 +97,32 @@ FORMATS: tuple[Format, ...] = (
     Format("brevo-key", ("xkeysib-", "xsmtpsib-"), rf"\bx(?:key|smtp)sib-[{_HEX}]{{64}}-[A-Za-z0-9]{{16}}\b", "developers.brevo.com"),
     Format("typeform-token", ("tfp_",), r"\btfp_[\w-]{40,64}", "typeform.com/developers"),
     Format("asana-token", ("1/",), rf"(?<![\w/])[12]/\d{{13,20}}(?:/\d{{13,20}})?:[{_HEX}]{{32}}\b", "developers.asana.com: personal access tokens"),
-    Format("okta-token", ("SSWS ",), r"\bSSWS ([\w-]{40,50})", "developer.okta.com: API tokens"),
-    Format("masked-value", ("::add-mask::",), r"::add-mask::(\S{6,400})", "docs.github.com: workflow commands"),
-    Format("office-webhook", ("webhookb2/",), r"webhookb2/([\w@-]{70,80}/IncomingWebhook/[\w/-]{30,120})", "learn.microsoft.com: incoming webhooks"),
-    Format("zapier-webhook", ("hooks.zapier.com/",), r"hooks\.zapier\.com/hooks/catch/([\w/]{10,40})", "zapier.com/help: webhooks"),
+    Format("okta-token", ("SSWS ",), r"\bSSWS ([\w-]{40,50})", "developer.okta.com: API tokens", loose=True),
+    Format("masked-value", ("::add-mask::",), r"::add-mask::(\S{6,400})", "docs.github.com: workflow commands", loose=True),
+    Format("office-webhook", ("webhookb2/",), r"webhookb2/([\w@-]{70,80}/IncomingWebhook/[\w/-]{30,120})", "learn.microsoft.com: incoming webhooks", loose=True),
+    Format("zapier-webhook", ("hooks.zapier.com/",), r"hooks\.zapier\.com/hooks/catch/([\w/]{10,40})", "zapier.com/help: webhooks", loose=True),
     Format("azure-storage-key", ("AccountKey=", "SharedAccessKey="), r"\b(?:Account|SharedAccess)Key=([A-Za-z0-9+/]{40,88}={0,2})", "learn.microsoft.com: connection strings"),
     Format("jwt", ("eyJ",), r"\beyJ[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,1000}", "RFC 7519"),
-    Format("private-key", ("-----BEGIN ",), r"-----BEGIN (?:[A-Z]{2,12} ){0,2}PRIVATE KEY(?: BLOCK)?-----(?:(?!-----)[A-Za-z0-9+/=\s\\:,.>|-]){40,20000}+(?:-----END [A-Z ]{0,40}-----)?", "RFC 7468"),
-    Format("ssh2-key", ("---- BEGIN SSH2",), r"---- BEGIN SSH2 (?:ENCRYPTED )?PRIVATE KEY ----(?:(?!---- )[\w+/=\s:,.()@\"-]){40,20000}+(?:---- END [A-Z0-9 ]{0,40}----)?", "RFC 4716"),
-    Format("putty-key", ("Private-Lines: ",), r"Private-Lines: \d{1,4}\s{1,4}([A-Za-z0-9+/=]{16,80}(?:\r?\n[ \t]{0,8}[A-Za-z0-9+/=]{4,80}(?=\s|$)){0,400}+)", "PuTTY user manual: PPK format"),
-    Format("authorization", ("earer ", "EARER "), r"\b[Bb](?:earer|EARER) ([\w.~+/-]{20,2000}=*)", "RFC 6750", (1,)),
-    Format("authorization-header", ("uthorization", "UTHORIZATION"), r"(?:uthorization|UTHORIZATION)[\"']?\s{0,3}[:=,]\s{0,3}[\"']?(?:[A-Za-z][\w-]{2,20} )([\w.~+/-]{12,2000}={0,2})", "RFC 7617, RFC 6750"),
-    Format("npmrc", (":_auth", ":_password"), r":_(?:auth(?:Token)?|password)\s{0,3}=\s{0,3}[\"']?([\w.~+/-]{8,400}={0,2})", "docs.npmjs.com: .npmrc"),
-    Format("docker-auth", ('"auth"',), r"\"auth\"\s{0,3}:\s{0,3}\"([A-Za-z0-9+/]{12,500}={0,2})\"", "docs.docker.com: config.json"),
-    Format("shared-access-signature", ("sig=",), r"(?<=[?&;])sig=([\w%+/=-]{20,200})", "learn.microsoft.com: SAS"),
-    Format("pgpass", (":543", ":6432:"), r":\d{4,5}:[\w*-]{1,60}:[\w*-]{1,60}:(\S{4,100})(?=\s|$)", "postgresql.org: the password file"),
+    Format("private-key", ("-----BEGIN ",), r"-----BEGIN (?:[A-Z]{2,12} ){0,2}PRIVATE KEY(?: BLOCK)?-----(?:(?!-----)[A-Za-z0-9+/=\s\\:,.>|-]){40,20000}+(?:-----END [A-Z ]{0,40}-----)?", "RFC 7468", loose=True),
+    Format("ssh2-key", ("---- BEGIN SSH2",), r"---- BEGIN SSH2 (?:ENCRYPTED )?PRIVATE KEY ----(?:(?!---- )[\w+/=\s:,.()@\"-]){40,20000}+(?:---- END [A-Z0-9 ]{0,40}----)?", "RFC 4716", loose=True),
+    Format("putty-key", ("Private-Lines: ",), r"Private-Lines: \d{1,4}\s{1,4}([A-Za-z0-9+/=]{16,80}(?:\r?\n[ \t]{0,8}[A-Za-z0-9+/=]{4,80}(?=\s|$)){0,400}+)", "PuTTY user manual: PPK format", loose=True),
+    Format("authorization", ("earer ", "EARER "), r"\b[Bb](?:earer|EARER) ([\w.~+/-]{20,2000}=*)", "RFC 6750", (1,), loose=True),
+    Format("authorization-header", ("uthorization", "UTHORIZATION"), r"(?:uthorization|UTHORIZATION)[\"']?\s{0,3}[:=,]\s{0,3}[\"']?(?:[A-Za-z][\w-]{2,20} )([\w.~+/-]{12,2000}={0,2})", "RFC 7617, RFC 6750", loose=True),
+    Format("npmrc", (":_auth", ":_password"), r":_(?:auth(?:Token)?|password)\s{0,3}=\s{0,3}[\"']?([\w.~+/-]{8,400}={0,2})", "docs.npmjs.com: .npmrc", loose=True),
+    Format("docker-auth", ('"auth"',), r"\"auth\"\s{0,3}:\s{0,3}\"([A-Za-z0-9+/]{12,500}={0,2})\"", "docs.docker.com: config.json", loose=True),
+    Format("shared-access-signature", ("sig=",), r"(?<=[?&;])sig=([\w%+/=-]{20,200})", "learn.microsoft.com: SAS", loose=True),
+    Format("pgpass", (":543", ":6432:"), r":\d{4,5}:[\w*-]{1,60}:[\w*-]{1,60}:(\S{4,100})(?=\s|$)", "postgresql.org: the password file", loose=True),
     Format("command-line", ("curl ", "sshpass ", "docker login ", "redis-cli ", "mysql", "mongo", "openssl ", "zip ", "lftp ", "smbclient ", "http ", "rabbitmqctl "),
            r"(?:curl [^\n]{0,300}?(?<= )(?:-u|--user)[ =]?[\"']?[^\s:\"']{1,100}:|(?:sshpass|docker login) [^\n]{0,200}?(?<= )-p ?[\"']?"
            r"|redis-cli [^\n]{0,200}?(?<= )-a ?[\"']?|mysql(?:dump|admin)? [^\n]{0,200}?(?<= )-p(?=[^\s\"'-])"
            r"|mongo(?:sh|dump|restore|import|export)? [^\n]{0,200}?(?<= )-p ?[\"']?|openssl [^\n]{0,200}?(?<= )-pass(?:in|out)? [\"']?pass:"
            r"|zip [^\n]{0,200}?(?<= )-P ?[\"']?|lftp [^\n]{0,100}?(?<= )-u [^\s,]{1,60},|smbclient [^\n]{0,200}?(?<= )-U [\"']?[^\s%]{1,60}%"
-           r"|http [^\n]{0,200}?(?<= )-a [^\s:]{1,60}:|rabbitmqctl (?:add_user|change_password) [^\s]{1,60} [\"']?)([^\s\"']{4,200})", "manuals of these commands"),
+           r"|http [^\n]{0,200}?(?<= )-a [^\s:]{1,60}:|rabbitmqctl (?:add_user|change_password) [^\s]{1,60} [\"']?)([^\s\"']{4,200})", "manuals of these commands", loose=True),
     Format("password-hash", ("$apr1$", "$1$", "$5$", "$6$", "$y$", "$2a$", "$2b$", "$2y$", "$argon2", "{SHA}", "{SSHA}", "pbkdf2_sha"),
            r"(?:\$(?:apr1|[156])\$(?:rounds=\d{1,9}\$)?[./\w]{1,16}\$[./\w]{22,86}|\$y\$[./\w]{1,8}\$[./\w]{1,86}\$[./\w]{43}|\$2[aby]\$\d\d\$[./\w]{53}"
            r"|\$argon2(?:id|i|d)\$[\w=,$]{5,60}\$[\w+/]{11,64}\$[\w+/]{16,128}|\{S?SHA\}[\w+/]{27,80}={0,2}|pbkdf2_sha(?:1|256|512)\$\d{1,9}\$[\w+/.-]{1,64}\$[\w+/.]{27,90}={0,2})",
-           "httpd.apache.org: password formats; crypt(5)"),
-    Format("aws-secret-key", ("aws", "AWS"), r"(?:aws|AWS)[\w-]{0,20}(?:[Ss]ecret|SECRET)[\w -]{0,20}[\"']?\s{0,3}(?:[=:]|=>)\s{0,3}[\"']?([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])", "docs.aws.amazon.com/IAM: access keys"),
-    Format("url-token", ("://",), r"://([\w-]{20,200})(?::[^\s:/@\"'<>`]{0,200})?@[\w.\[-]", "RFC 3986"),
-    Format("url-credentials", ("://",), r"://[^\s:/@\"'<>`]{0,100}:([^\s:/@\"'<>`]{3,200})@[\w.\[-]", "RFC 3986"),
+           "httpd.apache.org: password formats; crypt(5)", loose=True),
+    Format("aws-secret-key", ("aws", "AWS"), r"(?:aws|AWS)[\w-]{0,20}(?:[Ss]ecret|SECRET)[\w -]{0,20}[\"']?\s{0,3}(?:[=:]|=>)\s{0,3}[\"']?([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])", "docs.aws.amazon.com/IAM: access keys", loose=True),
+    Format("url-token", ("://",), r"://([\w-]{20,200})(?::[^\s:/@\"'<>`]{0,200})?@[\w.\[-]", "RFC 3986", loose=True),
+    Format("url-credentials", ("://",), r"://[^\s:/@\"'<>`]{0,100}:([^\s:/@\"'<>`]{3,200})@[\w.\[-]", "RFC 3986", loose=True),
 )  # fmt: skip

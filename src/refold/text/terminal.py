@@ -20,8 +20,5 @@ def escaped(json: str) -> str:
 
 
 def _json_escape(char: str) -> str:
-    code = ord(char)
-    if code < 0x10000:
-        return f"\\u{code:04x}"
-    code -= 0x10000
-    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+    units = char.encode("utf-16-be", "surrogatepass").hex(" ", 2)  # JSON counts as UTF-16 does
+    return "\\u" + units.replace(" ", "\\u")

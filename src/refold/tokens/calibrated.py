@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import median
+from statistics import StatisticsError, fmean, linear_regression, median
 
 MINIMUM = 5
 """Points needed before a fit is believed."""
@@ -37,7 +37,7 @@ class Calibration:
         kept = _without_outliers(usable, scale, fixed)
         if len(kept) >= MINIMUM and _spans(kept):
             scale = _least_squares(kept)
-            fixed = _mean([y - scale * x for x, y in kept])
+            fixed = fmean(y - scale * x for x, y in kept)
         spread = median(abs(scale * x + fixed - y) / y for x, y in kept) if kept else 0.0
         return cls(scale, fixed, len(kept), spread)
 
@@ -52,10 +52,6 @@ class Calibration:
     def budget(self, tokens: float) -> int:
         """The most we may count so that the provider counts at most `tokens`."""
         return max(0, int((tokens - self.fixed) / self.scale))
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
 
 
 def _spans(pairs: list[tuple[float, float]]) -> bool:
@@ -75,11 +71,10 @@ def _slope(pairs: list[tuple[float, float]]) -> float:
 
 
 def _least_squares(pairs: list[tuple[float, float]]) -> float:
-    mean_x, mean_y = _mean([x for x, _ in pairs]), _mean([y for _, y in pairs])
-    squares = sum((x - mean_x) ** 2 for x, _ in pairs)
-    if squares == 0:  # counts that differ by less than a float can square
+    try:
+        return _bounded(linear_regression(*zip(*pairs, strict=True)).slope)
+    except StatisticsError:  # counts that differ by less than a float can square
         return 1.0
-    return _bounded(sum((x - mean_x) * (y - mean_y) for x, y in pairs) / squares)
 
 
 def _bounded(scale: float) -> float:

@@ -39,30 +39,18 @@ def images(message: m.Message) -> Iterator[m.Image]:
     return (part for part in message.parts if isinstance(part, m.Image))
 
 
-def tool_text(tool: Any) -> str:
-    """A tool definition of any dialect as compact JSON, without the wrapping that the model never sees."""
-    if isinstance(tool, str):
-        return tool
-    return m.compact_json(_bare(_plain(tool)))
+def tools_text(tools: Sequence[Any]) -> list[str]:
+    """Tool definitions of any dialect as compact JSON, without the wrapping that the model never sees."""
+    return [tool if isinstance(tool, str) else m.compact_json(_bare(_plain(tool))) for tool in tools]
 
 
 def _plain(tool: Any) -> Any:
     if isinstance(tool, Mapping):
         return cast("Mapping[str, Any]", tool)
-    wire = getattr(tool, "wire", None)
-    if wire:
-        return wire
     dump = getattr(tool, "model_dump", None)
-    return dump() if dump is not None else msgspec.to_builtins(tool)
+    return getattr(tool, "wire", None) or (msgspec.to_builtins(tool) if dump is None else dump())
 
 
 def _bare(tool: Any) -> Any:
-    if isinstance(tool, Mapping):
-        inner: Any = cast("Mapping[str, Any]", tool).get("function")
-        if isinstance(inner, Mapping):
-            return cast("Any", inner)
-    return cast("Any", tool)
-
-
-def tools_text(tools: Sequence[Any]) -> list[str]:
-    return [tool_text(tool) for tool in tools]
+    inner: Any = cast("Mapping[str, Any]", tool).get("function") if isinstance(tool, Mapping) else None
+    return cast("Any", inner if isinstance(inner, Mapping) else tool)
