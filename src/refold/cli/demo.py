@@ -51,7 +51,7 @@ def command(out: str, as_json: bool) -> None:
         idea = ": long agent conversations, inside the window, with nothing lost.\n"
         screen.print(styled(("refold", "bold"), idea))
         screen.print(f"The sample is a bug hunt in a small web service: {session}")
-    done = perform([(str(session), True)], Plan(presets.NAMES, [parse(BUDGET)]), show=not as_json)
+    done = perform([(str(session), True)], Plan(presets.NAMES, [parse(BUDGET)]))
     report = Path(out) / "report.html"
     write(done, str(report))
     if as_json:

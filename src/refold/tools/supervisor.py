@@ -16,6 +16,7 @@ import platform
 import signal
 import stat
 import sys
+from contextlib import suppress
 from typing import Any
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -134,15 +135,11 @@ def end_all() -> None:
     """End every child; those of a child that ended become ours, until none is left."""
     while children := _children():
         for pid in children:
-            try:
+            with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-            except OSError:
-                continue
         for pid in children:
-            try:
+            with suppress(OSError):
                 os.waitpid(pid, 0)
-            except OSError:
-                continue
 
 
 def _start(rules: Any, command: list[str]) -> int:
