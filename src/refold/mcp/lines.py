@@ -1,6 +1,6 @@
-"""Lines that the protocol's own reader refuses. A program that cuts a text in the middle of a character sends
-half of one (`"\\ud83d"`): such a request is mended, and one with a number that is too long. Whatever else cannot
-be read is answered, so that nobody waits."""
+"""Lines that the protocol's own reader refuses. A program that cuts a text in the middle of a character
+sends half of one (`"\\ud83d"`): such a request is mended, and one with a number that is too long. Whatever
+else cannot be read is answered, so that nobody waits."""
 
 from __future__ import annotations
 
