@@ -15,7 +15,7 @@ from refold.batch import Batch, Ending, Job, Kept
 from refold.batch.kept import digest, file_key, release
 from refold.cli.batch import Tally, batch_options, followed, keeping, working
 from refold.cli.options import json_option
-from refold.cli.output import console, emit, table
+from refold.cli.output import answer, console, table
 from refold.protocols import Placed, Store
 from refold.stores import open_store, shown
 from refold.transcripts.importing import Asked, Importer, Outcome, find, reading
@@ -62,10 +62,8 @@ def command(
         outcomes = _imported(files, target, format, tally, done)
     counts = Counter(outcome.state for outcome in outcomes)
     summary: dict[str, Any] = {state: counts[state] for state in _STATES}
-    if as_json:
-        emit({"store": shown(store), "files": len(files), **summary, "sessions": outcomes, "batch": tally})
-    else:
-        _print(outcomes, summary, place)
+    value = {"store": shown(store), "files": len(files), **summary, "sessions": outcomes, "batch": tally}
+    answer(value, lambda: _print(outcomes, summary, place), as_json)
     if counts["failed"] or not files:
         raise SystemExit(1)
 

@@ -42,12 +42,14 @@ def emit(value: Any) -> None:
     click.echo(escaped(compact_json(msgspec.to_builtins(value))))
 
 
-def answer(value: Any, told: str, as_json: bool) -> None:
-    """What a command did: as JSON, or in words."""
+def answer(value: Any, told: str | Callable[[], None], as_json: bool) -> None:
+    """What a command did or found: as JSON, or in words, or as something prints it for people."""
     if as_json:
         emit(value)
-    else:
+    elif isinstance(told, str):
         say(told)
+    else:
+        told()
 
 
 def console(*, stderr: bool = False) -> Screen:
