@@ -134,10 +134,8 @@ def entries(folder: int) -> list[Entry]:
         names = sorted(entry.name for entry in found)
     result: list[Entry] = []
     for name in names[:MOST]:
-        try:
+        with suppress(OSError):  # gone since
             result.append(Entry(name, os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode))
-        except OSError:
-            continue  # gone since
     return result
 
 

@@ -45,7 +45,7 @@ def read(arguments: Arguments, place: Place) -> Envelope:
         piece = _piece(file, arguments, status.st_size)
     name, version = workspace.name(path), Version.of(status)
     note = f"Note: {name} was modified externally." if workspace.changed(path, version) else ""
-    workspace.note(path, version)
+    workspace.seen[name] = version
     if piece.total is not None and arguments.offset > max(piece.total, 1):
         raise Refused(
             "out_of_range", f"`{path}` has {piece.total} lines: there is no line {arguments.offset}."

@@ -121,13 +121,9 @@ def _children() -> list[int]:
     with os.scandir("/proc") as processes:
         names = [process.name for process in processes if process.name.isdigit()]
     for name in names:
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                parent = int(file.read().rpartition(b")")[2].split()[1])
-        except OSError:
-            continue
-        if parent == own:
-            found.append(int(name))
+        with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+            if int(file.read().rpartition(b")")[2].split()[1]) == own:
+                found.append(int(name))
     return found
 
 
