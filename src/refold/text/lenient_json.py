@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from json.encoder import encode_basestring_ascii
+from operator import itemgetter
 from typing import Any, cast
 
 import msgspec
@@ -38,7 +39,7 @@ class _Raw(str):
     __slots__ = ()
 
 
-_COMMA, _CLOSE_LIST, _CLOSE_OBJECT = _Raw(","), _Raw("]"), _Raw("}")
+_CLOSE_LIST, _CLOSE_OBJECT = _Raw("]"), _Raw("}")
 
 
 def dump_hostile(value: Any, *, sort: bool = False) -> str:
@@ -78,23 +79,18 @@ def _scalar(value: Any) -> str | None:
 
 def _open(value: Any, todo: list[Any], sort: bool) -> str:
     """Put the content of a list or an object on the stack (last first); returns the opening bracket."""
-    if isinstance(value, list | tuple | set | frozenset):
-        todo.append(_CLOSE_LIST)
-        items = list(cast("Iterable[Any]", value))
-        for index in range(len(items) - 1, -1, -1):
-            todo.append(items[index])
-            if index:
-                todo.append(_COMMA)
-        return "["
-    pairs = [(_key(key), item) for key, item in _pairs(value)]
-    if sort:
-        pairs.sort(key=lambda pair: pair[0])
-    todo.append(_CLOSE_OBJECT)
-    for index in range(len(pairs) - 1, -1, -1):
-        key, item = pairs[index]
-        todo.append(item)
-        todo.append(_Raw(("," if index else "") + encode_basestring_ascii(key) + ":"))
-    return "{"
+    is_list = isinstance(value, list | tuple | set | frozenset)
+    if is_list:
+        inside = [("", item) for item in cast("Iterable[Any]", value)]
+    else:
+        pairs = [(_key(key), item) for key, item in _pairs(value)]
+        pairs = sorted(pairs, key=itemgetter(0)) if sort else pairs
+        inside = [(f"{encode_basestring_ascii(key)}:", item) for key, item in pairs]
+    todo.append(_CLOSE_LIST if is_list else _CLOSE_OBJECT)
+    for index in range(len(inside) - 1, -1, -1):
+        name, item = inside[index]
+        todo += (item, _Raw(f",{name}" if index else name))
+    return "[" if is_list else "{"
 
 
 def _key(key: Any) -> str:
