@@ -4,9 +4,8 @@ missing."""
 from __future__ import annotations
 
 import json
-import json.decoder
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from json.encoder import encode_basestring_ascii
 from operator import itemgetter
@@ -18,8 +17,6 @@ from refold.errors import FormatError, NotJson
 
 MAX_DIGITS = 1_000_000
 MAX_DEPTH = 100_000
-
-_scan = cast("Callable[[str, int], tuple[str, int]]", vars(json.decoder)["scanstring"])
 
 
 class Pairs(dict[str, Any]):
@@ -135,16 +132,6 @@ def _is_default(item: Any, field: msgspec.structs.FieldInfo) -> bool:
 # ── reading without recursion ───────────────────────────────────────────────────────────────────
 
 _SPACE = re.compile(r"[ \t\n\r]*")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
-_WORD = re.compile(r"true|false|null|NaN|-?Infinity")
-_WORDS = {
-    "true": True,
-    "false": False,
-    "null": None,
-    "NaN": float("nan"),
-    "Infinity": float("inf"),
-    "-Infinity": float("-inf"),
-}
 
 
 def load_hostile(text: bytes | str) -> Any:
@@ -186,7 +173,7 @@ def _parse(text: str) -> Any:
                 value: Any = {} if opener == "{" else []
                 at += 1
             else:
-                value, at = _simple(text, at)
+                value, at = _DECODER.raw_decode(text, at)
             at = _skip(text, at)
             while stack:
                 key = keys[-1]
@@ -216,22 +203,11 @@ def _skip(text: str, at: int) -> int:
 def _name(text: str, at: int) -> tuple[str, int]:
     if text[at] != '"':
         raise NotJson(f"not JSON: a key was expected at character {at}")
-    key, at = _scan(text, at + 1)
+    key, at = _DECODER.raw_decode(text, at)
     at = _skip(text, at)
     if text[at] != ":":
         raise NotJson(f"not JSON: a colon was expected at character {at}")
     return key, _skip(text, at + 1)
-
-
-def _simple(text: str, at: int) -> tuple[Any, int]:
-    if text[at] == '"':
-        return _scan(text, at + 1)
-    if word := _WORD.match(text, at):
-        return _WORDS[word.group()], word.end()
-    if number := _NUMBER.match(text, at):
-        exact = number.group(1) is None and number.group(2) is None
-        return _integer(number.group()) if exact else float(number.group()), number.end()
-    raise NotJson(f"not JSON: no value at character {at}")
 
 
 # ── integers beyond the interpreter's limit of digits ───────────────────────────────────────────
@@ -248,6 +224,10 @@ def _integer(text: str) -> int:
         return -_integer(text[1:])
     half = len(text) // 2
     return _integer(text[:-half]) * 10**half + _integer(text[-half:])
+
+
+_DECODER = json.JSONDecoder(parse_int=_integer)
+"""Reads what is neither a list nor an object."""
 
 
 def _digits(value: int) -> str:
