@@ -118,9 +118,7 @@ def _fields(value: msgspec.Struct) -> Iterable[tuple[str, Any]]:
         yield field.encode_name, item
 
 
-@cache
-def _layout(cls: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
-    return msgspec.structs.fields(cls)
+_layout = cache(msgspec.structs.fields)
 
 
 def _is_default(item: Any, field: msgspec.structs.FieldInfo) -> bool:
