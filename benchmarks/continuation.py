@@ -9,8 +9,10 @@ does not fit its budget, by o200k, counts as none.
     python -m benchmarks.continuation [--only N] [--budgets 2000,4000] [--ways tail,refold] [--on processes:8] [--store]
 
 `full` is the newest 26,000 tokens, or as much of that as the judge's window holds; where that is less than the
-budget asks for, the gain over the tail in nats per token is what remains to compare. Two ways are controls and must
-stay near zero gain: another session's view, and a bag of the names of the prefix.
+budget asks for, the gain over the tail in nats per token is what remains to compare. A window that has to be stretched
+for `full` reads everything a little worse: single cases at the smaller budgets are judged in the window that the judge
+was made with as well. Controls: a bag of the names of the prefix, and another session, as a view and as its bare tail.
+What such text tells about any session is its form; a view of it must tell little more than its tail.
 
 Long range: prefixes of 80,000 tokens and more, scored only on names that last occurred before the tail of that budget:
 what only the older part can tell.
@@ -29,7 +31,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from benchmarks import results
 from benchmarks.judge import Judge, Said, Span, missing, weights_file
@@ -51,6 +53,8 @@ LEAST = 9_000
 SCORED = 700
 """Tokens of the assistant that are scored, about."""
 BUDGETS = (2_000, 4_000, 8_000, 16_000)
+SMALL = 4_000
+"""The largest budget that the judge's own window holds."""
 FULL = 26_000
 LONG, LONG_BUDGETS = 80_000, (16_000, 32_000)
 count = tokens.get("o200k").text
@@ -189,17 +193,20 @@ def other_session(case: Case, all_cases: Sequence[Case]) -> Case | None:
 
 
 def ways(other: Case | None = None) -> dict[str, Way]:
-    def of_another_session(_: Case, budget: int) -> list[Said] | None:
-        return by_preset("refold")(other, budget) if other else None
+    refold = by_preset("refold")
+
+    def of_another_session(way: Way) -> Way:
+        return lambda _, budget: way(other, budget) if other else None
 
     return {
         "tail": tail,
-        "refold": by_preset("refold"),
+        "refold": refold,
         **{name: by_preset(name) for name in presets.NAMES if name != "refold"},
         "refold without own words": by_preset("refold", words_share=0.0),
         "refold without state": by_preset("refold", state_tokens=0),
         "refold without lines": by_preset("refold", lines_share=0.0),
-        "control: another session": of_another_session,
+        "control: another session": of_another_session(refold),
+        "control: another session's tail": of_another_session(tail),
         "control: bag of names": bag_of_names,
     }
 
@@ -235,17 +242,28 @@ def made(
     yield from zip(chosen, done(views, asked, on), strict=True)
 
 
+Rows: TypeAlias = dict[str, dict[str, float]]
+"""Case → view → nats per token. A view that is missing or does not fit is not in it."""
+
+
 def scored(
-    judge: Judge, views: Iterator[tuple[Case, dict[str, list[Said]]]], total: int
-) -> dict[str, dict[str, float]]:
-    """Case → view → nats per token. A view that is missing or does not fit is not in it."""
-    found: dict[str, dict[str, float]] = {}
+    judges: Sequence[Judge], views: Iterator[tuple[Case, dict[str, list[Said]]]], total: int
+) -> list[Rows]:
+    """What each judge says; the second and further ones of small budgets only."""
+    found: list[Rows] = [{} for _ in judges]
     began = time.monotonic()
     for number, (case, shown_views) in enumerate(views, 1):
-        losses = {name: judge.surprise(view, case.after) for name, view in shown_views.items()}
-        found[case.name] = {name: loss for name, loss in losses.items() if loss is not None}
+        for place, (judge, rows) in enumerate(zip(judges, found, strict=True)):
+            asked = {n: view for n, view in shown_views.items() if not place or n == "none" or _small(n)}
+            losses = {name: judge.surprise(view, case.after) for name, view in asked.items()}
+            rows[case.name] = {name: loss for name, loss in losses.items() if loss is not None}
         print(f"{number}/{total} {case.name} {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     return found
+
+
+def _small(view: str) -> bool:
+    budget = view.rsplit(" ", 1)[-1]
+    return budget.isdigit() and int(budget) <= SMALL
 
 
 def old_names(case: Case, budget: int) -> Callable[[str], list[Span]]:
@@ -282,7 +300,7 @@ def long_range(path: Path, found: Sequence[Case], names: Sequence[str], on: str)
     return rows
 
 
-def table(rows: dict[str, dict[str, float]], names: Sequence[str], budgets: Sequence[int]) -> dict[str, Any]:
+def table(rows: Rows, names: Sequence[str], budgets: Sequence[int]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     held_back = set(sorted({case.rsplit("@", 1)[0] for case in rows})[1::2])  # never looked at while tuning
     for name in names:
@@ -294,8 +312,9 @@ def table(rows: dict[str, dict[str, float]], names: Sequence[str], budgets: Sequ
             gains: list[float] = []
             for case, row in have.items():
                 session = case.rsplit("@", 1)[0]
-                told[session] += row["none"] - row.get(f"{name} {budget}", row["none"])
-                whole[session] += row["none"] - row.get("full", row["none"])
+                if "full" in row:
+                    told[session] += row["none"] - row.get(f"{name} {budget}", row["none"])
+                    whole[session] += row["none"] - row["full"]
                 gains.append(row[f"tail {budget}"] - row.get(f"{name} {budget}", row["none"]))
             share_of = {s: 100 * told[s] / whole[s] for s in told if whole[s] > 0}
             shares = list(share_of.values())
@@ -311,6 +330,15 @@ def table(rows: dict[str, dict[str, float]], names: Sequence[str], budgets: Sequ
                 "fits": sum(f"{name} {budget}" in row for row in have.values()),
             }
     return made
+
+
+def own_window(rows: Rows, names: Sequence[str], budgets: Sequence[int]) -> dict[str, Any]:
+    """Single cases, as the judge sees them in the window it was made with; those that do not fit it are left out."""
+    kept = ("gain", "ahead_of_tail", "cases")
+    return {
+        name: {budget: {key: cell[key] for key in kept} for budget, cell in row.items()}
+        for name, row in table(rows, names, budgets).items()
+    }
 
 
 def run(
@@ -329,14 +357,15 @@ def run(
         return {}
     path = weights_file()
     assert path is not None
-    stretch = 1.0 if max(budgets) <= 4_000 else 4.0
+    stretch = 1.0 if max(budgets) <= SMALL else 4.0
     judge = Judge(path, stretch=stretch)
+    judges = [judge] if stretch == 1.0 else [judge, Judge(path)]
     if only:
         found = found[:: max(1, len(found) // (3 if quick else only))]
     chosen = list(names) or ["tail", "refold", "pi", "control: another session", "control: bag of names"]
     # A window that is stretched reads its far end worse than nothing: 16,000 tokens is the most that tells this judge more.
     full = next(b for b in (FULL, 16_000, 6_000, 5_000) if 1.35 * b + 1_500 < judge.window or b == 5_000)
-    rows = scored(judge, made(found, chosen, budgets, full, on), len(found))
+    rows, *own = scored(judges, made(found, chosen, budgets, full, on), len(found))
     told = {
         "judge": judge.name,
         "stretch": stretch,
@@ -346,6 +375,8 @@ def run(
         "views": table(rows, chosen, budgets),
         "single": {case: {view: round(nats, 4) for view, nats in row.items()} for case, row in rows.items()},
     }
+    if own:
+        told["own_window"] = own_window(own[0], chosen, [budget for budget in budgets if budget <= SMALL])
     if only is None:
         told["long_range"] = long_range(path, found, [n for n in ("tail", "pi", "refold") if n in chosen], on)
     return told

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,21 @@ def continuation_all(found: dict[str, Any]) -> str:
         for name, row in found["views"].items()
     ]
     return markdown(head, rows)
+
+
+def continuation_single(found: dict[str, Any]) -> str:
+    """M9: single cases, with the window as the judge was made."""
+    rows = found["own_window"]
+    budgets = list(next(iter(rows.values())))
+    head = ["view", *(f"{int(budget):,}: nats over the tail, ahead of it" for budget in budgets)]
+    return markdown(
+        head,
+        [
+            [name, *(f"{x['gain']:+.3f}, {x['ahead_of_tail']} of {x['cases']}" for x in row.values())]
+            for name, row in rows.items()
+            if name != "tail"
+        ],
+    )
 
 
 def long_range(found: dict[str, Any]) -> str:
@@ -390,15 +406,13 @@ def rounds(found: dict[str, Any]) -> str:
 
 
 def house(found: dict[str, Any]) -> str:
-    before, after = found["before"], found["after"]
-    rows = [[name, f"{before.get(name, 0):,}", f"{after[name]:,}"] for name in after if name != "steps"]
-    for step, now in after["steps"].items():
-        then = before.get("steps", {}).get(step, {})
-        rows += [
-            [f"{kind} that `{step}` goes through", f"{then.get(kind, 0)}", f"{now[kind]}"]
-            for kind in ("functions", "files")
-        ]
-    return markdown(["", "before", "after"], rows)
+    trees: dict[str, Any] = found["trees"]
+    now = trees["now"]
+    rows = [[name, *(f"{tree.get(name, 0):,}" for tree in trees.values())] for name in now if name != "steps"]
+    for step, kind in product(now["steps"], ("functions", "files")):
+        counts = (tree.get("steps", {}).get(step, {}).get(kind, 0) for tree in trees.values())
+        rows.append([f"{kind} that `{step}` goes through", *map(str, counts)])
+    return markdown(["", *trees], rows)
 
 
 def agent(found: dict[str, Any]) -> str:
@@ -525,6 +539,7 @@ def gateway_disturbed(found: dict[str, Any]) -> str:
 TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
     "continuation": (("continuation_full",), continuation),
     "continuation-all": (("continuation_full",), continuation_all),
+    "continuation-single": (("continuation_full",), continuation_single),
     "long-range": (("continuation_full",), long_range),
     "retention": (("retention",), retention),
     "references": (("retention",), references),

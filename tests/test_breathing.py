@@ -18,10 +18,12 @@ from refold import messages as m
 from refold.compaction.clips import Clips
 from refold.compaction.details import RefoldDetails
 from refold.compaction.plan import Plan, Reason
-from refold.compaction.rungs.graded import NOTED, Clip, Graded, Shape, graded
+from refold.compaction.record import Shape
+from refold.compaction.rungs.graded import NOTED, Clip, Graded, grading
 from refold.compaction.situation import Due
 from refold.errors import PluginError
 from refold.loop import ATTEMPTS, breathe
+from refold.protocols import complete
 
 
 def session_of(turns: int, *, tools: bool = True) -> Session:
@@ -238,5 +240,5 @@ def test_no_clip_is_made_for_a_rung_that_cannot_do() -> None:
     assert isinstance(reason, Reason)
     assert reason.code == "not_enough"
     assert not Clips.of(session).counted(s.counter)
-    assert isinstance(graded(s, shape), Graded)  # another rung can
+    assert isinstance(complete(grading(s, shape)), Graded)  # another rung can
     assert Clips.of(session).counted(s.counter)

@@ -12,8 +12,8 @@ import pytest
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.answer import FAILURES, REST
 from refold.compaction.plan import Failed, Plan, Reason
+from refold.compaction.requests import FAILURES, REST
 from refold.engine.summarise import ByModel
 from refold.errors import (
     DoesNotFit,

@@ -13,8 +13,8 @@ from refold import Engine, Failed, Fold, Plan, Reason, Session, presets
 from refold import entries as e
 from refold import format as fmt
 from refold import messages as m
-from refold.compaction import ledger
-from refold.compaction.ledger import STRETCHES, left, rows
+from refold.compaction import details
+from refold.compaction.details import STRETCHES, left, rows
 from refold.errors import FoldError
 from refold.loop import run
 from refold.models.scripted import Scripted, fail, say
@@ -310,7 +310,7 @@ def test_redo_brings_back_what_was_undone_last() -> None:
 
 def test_the_entry_of_a_fold_does_not_grow_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """What left the view is noted by stretches, files by name up to a number: never row by row."""
-    monkeypatch.setattr(ledger, "READS", 20)
+    monkeypatch.setattr(details, "READS", 20)
     sizes: list[int] = []
     for turns in (400, 800):
         session = Session()

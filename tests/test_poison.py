@@ -18,7 +18,7 @@ from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
 from refold.compaction import transcript
-from refold.compaction.ledger import reinjection
+from refold.compaction.details import reinjection
 from refold.compaction.plan import Plan, Source
 from refold.compaction.reading import reading
 from refold.engine.summarise import ByModel

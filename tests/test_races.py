@@ -17,7 +17,7 @@ import pytest
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.ledger import rows
+from refold.compaction.details import rows
 from refold.engine.summarise import ByModel
 from refold.errors import Conflict, DoesNotFit, FoldError, ModelError
 from refold.models.retry import NEVER

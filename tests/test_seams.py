@@ -16,7 +16,7 @@ import pytest
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
-from refold.compaction import answer
+from refold.compaction import requests
 from refold.compaction.plan import Plan, Reason
 from refold.compaction.triggers import FillLevel
 from refold.engine.summarise import ByModel
@@ -117,19 +117,19 @@ def test_R12_a_background_fold_is_published_only_if_system_prompt_and_tools_fit_
 
 def test_R3_a_stale_summary_is_no_failure_of_the_model() -> None:
     session = sample(2)
-    for _ in range(answer.FAILURES):
+    for _ in range(requests.FAILURES):
         session.append(session.make(e.Failure, code="stale", target=session.leaf))
-    assert not answer.rests(session, session.clock())
-    for _ in range(answer.FAILURES):
+    assert not requests.rests(session, session.clock())
+    for _ in range(requests.FAILURES):
         session.append(session.make(e.Failure, code="model", target=session.leaf))
-    assert answer.rests(session, session.clock())
+    assert requests.rests(session, session.clock())
 
 
 def test_R3_a_clock_that_was_set_back_does_not_keep_the_breaker_open() -> None:
     session = sample(2)
-    for _ in range(answer.FAILURES):
+    for _ in range(requests.FAILURES):
         session.append(session.make(e.Failure, code="model", target=session.leaf))
-    assert not answer.rests(session, session.clock() - 86_400)
+    assert not requests.rests(session, session.clock() - 86_400)
 
 
 def by_small_model(model: Scripted) -> Engine:

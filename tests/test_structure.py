@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.answer import framed_summary
+from refold.compaction.requests import framed_summary
 from refold.errors import FoldError
 from refold.loop import run
 from refold.text.frames import defuse, frame, quote

@@ -71,7 +71,7 @@ class Edit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 class Left(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A stretch of the path, both ends included, of which a fold took entries out of the view: how many, and
-    their tokens. Which ones follows from the log (`refold.compaction.ledger.rows`)."""
+    their tokens. Which ones follows from the log (`refold.compaction.details.rows`)."""
 
     first: str
     last: str

@@ -315,7 +315,7 @@ def test_what_fills_the_window_adds_up_to_what_is_sent(tmp_path: Path) -> None:
     assert f.summary > 0
     assert abs(f.used - view.tokens) <= 0.02 * view.tokens + 20
     assert f.free == f.window - f.used
-    assert {share.name for share in f.verbatim} == {"user", "assistant", "tool"}
+    assert set(f.verbatim) == {"user", "assistant", "tool"}
 
 
 def test_the_bill_counts_all_branches_folds_and_sub_agents() -> None:

@@ -11,7 +11,7 @@ import pytest
 from refold import Engine, Session, presets
 from refold import messages as m
 from refold.agent import events
-from refold.agent.journal import Journal, open_calls
+from refold.agent.journal import open_calls
 from refold.agent.loop import NOT_RUN, UNKNOWN, Agent
 from refold.entries import Fold, MessageEntry, State
 from refold.errors import ModelUnavailable, Overflow, Transient
@@ -236,7 +236,7 @@ def test_what_was_said_of_a_long_reply_is_still_there_after_a_kill() -> None:
         return now[0]
 
     bench = Bench(stall("".join(LINES)))
-    bench.agent._journal = Journal(bench.session, clock)
+    bench.agent._overheard.clock = clock
     heard = lambda: sum(isinstance(event, events.Heard) for event in bench.told) > 60  # noqa: E731
 
     async def work() -> Session:

@@ -11,12 +11,12 @@ from click.testing import CliRunner, Result
 
 from refold import presets
 from refold.cli import main
-from refold.compaction import prompts
+from refold.compaction.requests import load
 
 GOOD = {
     "trigger_on_history_size_chars": 10_000,
     "history_tail_size_chars_to_exclude": 3_000,
-    "prompt": prompts.load("augment_summary"),
+    "prompt": load("augment_summary"),
 }
 
 

@@ -9,8 +9,8 @@ import pytest
 from refold import Session
 from refold import entries as e
 from refold import messages as m
-from refold.compaction import answer
-from refold.compaction.answer import OWN_TAGS, file_lists, framed_summary
+from refold.compaction import requests
+from refold.compaction.requests import OWN_TAGS, file_lists, framed_summary
 from refold.compaction.verify import Evidence, claims, verify_against
 from refold.errors import BadAnswer
 from refold.shrink import squeeze
@@ -31,7 +31,7 @@ from refold.text.frames import quote
 )
 def test_what_is_no_answer_says_why(reply: m.Assistant, code: str, text: str) -> None:
     with pytest.raises(BadAnswer, match=text) as caught:
-        answer.text_of(reply)
+        requests.text_of(reply)
     assert caught.value.code == code
 
 
@@ -50,8 +50,8 @@ def test_what_is_no_answer_says_why(reply: m.Assistant, code: str, text: str) ->
     ],
 )
 def test_tags_are_taken_off(said: str, summary: str) -> None:
-    assert answer.strip_tags(said) == summary
-    assert answer.text_of(m.Assistant((m.Text(f" {said} "),), "end")) == said.strip()
+    assert requests.strip_tags(said) == summary
+    assert requests.text_of(m.Assistant((m.Text(f" {said} "),), "end")) == said.strip()
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_tags_are_taken_off(said: str, summary: str) -> None:
 )
 def test_nothing_and_refusals_are_no_summaries(said: str, code: str) -> None:
     with pytest.raises(BadAnswer) as caught:
-        answer.plain(said)
+        requests.plain(said)
     assert caught.value.code == code
 
 
 def test_a_long_text_may_begin_with_being_sorry() -> None:
-    assert answer.plain("I'm sorry. " + "x" * 389).startswith("I'm sorry")
-    assert answer.plain("The user said: I'm sorry.") == "The user said: I'm sorry."
+    assert requests.plain("I'm sorry. " + "x" * 389).startswith("I'm sorry")
+    assert requests.plain("The user said: I'm sorry.") == "The user said: I'm sorry."
 
 
 def failed(times: list[float], code: str = "empty", fold: float | None = None, requests: int = 1) -> Session:
@@ -110,7 +110,7 @@ def failed(times: list[float], code: str = "empty", fold: float | None = None, r
     ],
 )
 def test_after_three_failures_in_a_row_a_model_rests(session: Session, now: float, rests: bool) -> None:
-    assert answer.rests(session, now) is rests
+    assert requests.rests(session, now) is rests
 
 
 def test_a_summary_is_shown_in_its_frame_with_its_files() -> None:

@@ -10,8 +10,8 @@ from refold import entries as e
 from refold import messages as m
 from refold.compaction.details import LayeredDetails
 from refold.compaction.plan import Proposal, Reason, finishing
-from refold.compaction.rungs import archive
-from refold.compaction.rungs.archive import NOTICE, TITLES, Archive, KeepRecent, archives_fit
+from refold.compaction.rungs import layered
+from refold.compaction.rungs.layered import NOTICE, TITLES, Archive, KeepRecent, archives_fit
 from refold.compaction.situation import Writer
 from refold.compaction.transcript import Source
 from refold.errors import BadAnswer
@@ -51,7 +51,7 @@ def rounds(count: int, *, size: int = 1) -> list[m.Message]:
 
 
 def test_an_archive_without_a_model_has_every_section() -> None:
-    assert sections(archive.by_rule(SOURCES, "## Goal\nUser: fix\n### x", 4_000, WORDS, "/home")) == {
+    assert sections(layered.by_rule(SOURCES, "## Goal\nUser: fix\n### x", 4_000, WORDS, "/home")) == {
         "Period covered": ["1970-01-01 00:16 UTC to 1970-01-01 00:24 UTC"],
         "Objectives and status": [
             "Original goal: Fix the login.",
@@ -70,7 +70,7 @@ def test_an_archive_without_a_model_has_every_section() -> None:
 
 
 def test_an_archive_of_nothing_says_so_in_every_section() -> None:
-    found = sections(archive.by_rule([], "d", 40, WORDS))
+    found = sections(layered.by_rule([], "d", 40, WORDS))
     assert list(found) == list(TITLES)
     assert [*found.values()] == [
         ["(times unknown)"],
@@ -103,7 +103,7 @@ def test_an_archive_of_nothing_says_so_in_every_section() -> None:
 def test_the_newest_rows_within_an_eighth_and_a_quarter_are_kept(
     budget: int, reached: int, open: int
 ) -> None:
-    found = sections(archive.by_rule(SOURCES * 5, "d", budget, WORDS))
+    found = sections(layered.by_rule(SOURCES * 5, "d", budget, WORDS))
     ticked, others = found["Completed milestones"], found["Objectives and status"][1:]
     assert len([row for row in ticked if "✓" in row]) == reached
     assert len([row for row in others if "left out" not in row]) == open
@@ -115,18 +115,18 @@ def test_the_newest_rows_within_an_eighth_and_a_quarter_are_kept(
 def test_an_answer_that_denies_it_gets_no_tick(answer: str) -> None:
     said = [*SAID[:3], m.assistant(answer)]
     sources = [Source(f"e{n}", message) for n, message in enumerate(said)]
-    assert sections(archive.by_rule(sources, "d", 9_999, WORDS))["Completed milestones"] == ["(none)"]
+    assert sections(layered.by_rule(sources, "d", 9_999, WORDS))["Completed milestones"] == ["(none)"]
     for begins in (396, 400):  # so far an answer is looked at
         later = [*SAID[:3], m.assistant("x" * begins + " fail")]
         sources = [Source(f"e{n}", message) for n, message in enumerate(later)]
-        assert "✓" in sections(archive.by_rule(sources, "d", 9_999, WORDS))["Completed milestones"][0]
+        assert "✓" in sections(layered.by_rule(sources, "d", 9_999, WORDS))["Completed milestones"][0]
 
 
 def test_an_answer_of_a_model_has_every_section() -> None:
     whole = "\n".join(f"## {title.upper()}" for title in TITLES)
-    assert archive.in_sections(f"<summary>{whole}</summary>") == whole
+    assert layered.in_sections(f"<summary>{whole}</summary>") == whole
     with pytest.raises(BadAnswer, match="no section Period covered, File-system state") as caught:
-        archive.in_sections("\n".join(TITLES[1:-1]))
+        layered.in_sections("\n".join(TITLES[1:-1]))
     assert caught.value.code == "sections"
 
 
@@ -157,7 +157,7 @@ def archived(session: Session, first: str, last: str, **details: Any) -> Session
 def test_the_finished_rounds_behind_the_last_archive_are_archived(
     session: Session, keep: int, found: str | list[str]
 ) -> None:
-    old = archive.old_rounds(situation(session=session), keep)
+    old = layered.old_rounds(situation(session=session), keep)
     assert (old.code if isinstance(old, Reason) else [x.id for x in old.sources]) == found
 
 
@@ -165,12 +165,12 @@ def test_summaries_of_other_designs_are_not_archived_again() -> None:
     session = session_of(*rounds(4))
     edit = e.Edit("e0", "e2", (m.user("a summary"),), "summary")
     session.append(e.Fold(id="fold", parent=session.tip, preset="other", edits=(edit,), summary="a summary"))
-    old = archive.old_rounds(situation(session=session), 1)
+    old = layered.old_rounds(situation(session=session), 1)
     assert not isinstance(old, Reason) and [x.id for x in old.sources] == ["e3", "e4", "e5"]
     shrunk = session_of(*rounds(4))
     edit = e.Edit("e1", "e1", (m.assistant("less"),), "shrink")
     shrunk.append(e.Fold(id="fold", parent=shrunk.tip, preset="layered", edits=(edit,)))
-    old = archive.old_rounds(situation(session=shrunk), 1)
+    old = layered.old_rounds(situation(session=shrunk), 1)
     assert not isinstance(old, Reason) and [x.id for x in old.sources] == [f"e{n}" for n in range(6)]
 
 

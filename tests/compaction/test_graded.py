@@ -9,8 +9,8 @@ import pytest
 from refold import entries as e
 from refold import messages as m
 from refold.compaction.plan import Finished, Proposal, Reason, finishing
-from refold.compaction.rungs.dialogue import Dialogue
-from refold.compaction.rungs.graded import Clip, Lines, Shape, Summary
+from refold.compaction.record import Shape
+from refold.compaction.rungs.graded import Clip, Dialogue, Lines, Summary
 from refold.compaction.situation import Due, Situation, Writer
 from refold.errors import BadAnswer, DoesNotFit
 from refold.protocols import complete
@@ -38,7 +38,7 @@ def shape(goal: int, **more: Any) -> Shape:
 
 
 def lines(goal: int, **more: Any) -> Lines:
-    return Lines(shape(goal, **more), Dialogue(shape(goal, **more)))
+    return Lines(shape(goal, **more))
 
 
 def proposal(found: Proposal | Reason) -> Proposal:
@@ -247,7 +247,6 @@ def test_a_conversation_without_tools_is_told_by_its_digest(goal: int) -> None:
 def test_a_conversation_that_fits_is_left_alone(goal: int, found: str | None) -> None:
     made = Dialogue(shape(goal)).propose(situation(*talk(20), window=2 * goal))
     assert (made.code if isinstance(made, Reason) else None) == found
-    assert code(Dialogue(shape(300)).propose(situation(*work(3)))) == "tools"
     assert code(lines(goal).propose(situation(*talk(2), window=2 * goal))) == "everything_fits"
 
 

@@ -13,7 +13,7 @@ from refold import presets
 from refold.compaction.plan import Ask, Finished, Plan, Proposal, Reason, Stage
 from refold.compaction.planning import _summary, cost, planning, refused, replanning
 from refold.compaction.preset import Preset
-from refold.compaction.requests import PROMPT, choose, fits
+from refold.compaction.requests import PROMPT, choose_form, fits
 from refold.compaction.situation import Due, Situation, Writer
 from refold.compaction.transcript import Source
 from refold.costs import Summary
@@ -223,6 +223,6 @@ def chat(model: str | None = "m", *, age: float = 10.0, **more: Any) -> Situatio
     ],
 )
 def test_a_chat_is_continued_where_that_reads_a_cache(s: Situation, wanted: Any, form: str) -> None:
-    assert choose(s, wanted, ttl=60.0, redact=True, output=10) == form
+    assert choose_form(s, wanted, ttl=60.0, redact=True, output=10) == form
     if wanted == "cached-prefix" and s.writer is not None:
-        assert choose(s, wanted, ttl=60.0, redact=False, output=10) == "cached-prefix"
+        assert choose_form(s, wanted, ttl=60.0, redact=False, output=10) == "cached-prefix"

@@ -10,9 +10,16 @@ from refold import Session
 from refold import entries as e
 from refold import messages as m
 from refold.compaction.plan import Finished, Proposal, Reason, finishing
-from refold.compaction.rounds import Fitting, Newest, is_over
-from refold.compaction.rungs.turn_lines import HEADER, WORKSPACE, TurnLines, WriteLines, workspace_text
-from refold.compaction.situation import Situation, Writer
+from refold.compaction.rungs.turn_lines import (
+    HEADER,
+    WORKSPACE,
+    Fitting,
+    Newest,
+    TurnLines,
+    WriteLines,
+    workspace_text,
+)
+from refold.compaction.situation import Situation, Writer, is_over
 from refold.protocols import complete
 
 from .kit import many, session_of, situation

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from refold.compaction.grade import GRID, Curve, Grades, estimate, grade
-from refold.compaction.walk import CHUNK, Chunk, Piece, Walk, bare
+from refold.compaction.clips import CHUNK, Chunk, Piece, bare
+from refold.compaction.grade import GRID, Curve, Grades, Walk, estimate, grade
 from refold.protocols import Steps, complete
 from refold.shrink.clip import LEVELS, WORTH
 

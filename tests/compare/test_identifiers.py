@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refold.compare.identifiers import identifiers
+from refold.compare.measures import identifiers
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,11 @@ from aiohttp import web
 
 from refold import entries as e
 from refold import messages as m
+from refold.gateway import desk
 from refold.gateway import line as lines
+from refold.gateway.letters import Broken, Opening
 from refold.models.scripted import Line
+from refold.registry.configuration import GatewaySettings
 from refold.testing.wire import WireServer
 from tests.gateway.kit import gateway, run, upstream
 from tests.gateway.test_sessions import PATHS, ask, body, long_talk, said, sessions
@@ -140,6 +144,32 @@ def test_a_desk_that_dies_stops_nobody_and_is_started_again(
         run(work)
     [session] = [each for each in sessions(tmp_path / "a.db") if len(each) > 5]
     assert [text for role, text in said(session) if role == "user"].count("And now the last question.") == 1
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_desk_lets_go_of_the_line_at_its_end(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+    """Also where it fails then, and with what it said last: nobody waits for a line that nobody holds."""
+    said = Broken(number=1, error="x" * 4_000_000, counts=("last",))
+    settings = GatewaySettings(upstream="http://127.0.0.1:1", store="memory:", window=100_000)
+    opening = Opening(settings=settings, secret=b"")
+    errors: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: errors.append(args.exc_type))
+
+    async def finish(self: desk.Desk) -> None:
+        self._send(said)  # pyright: ignore[reportPrivateUsage]
+        if fails:
+            raise MemoryError("no more")
+
+    async def work() -> None:
+        line = lines.Line(opening, in_process=False)
+        await line.open()
+        async with asyncio.timeout(20):
+            await line.close()
+        assert line.counts["last"] == 1
+
+    monkeypatch.setattr(desk.Desk, "finish", finish)
+    run(work)
+    assert errors == ([MemoryError] if fails else [])
 
 
 def test_too_much_that_waits_is_not_taken_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -418,7 +418,7 @@ def test_the_command_serves_on_stdio(tmp_path: Path) -> None:
 LINES: dict[bytes, bytes] = {
     b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"recall","arguments":{"query":"\\ud83d"}}}': b"Nothing",
     b'{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":"refold://session/x/\\ud83d"}}': b"no session",
-    b'{"jsonrpc":"2.0","id":3,"method":"ping","params":{"n":%s}}' % (b"9" * 5000): b"no request",
+    b'{"jsonrpc":"2.0","id":3,"method":"ping","params":{"n":%s}}' % (b"9" * 5000): b'"id":3,"result":{}',
     b'{"jsonrpc":"2.0","id":4}': b"no request",
     b'{"jsonrpc":"2.0","id":5,"method":"prompts/list"}': b"Method not found",
     b'{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":5}}': b"Invalid request",

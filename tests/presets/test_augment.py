@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
-from refold.compaction import prompts
 from refold.compaction.exchanges import (
     SEGMENT,
     between,
@@ -30,6 +29,7 @@ from refold.compaction.exchanges import (
 )
 from refold.compaction.plan import Failed, Plan, Reason, Source
 from refold.compaction.preset import Flaw
+from refold.compaction.requests import load
 from refold.compaction.triggers import arm_delay
 from refold.errors import SettingError
 from refold.loop import run
@@ -39,7 +39,7 @@ from refold.preserve import abridged
 from refold.presets.parameters import UnknownParameter
 from tests.presets.chains import check_wire, orphans, summariser
 
-PROMPT = prompts.load("augment_summary")
+PROMPT = load("augment_summary")
 WORKED = {
     "trigger_on_history_size_chars": 50_000,
     "trigger_on_history_size_chars_when_cache_expiring": 30_000,

@@ -13,11 +13,9 @@ import pytest
 from refold import Engine, Session, presets, registry
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.answer import rests
 from refold.compaction.plan import Plan, Reason, Source
-from refold.compaction.prompts import load
-from refold.compaction.requests import layers, rules_file
-from refold.compaction.rungs.archive import HEADING, NOTICE, TITLES, by_rule, period
+from refold.compaction.requests import layers, load, rests, rules_file
+from refold.compaction.rungs.layered import HEADING, NOTICE, TITLES, by_rule, period
 from refold.engine.upkeep import upkeep
 from refold.errors import ModelError, SettingError
 from refold.loop import run

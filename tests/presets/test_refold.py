@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from refold import Engine, Session, presets, tokens
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.ledger import reinjection, rows
+from refold.compaction.details import reinjection, rows
 from refold.compaction.plan import Plan, Source
 from refold.compaction.planning import cost
 from refold.compaction.reading import reading

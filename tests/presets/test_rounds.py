@@ -16,7 +16,6 @@ from refold import messages as m
 from refold.compaction.by_rule import merging, short
 from refold.compaction.details import Line
 from refold.compaction.plan import Plan
-from refold.compaction.rounds import finished, round_at
 from refold.compaction.rungs.turn_lines import (
     HEADER,
     WORKSPACE,
@@ -24,6 +23,7 @@ from refold.compaction.rungs.turn_lines import (
     line_text,
     shown_lines,
 )
+from refold.compaction.situation import finished, round_at
 from refold.engine.upkeep import upkeep
 from refold.errors import ModelError, SettingError
 from refold.loop import run
@@ -411,8 +411,8 @@ def test_D7_past_the_budget_the_oldest_lines_become_ranges_and_the_block_never_e
     for _ in range(60):
         follow(engine, 1, session, steps=1, size=10)
         s = engine._situation(session)
-        shown = [line for line, _ in shown_lines(s)]
-        assert LineBook().block_size(shown, COUNTER) <= 300
+        shown = list(shown_lines(s))
+        assert complete(LineBook().sizing(shown, COUNTER)) <= 300
         covered = [n for line in shown for n in range(line.start, line.end + 1)]
         assert covered == list(range(1, len(covered) + 1))
         folds = session.annotations(e.Fold)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,6 +160,29 @@ def test_a_second_entry_of_an_id_gets_the_one_that_is_missing() -> None:
     tree = mended(log)
     assert [entry.id for entry in tree.entries] == ["a", "b", "c", "d", "e"]
     assert len(tree.problems) == 2
+
+
+def test_what_stands_after_the_leaf_is_never_below_itself() -> None:
+    moved = [
+        e.MessageEntry(id="a", message=m.user("1")),
+        e.Leaf(id="leaf", target="c"),
+        e.MessageEntry(id="b", parent="leaf", message=m.user("2")),
+        e.MessageEntry(id="c", parent="b", message=m.assistant("3")),
+    ]
+    parents = {entry.id: entry.parent for entry in mended(moved).entries if isinstance(entry, e.PathEntry)}
+    assert parents == {"a": None, "b": None, "c": "b"}
+
+
+def test_a_shuffled_log_with_many_holes_is_mended_in_one_pass() -> None:
+    shuffled = [
+        e.MessageEntry(id="z", parent="y", message=m.user("z")),
+        e.MessageEntry(id="y", message=m.user("y")),
+    ]
+    many = [e.MessageEntry(id=f"a{n}", parent=f"m{n}", message=m.user("a")) for n in range(20_000)]
+    start = time.process_time()
+    tree = mended([*shuffled, *many])
+    assert len(tree.entries) == 2 + 2 * len(many)
+    assert time.process_time() - start < 5  # a climb for each would take minutes
 
 
 # ── secrets ─────────────────────────────────────────────────────────────────────────────────────

@@ -11,20 +11,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from refold.tools import bash, sandbox
-from refold.tools.sandbox import Bubblewrap, Ground, Landlock, Sandbox
+from refold.tools import bash, sandbox, supervisor
+from refold.tools.sandbox import BOXES, Ground
 from refold.tools.workspace import Workspace
 from tests.offline import Offline
 from tests.timing import alarm
 from tests.tools.place import Bench
-
-BOXES: dict[str, Sandbox] = {"bubblewrap": Bubblewrap(), "landlock": Landlock()}
 
 
 @pytest.fixture(params=[*BOXES, "none"])
@@ -151,7 +149,7 @@ def test_a_command_ends_when_the_agent_is_killed(shell: Bench, tmp_path: Path) -
     ground = Ground(shell.root, bash.scratch(shell.place))
     inner = ["bash", "-c", f"{HIDERS.format(44)} touch begun; sleep 7444"]
     box = None if shell.place.unconfined else sandbox.find()
-    words = box.command(inner, ground) if box else sandbox.supervised(inner)
+    words = box(inner, ground) if box else sandbox.supervised(inner)
     agent = subprocess.Popen(
         [sys.executable, "-c", f"import subprocess; subprocess.run({words!r})"], cwd=shell.root
     )
@@ -365,13 +363,25 @@ def test_what_is_put_into_tmp_is_there_for_the_next_command(confined: Bench) -> 
 
 
 def test_a_sandbox_is_believed_only_when_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    def open_door(self: Bubblewrap, words: list[str], ground: Ground) -> list[str]:
-        return words
+    def open_door(words: Sequence[str], ground: Ground) -> list[str]:
+        return list(words)
 
     sandbox.works.cache_clear()
-    monkeypatch.setattr(Bubblewrap, "command", open_door)
+    monkeypatch.setitem(BOXES, "bubblewrap", open_door)
     assert not sandbox.works("bubblewrap")
     sandbox.works.cache_clear()
+
+
+def test_a_kernel_that_does_not_know_all_rules_runs_nothing(tmp_path: Path) -> None:
+    """It refuses what it does not know, as one before 6.12 does with scopes."""
+    text, known = Path(supervisor.__file__).read_text(), "_SCOPES = 0b11, 0b11"
+    assert known in text
+    (tmp_path / "supervisor.py").write_text(text.replace(known, "_SCOPES = 0b11, 0xFF00"))
+    rules = '{"read": ["/"], "write": ["/"], "network": false}'
+    words = [sys.executable, str(tmp_path / "supervisor.py"), rules, "echo", "ran"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (126, "")
+    assert "could not be confined" in done.stderr
 
 
 def test_a_workspace_with_nothing_outside_of_it_has_no_sandbox() -> None:

@@ -18,6 +18,7 @@ from refold import transcripts as t
 from refold.errors import RefoldError, TreeError
 from refold.protocols import Loaded
 from refold.session import Projection, Session
+from refold.session.holes import MISSING
 from refold.transcripts import patch, pi_write
 from refold.transcripts.pi import summary_message
 from tests.data import shared
@@ -389,8 +390,14 @@ def test_B2_torn_and_malformed_lines_are_reported() -> None:
     assert [problem.where for problem in loaded.problems][:3] == ["line 4", "line 5", "line 6"]
     assert loaded.problems[0].raw.startswith(b'{"type":"message","id":"c"')
     session = Session.of(loaded)
-    assert [one.id for one in session.path] == ["a", "b", "d"]  # the missing parent is bridged, and said
-    assert "parent c is missing" in loaded.problems[3].text
+    assert [one.id for one in session.path] == [
+        "a",
+        "b",
+        "c",
+        "d",
+    ]  # what is missing leaves a hole, and is said
+    assert isinstance(session["c"], e.Hole)
+    assert (loaded.problems[3].where, loaded.problems[3].text) == ("entry c", MISSING)
 
 
 def test_B2_a_parent_cycle_is_an_error() -> None:
@@ -423,9 +430,17 @@ def test_children_may_come_before_their_parents() -> None:
 
 def test_a_missing_parent_never_makes_a_cycle() -> None:
     session = Session.of(load(lines(user("b", "a", "B"), user("a", "lost", "A"), user("c", "b"))))
-    assert [one.id for one in session.path] == ["a", "b", "c"]
+    assert [one.id for one in session.path] == ["lost", "a", "b", "c"]
     shuffled = lines(user("c", "b"), user("a", "lost"), user("b", "a"), user("d", "gone"))
-    assert [one.id for one in Session.of(load(shuffled)).path] == ["a", "b", "d"]
+    assert [one.id for one in Session.of(load(shuffled)).path] == ["lost", "a", "b", "gone", "d"]
+
+
+def test_a_hole_is_written_and_comes_back() -> None:
+    loaded = load(lines(user("a", None), user("c", "b")))
+    data, _ = pi_write.write(loaded.entries, loaded.info)
+    again = load(data)
+    assert again.entries == loaded.entries
+    assert [record["parentId"] for record in map(json.loads, data.splitlines()[1:])] == [None, "a", "b"]
 
 
 # ── what is only ours travels along ─────────────────────────────────────────────────────────────

@@ -3,49 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from refold.entries import Fold
 from refold.messages import Assistant, Call, Result
 from refold.protocols import Event as Streamed
 
 
-@dataclass(frozen=True)
-class Asking:
+class Asking(msgspec.Struct, frozen=True):
     """A request goes out. `attempt` counts from 1; from 2 on, what was streamed before is void."""
 
     request: str
     attempt: int
 
 
-@dataclass(frozen=True)
-class Heard:
+class Heard(msgspec.Struct, frozen=True):
     """A piece of the reply."""
 
     event: Streamed
 
 
-@dataclass(frozen=True)
-class Answered:
+class Answered(msgspec.Struct, frozen=True):
     """The reply is whole and in the log."""
 
     message: Assistant
 
 
-@dataclass(frozen=True)
-class Running:
+class Running(msgspec.Struct, frozen=True):
     call: Call
 
 
-@dataclass(frozen=True)
-class Ran:
+class Ran(msgspec.Struct, frozen=True):
     call: Call
     result: Result
 
 
-@dataclass(frozen=True)
-class Folding:
+class Folding(msgspec.Struct, frozen=True):
     """The conversation is being folded; whoever waits may cancel."""
 
     reason: str
@@ -53,19 +48,16 @@ class Folding:
     """Who writes the summary, or `digest`."""
 
 
-@dataclass(frozen=True)
-class Folded:
+class Folded(msgspec.Struct, frozen=True):
     fold: Fold
 
 
-@dataclass(frozen=True)
-class FoldFailed:
+class FoldFailed(msgspec.Struct, frozen=True):
     code: str
     text: str
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(msgspec.Struct, frozen=True):
     """Something a user should know."""
 
     text: str

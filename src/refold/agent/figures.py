@@ -16,11 +16,6 @@ from refold.messages import Usage
 from refold.session import Session
 
 
-class Share(msgspec.Struct, frozen=True):
-    name: str
-    tokens: int
-
-
 class Filling(msgspec.Struct, frozen=True, kw_only=True):
     """What the next request holds, in tokens by the engine's counter."""
 
@@ -29,12 +24,12 @@ class Filling(msgspec.Struct, frozen=True, kw_only=True):
     """The system prompt with the project's rules, and the tools."""
     summary: int
     """What folds put in the place of others, and summaries of branches."""
-    verbatim: tuple[Share, ...]
+    verbatim: dict[str, int]
     """What is shown as it was said, by who said it."""
 
     @property
     def used(self) -> int:
-        return self.system + self.summary + sum(share.tokens for share in self.verbatim)
+        return self.system + self.summary + sum(self.verbatim.values())
 
     @property
     def free(self) -> int:
@@ -56,7 +51,7 @@ def filling(engine: Engine, session: Session, *, system: str, tools: Sequence[An
         window=engine.preset_for(session).window,
         system=counter.text(prompt) + counter.tools(tools),
         summary=summary,
-        verbatim=tuple(Share(role, size) for role, size in spoken.items()),
+        verbatim=spoken,
     )
 
 

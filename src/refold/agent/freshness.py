@@ -8,7 +8,7 @@ from typing import Any
 
 from refold import entries as e
 from refold.agent.journal import open_calls
-from refold.compaction.ledger import FILES, TOKENS, reinjection
+from refold.compaction.details import FILES, TOKENS, reinjection
 from refold.engine import Engine
 from refold.session import Session
 from refold.tools.workspace import Refused, Workspace

@@ -1,4 +1,4 @@
-"""What a turn that was killed left behind: calls without a result, and what was said of its last reply.
+"""What a turn that was broken off leaves behind: what was said of its last reply, calls without a result.
 
 A reply under way is written down from time to time, whole lines of it, in annotations that no view shows. A
 short reply leaves none; what is forgotten later is found in them line by line.
@@ -8,39 +8,74 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from refold import entries as e
-from refold.agent.overheard import INTERRUPTED
-from refold.messages import Assistant, Call, Result, Text
-from refold.protocols import Event, TextDelta
+from refold.messages import Assistant, Call, Content, Result, Text, Thinking
+from refold.models.reply import Collector, closing
+from refold.models.retry import Wrapped
+from refold.protocols import Event, Model, Request, TextDelta
 from refold.session import Session
 
 NAME = "partial"
 SECONDS = 2.0
 """Between two notes."""
+INTERRUPTED = "interrupted: the reply is not complete"
 
 
-class Journal:
-    """Notes what one request after the other is answered."""
+class Overheard(Wrapped):
+    """A model whose replies are heard and noted as they come. Keeps what has come of the reply under way.
+    `begin` is awaited before each attempt, with its number since the last whole reply, and gives the id of
+    the request."""
 
-    def __init__(self, session: Session, clock: Callable[[], float] = time.monotonic) -> None:
-        self._session, self._clock = session, clock
+    def __init__(
+        self,
+        model: Model,
+        session: Session,
+        begin: Callable[[int], Awaitable[str]],
+        hear: Callable[[Event], None],
+    ) -> None:
+        super().__init__(model)
+        self._session, self._begin, self._hear = session, begin, hear
+        self.clock = time.monotonic
+        self._attempts = 0
+        self._collector: Collector | None = None
         self._request, self._text, self._due = "", "", 0.0
 
-    def begin(self, request: str) -> None:
-        self._request, self._text, self._due = request, "", self._clock() + SECONDS
+    async def stream(self, request: Request) -> AsyncIterator[Event]:
+        self._attempts += 1
+        self._collector = None
+        self._request = await self._begin(self._attempts)
+        self._text, self._due = "", self.clock() + SECONDS
+        self._collector = collector = Collector()
+        async with closing(self.model.stream(request)) as events:
+            async for event in events:
+                collector.add(event)
+                if isinstance(event, TextDelta):
+                    self._note(event.text)
+                self._hear(event)
+                yield event
 
-    def hear(self, event: Event) -> None:
-        if not isinstance(event, TextDelta):
-            return
-        self._text += event.text
-        if self._clock() >= self._due and "\n" in self._text:
+    def _note(self, piece: str) -> None:
+        self._text += piece
+        if self.clock() >= self._due and "\n" in self._text:
             lines, _, self._text = self._text.rpartition("\n")
             noted = {"request": self._request, "text": f"{lines}\n"}
             session = self._session
             session.append(session.make(e.State, target=session.leaf, name=NAME, value=noted))
-            self._due = self._clock() + SECONDS
+            self._due = self.clock() + SECONDS
+
+    def whole(self) -> None:
+        """The reply is in the log."""
+        self._attempts, self._collector = 0, None
+
+    def partial(self) -> Assistant | None:
+        """What was said of a reply that is not to come any more, marked; None where that is nothing. Its
+        calls were never run and are left out, so is thinking, which is only valid with all it led to."""
+        collector, self._collector, self._attempts = self._collector, None, 0
+        parts: Content = () if collector is None else collector.content
+        said = tuple(part for part in parts if not isinstance(part, Call | Thinking))
+        return Assistant(said, stop="aborted", error=INTERRUPTED) if said else None
 
 
 def recovered(session: Session) -> Assistant | None:

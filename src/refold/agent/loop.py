@@ -17,13 +17,12 @@ from refold import entries as e
 from refold import messages as m
 from refold.agent import events
 from refold.agent.events import Tell
-from refold.agent.journal import Journal, open_calls, recovered
-from refold.agent.overheard import Overheard
+from refold.agent.journal import Overheard, open_calls, recovered
 from refold.engine import Engine
 from refold.engine.call import run_turn
 from refold.engine.limits import ended
 from refold.messages import Assistant, Call, Result
-from refold.protocols import Event, Model, ToolSpec
+from refold.protocols import Model, ToolSpec
 from refold.session import Session
 from refold.tools.base import Envelope, failure
 
@@ -58,7 +57,7 @@ class Agent:
         self.run_tool, self.together, self.system, self.snapshot = run_tool, together, system, snapshot
         self.most = most or engine.preset.max_tool_iterations or ITERATIONS
         self.model = model
-        self._overheard, self._journal = Overheard(model, self._begin, self._hear), Journal(session)
+        self._overheard = Overheard(model, session, self._begin, lambda event: tell(events.Heard(event)))
         self._resumed = False
         self._finished: dict[str, Result] = {}
         """Results of calls that ran but are not in the log yet."""
@@ -105,7 +104,7 @@ class Agent:
         self.tell(events.Answered(reply))
         return reply
 
-    async def _begin(self, attempt: int) -> None:
+    async def _begin(self, attempt: int) -> str:
         """Before each request: its id, and the workspace as it is."""
         request = self.session.new_id()
         taken = await self.snapshot(request) if self.snapshot else None
@@ -114,12 +113,8 @@ class Agent:
             self.session.append(
                 self.session.make(e.State, target=self.session.leaf, name="snapshot", value=noted)
             )
-        self._journal.begin(request)
         self.tell(events.Asking(request, attempt))
-
-    def _hear(self, event: Event) -> None:
-        self._journal.hear(event)
-        self.tell(events.Heard(event))
+        return request
 
     async def _run_calls(self, calls: Sequence[Call]) -> AsyncGenerator[Result]:
         """In their order; those next to each other that may run together do."""

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from refold.agent.private_git import PrivateGit, Repository
 from refold.tools.beneath import PATH_ONLY, open_beneath
+from refold.tools.sandbox import is_folder
 
 LARGEST = 20_000_000
 """Bytes of a file that is recorded."""
@@ -129,7 +130,7 @@ class Snapshots:
             git("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=_joined(names))
         ignored = git.names("--others", "--ignored", "--exclude-standard", "--directory")
         nested = [name for name in found if name.endswith("/")]
-        others = [name for name in left if not _is_folder(self.root / name)]
+        others = [name for name in left if not is_folder(self.root / name)]
         beside = sorted({*ignored, *nested, *others})
         return _State(git("write-tree").strip(), tuple(beside) if len(beside) <= LISTED else (_ANYTHING,))
 
@@ -229,10 +230,10 @@ class Snapshots:
     def _is_free(self, change: _Change) -> bool:
         """Whether nothing that is not recorded stands where a file has to go: git would remove it."""
         path = self.root / change.path
-        if _is_folder(path) or (change.status == "A" and os.path.lexists(path)):
+        if is_folder(path) or (change.status == "A" and os.path.lexists(path)):
             return False
         around = [self.root / folder for folder in Path(change.path).parents]
-        return all(_is_folder(folder) for folder in around if os.path.lexists(folder))
+        return all(is_folder(folder) for folder in around if os.path.lexists(folder))
 
     def _check_out(self, tree: str, paths: Sequence[str]) -> None:
         """Write files. Who may read and write one that is there stays as it is."""
@@ -246,10 +247,6 @@ class Snapshots:
             if old is not None and new is not None:
                 runs = (old & 0o444) >> 2 if new & 0o100 else 0
                 (self.root / path).chmod(old & ~0o111 | runs)
-
-
-def _is_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
 
 
 def _mode(path: Path) -> int | None:

@@ -20,6 +20,7 @@ import ast
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import groupby
 from typing import Any, cast
 
 import msgspec
@@ -144,17 +145,11 @@ def _fields(message: Result) -> dict[str, Any]:
 
 def _joined(messages: Sequence[Message]) -> Iterator[Message]:
     """Results next to each other, and what the user says behind them, in one message."""
-    waiting: User | None = None
-    for message in messages:
-        if isinstance(message, User):
-            waiting = User((*(waiting.content if waiting else ()), *message.content))
-            continue
-        if waiting:
-            yield waiting
-        waiting = None
-        yield message
-    if waiting:
-        yield waiting
+    for users, group in groupby(messages, lambda message: isinstance(message, User)):
+        if users:
+            yield User(tuple(part for message in group for part in message.parts))
+        else:
+            yield from group
 
 
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────

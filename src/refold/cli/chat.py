@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from refold.cli.chat_models import NO_MODEL, OFFER, named
 from refold.cli.options import Tokens, json_option, pair
 from refold.cli.output import console, say
 
@@ -22,6 +21,13 @@ if TYPE_CHECKING:
     from refold.registry.configuration import Configuration
     from refold.session import Session
 
+NO_MODEL = (
+    'No model is configured. Pass --model NAME (such as anthropic:claude-sonnet-5-5) or put model = "NAME" '
+    "into the configuration file, with the provider's key in ANTHROPIC_API_KEY or OPENAI_API_KEY."
+)
+OFFER = (
+    "Type /model local:smollm2 for a small model on this machine, /model demo for a scripted demonstration."
+)
 MODES = ("ask", "edits", "read-only", "all")
 
 
@@ -153,6 +159,7 @@ def _chat(
     from refold.agent import opening
     from refold.agent.chat import Chat
     from refold.agent.snapshots import Snapshots
+    from refold.cli.chat_once import named
     from refold.stores import data_folder, open_store
 
     root = Path.cwd().resolve()

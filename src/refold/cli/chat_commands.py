@@ -15,8 +15,7 @@ from rich.console import Console
 from refold import entries as e
 from refold.agent.chat import Chat
 from refold.agent.figures import bills, dollars, filling
-from refold.cli.chat_models import named
-from refold.cli.chat_once import stoppable
+from refold.cli.chat_once import named, stoppable
 from refold.cli.chat_screen import Printer
 from refold.cli.memory import default_path
 from refold.cli.output import first_line, styled, table, write_private
@@ -136,7 +135,7 @@ async def recall(t: Talk, query: str) -> None:
 async def context(t: Talk, _: str) -> None:
     f = filling(t.chat.engine, t.chat.session, system=t.chat.system(), tools=t.chat.specs)
     rows = [("system and tools", f.system, "blue"), ("summaries", f.summary, "magenta")]
-    rows += [(f"verbatim: {share.name}", share.tokens, "green") for share in f.verbatim]
+    rows += [(f"verbatim: {role}", size, "green") for role, size in f.verbatim.items()]
     most = max(*(size for _, size, _ in rows), 1)
     for name, size, colour in rows:
         bar = "█" * round(size * CHART / most)

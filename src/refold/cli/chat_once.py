@@ -1,4 +1,4 @@
-"""`refold chat -p`: one turn, for scripts."""
+"""`refold chat -p`: one turn, for scripts; and who answers in any conversation."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import asyncio
 import signal
 import sys
 from collections.abc import Coroutine
+from importlib.resources import files
 from typing import Any, NamedTuple, TypeVar
 
 from refold import entries as e
+from refold import registry
 from refold.agent.chat import Chat
 from refold.agent.figures import bills, dollars
 from refold.cli.chat_screen import Printer, final_text
 from refold.cli.output import emit, say
 from refold.errors import RefoldError
 from refold.messages import Assistant, Result
+from refold.protocols import Model
+from refold.registry.configuration import Configuration
 
 T = TypeVar("T")
 STOPS = (signal.SIGINT, signal.SIGTERM)
@@ -101,3 +105,17 @@ def as_dict(chat: Chat, outcome: Outcome, first: int) -> dict[str, Any]:
         "usage": rows,
         "cost": dollars(rows),
     }
+
+
+def named(name: str | None, config: Configuration) -> Model | None:
+    """The model of a name (`demo`: a script that comes with the package), or the configuration's; None: there
+    is none."""
+    if name == "demo":
+        from refold.models.script import parse
+        from refold.models.scripted import Scripted
+
+        lines, then = parse(files("refold.data").joinpath("chat_demo.script").read_text("utf-8"), "demo")
+        return Scripted(*lines, name="scripted:demo", then=then)
+    if name is None and config.model is None:
+        return None
+    return registry.model(name, config=config)

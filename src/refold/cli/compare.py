@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from refold.cli.batch import Tally, batch_options, followed, keeping, working
-from refold.cli.completion import preset_names, session_names
 from refold.cli.opening import open_session, tell_problems
-from refold.cli.options import force_option, json_option, named_model, refuse_existing
+from refold.cli.options import (
+    force_option,
+    json_option,
+    named_model,
+    preset_names,
+    refuse_existing,
+    session_names,
+)
 from refold.cli.output import bar, console, emit, first_line, say, waiting, write_private
 from refold.errors import UnknownName
 
@@ -19,8 +25,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from refold.batch import Ending
-    from refold.compare.many import About, Compared, Opened
-    from refold.compare.run import Cell, Comparison, Plan
+    from refold.compare.many import Opened
+    from refold.compare.run import About, Cell, Compared, Comparison, Plan
 
 SHOWN = 20
 """Transcripts that have a table of their own, where there are no more; files that are named as unread."""
@@ -74,7 +80,7 @@ def command(
     of the changed files that it names; share of the messages that stand in it whole, clipped, as a line of a
     summary, or not at all; dollars for the whole transcript; seconds; requests to a summariser.
     """
-    from refold.compare.many import files_of, summary
+    from refold.compare.many import files_of
     from refold.compare.run import row
 
     plan = _plan(names, budgets, passes, model, prices)
@@ -89,10 +95,9 @@ def command(
                 f"--html shows every fold and is made in this process, of {REPORTED} files at most: "
                 "leave out --on, and name fewer"
             )
-        whole = perform(found, plan, show=not as_json)
+        done = perform(found, plan, show=not as_json)
         if html:
-            write(whole, html)
-        done = summary(whole)
+            write(done, html)
     else:
         tally = Tally(on or "processes")
         done = many(found, plan, tally, kept, anew=anew, show=not as_json)

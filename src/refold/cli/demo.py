@@ -62,11 +62,10 @@ def command(out: str, as_json: bool) -> None:
 
 def _tell(screen: Screen, done: Comparison, session: Path, report: Path) -> None:
     from refold.cli.compare import print_tables
-    from refold.compare.many import summary
 
     _tell_kept(screen, next(cell for cell in done.cells if cell.preset == "refold"), done)
     screen.print("\nAll designs on the same session", style="bold")
-    print_tables(screen, summary(done))
+    print_tables(screen, done)
     said = " (one page, needs no network; open it in a browser):"
     screen.print(styled(("\nThe report", "bold green"), said))
     screen.print(str(report.resolve()), soft_wrap=True)

@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from refold.cli.completion import model_names
-from refold.cli.options import json_option
+from refold.cli.options import json_option, model_names
 from refold.cli.output import console, emit, table
 from refold.costs import Known, known, known_models, window_of
 from refold.registry import configuration

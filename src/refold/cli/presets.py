@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refold.cli.completion import preset_names
-from refold.cli.options import json_option, warned
+from refold.cli.options import json_option, preset_names, warned
 from refold.cli.output import console, emit, first_line, say, styled, table
 from refold.errors import UsageError
 

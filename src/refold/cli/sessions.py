@@ -15,8 +15,7 @@ import click
 from msgspec.structs import asdict
 
 from refold.cli import Group
-from refold.cli.completion import session_names
-from refold.cli.options import json_option
+from refold.cli.options import json_option, session_names
 from refold.cli.output import answer, console, emit, first_line, progress, say, styled, table
 from refold.errors import StorageError
 from refold.protocols import Backups, Placed, SessionInfo, Store

@@ -8,9 +8,8 @@ import click
 import msgspec
 from msgspec.structs import asdict
 
-from refold.cli.completion import preset_names
 from refold.cli.opening import open_session, tell_problems
-from refold.cli.options import Names, file_argument, json_option
+from refold.cli.options import Names, file_argument, json_option, preset_names
 from refold.cli.output import console, emit, first_line, styled, waiting
 from refold.text.terminal import clean
 
@@ -163,7 +162,7 @@ def _what(session: Session, id: str) -> str:
 
 
 def _ledger(engine: Engine, session: Session) -> dict[str, Any]:
-    from refold.compaction.ledger import rows
+    from refold.compaction.details import rows
     from refold.entries import Fold
     from refold.session.edits import active_folds
 

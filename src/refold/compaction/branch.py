@@ -8,10 +8,9 @@ from typing import TypeAlias
 
 from refold import entries as e
 from refold import tokens
-from refold.compaction import answer, transcript
+from refold.compaction import transcript
 from refold.compaction.plan import Ask
-from refold.compaction.prompts import focus_line, prompt
-from refold.compaction.requests import stand_alone
+from refold.compaction.requests import focus_line, prompt, stand_alone
 from refold.compaction.rungs.budget_summary import size_of
 from refold.compaction.transcript import Source, message_of
 from refold.messages import Message, Result, user
@@ -113,7 +112,6 @@ def branch_ask(plan: BranchPlan, *, focus: str | None = None, text: str | None =
         render=render,
         purpose="branch",
         target_tokens=limit,
-        accept=answer.plain,
     )
 
 

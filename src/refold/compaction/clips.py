@@ -1,14 +1,16 @@
-"""Clipped forms of a session's entries, each made once."""
+"""What grading knows of the items of a view: pieces, which are numbers only, and the clipped forms of a
+session's entries, each made once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
 from refold import entries as e
 from refold.compaction.situation import Situation, newest_step
-from refold.compaction.walk import Row
 from refold.messages import (
     Assistant,
     Bash,
@@ -31,6 +33,89 @@ from refold.shrink.clip import FRAME, LEVELS, Texts, clipping
 _NONE: Mapping[int, int] = {}
 _BREATH = 5_000
 """Tokens of a clip that is counted after a breath."""
+CHUNK = 256
+"""Items that are looked at between two breaths."""
+
+
+class Piece(NamedTuple):
+    """What grading needs to know of one item of the view."""
+
+    whole: int
+    """Tokens of what the entry says."""
+    now: int
+    """Tokens it has in the view."""
+    said: bool = False
+    """The agent's own words and calls: they fade slowest."""
+    cap: int | None = None
+    """The level that it has at any scale at least; 0: it stays as it is. None: its age decides alone."""
+    stale: bool = False
+    """A later result of the same call says it anew."""
+    sealed: int = 0
+    """Tokens of thinking that may not be taken off: the item stays as it is, or is quoted without it."""
+    typed: int = 0
+    """Tokens that stay at every scale, the user's words among others': age decides about the rest."""
+
+
+Row: TypeAlias = tuple[int, int, bool, int | None, bool, int, int]
+"""A piece as a bare tuple: the collector looks at thousands of them once, and never again."""
+
+
+def bare(piece: Piece, *, stale: bool) -> Row:
+    whole, now, said, cap, _, sealed, typed = piece
+    return whole, now, said, cap, stale, sealed, typed
+
+
+class Chunk:
+    """Some pieces as walks look at them. A walk asks the same of all pieces of a kind and an age, so these
+    stand together: a fold looks at every piece a dozen times."""
+
+    def __init__(self, first: int, pieces: Sequence[Row]) -> None:
+        self.first, self.length = first, len(pieces)
+        """Places of the pieces, counted from the newest."""
+        wholes = [piece[0] for piece in pieces]
+        self.largest, self.wholes = max(wholes), wholes
+        self.reach = [0, *accumulate(wholes)]
+        """What came after each piece since the chunk began."""
+        kinds: tuple[list[int], ...] = ([], [], [], [])
+        sizes: tuple[list[int], ...] = ([], [], [], [])
+        self.odd: list[tuple[int, Row]] = []
+        """Those where not age alone decides, by place."""
+        for place, piece in enumerate(pieces, first):
+            _, now, said, cap, stale, sealed, typed = piece
+            if cap is None and not sealed and not typed:
+                kind = 2 * said + stale
+                kinds[kind].append(place)
+                sizes[kind].append(now)
+            else:
+                self.odd.append((place, piece))
+        self.plain = [(kind, kinds[kind], [0, *accumulate(sizes[kind])]) for kind in range(4) if kinds[kind]]
+        """The others: their kind, places, and running totals of their sizes."""
+
+    def ages(self, most: float) -> Sequence[float]:
+        """What came after each piece since the chunk began, one counting as `most` at most."""
+        if self.largest <= most:
+            return self.reach
+        return [0, *accumulate([whole if whole < most else most for whole in self.wholes])]
+
+
+class Pieces(Protocol):
+    """The pieces of a view, read from its end: what no scale reaches is never counted. A piece's place is
+    counted from the newest, which has 0."""
+
+    total: int
+    chunks: list[Chunk]
+    """Those that were read."""
+    sizes: list[int]
+    """Tokens in the view, without sealed thinking, by place."""
+
+    def read(self) -> Steps[None]:
+        """One more chunk."""
+        ...
+
+    def piece(self, place: int) -> Piece: ...
+
+
+# ── forms ───────────────────────────────────────────────────────────────────────────────────────
 
 
 class Form(msgspec.Struct, frozen=True, gc=False):

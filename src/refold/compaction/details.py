@@ -1,16 +1,26 @@
-"""What folds note for later, as values: one per design, and the report of the verification.
+"""What a fold writes down: notes of its design for later, the report of its verification, and the loss
+ledger: what it takes out of the view, messages and files, and how to get it back.
 
-In the log these are plain objects (`Fold.details`, `Fold.check`), which also hold what importers and hooks
-put there. Nothing else reads or writes them by key.
+In the log, notes and report are plain objects (`Fold.details`, `Fold.check`), which also hold what importers
+and hooks put there. Nothing else reads or writes them by key.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, Self, cast
 
 import msgspec
 
 from refold import entries as e
+from refold.messages import Call, Message, Result, compact_json, content
+from refold.preserve.tools import actions
+from refold.protocols import Steps, TokenCounter
+from refold.session import Item, Session
+from refold.session.edits import Position, active_folds, said_by, stretches
+from refold.text.frames import NOTE, frame
+from refold.tokens.fitting import fit
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -99,3 +109,158 @@ class Check(msgspec.Struct, frozen=True):
 
     def stored(self) -> dict[str, Any]:
         return msgspec.to_builtins(self)
+
+
+# ── the ledger ──────────────────────────────────────────────────────────────────────────────────
+
+ROWS, LOOKS = 32, 200
+"""Entries that are counted, and items that are looked at, between two breaths."""
+
+
+def verbatim(items: Iterable[Item]) -> set[str]:
+    """Entries that are shown as they were said."""
+    return {item.entries[0] for item in items if item.fold is None}
+
+
+STRETCHES = 256
+"""So many are written down; where there are more, neighbours become one."""
+
+
+def left(
+    session: Session, before: Sequence[Item], after: Sequence[Item], counter: TokenCounter
+) -> Steps[tuple[e.Left, ...]]:
+    """The stretches of entries that were shown verbatim before and are not any more."""
+    gone = verbatim(before) - verbatim(after)
+    runs: list[list[Item]] = [[]]
+    for item in before:
+        if item.fold is not None:
+            continue
+        if item.entries[0] in gone:
+            runs[-1].append(item)
+        elif runs[-1]:
+            runs.append([])
+    runs = [run for run in runs if run]
+    step = -(-len(runs) // STRETCHES) or 1
+    found: list[e.Left] = []
+    for at in range(0, len(runs), step):
+        run = [item for each in runs[at : at + step] for item in each]
+        size = 0
+        for number, item in enumerate(run, 1):
+            size += session.cached_count(item.entries[0], item.message, counter)
+            if number % ROWS == 0:
+                yield
+        found.append(e.Left(run[0].entries[0], run[-1].entries[0], len(run), size))
+    return tuple(found)
+
+
+def rows(session: Session, fold: e.Fold, counter: TokenCounter) -> tuple[e.Lost, ...]:
+    """One row for every entry that a fold took out of the view, read from the log."""
+    if fold.ledger or not fold.left:
+        return fold.ledger
+    path = session.path_to(fold.parent)
+    place = {entry.id: position for position, entry in enumerate(path)}
+    taken, gone = _covered([fold], place.get), _covered(active_folds(path), place.get)
+    found: list[e.Lost] = []
+    for one in fold.left:
+        stretch = path[place.get(one.first, 0) : place.get(one.last, -1) + 1]
+        own = [entry for entry in stretch if place[entry.id] in taken and said_by(entry) is not None]
+        news = [entry for entry in own if place[entry.id] not in gone]
+        # A design may show what another's fold hides; then those entries left the view by this one.
+        chosen = news if len(news) == one.entries else own
+        found += [_row(session, entry.id, cast("Message", said_by(entry)), counter) for entry in chosen]
+    return tuple(found)
+
+
+def _covered(folds: Iterable[e.Fold], position: Position) -> set[int]:
+    return {at for one in stretches(folds, position) for at in range(one.first, one.last + 1)}
+
+
+def _row(session: Session, id: str, message: Message, counter: TokenCounter) -> e.Lost:
+    body = compact_json(msgspec.to_builtins(message)).encode("utf-8", "surrogatepass")
+    return e.Lost(
+        id=id,
+        kind=message.role,
+        size=session.cached_count(id, message, counter),
+        hash=hashlib.blake2b(body, digest_size=8).hexdigest(),
+        key=e.key(id),
+    )
+
+
+# ── freshness (R18): nobody may go on as if the model still saw a file ──────────────────────────
+
+FILES = 5
+TOKENS = 5_000
+READS = 2_000
+"""So many files are noted as no longer in view, the most recently read."""
+
+
+class _Looks(dict[str, tuple[Call, tuple[str, ...]]]):
+    """Which files results show, by their entries, as their calls say: a command line is parsed once."""
+
+    def files(self, id: str, call: Call) -> tuple[str, ...]:
+        known = self.get(id)
+        if known is None or known[0] is not call:
+            paths = tuple(action.path for action in actions(call) if action.verb == "view")
+            known = self[id] = call, paths
+        return known[1]
+
+
+def reads_left(session: Session, before: Sequence[Item], after: Sequence[Item]) -> Steps[tuple[str, ...]]:
+    """Files whose text was in the view and is not any more, the most recently read last. A tool that
+    answers "unchanged since you read it" must forget about these."""
+    looks = session.followers.of(_Looks, _Looks)
+    gone = yield from _reads(before, looks)
+    for path in (yield from _reads(after, looks)):
+        gone.pop(path, None)
+    for id in looks.keys() - verbatim(after):
+        del looks[id]
+    return tuple(gone)[-READS:]
+
+
+def _reads(items: Sequence[Item], looks: _Looks) -> Steps[dict[str, None]]:
+    """Files read in these items, by calls whose results are shown whole and were no failure."""
+    calls: dict[str, Call] = {}
+    paths: dict[str, None] = {}
+    for number, item in enumerate(items):
+        if number % LOOKS == 0:
+            yield
+        calls.update((call.id, call) for call in item.message.calls)
+        result = item.message
+        if not isinstance(result, Result) or item.fold is not None or not is_readable(result):
+            continue
+        call = calls.get(result.call_id)
+        for path in looks.files(item.entries[0], call) if call else ():
+            paths.pop(path, None)
+            paths[path] = None
+    return paths
+
+
+def is_readable(result: Result) -> bool:
+    """A read that failed, was denied, or gave no text is nothing to bring back."""
+    return not result.is_error and bool(result.text.strip()) and "\x00" not in result.text
+
+
+def reinjection(
+    session: Session,
+    fold: e.Fold,
+    read: Callable[[str], str | None],
+    counter: TokenCounter,
+    *,
+    files: int = FILES,
+    tokens: int = TOKENS,
+) -> e.Note | None:
+    """A note with the newest versions of the files whose text a fold took out of the view, at most `files`
+    of them and `tokens` each, most recently read first in choice. `read` gives a file's text as it is now,
+    or None (gone, denied, binary): such a file is left out."""
+    blocks: list[str] = []
+    for path in reversed(FoldDetails.of(fold).reads_left):
+        if len(blocks) == files:
+            break
+        text = read(path)
+        if text is None or not text.strip() or "\x00" in text:
+            continue
+        blocks.append(frame("file", fit(text, tokens, counter), source=path))
+    if not blocks:
+        return None
+    note = "\n\n".join((NOTE, "Files in play, as they are now:", *reversed(blocks)))
+    return session.make(e.Note, content=content(note), kind="files")

@@ -8,13 +8,15 @@ as much, from the newest item on, as still fits. So the goal is used, and a larg
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple, TypeAlias
 
-from refold.compaction.walk import Pieces, Walk
+from refold.compaction.clips import Chunk, Pieces, Row
 from refold.protocols import Steps
-from refold.shrink.clip import LEVELS
+from refold.shrink.clip import LEVELS, WORTH
 
 STEP = 1.06
 GRID: tuple[float, ...] = tuple(40 * STEP**n for n in range(260))
@@ -25,6 +27,10 @@ _CALL = 2 * LEVELS[0]
 """Tokens of a call for whose result there is room."""
 _MADE = 8
 """Clips that are made between two breaths."""
+
+
+_STALE = 0.1
+"""What a result that a later call of the same kind has superseded may have of the usual."""
 
 
 class Curve(NamedTuple):
@@ -214,3 +220,164 @@ class _Adding:
             return False
         self.caps[place], self.room = found, _CALL if new else 0
         return new
+
+
+# ── the items of a view at one scale ────────────────────────────────────────────────────────────
+#
+# The *age* of an item is what came after it, in units of the scale; one huge message counts as `weight` at
+# most, so that it does not push everything before it out of sight. Numbers only: nothing is read or made.
+
+
+class Part(NamedTuple):
+    """Some items that are no lines at a scale, by their places."""
+
+    first: int
+    length: int
+    whole: int
+    """Tokens of those that stay as they are."""
+    clipped: list[tuple[int, list[int]]]
+    """The others by level."""
+
+    def caps(self) -> list[int]:
+        """For each item, newest first, the level it is clipped to; 0: not at all."""
+        caps = [0] * self.length
+        for cap, places in self.clipped:
+            for place in places:
+                caps[place - self.first] = cap
+        return caps
+
+
+class Walk:
+    """The items that are no lines at a scale, newest first. At the end `first` is the index of the oldest of
+    them, `place` that of the oldest one in its place; where these differ, it `quotes`."""
+
+    def __init__(self, pieces: Pieces, scale: float, curve: Curve, last: int) -> None:
+        said, said_decay, result, result_decay, bend, weight, sealed = curve
+        self.pieces, self.last = pieces, last
+        self.first = self.place = pieces.total
+        self.quotes = False
+        self._depth = scale * bend * max(result * scale / LEVELS[0], 1.0) ** (1 / result_decay)
+        self._most, start = weight * scale, bend * scale
+        self._caps = [
+            _Caps(scale, share, decay, start, stale)
+            for share, decay in ((result, result_decay), (said, said_decay))
+            for stale in (False, True)
+        ]
+        self._age, self._read, self._ended = 0.0, 0, pieces.total == 0
+        self._thought, self._most_thought = 0, sealed * scale
+
+    def part(self) -> Steps[Part | None]:
+        """The next items; None where no more are reached."""
+        if self._ended:
+            return None
+        pieces, age = self.pieces, self._age
+        if self._read == len(pieces.chunks):
+            yield from pieces.read()
+        chunk = pieces.chunks[self._read]
+        ages, first = chunk.ages(self._most), chunk.first
+        length = self._length(chunk, ages)
+        whole, clipped = 0, list[tuple[int, list[int]]]()
+        for kind, places, sums in chunk.plain:
+            end = bisect_left(places, first + length) if length < chunk.length else len(places)
+            whole += sums[end] - self._clip(kind, places, end, first, ages, clipped)
+        for place, piece in chunk.odd:
+            if place < first + length:
+                tokens, cap = self._odd(place, piece, age + ages[place - first])
+                if cap:
+                    clipped.append((cap, [place]))
+                else:
+                    whole += tokens
+        self._age, self._read = age + ages[length], self._read + 1
+        self.first = pieces.total - first - length
+        self._ended = length < chunk.length or self.first == 0
+        self.place = self.place if self.quotes else self.first
+        return Part(first, length, whole, clipped)
+
+    def _length(self, chunk: Chunk, ages: Sequence[float]) -> int:
+        """How many pieces of a chunk are reached; the newest step always is."""
+        if self._age + ages[chunk.length - 1] <= self._depth:
+            return chunk.length
+        reached = bisect_right(ages, self._depth - self._age, 0, chunk.length)
+        return min(max(reached, self.pieces.total - self.last - chunk.first), chunk.length)
+
+    def _clip(
+        self,
+        kind: int,
+        places: list[int],
+        end: int,
+        first: int,
+        ages: Sequence[float],
+        clipped: list[tuple[int, list[int]]],
+    ) -> int:
+        """The first `end` pieces of a kind, run by run of those of one level. What is clipped of them
+        has so many tokens now."""
+        allowed, sizes, start, total, at = self._caps[kind], self.pieces.sizes, self._age, 0, 0
+        while at < end:
+            age = start + ages[places[at] - first]
+            if age > allowed.bound:
+                allowed.lower(age)
+            stop = end
+            if start + ages[places[end - 1] - first] > allowed.bound:
+                young = first + bisect_right(ages, allowed.bound - start)
+                stop = bisect_left(places, young, at + 1, end)
+            least, cap, above = allowed.cap + WORTH, allowed.cap, allowed.next
+            large = [place for place in places[at:stop] if sizes[place] > least]
+            if above > least + 1:  # what its age allows to the token stays as it is
+                large = [
+                    place
+                    for place in large
+                    if sizes[place] >= above or sizes[place] > allowed.at(start + ages[place - first])
+                ]
+            if large:
+                clipped.append((cap, large))
+                total += sum([sizes[place] for place in large])
+            at = stop
+        return total
+
+    def _odd(self, place: int, piece: Row, age: float) -> tuple[int, int]:
+        """The size in the view of a piece where not age alone decides, and its level."""
+        _, now, said, least, stale, sealed, typed = piece
+        if sealed and not self.quotes:
+            self._thought += sealed
+            index = self.pieces.total - 1 - place
+            if self._thought <= self._most_thought or index >= self.last:
+                return now + sealed, 0
+            self.place, self.quotes = index + 1, True
+        if least == 0:
+            return now, 0
+        allowed = self._caps[2 * said + stale]
+        most = allowed.at(age)
+        at = bisect_right(LEVELS, most)
+        cap = LEVELS[max(at - 1, 0)]
+        if now - typed <= max(cap + WORTH, most):
+            return now, 0
+        return now, cap + typed if typed else max(cap, least or 0)
+
+
+class _Caps:
+    """The levels of one kind of items at one scale, asked for with growing age. An item of at most `cap` and
+    `WORTH` tokens is not worth clipping; one of less than `next` may be allowed as it is."""
+
+    __slots__ = ("_decay", "_most", "_start", "bound", "cap", "next")
+
+    def __init__(self, scale: float, share: float, decay: float, start: float, stale: bool) -> None:
+        self._most, self._decay, self._start = (scale, share, _STALE if stale else 1.0), decay, start
+        self.cap, self.next, self.bound = 0, 0.0, -1.0
+
+    def at(self, age: float) -> float:
+        """Tokens an item may have at an age."""
+        scale, share, stale = self._most
+        return scale * (share * max(age / self._start, 1.0) ** -self._decay) * stale
+
+    def lower(self, age: float) -> None:
+        """The level at an age, and up to which age it is that for sure: a power for each item and scale would
+        be a third of what a fold costs."""
+        place = bisect_right(LEVELS, self.at(age))
+        self.cap = LEVELS[max(place - 1, 0)]
+        self.next = LEVELS[place] if place < len(LEVELS) else inf
+        if place <= 1:
+            self.bound = inf
+        else:
+            scale, share, stale = self._most
+            most = scale * share * stale / self.cap
+            self.bound = self._start * most ** (1 / self._decay) * (1 - 1e-9)

@@ -10,11 +10,10 @@ from functools import partial
 from typing import NamedTuple
 
 from refold import entries as e
-from refold.compaction.clips import Clips, Fact, Form, Settled, least_step
+from refold.compaction.clips import CHUNK, Chunk, Clips, Fact, Form, Piece, Row, Settled, bare, least_step
 from refold.compaction.grade import Curve, Estimate, Looks, estimate, grade
 from refold.compaction.reading import Reading
 from refold.compaction.situation import Situation, last_reply, legal_cut, may_leave, newest_step
-from refold.compaction.walk import CHUNK, Chunk, Piece, Row, bare
 from refold.messages import Assistant, Message, Result, System, Thinking, User, user
 from refold.protocols import Steps, complete
 from refold.session import Item, Session

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -9,12 +10,13 @@ from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import msgspec
 
+from refold.compaction.requests import plain
 from refold.compaction.situation import Due, Situation
 from refold.compaction.transcript import Source
 from refold.digest import Source as DigestSource
 from refold.entries import AnyAnnotation, Edit, Files
 from refold.errors import Foreign, expect
-from refold.protocols import Request, Steps, TokenCounter
+from refold.protocols import Request, Steps, TokenCounter, complete
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -56,7 +58,7 @@ class Ask:
     by_rule: Callable[[Sequence[DigestSource], int, TokenCounter], Steps[str]] | None = None
     """What stands for an answer where there is no model: sources, tokens and a counter → text. None: the
     digest as it is."""
-    accept: Callable[[str], str] = str.strip
+    accept: Callable[[str], str] = plain
     """Turns the text of an answer into the summary; raises `BadAnswer`."""
 
 
@@ -144,6 +146,23 @@ class Patient(Protocol):
     """A rung, or a trigger, that can work out ahead, in pieces, what it takes long for."""
 
     def ahead(self, s: Situation, /) -> Steps[object]: ...
+
+
+class Stepwise(ABC):
+    """A rung that says once, in pieces, what it proposes; both protocols follow from that."""
+
+    name: str
+
+    @abstractmethod
+    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]: ...
+
+    def ahead(self, s: Situation, /) -> Steps[None]:
+        s.memo[type(self), self.name] = yield from self.proposing(s)
+
+    def propose(self, s: Situation, /) -> Proposal | Reason:
+        if (type(self), self.name) not in s.memo:
+            complete(self.ahead(s))
+        return s.memo.pop((type(self), self.name))
 
 
 def settled(proposal: Proposal) -> Steps[Proposal]:

@@ -11,9 +11,9 @@ import msgspec
 from refold import entries as e
 from refold.compaction.plan import Patient, Plan, Proposal, Reason, Rung, Stage, fired, proposing
 from refold.compaction.preset import Preset
+from refold.compaction.record import Shape
 from refold.compaction.requests import PROMPT, last_model
-from refold.compaction.rungs.dialogue import Dialogue
-from refold.compaction.rungs.graded import Lines, Shape
+from refold.compaction.rungs.graded import Lines
 from refold.compaction.situation import Due, Situation
 from refold.compaction.sizes import ROUGH
 from refold.compaction.triggers import Never
@@ -182,6 +182,6 @@ def fallback_plan(preset: Preset, s: Situation) -> Plan | Reason:
     if preset.settings.fallback == "none":
         return Reason("no_fallback", "the design has no other way, and none was asked for")
     shape = Shape(budget=preset.window, goal=preset.window // 2)
-    stage = Stage(Never(), (Lines(shape, Dialogue(shape), name="fallback"),))
+    stage = Stage(Never(), (Lines(shape, name="fallback"),))
     due = Due("fallback", "the design's own folds leave more than the window")
     return complete(climb(preset, s, stage, due))

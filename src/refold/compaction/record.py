@@ -7,12 +7,14 @@ a record, not a request, and defused, whoever wrote it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from refold import entries as e
 from refold.compaction.clips import least_step
+from refold.compaction.grade import Curve
 from refold.compaction.layout import Layout, Quote
 from refold.compaction.reading import Reading
+from refold.compaction.requests import Wanted
 from refold.compaction.situation import Situation, may_leave
 from refold.errors import DoesNotFit
 from refold.messages import Message, Text, User, compact_json, user
@@ -40,6 +42,46 @@ class Room:
     """What the state may have in a view of any size."""
     lines: float
     """At least this share of the layout's scale."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How large the parts of a folded view may be, in exact tokens."""
+
+    budget: int
+    """The view never passes this."""
+    goal: int
+    """What a fold aims at, and uses."""
+    curve: Curve = Curve()
+    words: float = words.SHARE
+    """Share of the goal for the user's own words."""
+    state: int = 1_500
+    lines: float = 0.13
+    """Room for lines as a share of the layout's scale."""
+    summary: int = 4_000
+    min_gain: float = 0.1
+    unverified: str = "mark"
+    redact: bool = True
+    request: Wanted = "auto"
+    """How a summary is asked for."""
+    cache_ttl: float = 300.0
+    """Seconds that a provider keeps what it was sent."""
+
+    def within(self, s: Situation) -> Shape:
+        """The same in what the provider counts, where that is known to be more than we do; not where nothing
+        could fit then: that is for the provider to say. What was refused as too long is halved at least."""
+        goal, budget = s.sizes.room(self.goal), s.sizes.room(self.budget)
+        if s.due is not None and s.due.code == "overflow":
+            goal = min(goal, s.sizes.tokens // 2)
+        if goal == self.goal or sum(floor(s).values()) > goal:
+            return self
+        return replace(self, goal=goal, budget=budget)
+
+    def room(self, s: Situation) -> Room:
+        """Of what the floor leaves, at most: a newest step that fills the view leaves little for a record."""
+        left = max(self.goal - sum(floor(s).values()) - frame_size(s.counter), 0)
+        own = min(words.room(self.goal, self.words), left * 2 // 3)
+        return Room(own, min(self.state, self.goal // 10, left - own), self.state, self.lines)
 
 
 @dataclass(frozen=True)

@@ -123,6 +123,11 @@ class Sizes:
         """Exact size of the system messages at the beginning of the log."""
         return sum(self.item(index) for index in range(self.projection.first))
 
+    @property
+    def fixed(self) -> int:
+        """Exact size of what no fold touches: system prompt, tools, system messages."""
+        return self.overhead + self.system_messages
+
     def item(self, index: int) -> int:
         """Exact size of one item as it is sent; counts no other."""
         return self.projection.count(index, self.counter) + self.extra.item(index)
@@ -158,8 +163,12 @@ class Sizes:
         if ends is None:
             return 0
         first, last = (self._session.position(id) or 0 for id in ends)
+        return self.shown(first, last, self.measure)
+
+    def shown(self, first: int, last: int, measure: TokenCounter | None = None) -> int:
+        """Size of what the view shows for a stretch of path positions, both inside."""
         at = self.projection.item_at
-        return self.projection.size(self.measure, at(first), at(last + 1))
+        return self.projection.size(measure or self.counter, at(first), at(last + 1))
 
     def _overhead(self, measure: TokenCounter) -> int:
         text = measure.text(self.system) if self.system else 0

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from refold import digest
 from refold import entries as e
 from refold import messages as m
 from refold.protocols import Steps, complete
-from refold.session import Item, Session
+from refold.session import Item, Session, redacted
 from refold.session.edits import BRANCH_NOTE, said_by
 from refold.text.frames import visible, without_tags
 from refold.text.redact import redact
@@ -65,8 +66,8 @@ def message_of_item(session: Session, item: Item) -> m.Message:
     return message_of(session[item.entries[-1]]) or item.message
 
 
-READ = 500
-"""Entries and items that are read between two breaths."""
+READ, REDACTED = 500, 16
+"""Entries and items that are read, and messages that are redacted, between two breaths."""
 
 
 @dataclass
@@ -154,6 +155,17 @@ def sources(session: Session, first: int, last: int) -> tuple[Source, ...]:
     complete(reading.following())
     starts, end = reading.starts, len(reading.starts) - 1
     return tuple(reading.sources[starts[min(first, end)] : starts[min(last, end)]])
+
+
+def for_digest(sources: Sequence[Source]) -> Steps[list[digest.Source]]:
+    """The same without secrets, as the embedded digest reads it."""
+    found: list[digest.Source] = []
+    for x in sources:
+        said = redacted.message(x.message)
+        found.append(digest.Source(message=said, id=x.id, key=e.key(x.id), turn=x.turn, time=x.time or None))
+        if len(found) % REDACTED == 0:
+            yield
+    return found
 
 
 @dataclass(frozen=True)

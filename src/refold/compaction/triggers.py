@@ -10,9 +10,8 @@ from refold.compaction.exchanges import CHARACTERS, history_size
 from refold.compaction.overflow import FULL, HALF, failed_by_overflow, refused_by
 from refold.compaction.plan import Reason
 from refold.compaction.requests import last_model
-from refold.compaction.rounds import finished
 from refold.compaction.rungs.window import counted
-from refold.compaction.situation import Due, Situation
+from refold.compaction.situation import Due, Situation, finished
 from refold.compaction.sizes import ROUGH
 from refold.costs import Prices, known
 from refold.messages import Assistant, Usage, User

@@ -9,43 +9,43 @@ from typing import TypeAlias
 import msgspec
 
 
-class Tool(msgspec.Struct, frozen=True):
+class Tool(msgspec.Struct):
     """All calls of one tool and what they brought into the context."""
 
     name: str
-    calls: int
-    errors: int
-    call_tokens: int
-    result_tokens: int
+    calls: int = 0
+    errors: int = 0
+    call_tokens: int = 0
+    result_tokens: int = 0
 
     @property
     def tokens(self) -> int:
         return self.call_tokens + self.result_tokens
 
 
-class File(msgspec.Struct, frozen=True):
+class File(msgspec.Struct):
     """All calls that touched one file. A call on several files is divided among them."""
 
     path: str
-    tokens: int
-    reads: int
-    changes: int
+    tokens: int = 0
+    reads: int = 0
+    changes: int = 0
 
 
-class Turn(msgspec.Struct, frozen=True):
+class Turn(msgspec.Struct):
     """A message of the user and everything up to the next one; turn 0 is what came before the first."""
 
     turn: int
     entry_id: str
     text: str
-    messages: int
-    calls: int
-    tokens: int
-    results: int
+    messages: int = 0
+    calls: int = 0
+    tokens: int = 0
+    results: int = 0
     """How many of the tokens are tool results."""
-    total: int
+    total: int = 0
     """Size of the path up to the end of the turn."""
-    prompt: int | None
+    prompt: int | None = None
     """Size of the turn's last prompt as the provider counted it."""
 
 
@@ -59,14 +59,14 @@ class Big(msgspec.Struct, frozen=True):
     tokens: int
 
 
-class Repeat(msgspec.Struct, frozen=True):
+class Repeat(msgspec.Struct):
     """A file that was read again in the same way without having been changed in between."""
 
     path: str
-    times: int
-    tokens: int
+    times: int = 0
+    tokens: int = 0
     """What the repetitions cost, the first reading not counted."""
-    entries: tuple[str, ...]
+    entries: tuple[str, ...] = ()
 
 
 class Spent(msgspec.Struct, frozen=True):
@@ -109,7 +109,6 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
 
 WORTH = 0.03
 """Share of all tokens below which nothing is suggested."""
-
 
 Rule: TypeAlias = Callable[[Stats], Iterator[Suggestion]]
 

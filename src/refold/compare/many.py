@@ -17,7 +17,7 @@ from refold import loop, presets
 from refold.batch import Batch, Ending, Executor, Job, Kept
 from refold.batch.kept import digest, file_key, release
 from refold.compare.money import Bill
-from refold.compare.run import Cell, Comparison, Paid, Plan, blanks, compare, variant
+from refold.compare.run import About, Cell, Compared, Comparison, Paid, Plan, blanks, compare, variant
 from refold.errors import RefoldError, StorageError, UsageError
 from refold.protocols import Loaded
 from refold.registry import configuration
@@ -31,40 +31,9 @@ Opened: TypeAlias = Session | RefoldError | OSError
 """A session, or why there is none."""
 
 
-class About(msgspec.Struct, frozen=True):
-    """A transcript, in figures."""
-
-    file: str
-    messages: int
-    tokens: int
-    requests: int
-    prices: str
-    """Whose."""
-    dollars: float
-    """What it costs without folding."""
-
-
-class Compared(msgspec.Struct, frozen=True):
-    """What a comparison comes to, without the folded sessions themselves."""
-
-    cells: tuple[Cell, ...] = ()
-    transcripts: tuple[About, ...] = ()
-    unread: tuple[tuple[str, str], ...] = ()
-    """Files that could not be compared, and why."""
-    notes: tuple[tuple[str, str], ...] = ()
-    """What is to be said of a file besides."""
-    skipped: int = 0
-    """Files of folders that are no transcripts."""
-
-    def of(self, file: str) -> list[Cell]:
-        return [cell for cell in self.cells if cell.file == file]
-
-
 def summary(done: Comparison) -> Compared:
-    about = [
-        About(t.file, len(t.steps.sums) - 1, t.tokens, len(t.steps.steps), t.prices.name, t.none.dollars)
-        for t in done.transcripts
-    ]
+    """Without the sessions: what a worker gives back."""
+    about = [About(*(getattr(t, name) for name in About.__struct_fields__)) for t in done.transcripts]
     return Compared(tuple(map(_light, done.cells)), tuple(about), done.unread)
 
 

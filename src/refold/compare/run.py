@@ -13,7 +13,6 @@ from msgspec.structs import asdict, replace
 
 from refold import entries as e
 from refold import registry, tokens
-from refold.compaction.plan import Failed
 from refold.compaction.requests import last_model
 from refold.compare import measures, money
 from refold.compare.budgets import Budget
@@ -98,31 +97,50 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
         return self.forms[form].messages / whole if self.forms and whole else None
 
 
-@dataclass(frozen=True)
-class Transcript:
-    """A conversation ready to be compared on; what does not depend on a design is computed once."""
+class About(msgspec.Struct, frozen=True):
+    """A transcript, in figures."""
 
     file: str
-    session: Session
+    messages: int
     tokens: int
+    requests: int
+    prices: str
+    """Whose."""
+    dollars: float
+    """What it costs without folding."""
+
+
+class Transcript(About, frozen=True):
+    """A conversation ready to be compared on; what does not depend on a design is computed once."""
+
+    session: Session
     steps: Steps
     prefix: Session | None
     probes: Probes
-    prices: Known
+    priced: Known
     none: Bill
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Everything that was compared."""
+class Compared(msgspec.Struct, frozen=True):
+    """What a comparison comes to."""
 
-    cells: tuple[Cell, ...]
-    transcripts: tuple[Transcript, ...]
+    cells: tuple[Cell, ...] = ()
+    transcripts: tuple[About, ...] = ()
     unread: tuple[tuple[str, str], ...] = ()
-    """Files that could not be opened, and why."""
+    """Files that could not be compared, and why."""
+    notes: tuple[tuple[str, str], ...] = ()
+    """What is to be said of a file besides."""
+    skipped: int = 0
+    """Files of folders that are no transcripts."""
 
     def of(self, file: str) -> list[Cell]:
         return [cell for cell in self.cells if cell.file == file]
+
+
+class Comparison(Compared, frozen=True):
+    """With the transcripts and the folded sessions themselves."""
+
+    transcripts: tuple[Transcript, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -160,7 +178,7 @@ async def compare(
     """All cells. What goes wrong in one does not stop the others: the cell says why."""
     given = list(sessions)
     model = registry.model(plan.model) if isinstance(plan.model, str) else plan.model
-    total = max(len(given) * len(plan.presets) * len(plan.budgets) * len(plan.passes), 1)
+    total = max(len(given) * len(_rows(plan)), 1)
     cells: list[Cell] = []
     transcripts: list[Transcript] = []
     unread: list[tuple[str, str]] = []
@@ -203,15 +221,20 @@ def prepare(file: str, session: Session, prices: str | None = None) -> Transcrip
     steps = money.steps(fresh, tokens.get())
     cut = _cut(said)
     priced = _priced(session, prices)
+    none = money.bill(steps, _prices(priced))
     return Transcript(
         file,
-        fresh,
+        len(said),
         steps.tokens,
+        len(steps.steps),
+        priced.name,
+        none.dollars,
+        fresh,
         steps,
         fed(session, said[:cut]) if cut else None,
         measures.probes(said, cut) if cut else Probes(0, ()),
         priced,
-        money.bill(steps, _prices(priced)),
+        none,
     )
 
 
@@ -240,13 +263,11 @@ def priced(name: str) -> Known:
 
 
 def _priced(session: Session, name: str | None) -> Known:
-    asked = priced(name) if name else None
+    if name:
+        return priced(name)
     spoken = last_model(session)
-    found = asked or (known(spoken) if spoken else None)
-    if found is None or found.prices is None:
-        found = known(PRICED)
-    assert found is not None
-    return found
+    found = known(spoken) if spoken else None
+    return found if found and found.prices else priced(PRICED)
 
 
 def _prices(about: Known) -> Prices:
@@ -268,16 +289,15 @@ async def cell(t: Transcript, name: str, budget: Budget, passes: int, model: Mod
 
 
 async def _measured(blank: Cell, t: Transcript, budget: Budget, model: Model | None) -> Cell:
-    began = time.perf_counter()
-    name, limit, passes = blank.preset, blank.budget, blank.passes
-    engine, done, view = await _folded(t.session, name, limit, passes, model)
+    began, limit = time.perf_counter(), blank.budget
+    engine, done, view = await _folded(t.session, blank, limit, model)
     seconds = time.perf_counter() - began
     later = None
     if t.prefix is not None and t.probes.names:
         part = budget.of(t.steps.sums[t.probes.cut])
-        _, _, before = await _folded(t.prefix, name, part, passes, model)
+        _, _, before = await _folded(t.prefix, blank, part, model)
         later = t.probes.found(measures.readable(before.messages))
-    shape = shape_of(engine, done.session)
+    shape = money.shape_of(view.items, [engine.counter.message(message) for message in view.messages])
     paid = pay(t, limit, shape, _summarising(t, done, model)) if done.all_folds else Paid(t.none)
     fits, why = done.verdict(engine, view, limit)
     return replace(
@@ -298,13 +318,14 @@ async def _measured(blank: Cell, t: Transcript, budget: Budget, model: Model | N
 
 
 async def _folded(
-    session: Session, name: str, limit: int, passes: int, model: Model | None
+    session: Session, cell: Cell, limit: int, model: Model | None
 ) -> tuple[Engine, Replayed, View]:
-    design, settings = variant(name)
+    design, settings = variant(cell.preset)
     engine = Engine(registry.preset(design, settings, budget=limit), model=model)
-    done = await replay(engine, session, passes=passes, title=f"{name} {limit} {passes}")
+    title = f"{cell.preset} {limit} {cell.passes}"
+    done = await replay(engine, session, passes=cell.passes, title=title)
     if model is not None and done.failures and not done.all_folds:
-        failed: Failed = done.failures[-1]
+        failed = done.failures[-1]
         raise ModelError(f"{failed.code}: {failed.text}")
     return engine, done, engine.view(done.session)
 
@@ -314,16 +335,11 @@ def _requests(session: Session) -> int:
     return sum(one.requests for one in made)
 
 
-def shape_of(engine: Engine, session: Session) -> Shape:
-    items = engine.view(session).items
-    return money.shape_of(items, [engine.counter.message(item.message) for item in items])
-
-
 def pay(t: Transcript, limit: int, shape: Shape, summarising: Summarising) -> Paid:
     """The transcript at every threshold that it reaches."""
     bills = {
         limit * times: money.bill(
-            t.steps, _prices(t.prices), threshold=limit * times, shape=shape, summarising=summarising
+            t.steps, _prices(t.priced), threshold=limit * times, shape=shape, summarising=summarising
         )
         for times in TIMES
         if limit * times < t.none.peak
@@ -339,7 +355,7 @@ def _summarising(t: Transcript, done: Replayed, model: Model | None) -> Summaris
         return Summarising()
     about = known(model.name)
     outputs = [fold.usage.output for fold in asked if fold.usage]
-    prices = about.prices if about and about.prices else t.prices.prices
+    prices = about.prices if about and about.prices else t.priced.prices
     return Summarising(prices, sum(outputs) // len(outputs) if outputs else 1_000)
 
 
@@ -353,9 +369,7 @@ def blanks(file: str, plan: Plan, error: str) -> list[Cell]:
 
 def row(cell: Cell) -> dict[str, Any]:
     """The documented JSON of a cell."""
-    fields = asdict(cell)
-    for internal in ("done", "paid", "shape"):
-        fields.pop(internal)
+    fields = {name: value for name, value in asdict(cell).items() if name not in ("done", "paid", "shape")}
     for share in ("constraints", "artifacts", "identifiers", "future_references"):
         fields[share] = _rounded(fields[share])
     fields |= {form: _rounded(cell.share(form)) for form in FORMS}

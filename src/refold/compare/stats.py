@@ -71,15 +71,6 @@ class _Call(msgspec.Struct):
     tokens: int
 
 
-class _Reading(msgspec.Struct):
-    """One way of reading a file, since it last changed."""
-
-    paths: tuple[str, ...]
-    times: int = 0
-    tokens: int = 0
-    entries: tuple[str, ...] = ()
-
-
 class _Book:
     def __init__(self, session: Session, counter: TokenCounter) -> None:
         self.session = session
@@ -93,8 +84,9 @@ class _Book:
         self._open: dict[str, _Call] = {}
         self.tools: dict[str, Tool] = {}
         self.files: dict[str, File] = {}
-        self._readings: dict[str, _Reading] = {}
-        self._done: list[_Reading] = []
+        self._readings: dict[str, tuple[_Call, Repeat]] = {}
+        """Ways of reading files, each since these last changed."""
+        self._done: list[Repeat] = []
         self._opened = ""
 
     def take(self, entry: e.AnyPathEntry) -> None:
@@ -120,57 +112,58 @@ class _Book:
 
     def _turn(self, entry: e.AnyPathEntry, message: m.Message, size: int) -> None:
         starts = isinstance(entry, e.MessageEntry) and isinstance(message, m.User)
-        total = self.turns[-1].total if self.turns else 0
         if starts or not self.turns:
             number = self.turns[-1].turn + 1 if self.turns else int(starts)
-            self.turns.append(Turn(number, entry.id, one_line(message.text, 120), 0, 0, 0, 0, total, None))
-        last, usage = self.turns[-1], entry.usage if isinstance(entry, e.MessageEntry) else None
-        if usage is not None:
-            self.usages.append(usage)
-        self.turns[-1] = msgspec.structs.replace(
-            last,
-            messages=last.messages + 1,
-            calls=last.calls + len(message.calls),
-            tokens=last.tokens + size,
-            results=last.results + (size if isinstance(message, m.Result) else 0),
-            total=total + size,
-            prompt=usage.prompt if usage else last.prompt,
-        )
+            total = self.turns[-1].total if self.turns else 0
+            self.turns.append(Turn(number, entry.id, one_line(message.text, 120), total=total))
+        turn = self.turns[-1]
+        turn.messages += 1
+        turn.calls += len(message.calls)
+        turn.tokens += size
+        turn.results += size if isinstance(message, m.Result) else 0
+        turn.total += size
+        if isinstance(entry, e.MessageEntry) and entry.usage is not None:
+            self.usages.append(entry.usage)
+            turn.prompt = entry.usage.prompt
+
+    def _tool(self, name: str) -> Tool:
+        return self.tools.setdefault(name, Tool(name))
 
     def _call(self, call: m.Call) -> int:
         size = self.counter.text(call.name) + self.counter.text(m.arguments_json(call))
-        known = self.tools.get(call.name) or Tool(call.name, 0, 0, 0, 0)
-        self.tools[call.name] = msgspec.structs.replace(
-            known, calls=known.calls + 1, call_tokens=known.call_tokens + size
-        )
+        tool = self._tool(call.name)
+        tool.calls += 1
+        tool.call_tokens += size
         done = actions(call, self._opened)
         if done and canonical(call.name) in ("open", "create"):
             self._opened = done[-1].path  # SWE-agent's editor: later edits name no file
         paths = tuple(dict.fromkeys(action.path for action in done))
         changed = {action.path for action in done if action.verb != "view"}
         for path in paths:
-            self._touch(path, size // len(paths), reads=path not in changed, changes=path in changed)
+            file = self._touch(path, size // len(paths))
+            file.reads += path not in changed
+            file.changes += path in changed
         if changed:
             self._forget(changed)
         self._open[call.id] = _Call(call, paths, bool(paths) and not changed, size)
         return size
 
-    def _touch(self, path: str, tokens: int, *, reads: bool = False, changes: bool = False) -> None:
-        known = self.files.get(path) or File(path, 0, 0, 0)
-        self.files[path] = File(path, known.tokens + tokens, known.reads + reads, known.changes + changes)
+    def _touch(self, path: str, tokens: int) -> File:
+        file = self.files.setdefault(path, File(path))
+        file.tokens += tokens
+        return file
 
     def _forget(self, changed: set[str]) -> None:
         """A file that changed has to be read again: what was known of it does not count any more."""
-        for key in [key for key, reading in self._readings.items() if changed & set(reading.paths)]:
-            self._done.append(self._readings.pop(key))
+        for key in [key for key, (made, _) in self._readings.items() if changed & set(made.paths)]:
+            self._done.append(self._readings.pop(key)[1])
 
     def _result(self, entry_id: str, message: m.Result, size: int) -> None:
         made = self._open.pop(message.call_id, None)
         name = made.call.name if made else message.name or "?"
-        known = self.tools.get(name) or Tool(name, 0, 0, 0, 0)
-        self.tools[name] = msgspec.structs.replace(
-            known, errors=known.errors + message.is_error, result_tokens=known.result_tokens + size
-        )
+        tool = self._tool(name)
+        tool.errors += message.is_error
+        tool.result_tokens += size
         subject = subject_of(made.call, made.paths) if made else ""
         self.results.append(Big(entry_id, name, subject, self.turns[-1].turn, size))
         if made is None:
@@ -182,16 +175,15 @@ class _Book:
 
     def _read(self, entry_id: str, made: _Call, size: int) -> None:
         key = f"{made.call.name}\0{m.arguments_json(made.call)}"
-        reading = self._readings.setdefault(key, _Reading(made.paths))
+        _, reading = self._readings.setdefault(key, (made, Repeat(", ".join(made.paths[:3]))))
         reading.times += 1
         reading.entries = (*reading.entries, entry_id)
         if reading.times > 1:
             reading.tokens += size + made.tokens
 
     def repeats(self) -> Iterable[Repeat]:
-        for reading in (*self._done, *self._readings.values()):
-            if reading.times > 1:
-                yield Repeat(", ".join(reading.paths[:3]), reading.times, reading.tokens, reading.entries)
+        every = (*self._done, *(reading for _, reading in self._readings.values()))
+        return (reading for reading in every if reading.times > 1)
 
     def spent(self) -> Spent | None:
         if not self.usages:

@@ -7,10 +7,10 @@ from functools import partial
 import msgspec
 
 from refold import entries as e
-from refold.compaction.answer import file_lists
 from refold.compaction.branch import BranchPlan, branch_ask, every_file, prepare_branch
 from refold.compaction.plan import Failed
 from refold.compaction.preset import Preset
+from refold.compaction.requests import file_lists
 from refold.engine.hooks import AUTHOR, check_supply
 from refold.engine.planner import Planner
 from refold.engine.summarise import Answer, ByModel, ask_all, failure_code

@@ -9,8 +9,7 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction.clips import Clips
-from refold.compaction.details import FoldDetails
-from refold.compaction.ledger import left, reads_left
+from refold.compaction.details import FoldDetails, left, reads_left
 from refold.compaction.plan import Failed, Plan, Proposal, Reason, finishing
 from refold.engine.limits import Limits, run_errands
 from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total

@@ -10,11 +10,10 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction import transcript
-from refold.compaction.answer import framed_summary
 from refold.compaction.plan import Ask, Failed, Finished, Plan, Proposal, Reason, Rung, proposing
 from refold.compaction.planning import replanning
-from refold.compaction.prompts import focus_line
 from refold.compaction.record import pins_text
+from refold.compaction.requests import focus_line, framed_summary
 from refold.compaction.situation import Situation, Writer
 from refold.compaction.transcript import Source
 from refold.engine.fold import perform, worked

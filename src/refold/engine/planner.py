@@ -13,12 +13,11 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from refold import presets
-from refold.compaction.answer import rests
 from refold.compaction.overflow import learned_window
 from refold.compaction.plan import Plan, Reason
 from refold.compaction.planning import caught_up, planning
 from refold.compaction.preset import Preset, Settings
-from refold.compaction.requests import last_model
+from refold.compaction.requests import last_model, rests
 from refold.compaction.situation import Question, Situation
 from refold.engine.limits import Limits
 from refold.engine.summarise import ByDigest, Summariser, writer_of

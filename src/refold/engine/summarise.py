@@ -10,9 +10,8 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from refold.compaction.answer import text_of
 from refold.compaction.plan import Ask
-from refold.compaction.requests import MARGIN, fits
+from refold.compaction.requests import MARGIN, fits, text_of
 from refold.compaction.situation import Writer
 from refold.compaction.transcript import Source
 from refold.digest import Source as DigestSource

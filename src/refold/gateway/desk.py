@@ -14,6 +14,7 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -195,14 +196,18 @@ def serve(line: socket.socket) -> None:
 async def _serve(line: socket.socket) -> None:
     reader, writer = await asyncio.open_connection(sock=line, limit=LIMIT)
     desk: Desk | None = None
-    async for letter in letters(reader, to_desk):
-        if isinstance(letter, Opening):
-            desk = Desk(letter, lambda answer: writer.write(packed(answer)))
-        elif desk is not None:
-            desk.take(letter)
-    if desk is not None:
-        await desk.finish()
-    writer.close()
+    try:
+        async for letter in letters(reader, to_desk):
+            if isinstance(letter, Opening):
+                desk = Desk(letter, lambda answer: writer.write(packed(answer)))
+            elif desk is not None:
+                desk.take(letter)
+        if desk is not None:
+            await desk.finish()
+    finally:  # whatever happened: the other end learns that nobody is here any more
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
 
 
 if __name__ == "__main__":

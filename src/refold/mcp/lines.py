@@ -1,6 +1,6 @@
-"""Lines that the protocol's own reader refuses. A program that cuts a text in the middle of a character sends
-half of one (`"\\ud83d"`): such a request is mended. Whatever else cannot be read is answered, so that nobody
-waits."""
+"""Lines that the protocol's own reader refuses. A program that cuts a text in the middle of a character
+sends half of one (`"\\ud83d"`): such a request is mended, and one with a number that is too long. Whatever
+else cannot be read is answered, so that nobody waits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from mcp import types
 from refold.errors import RefoldError
-from refold.text.frames import visible
+from refold.session.dialects.common import fresh
 from refold.text.lenient_json import load_hostile
 
 
@@ -67,21 +67,10 @@ def _value(error: Exception) -> Any:
 
 def _message(value: Any) -> types.JSONRPCMessage | None:
     try:
-        text = json.dumps(_whole(value), ensure_ascii=False)
+        text = json.dumps(fresh(value), ensure_ascii=False)
         return types.jsonrpc_message_adapter.validate_json(text, by_name=False)
     except (ValueError, TypeError, RecursionError):
         return None
-
-
-def _whole(value: Any) -> Any:
-    """The value without halves of characters."""
-    if isinstance(value, str):
-        return value if value.isprintable() else visible(value)
-    if isinstance(value, list):
-        return [_whole(item) for item in cast("list[Any]", value)]
-    if type(value) is dict:
-        return {_whole(key): _whole(item) for key, item in cast("dict[Any, Any]", value).items()}
-    return value
 
 
 def _refusal(value: Any) -> types.JSONRPCError:

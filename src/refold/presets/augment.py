@@ -9,10 +9,10 @@ from typing import Annotated, Self
 from msgspec.structs import replace
 
 from refold import memory
-from refold.compaction import prompts
 from refold.compaction.exchanges import SEGMENT
 from refold.compaction.plan import Stage
 from refold.compaction.preset import Flaw, Preset, Settings, about
+from refold.compaction.requests import load
 from refold.compaction.rungs.summary_node import SummaryNode, newest_node
 from refold.compaction.triggers import HistorySize, arm_delay
 from refold.memory import MemoryParams
@@ -20,8 +20,8 @@ from refold.preserve.abridged import Limits
 from refold.presets import parameters
 from refold.session.toolnames import Kind, canonical
 
-PROMPT = prompts.load("augment_summary")
-NODE = prompts.load("augment_node")
+PROMPT = load("augment_summary")
+NODE = load("augment_node")
 REVIEW_BOTS = {"1", "2", "CODE_REVIEW_BOT", "CODE_REVIEW_EVAL_BOT"}
 CHARS = 3
 """Characters a token has at least, in most text: how a budget in tokens becomes one in characters."""

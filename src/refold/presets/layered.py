@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from refold.compaction.plan import Stage
 from refold.compaction.preset import Preset, Settings, about
-from refold.compaction.rungs.archive import Archive, KeepRecent, archives_fit
-from refold.compaction.rungs.shrunk import ShrinkRounds
+from refold.compaction.rungs.layered import Archive, KeepRecent, ShrinkRounds, archives_fit
 from refold.compaction.triggers import NewInput, RoundEnded
 from refold.errors import SettingError
 from refold.session.toolnames import Kind
@@ -54,8 +53,13 @@ class Layered(Settings, frozen=True, kw_only=True):
         archive = Stage(
             NewInput(self.threshold, self.min_messages),
             (
-                Archive(self.keep_rounds, self.archive_tokens, self.summary_timeout, self.archive_prompt),
-                KeepRecent(self.keep_rounds),
+                Archive(
+                    keep_rounds=self.keep_rounds,
+                    tokens=self.archive_tokens,
+                    timeout=self.summary_timeout,
+                    prompt=self.archive_prompt,
+                ),
+                KeepRecent(keep_rounds=self.keep_rounds),
             ),
         )
         return Preset(

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from refold.compaction.plan import Stage
 from refold.compaction.preset import Preset, Settings, about
+from refold.compaction.record import Shape
 from refold.compaction.requests import Wanted
-from refold.compaction.rungs.dialogue import Dialogue
-from refold.compaction.rungs.graded import Clip, Lines, Shape, Summary
+from refold.compaction.rungs.graded import Clip, Lines, Summary
 from refold.compaction.triggers import FillLevel, Never
 from refold.errors import SettingError
 
@@ -95,7 +95,7 @@ class Refold(Settings, frozen=True, kw_only=True):
             Clip(shape),
             Summary(shape),
             Summary(shape, 0.5, "summary_half"),
-            Lines(shape, Dialogue(shape)),
+            Lines(shape),
         )
         return Preset(
             name="refold",

@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from refold.compaction.plan import Stage
 from refold.compaction.preset import Preset, Settings, about
-from refold.compaction.rounds import Fitting, Newest, Zone
-from refold.compaction.rungs.turn_lines import TurnLines, WriteLines
+from refold.compaction.rungs.turn_lines import Fitting, Newest, TurnLines, WriteLines, Zone
 from refold.compaction.triggers import RoundEnded
 from refold.errors import SettingError
 

@@ -61,11 +61,11 @@ class _Mending:
         self.made: list[e.AnyEntry] = []
         self.leaf = leaf
         self.lifted: set[str] = set()
+        self.tops: dict[str, str] = {}
         self.log = self._lifted(self._without_doubles(log, known))
         self.ids = {*known, *(entry.id for entry in self.log)}
         self.parents = {entry.id: parent_of(entry) for entry in (*known.values(), *self.log) if entry.on_path}
-        self.later = self._named_before_they_come(known)
-        self.cut = self._ends_of_cycles()
+        self.cut = self._ends_of_cycles(self._named_before_they_come(known))
 
     def done(self) -> Mended:
         for entry in self.log:
@@ -135,28 +135,30 @@ class _Mending:
                 seen.add(entry.id)
         return found
 
-    def _ends_of_cycles(self) -> set[str]:
+    def _ends_of_cycles(self, later: Iterable[str]) -> set[str]:
         """Entries whose parent leads back to them: each cycle is cut at one of them."""
         cut: set[str] = set()
         settled: set[str] = set()
-        for start in self.later:
+        for start in later:
             climbed: dict[str, None] = {}
             at: str | None = start
             while at is not None and at not in settled and at not in climbed:
                 climbed[at] = None
-                at = None if at in cut else self.parents.get(at)
+                at = self.parents.get(at)
             if at is not None and at in climbed:
-                cut.add(start if self._leads_to(start, start) else at)
+                cut.add(at)
+                self.parents[at] = None
             settled.update(climbed)
         return cut
 
-    def _leads_to(self, id: str, end: str) -> bool:
-        climbed: set[str] = set()
-        at = self.parents.get(id)
-        while at is not None and at != end and at not in climbed:
-            climbed.add(at)
-            at = self.parents.get(at)
-        return at == end
+    def _top(self, id: str) -> str:
+        """Where all that is above it begins, as far as known. Shortens the way for the next question."""
+        climbed: list[str] = []
+        while (above := self.tops.get(id) or self.parents.get(id)) and above in self.parents:
+            climbed.append(id)
+            id = above
+        self.tops.update(dict.fromkeys(climbed, id))
+        return id
 
     def _placed(self, entry: e.AnyEntry) -> e.AnyEntry:
         parent = parent_of(entry)
@@ -183,6 +185,7 @@ class _Mending:
         return leaf
 
     def _dig(self, id: str) -> None:
+        self.parents[id] = None  # what names it stands below it
         hole = e.Hole(id=id, parent=self._home(id), why=MISSING)
         self.parents[id] = hole.parent
         self.ids.add(id)
@@ -191,8 +194,7 @@ class _Mending:
 
     def _home(self, id: str) -> str | None:
         """Where the conversation was, unless that is below the entry in question."""
-        below = self.leaf is not None and bool(self.later) and self._leads_to(self.leaf, id)
-        return None if below or self.leaf == id else self.leaf
+        return None if self.leaf is None or self._top(self.leaf) == id else self.leaf
 
     def _below(self, entry: e.AnyEntry, parent: str | None) -> e.AnyEntry:
         self.parents[entry.id] = parent

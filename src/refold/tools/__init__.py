@@ -1,39 +1,18 @@
-"""The tools of the coding agent, one file each; what they share is in `base` and `workspace`."""
+"""The tools of the coding agent; what they share is in `base` and `workspace`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from refold.tools import (
-    bash,
-    edit,
-    glob,
-    grep,
-    ls,
-    multi_edit,
-    read,
-    task,
-    todo_write,
-    write,
-)
+from refold.tools import bash, edit, grep, listing, read, task
 from refold.tools.base import Tool
-from refold.tools.recall_conversation import RecallConversation
 
 __all__ = ["TOOLS", "Tool", "table"]
 
 TOOLS: tuple[Tool, ...] = (
-    read.read,
-    ls.ls,
-    glob.glob,
-    grep.grep,
-    edit.edit,
-    multi_edit.multi_edit,
-    write.write,
-    bash.bash,
-    todo_write.todo_write,
-    RecallConversation(),
-    task.task,
-)
+    read.read, listing.ls, listing.glob, grep.grep, edit.edit, edit.multi_edit, edit.write, bash.bash,
+    task.todo_write, task.RecallConversation(), task.task,
+)  # fmt: skip
 
 
 def table(*more: Tool, without: frozenset[str] = frozenset()) -> Mapping[str, Tool]:

@@ -14,7 +14,7 @@ import asyncio
 import difflib
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import (
     Any,
@@ -79,11 +79,6 @@ def failure(code: str, message: str, data: dict[str, Any] | None = None) -> Enve
     return Envelope(status="error", data=data or {}, error=Fault(code, message))
 
 
-class Todo(msgspec.Struct, frozen=True):
-    content: str
-    status: Literal["pending", "in_progress", "completed"] = "pending"
-
-
 @dataclass
 class Place:
     """Where tools work, and whom they ask for what is not theirs."""
@@ -99,8 +94,6 @@ class Place:
     """The user allowed commands to use the network."""
     scratch: Path | None = None
     """Folder of commands for what they write beside the workspace; made when it is first needed."""
-    todos: tuple[Todo, ...] = field(default=())
-    """The list as `TodoWrite` wrote it last."""
 
 
 @runtime_checkable

@@ -53,7 +53,7 @@ async def bash(arguments: Arguments, place: Place) -> Envelope:
         )
     ground = Ground(place.workspace.root, scratch(place), place.network)
     shell = ["bash", "--noprofile", "--norc", "-c", arguments.command]
-    words = box.command(shell, ground) if box and not place.unconfined else sandbox.supervised(shell)
+    words = box(shell, ground) if box and not place.unconfined else sandbox.supervised(shell)
     limit = arguments.timeout if 0 < arguments.timeout < LONGEST else LONGEST
     kept = nullcontext() if place.unconfined else sandbox.unplanted(ground.root)
     with place.workspace.own_changes(), kept:

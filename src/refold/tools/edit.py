@@ -1,4 +1,4 @@
-"""Edit: one exact text of a file for another."""
+"""Edit and MultiEdit: exact texts of a file for others. Write: a whole file."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ DIFF_LINES = 200
 _CONTEXT = 3
 
 
+File: TypeAlias = Annotated[str, msgspec.Meta(description="The file, relative to the working folder.")]
 Old: TypeAlias = Annotated[
     str, msgspec.Meta(description="The text to replace, exactly as in the file, without line numbers.")
 ]
@@ -33,19 +34,63 @@ class Change(msgspec.Struct, frozen=True):
     replace_all: Every = False
 
 
-class Arguments(msgspec.Struct, frozen=True):
-    path: Annotated[str, msgspec.Meta(description="The file, relative to the working folder.")]
+class One(msgspec.Struct, frozen=True):
+    path: File
     old_string: Old
     new_string: New
     replace_all: Every = False
 
 
+class Several(msgspec.Struct, frozen=True):
+    path: File
+    edits: Annotated[
+        list[Change],
+        msgspec.Meta(
+            min_length=1, max_length=1000, description="In order; each sees what the last one left."
+        ),
+    ]
+
+
+class Whole(msgspec.Struct, frozen=True):
+    path: File
+    content: Annotated[str, msgspec.Meta(description="All of it.")]
+
+
 @tool("Edit", "edit")
-def edit(arguments: Arguments, place: Place) -> Envelope:
+def edit(arguments: One, place: Place) -> Envelope:
     """Replace a text in a file. old_string must occur exactly once, white space included, unless replace_all
     is set. Read the file first."""
     change = Change(arguments.old_string, arguments.new_string, arguments.replace_all)
     return apply(place.workspace, arguments.path, (change,))
+
+
+@tool("MultiEdit", "edit")
+def multi_edit(arguments: Several, place: Place) -> Envelope:
+    """Several edits of one file in one step: all of them are made, or none. Each is as for Edit."""
+    return apply(place.workspace, arguments.path, arguments.edits)
+
+
+@tool("Write", "edit")
+def write(arguments: Whole, place: Place) -> Envelope:
+    """Write a file: make it, with the folders it needs, or replace all of it. To change a part of a file use
+    Edit."""
+    path, workspace = arguments.path, place.workspace
+    try:
+        before = content(workspace, path)
+    except Refused as refused:
+        if refused.code not in ("not_found", "binary", "too_large"):
+            raise
+        before = None
+    data = arguments.content.encode("utf-8", "surrogatepass")
+    created = workspace.write(path, data)
+    report: dict[str, Any] = {
+        "path": workspace.name(path),
+        "operation": "created" if created else "overwritten",
+        "bytes": len(data),
+        "lines": len(arguments.content.splitlines()),
+        "applied": True,
+    }
+    return success(report | (difference(before, arguments.content) if before else {}))
 
 
 def apply(workspace: Workspace, path: str, changes: Sequence[Change]) -> Envelope:

@@ -1,4 +1,4 @@
-"""The files of a workspace that are worth looking at, and patterns of names.
+"""LS and Glob: the files of a workspace that are worth looking at, and patterns of names.
 
 In a git repository these are the files that git does not ignore; elsewhere everything but the folders that
 programs fill. Links are listed and never followed."""
@@ -10,14 +10,20 @@ import re
 import stat
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import msgspec
+
+from refold.tools.base import Envelope, Place, success, tool
 from refold.tools.beneath import open_beneath
 from refold.tools.workspace import Refused, Workspace
 
 MOST = 200_000
 """Files that are listed at most."""
+ENTRIES, PATHS = 1_000, 500
+"""What LS and Glob show at most."""
 DEEPEST = 100
 SKIPPED = frozenset(
     [".git", ".hg", ".svn", ".jj", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".nox", ".gradle",
@@ -32,6 +38,68 @@ GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.h
 class Entry(NamedTuple):
     name: str
     mode: int
+
+
+class Folder(msgspec.Struct, frozen=True):
+    path: Annotated[str, msgspec.Meta(description="The folder (default: the working folder).")] = "."
+
+
+@tool("LS", "read")
+def ls(arguments: Folder, place: Place) -> Envelope:
+    """List a folder: folders (with a / at the end) come first, then files."""
+    folder = place.workspace.folder(arguments.path)
+    try:
+        found = sorted(entries(folder), key=lambda entry: not stat.S_ISDIR(entry.mode))
+        rows = [_row(entry, folder) for entry in found[:ENTRIES]]
+    finally:
+        os.close(folder)
+    folders = sum(stat.S_ISDIR(entry.mode) for entry in found)
+    data: dict[str, Any] = {
+        "path": place.workspace.name(arguments.path),
+        "entries": rows,
+        "total_files": len(found) - folders,
+        "total_folders": folders,
+        **({"truncated": True} if len(found) > ENTRIES else {}),
+    }
+    return success(data, "" if found else "The folder is empty.")
+
+
+def _row(entry: Entry, folder: int) -> str:
+    """`name/` is a folder, `name -> target` a link."""
+    if stat.S_ISDIR(entry.mode):
+        return f"{entry.name}/"
+    if stat.S_ISLNK(entry.mode):
+        with suppress(OSError):  # it is no link any more
+            return f"{entry.name} -> {os.readlink(entry.name, dir_fd=folder)}"
+    return entry.name
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    pattern: Annotated[
+        str,
+        msgspec.Meta(description="Such as `src/**/*.py` or `*.{ts,tsx}`; without a / it is about the name."),
+    ]
+    path: Annotated[str, msgspec.Meta(description="Folder to look in (default: the working folder).")] = "."
+
+
+@tool("Glob", "read")
+def glob(arguments: Wanted, place: Place) -> Envelope:
+    """Find files by name. `*` is anything within a name, `**` any folders, `{a,b}` one of them. Files that
+    git ignores are left out."""
+    wanted = pattern(arguments.pattern)
+    folder = place.workspace.name(arguments.path)
+    prefix = 0 if folder == "." else len(folder) + 1
+    hits = [name for name in files(place.workspace, arguments.path) if wanted.match(name, prefix)]
+    data: dict[str, Any] = {
+        "pattern": arguments.pattern,
+        "paths": hits[:PATHS],
+        "total_files": len(hits),
+        **({"truncated": True} if len(hits) > PATHS else {}),
+    }
+    return success(data, "" if hits else "No file matches. Files that git ignores are not looked at.")
+
+
+# ── files ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def files(workspace: Workspace, path: str = ".") -> list[str]:

@@ -15,11 +15,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -60,13 +60,8 @@ class Ground(msgspec.Struct, frozen=True):
     network: bool = False
 
 
-class Sandbox(Protocol):
-    @property
-    def name(self) -> str: ...
-
-    def command(self, words: Sequence[str], ground: Ground) -> list[str]:
-        """The words that run a command confined."""
-        ...
+Sandbox: TypeAlias = Callable[[Sequence[str], Ground], list[str]]
+"""The words that run a command confined."""
 
 
 def find(root: Path | None = None) -> Sandbox | None:
@@ -74,21 +69,16 @@ def find(root: Path | None = None) -> Sandbox | None:
     outside of the workspace."""
     if root == Path("/"):
         return None
-    return next((box for box in (Bubblewrap(), Landlock()) if works(box.name)), None)
+    return next((box for name, box in BOXES.items() if works(name)), None)
 
 
 @cache
 def works(name: str) -> bool:
-    box: Sandbox = {"bubblewrap": Bubblewrap, "landlock": Landlock}[name]()
-    if name == "bubblewrap" and shutil.which("bwrap") is None:
-        return False
-    if name == "landlock" and not _has_landlock():
-        return False
+    """Not only that it runs: that it holds."""
     with tempfile.TemporaryDirectory() as inside, tempfile.TemporaryDirectory() as outside:
-        # Not only that it runs: that it holds.
         probe = f"touch {inside}/ours && ! touch {outside}/others 2>/dev/null"
         ground = Ground(Path(inside).resolve(), Path(inside).resolve())
-        words = box.command(["sh", "-c", probe], ground)
+        words = BOXES[name](["sh", "-c", probe], ground)
         try:
             done = subprocess.run(
                 words, capture_output=True, timeout=20, check=False, stdin=subprocess.DEVNULL
@@ -96,12 +86,6 @@ def works(name: str) -> bool:
         except (OSError, subprocess.SubprocessError):
             return False
         return done.returncode == 0 and not any(Path(outside).iterdir())
-
-
-def _has_landlock() -> bool:
-    if platform.system() != "Linux" or platform.machine() not in supervisor.ARCHITECTURES:
-        return False
-    return supervisor.landlock_version() >= supervisor.NEEDED
 
 
 def supervised(words: Sequence[str], rules: Mapping[str, object] | None = None) -> list[str]:
@@ -124,53 +108,49 @@ def environment(ground: Ground) -> dict[str, str]:
     }  # fmt: skip
 
 
-class Bubblewrap:
+def bubblewrap(words: Sequence[str], ground: Ground) -> list[str]:
     """Namespaces of its own for files, processes and network."""
-
-    name = "bubblewrap"
-
-    def command(self, words: Sequence[str], ground: Ground) -> list[str]:
-        options = ["--unshare-all", "--cap-drop", "ALL", "--die-with-parent"]
-        options += ["--proc", "/proc", "--dev", "/dev"]
-        options += ["--share-net"] if ground.network else []
-        options += ["--bind", folder(ground, "home"), str(_home())]
-        for path in readable():
-            options += ["--ro-bind-try", path, path]
-        for name in sorted(_SECRETS):
-            if (path := Path("/etc", name)).is_dir():
-                options += ["--tmpfs", str(path)]
-            elif path.exists():
-                options += ["--ro-bind", "/dev/null", str(path)]
-        options += ["--bind", folder(ground, "tmp"), "/tmp"]
-        versions = repository(ground.root)
-        for path in (*environments(ground.root), *(versions.looked_at if versions else ())):
-            options += ["--ro-bind", path, path]
-        # The folder of git is mounted by itself, so that it cannot be moved away and made anew.
-        for path in (str(ground.root), *(versions.changed if versions else ())):
-            options += ["--bind", path, path]
-        for path in versions.guarded if versions else ():
-            options += ["--ro-bind", path, path]
-        for path in hidden(ground.root):
-            options += ["--tmpfs", path] if Path(path).is_dir() else ["--ro-bind", "/dev/null", path]
-        return ["bwrap", *options, "--remount-ro", "/", "--chdir", str(ground.root), "--", *words]
+    options = ["--unshare-all", "--cap-drop", "ALL", "--die-with-parent"]
+    options += ["--proc", "/proc", "--dev", "/dev"]
+    options += ["--share-net"] if ground.network else []
+    options += ["--bind", folder(ground, "home"), str(_home())]
+    for path in readable():
+        options += ["--ro-bind-try", path, path]
+    for name in sorted(_SECRETS):
+        if (path := Path("/etc", name)).is_dir():
+            options += ["--tmpfs", str(path)]
+        elif path.exists():
+            options += ["--ro-bind", "/dev/null", str(path)]
+    options += ["--bind", folder(ground, "tmp"), "/tmp"]
+    versions = repository(ground.root)
+    for path in (*environments(ground.root), *(versions.looked_at if versions else ())):
+        options += ["--ro-bind", path, path]
+    # The folder of git is mounted by itself, so that it cannot be moved away and made anew.
+    for path in (str(ground.root), *(versions.changed if versions else ())):
+        options += ["--bind", path, path]
+    for path in versions.guarded if versions else ():
+        options += ["--ro-bind", path, path]
+    for path in hidden(ground.root):
+        options += ["--tmpfs", path] if Path(path).is_dir() else ["--ro-bind", "/dev/null", path]
+    return ["bwrap", *options, "--remount-ro", "/", "--chdir", str(ground.root), "--", *words]
 
 
-class Landlock:
-    """Rules of the kernel for the process and its children; a scratch folder instead of `/tmp`."""
+def landlock(words: Sequence[str], ground: Ground) -> list[str]:
+    """Rules of the kernel for the process and its children; a scratch folder instead of `/tmp`. A kernel that
+    does not know all of them (before 6.12) refuses them, and nothing is run."""
+    system = [*(path for path in readable() if path != "/etc"), *environments(ground.root)]
+    settings = [str(path) for path in sorted(Path("/etc").iterdir()) if path.name not in _SECRETS]
+    versions = repository(ground.root) or Versions([], [], [])
+    rules = {
+        "read": [*system, *settings, *versions.looked_at, *_KERNEL, "/proc/self"],
+        "write": [str(ground.root), str(ground.scratch), *versions.changed, *_DEVICES],
+        "network": ground.network,
+    }
+    own = {"TMPDIR": folder(ground, "tmp"), "XDG_CACHE_HOME": folder(ground, "home")}
+    return supervised(["env", *(f"{name}={value}" for name, value in own.items()), *words], rules)
 
-    name = "landlock"
 
-    def command(self, words: Sequence[str], ground: Ground) -> list[str]:
-        system = [*(path for path in readable() if path != "/etc"), *environments(ground.root)]
-        settings = [str(path) for path in sorted(Path("/etc").iterdir()) if path.name not in _SECRETS]
-        versions = repository(ground.root) or Versions([], [], [])
-        rules = {
-            "read": [*system, *settings, *versions.looked_at, *_KERNEL, "/proc/self"],
-            "write": [str(ground.root), str(ground.scratch), *versions.changed, *_DEVICES],
-            "network": ground.network,
-        }
-        own = {"TMPDIR": folder(ground, "tmp"), "XDG_CACHE_HOME": folder(ground, "home")}
-        return supervised(["env", *(f"{name}={value}" for name, value in own.items()), *words], rules)
+BOXES: dict[str, Sandbox] = {"bubblewrap": bubblewrap, "landlock": landlock}
 
 
 def folder(ground: Ground, name: str) -> str:
@@ -250,13 +230,13 @@ _Content: TypeAlias = dict[str, tuple[bytes, int]]
 
 def _content(path: Path) -> _Content:
     """A file, or the files of a folder, with their modes."""
-    found = sorted(path.iterdir()) if _is_folder(path) else [path]
+    found = sorted(path.iterdir()) if is_folder(path) else [path]
     regular = [file for file in found if file.is_file() and not file.is_symlink()]
     return {str(file): (file.read_bytes(), file.stat().st_mode) for file in regular}
 
 
 def _put_back(path: Path, content: _Content) -> None:
-    if _is_folder(path):
+    if is_folder(path):
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
@@ -270,7 +250,7 @@ def _common(git: Path) -> Path | None:
     """Where the repository of a working tree is. A file there is believed only where what it names knows of
     it, too: the workspace may hold any file."""
     if git.is_symlink() or not git.is_file():
-        return git if _is_folder(git) else None
+        return git if is_folder(git) else None
     try:
         own = Path(git.read_text()[:4096].removeprefix("gitdir:").strip())
         common = (own / (own / "commondir").read_text().strip()).resolve()
@@ -280,7 +260,7 @@ def _common(git: Path) -> Path | None:
     return common if known else None
 
 
-def _is_folder(path: Path) -> bool:
+def is_folder(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
 
 

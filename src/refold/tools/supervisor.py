@@ -19,8 +19,6 @@ import sys
 from typing import Any
 
 LIBC = ctypes.CDLL(None, use_errno=True)
-NEEDED = 6
-"""The version of Landlock that also keeps signals inside (Linux 6.12)."""
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _PR_CAPBSET_DROP = 24
 _PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 22, 36, 38
@@ -28,8 +26,8 @@ _READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read files, read folders
 _ALL = (1 << 16) - 1
 _WRITE = _ALL & ~(1 << 6 | 1 << 11)  # without making devices
 _ON_FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15  # what can be allowed for a single file
-_TCP, _SCOPES = 0b11, 0b11
-ARCHITECTURES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
+_TCP, _SCOPES = 0b11, 0b11  # scopes keep signals inside: Linux 6.12
+_ARCHITECTURES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
 """How system calls are told apart there, and the number of `socket`."""
 
 
@@ -53,10 +51,6 @@ class _Instruction(ctypes.Structure):
 
 class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_uint16), ("filter", ctypes.POINTER(_Instruction)))
-
-
-def landlock_version() -> int:
-    return max(0, LIBC.syscall(_CREATE, None, ctypes.c_size_t(0), 1))
 
 
 def _checked(result: int) -> int:
@@ -104,7 +98,7 @@ def _no_capabilities() -> None:
 def _no_sockets(network: bool) -> None:
     """Landlock knows TCP only. Refused are sockets of all families but the kernel's own, and local ones even
     where the network is allowed: behind a path somebody may listen who does what he is told (docker)."""
-    architecture, socket = ARCHITECTURES[platform.machine()]
+    architecture, socket = _ARCHITECTURES[platform.machine()]
     load, equal, reach, give = 0x20, 0x15, 0x35, 0x06
     allowed, refused = 0x7FFF0000, 0x00050000
     rows = (

@@ -1,16 +1,44 @@
-"""Task: a piece of work for a sub-agent, which has a conversation of its own and gives back one answer."""
+"""Work itself: its steps (TodoWrite), a piece of it for a sub-agent (Task), what was said of it before."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from refold.tools.base import Envelope, Place, success, tool
+from refold.protocols import ToolSpec
+from refold.recall.tool import SPEC
+from refold.shrink.base import Limits
+from refold.shrink.todo import recapped
+from refold.tools.base import Effect, Envelope, Place, success, tool
 from refold.tools.workspace import Refused
 
 
-class Arguments(msgspec.Struct, frozen=True):
+class Todo(msgspec.Struct, frozen=True):
+    content: str
+    status: Literal["pending", "in_progress", "completed"] = "pending"
+
+
+class Todos(msgspec.Struct, frozen=True):
+    todos: Annotated[
+        list[Todo],
+        msgspec.Meta(
+            max_length=200, description="The whole list: content, status pending, in_progress or completed."
+        ),
+    ]
+
+
+@tool("TodoWrite")
+def todo_write(arguments: Todos, place: Place) -> Envelope:  # noqa: ARG001 (the list is kept in the log)
+    """Write down the steps of a task that has several, and how far you are. The list replaces the last one;
+    keep one step in_progress."""
+    left = any(todo.status != "completed" for todo in arguments.todos)
+    return success({"recap": recapped(msgspec.to_builtins(arguments.todos), Limits()) if left else ""})
+
+
+class Work(msgspec.Struct, frozen=True):
     description: Annotated[str, msgspec.Meta(description="The task in a few words.")]
     prompt: Annotated[
         str, msgspec.Meta(description="All the sub-agent needs to know, and what it should answer.")
@@ -18,10 +46,23 @@ class Arguments(msgspec.Struct, frozen=True):
 
 
 @tool("Task")
-async def task(arguments: Arguments, place: Place) -> Envelope:
+async def task(arguments: Work, place: Place) -> Envelope:
     """Give a self-contained piece of work to a sub-agent: it sees the workspace, not this conversation.
     Several calls in one reply run at the same time."""
     if place.task is None:
         raise Refused("unavailable", "There are no sub-agents here: do it yourself.")
     answer = await place.task(arguments.description, arguments.prompt)
     return success({"description": arguments.description, "answer": answer})
+
+
+class RecallConversation:
+    """What the model no longer sees of the conversation (D6). The engine answers, and reads the arguments,
+    leniently: models carry other spellings over."""
+
+    spec: ToolSpec = SPEC
+    effect: Effect = "none"
+
+    async def run(self, arguments: Mapping[str, Any], place: Place) -> Envelope:
+        if place.recall is None:
+            raise Refused("unavailable", "There is no earlier conversation to recall here.")
+        return success({"text": await asyncio.to_thread(place.recall, arguments)})

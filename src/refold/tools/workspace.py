@@ -9,7 +9,7 @@ import secrets
 import stat
 import weakref
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -92,37 +92,27 @@ class Workspace:
 
     def open(self, path: str) -> BinaryIO:
         """A regular file, for reading."""
-        with self._explained(path):
-            return os.fdopen(self._regular(path), "rb")
+        with self._explained(path), self._named(path, stat.S_IFREG) as named:
+            return os.fdopen(_reopened(named, _READ), "rb")
 
     def folder(self, path: str) -> int:
         """The descriptor of a folder, for reading; the caller closes it."""
-        with self._explained(path):
-            found = beneath.open_beneath(self.descriptor, self._inner(path), os.O_RDONLY | os.O_DIRECTORY)
-            return self._ours(found, path)
+        with self._explained(path), self._named(path, stat.S_IFDIR) as named:
+            return _reopened(named, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
-    def _regular(self, path: str) -> int:
-        named = beneath.open_beneath(self.descriptor, self._inner(path), _NAMED)
+    @contextmanager
+    def _named(self, path: str, kind: int) -> Generator[int]:
+        """A descriptor that names what is there, if that is of the kind and a real file."""
+        flags = _FOLDER if kind == stat.S_IFDIR else _NAMED
+        named = beneath.open_beneath(self.descriptor, self._inner(path), flags)
         try:
-            self._ours(os.dup(named), path, kind=stat.S_IFREG, keep=False)
-            # The very file that was looked at; a second look at the path could find another one.
-            return os.open(f"/proc/self/fd/{named}", _READ) if PATH_ONLY else os.dup(named)
+            status = os.fstat(named)
+            _check_kind(path, status, kind)
+            if status.st_dev in self._apart:
+                raise Refused("not_a_file", f"`{path}` belongs to the kernel and cannot be used.")
+            yield named
         finally:
             os.close(named)
-
-    def _ours(self, descriptor: int, path: str, kind: int = stat.S_IFDIR, *, keep: bool = True) -> int:
-        """The descriptor, if what it names is of that kind and a real file; closed otherwise, or unless it is
-        to `keep`."""
-        status = os.fstat(descriptor)
-        if not keep or stat.S_IFMT(status.st_mode) != kind or status.st_dev in self._apart:
-            os.close(descriptor)
-        if stat.S_IFMT(status.st_mode) != kind:
-            raise Refused(
-                "not_a_file", f"`{path}` is {_KINDS.get(stat.S_IFMT(status.st_mode), 'not a file')}."
-            )
-        if status.st_dev in self._apart:
-            raise Refused("not_a_file", f"`{path}` belongs to the kernel and cannot be used.")
-        return descriptor
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────
 
@@ -142,7 +132,8 @@ class Workspace:
                     _fill(temporary, folder, data, old)
                     os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
                 except BaseException:
-                    _discard(temporary, folder)
+                    with suppress(FileNotFoundError):
+                        os.unlink(temporary, dir_fd=folder)
                     raise
                 self.seen[self.name(path)] = Version.of(os.stat(name, dir_fd=folder, follow_symlinks=False))
                 return old is None
@@ -159,8 +150,7 @@ class Workspace:
     def _writable(self, path: str, old: os.stat_result | None) -> None:
         if old is None:
             return
-        if not stat.S_ISREG(old.st_mode):
-            raise Refused("not_a_file", f"`{path}` is {_KINDS.get(stat.S_IFMT(old.st_mode), 'not a file')}.")
+        _check_kind(path, old, stat.S_IFREG)
         if not old.st_mode & 0o222:
             raise Refused("read_only", f"`{path}` is read-only: its owner does not want it changed.")
 
@@ -193,9 +183,8 @@ class Workspace:
             outer, _, name = folder.rstrip("/").rpartition("/")
             parent = self._made(outer or ".")
         try:
-            os.mkdir(name, dir_fd=parent)
-        except FileExistsError:
-            pass  # somebody was faster; what it is shows in a moment
+            with suppress(FileExistsError):  # somebody was faster; what it is shows in a moment
+                os.mkdir(name, dir_fd=parent)
         finally:
             os.close(parent)
         return beneath.open_beneath(self.descriptor, folder, _FOLDER)
@@ -213,12 +202,10 @@ class Workspace:
         """The files that were read, as they are now; without those that are gone."""
         found: dict[str, Version] = {}
         for name in self.seen:
-            try:
+            with suppress(OSError):
                 descriptor = beneath.open_beneath(self.descriptor, name, PATH_ONLY)
-            except OSError:
-                continue
-            found[name] = Version.of(os.fstat(descriptor))
-            os.close(descriptor)
+                found[name] = Version.of(os.fstat(descriptor))
+                os.close(descriptor)
         return found
 
     @contextmanager
@@ -259,6 +246,17 @@ _SENTENCES = {
 }
 
 
+def _check_kind(path: str, status: os.stat_result, kind: int) -> None:
+    found = stat.S_IFMT(status.st_mode)
+    if found != kind:
+        raise Refused("not_a_file", f"`{path}` is {_KINDS.get(found, 'not a file')}.")
+
+
+def _reopened(named: int, flags: int) -> int:
+    """The very file that was looked at; a second look at the path could find another one."""
+    return os.open(f"/proc/self/fd/{named}", flags) if PATH_ONLY else os.dup(named)
+
+
 def _devices(*paths: str) -> frozenset[int]:
     return frozenset(Path(path).stat().st_dev for path in paths if os.path.ismount(path))
 
@@ -290,10 +288,3 @@ def _own(descriptor: int, old: os.stat_result) -> None:
             os.fchmod(descriptor, stat.S_IMODE(old.st_mode) & 0o777)
             return
     os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
-
-
-def _discard(name: str, folder: int) -> None:
-    try:
-        os.unlink(name, dir_fd=folder)
-    except FileNotFoundError:
-        pass

@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, BinaryIO, Protocol, cast
 
 import msgspec
 
-from refold.entries import AnyEntry, Leaf, PathEntry, Unknown
-from refold.errors import FormatError, TreeError
+from refold.entries import AnyEntry, Info
+from refold.errors import FormatError
 from refold.protocols import Loaded, Problem, SessionInfo
+from refold.session.holes import mended
 from refold.text.lenient_json import partial_json
 from refold.text.truncate import one_line
 
@@ -193,10 +194,27 @@ class Source:
             )
         return index
 
-    def loaded(self, entries: Iterable[AnyEntry], info: SessionInfo | None = None) -> Loaded:
-        """Entries whose ids and parents are sound (`settle`), with the problems met."""
-        sound = settle(entries, self)
-        return Loaded(tuple(sound), tuple(self.problems), info)
+    def loaded(self, entries: Iterable[AnyEntry], header: Record) -> Loaded:
+        """The entries as a tree, with the problems met: a second entry of an id gets another, what is missing
+        leaves a hole. `header`: what the file says of its session."""
+        tree = mended(self._apart(entries))
+        for problem in tree.problems:
+            self.problem(problem.where, problem.text)
+        return Loaded(tuple(tree.entries), tuple(self.problems), _info_of(header, tree.entries))
+
+    def _apart(self, entries: Iterable[AnyEntry]) -> Iterator[AnyEntry]:
+        seen: dict[str, int] = {}
+        for entry in entries:
+            id = entry.id
+            while id in seen:
+                seen[entry.id] += 1
+                id = f"{entry.id}~{seen[entry.id]}"
+            seen[id] = 1
+            if id == entry.id:
+                yield entry
+            else:
+                self.problem(f"entry {entry.id}", f"a second entry has this id: now called {id}")
+                yield msgspec.structs.replace(entry, id=id)
 
     def _first(self, line: bytes) -> bytes:
         if line.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -292,87 +310,19 @@ def seconds(value: Any) -> float:
     return 0.0
 
 
-def settle(entries: Iterable[AnyEntry], source: Source) -> list[AnyEntry]:
-    """Entries with unique ids whose parents exist.
-
-    A second entry with a known id gets a new one; a missing parent is replaced by the path entry before it
-    in the file. Both are problems. A cycle of parents is a `TreeError`.
-    """
-    sound: list[AnyEntry] = []
-    seen: dict[str, int] = {}
-    for entry in entries:
-        if entry.id in seen:
-            fresh = _fresh(entry.id, seen)
-            source.problem(f"entry {entry.id}", f"a second entry has this id: now called {fresh}")
-            entry = msgspec.structs.replace(entry, id=fresh)
-        seen[entry.id] = 1
-        sound.append(entry)
-    _mend_parents(sound, source)
-    return sound
-
-
-def check_cycles(parents: Mapping[str, str | None]) -> None:
-    settled: set[str] = set()
-    for start in parents:
-        climbed: set[str] = set()
-        at: str | None = start
-        while at is not None and at not in settled:
-            if at in climbed:
-                raise TreeError(f"the parents of {start!r} form a cycle: this transcript is damaged")
-            climbed.add(at)
-            at = parents.get(at)
-        settled |= climbed
-
-
-def _mend_parents(entries: list[AnyEntry], source: Source) -> None:
-    parents = {entry.id: parent_of(entry) for entry in entries if entry.on_path}
-    check_cycles(parents)
-    above = {id: parent for id, parent in parents.items() if parent in parents}
-    before: str | None = None
-    for number, entry in enumerate(entries):
-        if isinstance(entry, Leaf) and entry.target is not None and entry.target not in parents:
-            source.problem(f"entry {entry.id}", f"moves to {entry.target}, which is missing: not moved")
-            entries[number] = msgspec.structs.replace(entry, target=before)
-        if not entry.on_path:
-            continue
-        parent = parents[entry.id]
-        if parent is not None and parent not in parents:
-            # In a file whose lines were shuffled, what came before may hang below this very entry.
-            home = before if before is not None and _top(before, above) != entry.id else None
-            source.problem(f"entry {entry.id}", f"its parent {parent} is missing: attached to {home} instead")
-            entries[number] = _attached(entry, home)
-            if home is not None:
-                above[entry.id] = home
-        before = entry.id
-
-
-def parent_of(entry: AnyEntry) -> str | None:
-    return entry.parent if isinstance(entry, PathEntry | Unknown) else None
-
-
-def _attached(entry: AnyEntry, parent: str | None) -> AnyEntry:
-    if isinstance(entry, Unknown):
-        return msgspec.structs.replace(entry, raw={**entry.raw, "parent": parent})
-    return msgspec.structs.replace(entry, parent=parent)
-
-
-def _top(id: str, above: dict[str, Any]) -> str:
-    """The entry that everything above `id` ends at. Shortens the way for the next question."""
-    climbed: list[str] = []
-    while id in above:
-        climbed.append(id)
-        id = above[id]
-    for passed in climbed:
-        above[passed] = id
-    return id
-
-
-def _fresh(id: str, seen: dict[str, int]) -> str:
-    while True:
-        seen[id] += 1
-        fresh = f"{id}~{seen[id]}"
-        if fresh not in seen:
-            return fresh
+def _info_of(header: Record, entries: Sequence[AnyEntry]) -> SessionInfo:
+    """What a header says of its session, unless the entries say something newer."""
+    infos = [entry for entry in entries if isinstance(entry, Info)]
+    names = [name for name in (header.get("name"), *(info.name for info in infos)) if name]
+    places = [place for place in (header.get("cwd"), *(info.cwd for info in infos)) if place]
+    return SessionInfo(
+        id=str(header.get("id", "session")),
+        created=seconds(header.get("created", header.get("timestamp"))),
+        updated=max((entry.time for entry in entries), default=0.0),
+        name=next((name for name in reversed(names) if isinstance(name, str)), None),
+        cwd=next((place for place in reversed(places) if isinstance(place, str)), None),
+        entries=len(entries),
+    )
 
 
 def _short(error: Exception) -> str:

@@ -6,16 +6,17 @@ an entry holds beyond our fields is kept as a patch (`meta["pi"]`), so that writ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from refold import entries as e
 from refold import format as stored
 from refold import messages as m
-from refold.errors import FormatError
-from refold.protocols import Loaded, SessionInfo
+from refold.errors import FormatError, TreeError
+from refold.protocols import Loaded
 from refold.session.edits import said_by
 from refold.transcripts import patch, pi_write
 from refold.transcripts.base import Head, Record, Source, index_id
@@ -57,13 +58,23 @@ def read(source: Source) -> Loaded:
     if header is None:
         source.problem(1, "the session header is missing: entries are read as version 3")
     migrate(records, _version(header), offset=0 if header is None else 1)
+    _parents_first({record["id"]: named(record.get("parentId")) for record in reversed(records)})
     aliases = _aliases(records)
     entries = _opening(header)
     for index, record in enumerate(records):
         entries.extend(_entries(record, index, aliases, source))
-    sound = source.loaded(entries)
-    folded = Folds(sound.entries).done()
-    return Loaded(tuple(folded), tuple(source.problems), _info(header, folded))
+    loaded = source.loaded(entries, header or {})
+    return msgspec.structs.replace(loaded, entries=_with_edits(loaded.entries))
+
+
+def _parents_first(parents: Mapping[str, str | None]) -> list[str]:
+    """The ids in an order in which each follows its parent; `TreeError` where there is none."""
+    try:
+        order = TopologicalSorter({id: (parent,) for id, parent in parents.items()}).static_order()
+        return [id for id in order if id is not None]
+    except CycleError as error:
+        ids = ", ".join(map(repr, error.args[1][:5]))
+        raise TreeError(f"the parents of {ids} form a cycle: this transcript is damaged") from error
 
 
 def migrate(records: list[Record], version: int, *, offset: int = 1) -> None:
@@ -98,19 +109,6 @@ def _opening(header: Record | None) -> list[e.AnyEntry]:
         meta={"pi": without(header, frozenset({"version"}))},
     )
     return [info]
-
-
-def _info(header: Record | None, entries: list[e.AnyEntry]) -> SessionInfo:
-    raw = header or {}
-    names = [entry.name for entry in entries if isinstance(entry, e.Info) and entry.name]
-    return SessionInfo(
-        id=str(raw.get("id", "session")),
-        created=time_of(raw),
-        updated=max((entry.time for entry in entries), default=0.0),
-        name=names[-1] if names else None,
-        cwd=named(raw.get("cwd")),
-        entries=len(entries),
-    )
 
 
 def _aliases(records: list[Record]) -> dict[str, str | None]:
@@ -216,7 +214,7 @@ def _with_patch(entry: e.AnyPathEntry, record: Record) -> e.AnyPathEntry:
     ours = pi_write.plain_record(
         entry, stamp=stamp if entry.time and is_stamp(stamp) else None, usage=not bare
     )
-    if record.get("parentId") != entry.parent:  # a mended tree: the patch must not bring the old parent back
+    if record.get("parentId") != entry.parent:  # an alias: the patch must not bring it back
         record = {**record, "parentId": entry.parent}
     extra = patch.diff(ours, record)
     if not extra:
@@ -242,71 +240,56 @@ def summary_message(summary: str) -> m.User:
     return m.user([m.text(FRAME.format(summary=summary), "summary")])
 
 
-class Folds:
-    """Gives every fold of a sound tree its edit. Parents are settled before children, whatever the order."""
+class _Place(NamedTuple):
+    """Where an entry stands on the path to it."""
 
-    def __init__(self, entries: Sequence[e.AnyEntry]) -> None:
-        self._entries = entries
-        self._by_id = {entry.id: cast("e.AnyPathEntry", entry) for entry in entries if entry.on_path}
-        self._depth: dict[str, int] = {}
-        self._root: dict[str, str] = {}
-        self._reach: dict[str, int] = {}
-        """How deep, on the path to an entry, the folds above it reach (-1: nothing is folded)."""
+    root: str
+    depth: int = 0
+    reach: int = -1
+    """How deep the folds above it reach (-1: nothing is folded)."""
 
-    def done(self) -> list[e.AnyEntry]:
-        for entry in self._entries:
-            if entry.on_path:
-                self._settle(entry.id)
-        return [self._by_id.get(entry.id, entry) for entry in self._entries]
 
-    def _settle(self, id: str) -> None:
-        waiting: list[str] = []
-        at: str | None = id
-        while at is not None and at not in self._depth:
-            waiting.append(at)
-            at = self._by_id[at].parent
-        for entry_id in reversed(waiting):
-            self._place(self._by_id[entry_id])
-
-    def _place(self, entry: e.AnyPathEntry) -> None:
-        parent = entry.parent
-        self._depth[entry.id] = 0 if parent is None else self._depth[parent] + 1
-        self._root[entry.id] = entry.id if parent is None else self._root[parent]
-        self._reach[entry.id] = -1 if parent is None else self._reach[parent]
+def _with_edits(entries: Sequence[e.AnyEntry]) -> tuple[e.AnyEntry, ...]:
+    """Every compaction of a sound tree with its edit."""
+    tree = {entry.id: cast("e.AnyPathEntry", entry) for entry in entries if entry.on_path}
+    places: dict[str, _Place] = {}
+    for id in _parents_first({id: entry.parent for id, entry in tree.items()}):
+        entry, above = tree[id], places.get(tree[id].parent or "")
+        places[id] = above._replace(depth=above.depth + 1) if above else _Place(id)
         if isinstance(entry, e.Fold) and entry.author == "import:pi" and not entry.edits:
-            self._by_id[entry.id] = self._folded(entry)
+            tree[id], reach = _folded(entry, tree, places)
+            places[id] = places[id]._replace(reach=reach)
+    return tuple(tree.get(entry.id, entry) for entry in entries)
 
-    def _folded(self, fold: e.Fold) -> e.AnyPathEntry:
-        if fold.parent is None:  # nothing before it to replace: the summary itself is what was said
-            return _as_note(fold)
-        kept = self._kept(fold)
-        start = self._depth[fold.id] - len(kept)
-        end = max(start - 1, self._reach[fold.parent], 0)
-        shown = [said_by(entry) for entry in kept if self._depth[entry.id] <= end]
-        last = next(entry for entry in self._above(fold.parent) if self._depth[entry.id] == end)
-        put = (summary_message(fold.summary), *(message for message in shown if message is not None))
-        self._reach[fold.id] = end
-        return msgspec.structs.replace(
-            fold,
-            edits=(e.Edit(first=self._root[fold.parent], last=last.id, put=put),),
-            first_kept=fold.first_kept if kept else None,
-            details=fold.details if kept else _remember(fold),
-        )
 
-    def _kept(self, fold: e.Fold) -> list[e.AnyPathEntry]:
-        """The entries from the first kept one to the fold; none if that one is not on the way to it."""
-        kept: list[e.AnyPathEntry] = []
-        floor = self._depth.get(fold.first_kept or "", self._depth[fold.id])
-        for entry in self._above(fold.parent):
-            if self._depth[entry.id] < floor:
-                break
-            kept.append(entry)
-        return kept[::-1] if kept and kept[-1].id == fold.first_kept else []
-
-    def _above(self, id: str | None) -> Iterator[e.AnyPathEntry]:
-        while id is not None:
-            yield (entry := self._by_id[id])
-            id = entry.parent
+def _folded(
+    fold: e.Fold, tree: Mapping[str, e.AnyPathEntry], places: Mapping[str, _Place]
+) -> tuple[e.AnyPathEntry, int]:
+    """The compaction with its edit, and how deep that reaches."""
+    if fold.parent is None:  # nothing before it to replace: the summary itself is what was said
+        return _as_note(fold), -1
+    here = places[fold.id]
+    start = min(places.get(fold.first_kept or "", here).depth, here.depth)
+    low = max(start - 1, 0)
+    way: list[e.AnyPathEntry] = []
+    at: str | None = fold.parent
+    while at is not None and places[at].depth >= low:
+        way.append(tree[at])
+        at = tree[at].parent
+    way.reverse()
+    kept = way[start - low :]
+    if not kept or kept[0].id != fold.first_kept:  # that one is not on the way to the fold
+        start, kept = here.depth, []
+    end = max(start - 1, here.reach, 0)
+    shown = map(said_by, kept[: end + 1 - start])
+    put = (summary_message(fold.summary), *(message for message in shown if message is not None))
+    made = msgspec.structs.replace(
+        fold,
+        edits=(e.Edit(first=here.root, last=way[end - low].id, put=put),),
+        first_kept=fold.first_kept if kept else None,
+        details=fold.details if kept else _remember(fold),
+    )
+    return made, end
 
 
 def _as_note(fold: e.Fold) -> e.Note:

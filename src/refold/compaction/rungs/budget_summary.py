@@ -6,21 +6,20 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from refold import entries as e
-from refold.compaction import answer, transcript
-from refold.compaction.answer import FRAME_TOKENS, framed_path, framing
+from refold.compaction import transcript
 from refold.compaction.by_rule import checkpoint, turn_prefix
-from refold.compaction.plan import Ask, Finished, Proposal, Reason
-from refold.compaction.prompts import focus_line, prompt
-from refold.compaction.requests import stand_alone
+from refold.compaction.plan import Ask, Finished, Proposal, Reason, Stepwise
+from refold.compaction.requests import FRAME_TOKENS, focus_line, framed_path, framing, prompt, stand_alone
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, reading_sources, sources
 from refold.digest import Source as DigestSource
 from refold.messages import Bash, Result, User, content
 from refold.preserve.tools import listed_files, touched
-from refold.protocols import Request, Steps, TokenCounter, complete
+from refold.protocols import Request, Steps, TokenCounter
 from refold.session import Session
 
 STYLE = transcript.Style()
@@ -30,34 +29,30 @@ SPLIT_HEADING = "\n\n---\n\n**Beginning of the current turn (its later part foll
 
 
 @dataclass(frozen=True)
-class BudgetSummary:
+class BudgetSummary(Stepwise):
     keep_tokens: int
     reserve_tokens: int
     name: str = "summary"
 
-    def ahead(self, s: Situation, /) -> Steps[None]:
+    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
+        path = s.session.path
+        if path and isinstance(path[-1], e.Fold):
+            return Reason("just_folded", "nothing was said since the last fold")
         touches, previous = Touches.of(s.session), s.projection.newest_summary
         yield from touches.following(s.counter)
         yield from reading_sources(s.session)
         yield
-        cut = self._cut(s, previous)
-        yield
-        files = touches.files(s.boundary(previous), cut.position, previous)
-        yield
-        touches.size(files, s.counter)
-        yield
-
-    def propose(self, s: Situation, /) -> Proposal | Reason:
-        path = s.session.path
-        if path and isinstance(path[-1], e.Fold):
-            return Reason("just_folded", "nothing was said since the last fold")
-        previous = s.projection.newest_summary
         start, cut = s.boundary(previous), self._cut(s, previous)
+        yield
+        files = touches.files(start, cut.position, previous)
+        yield
+        lists = touches.size(files, s.counter)
+        yield
         history = sources(s.session, start, cut.turn_start if cut.split else cut.position)
         prefix = sources(s.session, cut.turn_start, cut.position) if cut.split else ()
         if not history and not prefix:
             return Reason("everything_fits", f"everything fits into the {self.keep_tokens} tokens to keep")
-        return self._proposal(s, cut, previous, history, prefix)
+        return self._proposal(s, cut, previous, files, lists, history, prefix)
 
     def _cut(self, s: Situation, previous: e.Fold | None) -> Cut:
         path, start = s.session.path, s.boundary(previous)
@@ -78,15 +73,13 @@ class BudgetSummary:
         s: Situation,
         cut: Cut,
         previous: e.Fold | None,
+        files: e.Files,
+        lists: int,
         history: tuple[Source, ...],
         prefix: tuple[Source, ...],
     ) -> Proposal:
         path, earlier = s.session.path, previous.summary if previous else None
-        touches = Touches.of(s.session)
-        complete(touches.following(s.counter))
-        files = touches.files(s.boundary(previous), cut.position, previous)
         parts = (("summary", history, earlier, 0.8), ("turn_prefix", prefix, None, 0.5))
-        lists = touches.size(files, s.counter)
         asks = tuple(self._ask(s, lists, *part) for part in parts if part[1])
         first, last = path[s.projection.floor].id, path[cut.position - 1].id
         hidden = s.hidden_edits(after=cut.position)
@@ -153,7 +146,6 @@ class BudgetSummary:
             previous=previous,
             purpose=purpose,
             target_tokens=limit,
-            accept=answer.plain,
         )
 
 
@@ -267,10 +259,15 @@ def cut_by_budget(
 ) -> Cut:
     """Walk back from the end until `keep` is reached; cut at the first legal point from there on, or at
     the last one before. Metadata directly in front of the cut stays with it. Costs what is kept."""
-    reached = _walk_back(path, start, keep, size)
-    point = _legal_from(path, start if reached is None else reached)
-    if point is None:
-        point = _legal_before(path, start, len(path))
+    left, reached = keep, start
+    for index in range(len(path) - 1, start - 1, -1):
+        tokens = size(path[index])
+        left -= tokens
+        if tokens and left <= 0:
+            reached = index
+            break
+    behind, before = range(reached, len(path)), range(len(path) - 1, start - 1, -1)
+    point = next((i for i in chain(behind, before) if is_cut_point(path[i])), None)
     if point is None:
         return Cut(start)
     position = point
@@ -281,30 +278,5 @@ def cut_by_budget(
 
 def cut_at(path: Sequence[e.AnyPathEntry], start: int, point: int) -> Cut:
     """The cut directly before `point`."""
-    return Cut(point, -1 if begins_turn(path[point]) else _turn_start(path, start, point))
-
-
-def _walk_back(
-    path: Sequence[e.AnyPathEntry], start: int, keep: int, size: Callable[[e.Entry], int]
-) -> int | None:
-    total = 0
-    for index in range(len(path) - 1, start - 1, -1):
-        entry = path[index]
-        if not in_context(entry) or not (tokens := size(entry)):
-            continue
-        total += tokens
-        if total >= keep:
-            return index
-    return None
-
-
-def _legal_from(path: Sequence[e.AnyPathEntry], first: int) -> int | None:
-    return next((i for i in range(first, len(path)) if is_cut_point(path[i])), None)
-
-
-def _legal_before(path: Sequence[e.AnyPathEntry], start: int, end: int) -> int | None:
-    return next((i for i in range(end - 1, start - 1, -1) if is_cut_point(path[i])), None)
-
-
-def _turn_start(path: Sequence[e.AnyPathEntry], start: int, point: int) -> int:
-    return next((i for i in range(point - 1, start - 1, -1) if begins_turn(path[i])), -1)
+    turns = (i for i in range(point - 1, start - 1, -1) if begins_turn(path[i]))
+    return Cut(point, -1 if begins_turn(path[point]) else next(turns, -1))

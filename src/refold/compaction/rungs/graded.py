@@ -11,69 +11,25 @@ from functools import partial
 import msgspec
 
 from refold import entries as e
-from refold.compaction import answer, transcript
-from refold.compaction.clips import reading_step
+from refold.compaction import transcript
+from refold.compaction.clips import Form, reading_step
 from refold.compaction.details import Check, RefoldDetails
-from refold.compaction.grade import Curve
-from refold.compaction.layout import Before, Layout, lay_out
-from refold.compaction.plan import Ask, Finished, Patient, Proposal, Reason, Rung
-from refold.compaction.prompts import prompt
-from refold.compaction.reading import read
-from refold.compaction.record import Composer, Record, Room, check_floor, floor, frame_size
-from refold.compaction.requests import Form, Wanted, continued
-from refold.compaction.requests import choose as choose_form
-from refold.compaction.situation import Situation
-from refold.compaction.transcript import Source, message_of, reading_sources, source_of, sources
+from refold.compaction.layout import Before, Layout, clip_kept, lay_out
+from refold.compaction.plan import Ask, Finished, Proposal, Reason, Stepwise
+from refold.compaction.reading import read, reading
+from refold.compaction.record import Composer, Record, Shape, check_floor
+from refold.compaction.requests import choose_form, continued, prompt, stand_alone
+from refold.compaction.situation import Situation, legal_cut, may_leave, newest_step
+from refold.compaction.transcript import Source, for_digest, message_of, reading_sources, source_of, sources
 from refold.compaction.verify import verify
+from refold.digest import digest
 from refold.errors import BadAnswer
-from refold.messages import user
-from refold.preserve import words
 from refold.protocols import Request, Steps, complete
 from refold.text.frames import defuse
 
 NOTED = 300
 """Files that a fold lists, and entries whose words it says are not all there: the newest. Lists of all that
 there ever were would make the log grow with the square of its length."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """How large the parts of a folded view may be, in exact tokens."""
-
-    budget: int
-    """The view never passes this."""
-    goal: int
-    """What a fold aims at, and uses."""
-    curve: Curve = Curve()
-    words: float = words.SHARE
-    """Share of the goal for the user's own words."""
-    state: int = 1_500
-    lines: float = 0.13
-    """Room for lines as a share of the layout's scale."""
-    summary: int = 4_000
-    min_gain: float = 0.1
-    unverified: str = "mark"
-    redact: bool = True
-    request: Wanted = "auto"
-    """How a summary is asked for."""
-    cache_ttl: float = 300.0
-    """Seconds that a provider keeps what it was sent."""
-
-    def within(self, s: Situation) -> Shape:
-        """The same in what the provider counts, where that is known to be more than we do; not where nothing
-        could fit then: that is for the provider to say. What was refused as too long is halved at least."""
-        goal, budget = s.sizes.room(self.goal), s.sizes.room(self.budget)
-        if s.due is not None and s.due.code == "overflow":
-            goal = min(goal, s.sizes.tokens // 2)
-        if goal == self.goal or sum(floor(s).values()) > goal:
-            return self
-        return replace(self, goal=goal, budget=budget)
-
-    def room(self, s: Situation) -> Room:
-        """Of what the floor leaves, at most: a newest step that fills the view leaves little for a record."""
-        left = max(self.goal - sum(floor(s).values()) - frame_size(s.counter), 0)
-        own = min(words.room(self.goal, self.words), left * 2 // 3)
-        return Room(own, min(self.state, self.goal // 10, left - own), self.state, self.lines)
 
 
 @dataclass(frozen=True)
@@ -138,19 +94,6 @@ class Graded:
         )
 
 
-def graded(
-    s: Situation,
-    shape: Shape,
-    *,
-    written: int | None = None,
-    factor: float = 1.0,
-    in_place: bool = False,
-) -> Graded | Reason:
-    """The view graded to the goal. `written`: tokens of a summary that replaces the lines; `factor`: how much
-    of the usual room messages get before they are clipped; `in_place`: only where nothing has to leave."""
-    return complete(grading(s, shape, written=written, factor=factor, in_place=in_place))
-
-
 def grading(
     s: Situation,
     shape: Shape,
@@ -159,7 +102,9 @@ def grading(
     factor: float = 1.0,
     in_place: bool = False,
 ) -> Steps[Graded | Reason]:
-    """`graded` in pieces. A situation is graded once, whichever of its rungs asks."""
+    """The view graded to the goal. `written`: tokens of a summary that replaces the lines; `factor`: how much
+    of the usual room messages get before they are clipped; `in_place`: only where nothing has to leave. A
+    situation is graded once, whichever of its rungs asks."""
     key = (grading, shape, written, factor)
     known = s.memo.get(key)
     if known is None or (known is NOT_ENOUGH and not in_place):
@@ -174,12 +119,12 @@ def _grade(
     check_floor(s, shape.budget)
     shape = shape.within(s)
     composer = Composer(s, (yield from read(s.session)), shape.room(s))
-    goal = shape.goal - s.sizes.overhead - s.sizes.system_messages
+    goal = shape.goal - s.sizes.fixed
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
         return EVERYTHING_FITS
     yield from composer.reading.counting(s.counter)
     curve = shape.curve._replace(said=shape.curve.said * factor, result=shape.curve.result * factor)
-    limit = shape.budget - s.sizes.overhead - s.sizes.system_messages
+    limit = shape.budget - s.sizes.fixed
     record = Before(partial(composer.size, written=written), composer.settle, written)
     layout = yield from lay_out(s, goal, limit, curve, record, in_place=in_place)
     if layout is None:
@@ -208,44 +153,33 @@ def _split_turn(s: Situation, position: int) -> int | None:
 
 
 @dataclass(frozen=True)
-class Clip:
+class Clip(Stepwise):
     """Rungs 1 and 2: old and large messages clipped in their place. Nobody is asked, nothing leaves."""
 
     shape: Shape
     name: str = "clip"
 
-    def ahead(self, s: Situation, /) -> Steps[object]:
-        if s.uses_tools:
-            yield from grading(s, self.shape, in_place=True)
-
-    def propose(self, s: Situation, /) -> Proposal | Reason:
+    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
         if not s.uses_tools:
             return Reason("dialogue", "a conversation without tools has no results to clip")
-        view = graded(s, self.shape, in_place=True)
+        view = yield from grading(s, self.shape, in_place=True)
         if isinstance(view, Reason):
             return view
         return view.proposal(self.name, lambda _: view.finished(None))
 
 
 @dataclass(frozen=True)
-class Lines:
-    """Rung 5: what lies before the graded part as lines; without tools, as another rung tells it. The
-    deterministic end of every ladder."""
+class Lines(Stepwise):
+    """Rung 5: what lies before the graded part as lines; without tools, as a dialogue. The deterministic end
+    of every ladder."""
 
     shape: Shape
-    dialogue: Rung
     name: str = "lines"
 
-    def ahead(self, s: Situation, /) -> Steps[object]:
-        if s.uses_tools:
-            yield from grading(s, self.shape)
-        elif isinstance(self.dialogue, Patient):
-            yield from self.dialogue.ahead(s)
-
-    def propose(self, s: Situation, /) -> Proposal | Reason:
+    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
         if not s.uses_tools:
-            return self.dialogue.propose(s)
-        view = graded(s, self.shape)
+            return (yield from Dialogue(self.shape).proposing(s))
+        view = yield from grading(s, self.shape)
         if isinstance(view, Reason):
             return view
 
@@ -262,7 +196,7 @@ STYLE = transcript.Style(result_limit=2_000)
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(Stepwise):
     """A structured, iterative summary; checked before it is used. Own words, state, pins and the graded part
     stand beside it, so it is asked only for what code cannot know."""
 
@@ -270,20 +204,12 @@ class Summary:
     factor: float = 1.0
     name: str = "summary"
 
-    @property
-    def _target(self) -> int:
-        return max(min(int(self.shape.summary * self.factor), self.shape.goal // 5), 100)
-
-    def ahead(self, s: Situation, /) -> Steps[object]:
-        if s.has_model:
-            yield from grading(s, self.shape, written=self._target, factor=self.factor)
-            yield from reading_sources(s.session)
-
-    def propose(self, s: Situation, /) -> Proposal | Reason:
+    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
         if not s.has_model:
             return Reason("no_model", "no model is configured")
-        target = self._target
-        view = graded(s, self.shape, written=target, factor=self.factor)
+        target = max(min(int(self.shape.summary * self.factor), self.shape.goal // 5), 100)
+        view = yield from grading(s, self.shape, written=target, factor=self.factor)
+        yield from reading_sources(s.session)
         if isinstance(view, Reason):
             return view
         if view.in_place:
@@ -293,32 +219,26 @@ class Summary:
         if not unread:
             return Reason("nothing_new", "nothing new since the last summary")
         ask = self._ask(s, unread, previous.summary if previous else None, target)
-        if self._form(s, target) == "cached-prefix":
+        # A second attempt is made in the other form: a model that went on working instead of summarising
+        # would do so again.
+        shape, wanted = self.shape, self.shape.request if self.factor == 1.0 else "stand-alone"
+        form = choose_form(s, wanted, ttl=shape.cache_ttl, redact=shape.redact, output=target * 2)
+        if form == "cached-prefix":
             ask = replace(ask, prefix=lambda: self._continued(s, view, target))
         evidence = (*unread, *(source_of(s.session, x) for x in s.items)) if ask.prefix else unread
 
         def finish(answers: Sequence[str]) -> Steps[Finished]:
             known = "\n".join(filter(None, (ask.previous, s.system if ask.prefix else None)))
-            checked = verify(answers[0], evidence, known, action=self.shape.unverified)
+            checked = verify(answers[0], evidence, known, action=shape.unverified)
             yield
             room = view.goal - view.layout.tokens
             record = yield from view.composer.with_summary(view.layout, checked.text, room)
-            if self._size(view, s.counter.message(record.message)) > view.shape.budget:
+            if s.sizes.fixed + view.layout.tokens + s.counter.message(record.message) > view.shape.budget:
                 raise BadAnswer("too_long", "the summary is longer than the room there is for it")
             report = Check(not checked.unverified, checked.claims, list(checked.unverified))
             return msgspec.structs.replace(view.finished(record), check=report.stored())
 
         return replace(view.proposal(self.name, finish), asks=(ask,))
-
-    def _size(self, view: Graded, record: int) -> int:
-        sizes = view.s.sizes
-        return sizes.overhead + sizes.system_messages + record + view.layout.tokens
-
-    def _form(self, s: Situation, target: int) -> Form:
-        # A second attempt is made in the other form: a model that went on working instead of summarising
-        # would do so again.
-        wanted = self.shape.request if self.factor == 1.0 else "stand-alone"
-        return choose_form(s, wanted, ttl=self.shape.cache_ttl, redact=self.shape.redact, output=target * 2)
 
     def _continued(self, s: Situation, view: Graded, target: int) -> Request:
         kept = s.items[view.layout.first].message.text if view.layout.first < len(s.items) else ""
@@ -339,19 +259,95 @@ class Summary:
                 previous=notes,
                 notes=_notes(target, s.instructions),
             )
-            return Request(
-                messages=(user(text),),
-                system=prompt("summariser_system"),
-                max_tokens=target * 2,
-                purpose="summary",
-            )
+            return stand_alone(text, max_tokens=target * 2)
 
-        return Ask(
-            sources=unread, render=render, previous=previous, target_tokens=target, accept=answer.plain
-        )
+        return Ask(sources=unread, render=render, previous=previous, target_tokens=target)
 
 
 def _notes(target: int, focus: str | None) -> str:
     """What the notes have to be like, in either form of asking."""
     asked = f"\nThe user asks to pay special attention to: {focus}" if focus else ""
     return prompt("refold_notes", words=str(int(target * 0.6)), focus=asked)
+
+
+# ── where no tools were used ────────────────────────────────────────────────────────────────────
+
+TAIL = 0.025
+"""Share of the goal that stays in its place."""
+WORDS = 8
+"""Own words get at most this part of the record: half of all that is said here is the user's."""
+SPARE = 8
+"""Tokens by which a record may be smaller than its room."""
+
+
+@dataclass(frozen=True)
+class Dialogue(Stepwise):
+    """Rung 5 where no tools were used: what lies before the newest part as extracted sentences. People who
+    talk do not work on one thing: what was said once may be asked for at any time, and the digest holds more
+    of that per token than messages in their place (M1)."""
+
+    shape: Shape
+    name: str = "digest"
+
+    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
+        yield from s.sizes.counting()
+        yield from (yield from read(s.session)).counting(s.counter)
+        yield from reading_sources(s.session)
+        check_floor(s, self.shape.budget)
+        view = self._view(s, self.shape.within(s))
+        if view.in_place and not view.layout.forms:
+            return Reason("everything_fits", "the view fits as it is")
+
+        def finish(_: Sequence[str]) -> Steps[Finished]:
+            return view.finished(None if view.in_place else (yield from self._record(view)))
+
+        return view.proposal(self.name, finish)
+
+    def _view(self, s: Situation, shape: Shape) -> Graded:
+        goal = shape.goal - s.sizes.fixed
+        room = shape.room(s)
+        composer = Composer(
+            s, reading(s.session), replace(room, words=min(room.words, goal // WORDS), state=0)
+        )
+        if s.sizes.items(s.projection.first, len(s.items)) <= goal:
+            cut = s.projection.first
+        else:
+            cut = s.wanted_cut or legal_cut(s, _newest(s, int(goal * TAIL)), goal // 10)
+        tokens, forms = s.sizes.items(cut, len(s.items)), dict[int, Form]()
+        record = composer.size(s.projection.position_of(cut), 0.0)
+        least = goal - (complete(record) if cut > s.projection.first else 0)
+        if tokens > least:
+            forms = clip_kept(s, cut, least)
+            tokens = sum(forms[i].size if i in forms else s.sizes.item(i) for i in range(cut, len(s.items)))
+        if tokens > least and may_leave(s):
+            cut, tokens, forms = len(s.items), 0, {}
+        layout = Layout(cut, s.projection.position_of(cut), tokens, forms)
+        return Graded(s, shape, goal, layout, composer)
+
+    def _record(self, view: Graded) -> Steps[Record]:
+        s, room = view.s, view.goal - view.layout.tokens
+        told = yield from for_digest(sources(s.session, s.projection.floor, view.position))
+        kept = yield from for_digest(sources(s.session, view.position, len(s.session.path)))
+        left = room - complete(view.composer.size(view.position, 0.0))
+        made = digest(told, budget=max(left, 0), counter=s.counter, kept=kept)
+        grows = True  # what the own words do not use is found out by making the record, and used once
+        while True:
+            yield from made.composing()
+            record = yield from view.composer.with_summary(view.layout, made.render(), room)
+            over = s.counter.message(record.message) - room
+            grows = grows and over < -SPARE
+            if (over <= 0 and not grows) or left <= 0:
+                return record
+            left -= over + SPARE
+            made, grows = made.within(max(left, 0)), False
+
+
+def _newest(s: Situation, tokens: int) -> int:
+    """Index of the first of the newest items that have at most so many tokens together."""
+    index, last = len(s.items), newest_step(s)
+    while index > s.projection.first:
+        tokens -= s.sizes.item(index - 1)
+        if tokens < 0 and index <= last:
+            break
+        index -= 1
+    return index

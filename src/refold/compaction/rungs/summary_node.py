@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 
 import msgspec
 
 from refold import entries as e
-from refold.compaction import answer
 from refold.compaction.details import AugmentDetails
 from refold.compaction.exchanges import (
     CHARACTERS,
@@ -25,7 +24,7 @@ from refold.compaction.exchanges import (
     node_of,
     paired,
 )
-from refold.compaction.plan import Ask, Finished, Proposal, Reason
+from refold.compaction.plan import Ask, Finished, Proposal, Reason, Stepwise
 from refold.compaction.reading import read, reading
 from refold.compaction.requests import cached_prefix
 from refold.compaction.situation import Situation
@@ -33,7 +32,7 @@ from refold.compaction.transcript import Source, messages_between, reading_items
 from refold.messages import Assistant, Call, Message, Result, User, assistant, content
 from refold.preserve import abridged
 from refold.preserve.tools import Names
-from refold.protocols import Request, Steps, complete
+from refold.protocols import Request, Steps
 from refold.session import redacted
 from refold.session.dialects.tools import parse_tools
 from refold.text.frames import quote
@@ -47,15 +46,12 @@ PREVIOUS = (
 )
 
 
-@dataclass
-class _Outlines:
+class _Outlines(dict[object, int]):
     """The size of the newest outline: what was said before a place of the path does not change."""
-
-    sizes: dict[object, int] = field(default_factory=dict[object, int])
 
 
 @dataclass(frozen=True)
-class SummaryNode:
+class SummaryNode(Stepwise):
     prompt: str
     template: str
     acknowledgement: str
@@ -72,31 +68,26 @@ class SummaryNode:
     """Why this design does not fold at all, not even on request."""
     name: str = "summary_node"
 
-    def ahead(self, s: Situation, /) -> Steps[None]:
+    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
         if self.off:
-            return
+            return Reason("off", self.off)
         yield from reading_items(s.session, s.items)
         yield from s.projection.counting(CHARACTERS)
         last = last_of_head(newest_first(s), chars=self.tail_chars, at_least=self.min_tail)
         yield
-        if last is not None:
-            yield from self._outlining(s, s.projection.position_of(last.last))
-
-    def propose(self, s: Situation, /) -> Proposal | Reason:
-        if self.off:
-            return Reason("off", self.off)
-        last = last_of_head(newest_first(s), chars=self.tail_chars, at_least=self.min_tail)
         head = head_sources(s, last.last) if last else ()
         if last is None or not head:
             return Reason("everything_fits", "there is nothing before the exchanges that stay")
-        return self._proposal(s, last, head)
+        outline = yield from self._outlining(s, s.projection.position_of(last.last))
+        return self._proposal(s, last, head, outline)
 
-    def _proposal(self, s: Situation, last: Exchange, head: tuple[Source, ...]) -> Proposal:
+    def _proposal(self, s: Situation, last: Exchange, head: tuple[Source, ...], outline: int) -> Proposal:
         path, position = s.session.path, s.projection.position_of(last.last)
         previous = _previous(s) if self.carry_previous else None
         ask = self._ask(s, head, previous)
         first, end = path[s.projection.floor].id, path[position - 1].id
         response = assistant(self.acknowledgement, *_open_calls(s, last))
+        node = s.counter.text(self.template) + s.counter.message(response) + 2 * self.summary_tokens
 
         def files() -> e.Files:
             return reading(s.session).state.files()
@@ -117,7 +108,7 @@ class SummaryNode:
             first_kept=path[position].id if position < len(path) else None,
             previous=previous,
             files=files,
-            tokens_after=self._bound(s, position, response),
+            tokens_after=s.sizes.fixed + s.sizes.kept_from(position) + node + outline,
             smaller=False,
         )
 
@@ -133,34 +124,29 @@ class SummaryNode:
         }
         return _SLOT.sub(lambda slot: values[slot[1]], self.template)
 
-    def _bound(self, s: Situation, position: int, response: Message) -> int:
-        node = s.counter.text(self.template) + s.counter.message(response) + 2 * self.summary_tokens
-        outline = complete(self._outlining(s, position))
-        return s.sizes.overhead + s.sizes.system_messages + s.sizes.kept_from(position) + node + outline
-
     def _outlining(self, s: Situation, position: int) -> Steps[int]:
         """Tokens of the abridged history."""
         outlines = s.session.followers.of(_Outlines, _Outlines)
         key = (s.session.epoch, position, s.counter.name, self.limits, tuple((self.names or {}).items()))
-        if key not in outlines.sizes:
-            outlines.sizes = {key: s.counter.text((yield from self._outline(s, position)))}
-        return outlines.sizes[key]
+        if key not in outlines:
+            size = s.counter.text((yield from self._outline(s, position)))
+            outlines.clear()
+            outlines[key] = size
+        return outlines[key]
 
     def _outline(self, s: Situation, position: int) -> Steps[str]:
         """The abridged history, read from the newest turns back, as far as it will show them."""
         turns = [turn for turn in s.session.turns if turn < position]
         count = 32
-        while count < len(turns):
-            said = messages_between(s.session, turns[-count], position)
+        while True:
+            first = turns[-count] if count < len(turns) else s.projection.floor
+            said = messages_between(s.session, first, position)
             groups = yield from outlining(said, names=self.names)
             text = abridged.xml(groups, self.limits)
-            if text.count("<user>") < len(groups):
+            if count >= len(turns) or text.count("<user>") < len(groups):
                 return text
             count *= 2
             yield
-        said = messages_between(s.session, s.projection.floor, position)
-        groups = yield from outlining(said, names=self.names)
-        return abridged.xml(groups, self.limits)
 
     def _ask(self, s: Situation, head: tuple[Source, ...], previous: str | None) -> Ask:
         system, tools = s.system, parse_tools(s.tools)
@@ -183,7 +169,6 @@ class SummaryNode:
             render=render,
             previous=previous,
             target_tokens=self.summary_tokens,
-            accept=answer.plain,
         )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -14,20 +14,27 @@ from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.by_rule import PIECE, accept_line, merging, rule_line
 from refold.compaction.details import Line, RoundsDetails
-from refold.compaction.plan import Ask, Finished, Proposal, Reason
-from refold.compaction.prompts import prompt
+from refold.compaction.plan import Ask, Finished, Proposal, Reason, Stepwise
 from refold.compaction.reading import read, reading
-from refold.compaction.requests import stand_alone
-from refold.compaction.rounds import Round, Zone, finished, left_alone, round_at, touches, verbatim
-from refold.compaction.situation import Situation
+from refold.compaction.requests import prompt, stand_alone
+from refold.compaction.situation import (
+    Round,
+    Situation,
+    finished,
+    items_of,
+    left_alone,
+    round_at,
+    touches,
+    verbatim,
+)
 from refold.compaction.transcript import Source, sources
 from refold.digest.sections import cut_lines
-from refold.messages import Message, compact_json, user
+from refold.messages import Message, Result, Text, compact_json, user
 from refold.preserve import state_text
 from refold.protocols import Request, Steps, TokenCounter, complete
 from refold.session import Session
 from refold.text.frames import quote
-from refold.text.truncate import head, one_line
+from refold.text.truncate import head, middle, one_line
 from refold.tokens.fitting import fit
 
 HEADER = "=== ACCUMULATED MEMORY SUMMARIES ==="
@@ -35,8 +42,8 @@ WORKSPACE = "=== CURRENT WORKSPACE CONTEXT ==="
 STYLE = transcript.Style(thinking="", text_limit=2_000, result_limit=500, total_limit=20_000)
 FRAME = 20
 """Tokens of the workspace's heading and message, at most."""
-Puts: TypeAlias = dict[tuple[str, str], tuple[Message, ...]]
-"""The messages that show lines, by first and last entry."""
+Shown: TypeAlias = dict[Line, tuple[Message, ...]]
+"""The lines of a view, oldest first, with the messages that show each."""
 ROUNDS = 4
 """Rounds whose lines are looked up between two breaths."""
 BACKLOG = 2
@@ -45,18 +52,12 @@ requests as a fold may always make; the others get their lines by rule."""
 
 
 @dataclass(frozen=True)
-class WriteLines:
+class WriteLines(Stepwise):
     """Writes down the line of every finished round that has none: by a model, or by rule."""
 
     line_tokens: int
     by_model: bool = True
     name: str = "line"
-
-    def ahead(self, s: Situation, /) -> Steps[None]:
-        for number, round in enumerate(self._fresh(s)):
-            by_rule(s, round, self.line_tokens)
-            if number % ROUNDS == 0:
-                yield
 
     def _fresh(self, s: Situation) -> list[Round]:
         """Finished rounds without a line, oldest first."""
@@ -67,13 +68,16 @@ class WriteLines:
             fresh.append(round)
         return fresh[::-1]
 
-    def propose(self, s: Situation, /) -> Proposal | Reason:
-        fresh = self._fresh(s)
+    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
+        fresh, by_rule = self._fresh(s), list[e.TurnLine]()
+        # Made before anybody is asked: the path may be another one when the answers come.
+        for number, round in enumerate(fresh):
+            by_rule.append(self._line(s, round))
+            if number % ROUNDS == 0:
+                yield
         if not fresh:
             return Reason("all_written", "every finished round has its line")
         asked = fresh[-BACKLOG:] if self.by_model and s.has_model and not s.resting else []
-        # Made before anybody is asked: the path may be another one when the answers come.
-        by_rule = tuple(self._line(s, round) for round in fresh)
 
         def finish(answers: Sequence[str]) -> Finished:
             start = len(by_rule) - len(asked)
@@ -115,7 +119,7 @@ class WriteLines:
 
 
 @dataclass(frozen=True)
-class TurnLines:
+class TurnLines(Stepwise):
     """Folds the rounds that leave the zone into their lines."""
 
     zone: Zone
@@ -126,38 +130,24 @@ class TurnLines:
     """An application's own text for the workspace."""
     name: str = "line"
 
-    def ahead(self, s: Situation, /) -> Steps[None]:
+    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
         yield from read(s.session)
-        known, lines = known_lines(s), list[tuple[Round, Line]]()
-        for number, round in enumerate(self._leaving(s, self.zone.first(s, finished(s)))):
-            lines.append((round, self._line(s, round, known)))
+        known, path, rounds, shown = known_lines(s), s.session.path, finished(s), shown_lines(s)
+        first = self.zone.first(s, rounds)
+        lines, leaving = list(shown), self._leaving(s, first)
+        for number, round in enumerate(leaving):
+            text = line_of(s, round, known) or by_rule(s, round, self.line_tokens)
+            lines.append(Line(path[round.first].id, path[round.last].id, round.number, round.number, text))
             if number % ROUNDS == 0:
                 yield
         yield from s.sizes.counting()
-        all_lines = [*(line for line, _ in shown_lines(s)), *(line for _, line in lines)]
-        all_lines.sort(key=lambda line: line.start)
-        merged = yield from LineBook.of(s.session).merging(all_lines, self.summaries_budget, s.counter)
-        s.memo[self] = lines, all_lines, merged
-
-    def propose(self, s: Situation, /) -> Proposal | Reason:
-        if self not in s.memo:
-            complete(self.ahead(s))
-        leaving: list[tuple[Round, Line]]
-        leaving, lines, merged = s.memo[self]
-        rounds, shown = finished(s), shown_lines(s)
-        first = self.zone.first(s, rounds)
+        lines.sort(key=lambda line: line.start)
+        merged = yield from LineBook.of(s.session).merging(lines, self.summaries_budget, s.counter)
         trims = tuple(self.zone.trims(s, first, rounds))
         if not leaving and not trims and not self._is_outdated(s, shown):
             stay = f"{rounds - first} finished round(s) stay verbatim, no other is"
             return Reason("nothing_leaves", stay if rounds else "no round is finished yet")
-        puts = {(line.first, line.last): put for line, put in shown}
-        return self._proposal(s, merged, puts, [round for round, _ in leaving], trims, merged != lines)
-
-    def _line(self, s: Situation, round: Round, known: dict[str, str]) -> Line:
-        """The line that was written down for a round, otherwise one by rule."""
-        path = s.session.path
-        text = line_of(s, round, known) or by_rule(s, round, self.line_tokens)
-        return LineBook.of(s.session).line(path[round.first].id, path[round.last].id, round.number, text)
+        return self._proposal(s, merged, shown, leaving, trims, merged != lines)
 
     def _leaving(self, s: Situation, first: int) -> list[Round]:
         """Rounds before the zone that are still verbatim, oldest first."""
@@ -172,11 +162,12 @@ class TurnLines:
                 break
         return leaving[::-1]
 
-    def _is_outdated(self, s: Situation, shown: Sequence[tuple[Line, tuple[Message, ...]]]) -> bool:
+    def _is_outdated(self, s: Situation, shown: Shown) -> bool:
         """Is the workspace another one than the view says?"""
-        return bool(shown) and shown[-1][1][1:] != (self._workspace(s),)
+        *_, last = ((), *shown.values())
+        return bool(last) and last[1:] != (self._workspace(s),)
 
-    def _edits(self, s: Situation, lines: Sequence[Line], shown: Puts) -> list[e.Edit]:
+    def _edits(self, s: Situation, lines: Sequence[Line], shown: Shown) -> list[e.Edit]:
         """What has to change so that the lines stand as they should: the first one under the header, the
         last one above the workspace."""
         edits, book = list[e.Edit](), LineBook.of(s.session)
@@ -184,7 +175,7 @@ class TurnLines:
             put: tuple[Message, ...] = (book.message(line, first=index == 0),)
             if index == len(lines) - 1:
                 put = (*put, self._workspace(s))
-            if shown.get((line.first, line.last)) != put:
+            if shown.get(line) != put:
                 edits.append(e.Edit(line.first, line.last, put, "line"))
         return edits
 
@@ -204,12 +195,12 @@ class TurnLines:
         self,
         s: Situation,
         lines: Sequence[Line],
-        shown: Puts,
+        shown: Shown,
         leaving: Sequence[Round],
         trims: tuple[e.Edit, ...],
         is_merge: bool,
     ) -> Proposal:
-        path, session, book = s.session.path, s.session, LineBook.of(s.session)
+        path, session, position = s.session.path, s.session, s.session.position
 
         def finish(_: Sequence[str]) -> Finished:
             edits = self._edits(s, lines, shown)
@@ -221,9 +212,10 @@ class TurnLines:
             files = reading(session).state.files()
             return Finished(edits=(*edits, *trims), files=files, details=details)
 
-        gone = sum(shown_size(s, first, last) for first, last in stretches_of(leaving))
-        gone += sum(book.size(message, s.counter) for put in shown.values() for message in put)
-        after = session.position(lines[-1].last) if lines else None
+        gone = sum(s.sizes.shown(round.first, round.last) for round in leaving)
+        gone += sum(s.sizes.shown(position(line.first) or 0, position(line.last) or 0) for line in shown)
+        added = complete(LineBook.of(session).sizing(lines, s.counter)) + self.workspace_tokens + FRAME
+        after = position(lines[-1].last) if lines else None
         return Proposal(
             rung="merge" if is_merge else self.name if leaving or trims else "workspace",
             finish=finish,
@@ -232,11 +224,7 @@ class TurnLines:
             masked=tuple(edit.first for edit in trims),
             first_kept=path[after + 1].id if after is not None and after + 1 < len(path) else None,
             files=lambda: reading(session).state.files(),
-            tokens_after=s.sizes.tokens
-            - gone
-            + book.block_size(lines, s.counter)
-            + self.workspace_tokens
-            + FRAME,
+            tokens_after=s.sizes.tokens - gone + added,
             smaller=False,
         )
 
@@ -246,30 +234,12 @@ def workspace_text(s: Situation, budget: int) -> str:
     values = dict[str, Any]()
     for state in reversed(s.session.annotations(e.State)):
         values.setdefault(state.name, state.value)
-    lines = [f"- {name}: {one_line(as_text(value), 200)}" for name, value in values.items()]
+    texts = {name: x if isinstance(x, str) else compact_json(x) for name, x in values.items()}
+    lines = [f"- {name}: {one_line(text, 200)}" for name, text in texts.items()]
     stated = cut_lines("\n".join(lines), budget // 2, s.counter.text)
     room = budget - s.counter.text(stated)
     work = state_text.render(reading(s.session).state, room, s.counter, changes=False)
     return "\n".join(part for part in (work, f"State:\n{stated}" if stated else "") if part)
-
-
-def as_text(value: Any) -> str:
-    return value if isinstance(value, str) else compact_json(value)
-
-
-def shown_size(s: Situation, first: int, last: int) -> int:
-    """Of what the view shows for these positions of the path."""
-    at = s.projection.item_at
-    return s.projection.size(s.counter, at(first), at(last + 1))
-
-
-def stretches_of(rounds: Sequence[Round]) -> Iterator[tuple[int, int]]:
-    """First and last positions of rounds that follow each other."""
-    first = 0
-    for at, round in enumerate(rounds, 1):
-        if at == len(rounds) or rounds[at].number != round.number + 1:
-            yield rounds[first].first, round.last
-            first = at
 
 
 @dataclass
@@ -277,7 +247,6 @@ class LineBook:
     """What was worked out for lines once: kept beside the session, as long as the lines are the same."""
 
     texts: dict[tuple[str, str, int, str], str] = field(default_factory=dict[Any, str])
-    lines: dict[tuple[str, str, int, str], Line] = field(default_factory=dict[Any, Line])
     messages: dict[tuple[Line, bool], Message] = field(default_factory=dict[Any, Message])
     sizes: dict[tuple[str, Message], int] = field(default_factory=dict[Any, int])
     last: tuple[list[Line], int, str, list[Line]] | None = None
@@ -287,29 +256,19 @@ class LineBook:
     def of(cls, session: Session) -> LineBook:
         return session.followers.of(cls, cls)
 
-    def line(self, first: str, last: str, number: int, text: str) -> Line:
-        return self.lines.setdefault((first, last, number, text), Line(first, last, number, number, text))
-
     def message(self, line: Line, *, first: bool) -> Message:
         if (line, first) not in self.messages:
-            self.messages[line, first] = line_message(line, first=first)
+            self.messages[line, first] = user(f"{HEADER}\n{line_text(line)}" if first else line_text(line))
         return self.messages[line, first]
 
-    def size(self, message: Message, counter: TokenCounter) -> int:
-        key = (counter.name, message)
-        if key not in self.sizes:
-            self.sizes[key] = counter.message(message)
-        return self.sizes[key]
-
-    def block_size(self, lines: Sequence[Line], counter: TokenCounter) -> int:
-        """Exact size of the block of lines, as messages."""
-        return complete(self.sizing(lines, counter))
-
     def sizing(self, lines: Sequence[Line], counter: TokenCounter) -> Steps[int]:
-        """The same in pieces."""
+        """Exact size of the block of lines, as messages."""
         total = 0
         for at, line in enumerate(lines):
-            total += self.size(self.message(line, first=at == 0), counter)
+            message = self.message(line, first=at == 0)
+            if (counter.name, message) not in self.sizes:
+                self.sizes[counter.name, message] = counter.message(message)
+            total += self.sizes[counter.name, message]
             if at % PIECE == PIECE - 1:
                 yield
         return total
@@ -326,27 +285,20 @@ def line_text(line: Line) -> str:
     return f"[Turn {turns}] {quote(one_line(line.text, 4_000))}".rstrip()
 
 
-def line_message(line: Line, *, first: bool) -> Message:
-    return user(f"{HEADER}\n{line_text(line)}" if first else line_text(line))
-
-
-def shown_lines(s: Situation) -> list[tuple[Line, tuple[Message, ...]]]:
-    """The lines of the view, oldest first, with the messages that show each."""
+def shown_lines(s: Situation) -> Shown:
     if s.projection.newest_fold is None:
-        return []
-    shown: dict[tuple[str, str], tuple[Line, tuple[Message, ...]]] = {}
+        return {}
+    shown: Shown = {}
     noted: dict[str, dict[tuple[str, str], Line]] = {}
     for item in s.items:
-        key = (item.entries[0], item.entries[-1])
-        if key in shown:
-            shown[key] = (shown[key][0], (*shown[key][1], item.message))
-        elif item.fold is not None:
-            if item.fold not in noted:
-                lines = RoundsDetails.of(s.projection.fold_of(item)).lines
-                noted[item.fold] = {(line.first, line.last): line for line in lines}
-            if key in noted[item.fold]:
-                shown[key] = (noted[item.fold][key], (item.message,))
-    return list(shown.values())
+        if item.fold is None:
+            continue
+        if item.fold not in noted:
+            lines = RoundsDetails.of(s.projection.fold_of(item)).lines
+            noted[item.fold] = {(line.first, line.last): line for line in lines}
+        if line := noted[item.fold].get((item.entries[0], item.entries[-1])):
+            shown[line] = (*shown.get(line, ()), item.message)
+    return shown
 
 
 # ── what a line says ────────────────────────────────────────────────────────────────────────────
@@ -371,3 +323,65 @@ def by_rule(s: Situation, round: Round, limit: int) -> str:
         said = transcript.messages_between(s.session, round.first, round.last + 1)
         texts[key] = rule_line(said, limit, s.counter)
     return texts[key]
+
+
+# ── which finished rounds stay (D2) ─────────────────────────────────────────────────────────────
+
+
+class Zone(Protocol):
+    def first(self, s: Situation, rounds: int, /) -> int:
+        """Index of the first of the `rounds` finished rounds that stays."""
+        ...
+
+    def trims(self, s: Situation, first: int, rounds: int, /) -> Iterator[e.Edit]:
+        """Edits inside the rounds that stay."""
+        ...
+
+
+@dataclass(frozen=True)
+class Newest:
+    """So many of the newest rounds."""
+
+    count: int
+
+    def first(self, s: Situation, rounds: int, /) -> int:  # noqa: ARG002
+        return max(rounds - self.count, 0)
+
+    def trims(self, s: Situation, first: int, rounds: int, /) -> Iterator[e.Edit]:  # noqa: ARG002
+        return iter(())
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """As many of the newest whole rounds as fit a budget; tool results of all but the newest are cut."""
+
+    budget: int
+    result_chars: int
+
+    def first(self, s: Situation, rounds: int, /) -> int:
+        total = 0
+        for index in range(rounds - 1, -1, -1):
+            total += self._size(s, index, newest=index == rounds - 1)
+            if total > self.budget:
+                return index + 1
+        return 0
+
+    def trims(self, s: Situation, first: int, rounds: int, /) -> Iterator[e.Edit]:
+        for index in range(first, rounds - 1):
+            for at in items_of(s, round_at(s, index)):
+                item = s.items[at]
+                if item.fold is None and (smaller := self._cut(item.message)) is not item.message:
+                    yield e.Edit(item.entries[0], item.entries[-1], (smaller,), "shrink")
+
+    def _size(self, s: Situation, index: int, *, newest: bool) -> int:
+        total = 0
+        for at in items_of(s, round_at(s, index)):
+            message = s.items[at].message
+            smaller = message if newest else self._cut(message)
+            total += s.sizes.item(at) if smaller is message else s.counter.message(smaller)
+        return total
+
+    def _cut(self, message: Message) -> Message:
+        if not isinstance(message, Result) or len(message.text) <= self.result_chars:
+            return message
+        return msgspec.structs.replace(message, content=(Text(middle(message.text, self.result_chars)),))

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from refold import entries as e
-from refold.compaction import answer, transcript
-from refold.compaction.plan import Ask, Finished, Proposal, Reason
-from refold.compaction.prompts import prompt
+from refold.compaction import transcript
+from refold.compaction.plan import Ask, Finished, Proposal, Reason, Stepwise
+from refold.compaction.requests import prompt
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, message_of_item
 from refold.digest.places import ROLES
@@ -120,7 +120,7 @@ def safe_end(s: Situation, ideal: int, start: int = 0) -> int | None:
 
 
 @dataclass(frozen=True)
-class WindowSummary:
+class WindowSummary(Stepwise):
     window: int
     max_chars: int
     language: str = "auto"
@@ -128,10 +128,8 @@ class WindowSummary:
     timeout: float = 30.0
     name: str = "summary"
 
-    def ahead(self, s: Situation, /) -> Steps[None]:
+    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
         yield from s.sizes.counting()
-
-    def propose(self, s: Situation, /) -> Proposal | Reason:
         start, wording = s.projection.first, Wording.of(self.language)
         last_end = min(start + self.window, kept_from(s))
         if last_end <= start:
@@ -185,22 +183,19 @@ class WindowSummary:
             render=render,
             previous=previous,
             target_tokens=self.max_chars // 4,
-            accept=answer.plain,
         )
 
 
 @dataclass(frozen=True)
-class HardTrim:
+class HardTrim(Stepwise):
     """Drop the oldest messages until at most `most` are left; pairs stay whole, a summary stays first. Needs
     no model."""
 
     most: int
     name: str = "hard_trim"
 
-    def ahead(self, s: Situation, /) -> Steps[None]:
+    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
         yield from s.sizes.counting()
-
-    def propose(self, s: Situation, /) -> Proposal | Reason:
         items, start = s.items, s.projection.first
         surplus = counted(items) - self.most
         if surplus <= 0:

@@ -64,7 +64,7 @@ def spoken(text: str) -> Child:
 
 def _opening(done: Comparison, found: Verdict) -> Markup:
     count, names = len(done.transcripts), [name_of(t.file) for t in done.transcripts[:3]]
-    messages = sum(len(t.steps.sums) - 1 for t in done.transcripts)
+    messages = sum(t.messages for t in done.transcripts)
     about = (
         ", ".join(names) + (f" and {count - 3} more" if count > 3 else ""),
         f"{messages:,} messages",
@@ -184,7 +184,7 @@ def _each(done: Comparison, found: Verdict) -> Markup | None:
 
 def _transcript(done: Comparison, t: Transcript, number: int, found: Verdict) -> Markup:
     cells = done.of(t.file)
-    about = f"{len(t.steps.sums) - 1:,} messages, {short(t.tokens)} tokens"
+    about = f"{t.messages:,} messages, {short(t.tokens)} tokens"
     return el(
         "details",
         el("summary", el("b", name_of(t.file)), " ", el("small", about, _told(cells, found.best))),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from refold.compare.forms import Form
 from refold.compare.report.charts import bar, stack
 from refold.compare.report.html import Child, Markup, el
-from refold.compare.run import Bill, Cell, Comparison, variant
+from refold.compare.run import TIMES, Cell, Comparison, variant
 from refold.compare.verdict import Group, groups, percent, ranked
 
 COLUMNS: tuple[tuple[str, str], ...] = (
@@ -67,15 +67,7 @@ def _table(cls: str, heads: Sequence[tuple[str, str | None]], rows: Sequence[Mar
 
 def _row(group: Group, best: Group | None) -> Markup:
     mark = el("span", "take this", cls="badge best") if best is not None and group == best else None
-    about = group.asked + (f" ×{group.passes}" if group.passes > 1 else "")
-    name = el(
-        "th",
-        el("span", cls=f"swatch {colour(group.preset)}"),
-        group.name,
-        el("small", about),
-        mark,
-        scope="row",
-    )
+    name = _name(group, mark=mark)
     if not group.good:
         return el("tr", name, _note(group.cells[0].error or "failed", "bad"))
     if not group.folded:
@@ -95,6 +87,14 @@ def _row(group: Group, best: Group | None) -> Markup:
         _cell("calls", f"{group.mean(lambda cell: cell.requests) or 0:.0f}", cls="less"),
         cls="" if group.fitting else "over",
     )
+
+
+def _name(group: Group, more: str = "", mark: Markup | None = None) -> Markup:
+    swatch, times = (
+        el("span", cls=f"swatch {colour(group.preset)}"),
+        f" ×{group.passes}" if group.passes > 1 else "",
+    )
+    return el("th", swatch, group.name, el("small", f"{group.asked}{times}{more}"), mark, scope="row")
 
 
 def _note(text: str, cls: str) -> Markup:
@@ -156,34 +156,25 @@ class Priced(NamedTuple):
     summaries: float
 
 
-def _priced(done: Comparison) -> list[Priced]:
-    found: list[Priced] = []
+def _priced(done: Comparison) -> Iterator[Priced]:
+    """A transcript that never gets to a threshold costs what it costs."""
     for group in groups(done.cells):
-        cells = [cell for cell in group.good if cell.paid]
-        if len(cells) < len(done.transcripts):
+        paid = [(cell.budget, cell.paid) for cell in group.good if cell.paid]
+        if len(paid) < len(done.transcripts):
             continue
-        reached = sorted({_times(cell, at) for cell in cells if cell.paid for at in cell.paid.by_threshold})
-        bills = {times: [_bill(cell, times) for cell in cells] for times in reached}
+        bills = {
+            times: [one.by_threshold.get(budget * times, one.none) for budget, one in paid]
+            for times in TIMES
+            if any(budget * times in one.by_threshold for budget, one in paid)
+        }
         totals = {times: sum(bill.dollars for bill in listed) for times, listed in bills.items()}
         most = max((sum(bill.summaries for bill in listed) for listed in bills.values()), default=0.0)
-        found.append(Priced(group, totals, most))
-    return found
-
-
-def _times(cell: Cell, threshold: int) -> int:
-    return round(threshold / max(cell.budget, 1))
-
-
-def _bill(cell: Cell, times: int) -> Bill:
-    """At that many budgets; a transcript that never gets there costs what it costs."""
-    assert cell.paid is not None
-    found = {_times(cell, at): bill for at, bill in cell.paid.by_threshold.items()}
-    return found.get(times, cell.paid.none)
+        yield Priced(group, totals, most)
 
 
 def money(done: Comparison) -> Markup | None:
-    none = sum(t.none.dollars for t in done.transcripts)
-    rows = _priced(done)
+    none = sum(t.dollars for t in done.transcripts)
+    rows = list(_priced(done))
     columns = sorted({times for row in rows for times in row.totals})
     if not columns:
         return None
@@ -197,14 +188,8 @@ def money(done: Comparison) -> Markup | None:
 
 
 def _money_row(row: Priced, none: float, columns: Sequence[int]) -> Markup:
-    group, paid = row.group, f", summaries ${row.summaries:,.2f}" if row.summaries else ""
-    times = f" ×{group.passes}" if group.passes > 1 else ""
-    name = (
-        el("span", cls=f"swatch {colour(group.preset)}"),
-        group.name,
-        el("small", f"{group.asked}{times}{paid}"),
-    )
-    return el("tr", el("th", name, scope="row"), [_sum(row.totals.get(at), none) for at in columns])
+    paid = f", summaries ${row.summaries:,.2f}" if row.summaries else ""
+    return el("tr", _name(row.group, paid), [_sum(row.totals.get(at), none) for at in columns])
 
 
 def _sum(total: float | None, none: float) -> Markup:
@@ -214,10 +199,10 @@ def _sum(total: float | None, none: float) -> Markup:
 
 
 def _money_text(done: Comparison, none: float, rows: Sequence[Priced]) -> str:
-    priced = ", ".join(dict.fromkeys(t.prices.name for t in done.transcripts))
+    priced = ", ".join(dict.fromkeys(t.prices for t in done.transcripts))
     told = [f"${none:,.2f} without folding; prices of {priced}, prompt cache of five minutes."]
     told.append("Each column: folded whenever the context has grown to so many budgets.")
-    over = sum(bool(t.prices.window and t.none.peak > t.prices.window) for t in done.transcripts)
+    over = sum(bool(t.priced.window and t.none.peak > t.priced.window) for t in done.transcripts)
     if over:
         which = "it" if len(done.transcripts) == 1 else f"{over} of {len(done.transcripts)} transcripts"
         told.append(f"Without folding {which} would not fit the model's window.")

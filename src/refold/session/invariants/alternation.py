@@ -6,7 +6,7 @@ here two replies in a row become one. Not part of `WIRE`: it is a matter of the 
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from refold.messages import Assistant
 from refold.session.invariants.batches import joined
@@ -18,16 +18,7 @@ def repair(items: list[Item]) -> list[Item]:
     if not any(a and b for a, b in pairwise(replies)):
         return items
     repaired: list[Item] = []
-    run: list[Item] = []
-    for item in items:
-        if isinstance(item.message, Assistant):
-            run.append(item)
-            continue
-        repaired.extend(_flush(run))
-        run = []
-        repaired.append(item)
-    return repaired + _flush(run)
-
-
-def _flush(run: list[Item]) -> list[Item]:
-    return [joined(run)] if len(run) > 1 else run
+    for is_reply, side in groupby(items, key=lambda item: isinstance(item.message, Assistant)):
+        run = list(side)
+        repaired += [joined(run)] if is_reply and len(run) > 1 else run
+    return repaired

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from refold.messages import Assistant, Message, Result, Text, Thinking, User, in_full
+from refold.session.dialects.common import clean
 from refold.session.invariants.empty import blank
 from refold.session.items import Item
 from refold.text.frames import frame
@@ -77,21 +78,12 @@ def sendable(items: list[Item]) -> list[Item]:
 
 
 def _halved(message: Assistant) -> bool:
-    return any(
-        isinstance(part, Thinking)
-        and any(text and not _encodes(text) for text in (part.text, part.signature, part.data, part.id))
-        for part in message.content
-    )
-
-
-def _encodes(text: str) -> bool:
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    for part in message.content:
+        if type(part) is Thinking:
+            texts = (part.text, part.signature, part.data, part.id)
+            if any(text and clean(text) != text for text in texts):
+                return True
+    return False
 
 
 def _record(message: Message) -> User:
@@ -99,36 +91,21 @@ def _record(message: Message) -> User:
 
 
 def repair(items: list[Item]) -> list[Item]:
-    changed = [
-        (i, item.message)
-        for i, item in enumerate(items)
-        if isinstance(item.message, Assistant) and _trails(item.message)
+    return [
+        _without_trailing(item, item.message) if isinstance(item.message, Assistant) else item
+        for item in items
     ]
-    if not changed:
-        return items
-    repaired = list(items)
-    for i, message in changed:
-        content = message.content[: _led_to(message)]
-        repaired[i] = items[i].saying(msgspec.structs.replace(message, content=content))
-    return repaired
 
 
-def _trails(message: Assistant) -> bool:
-    if not message.content:
-        return False
-    last = message.content[-1]
-    if type(last) is Text:
-        return (not last.text or last.text.isspace()) and _led_to(message) < len(message.content)
-    return type(last) is Thinking
-
-
-def _led_to(message: Assistant) -> int:
-    """How many of the parts come before thinking that led to nothing."""
+def _without_trailing(item: Item, message: Assistant) -> Item:
+    """Without thinking that led to nothing: of what it says last, all from the first thought on."""
     kept = end = len(message.content)
     for i in range(end - 1, -1, -1):
         part = message.content[i]
-        if isinstance(part, Thinking):
+        if type(part) is Thinking:
             kept = i
-        elif not isinstance(part, Text) or part.text.strip():
+        elif type(part) is not Text or (part.text and not part.text.isspace()):
             break
-    return kept
+    if kept == end:
+        return item
+    return item.saying(msgspec.structs.replace(message, content=message.content[:kept]))

@@ -1,35 +1,140 @@
-"""Archives: whole old rounds become one record, which is never folded again."""
+"""The rungs of the layered design: tool results are shortened once their round has ended (E3), and whole old
+rounds become archives, which are never folded again: reason with everything, keep the essence."""
 
 from __future__ import annotations
 
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from refold import entries as e
-from refold.compaction import answer, transcript
+from refold.compaction import transcript
 from refold.compaction.details import LayeredDetails
-from refold.compaction.plan import Ask, Finished, Proposal, Reason
-from refold.compaction.prompts import fill, focus_line, load
-from refold.compaction.requests import stand_alone
-from refold.compaction.rounds import finished, round_at
-from refold.compaction.situation import Situation
+from refold.compaction.plan import Ask, Errand, Finished, Proposal, Reason, Stepwise
+from refold.compaction.reading import read, reading
+from refold.compaction.requests import fill, focus_line, load, plain, stand_alone
+from refold.compaction.situation import Situation, finished, left_alone, round_at, touches
 from refold.compaction.transcript import Source, message_of_item, reading_items, sources_of
 from refold.errors import BadAnswer
-from refold.messages import Message, System, system
+from refold.messages import Call, Message, Result, System, system
 from refold.preserve import abridged, state
 from refold.preserve.runs import run
 from refold.preserve.tools import actions
 from refold.protocols import Request, Steps, TokenCounter
 from refold.session import redacted
-from refold.session.toolnames import command_line, kind
+from refold.session.toolnames import Kind, command_line, kind
+from refold.shrink import AnyRule, Limits, Shrinking, kind_of
 from refold.text.frames import quote
 from refold.text.truncate import one_line
 from refold.tokens.fitting import newest_within
+
+
+class Answers(dict[tuple[int, str], Result | None]):
+    """What rules that have to be waited for made of results, by rule and entry: each is asked once."""
+
+
+LOOKS = 16
+"""Results that are looked at between two breaths."""
+
+
+@dataclass(frozen=True)
+class ShrinkRounds(Stepwise):
+    """One edit for every result of a finished round that its rule makes shorter."""
+
+    limits: Limits = Limits()
+    rules: Mapping[Kind, AnyRule] = field(default_factory=dict[Kind, AnyRule])
+    """In the place of the rules of some kinds of tools."""
+    name: str = "shrink"
+
+    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
+        yield from s.sizes.counting()
+        yield from read(s.session)
+        rounds, answers = finished(s), s.session.followers.of(Answers, Answers)
+        end = round_at(s, rounds - 1).last + 1 if rounds else 0
+        asked, shorter, saved = dict[int, tuple[Shrinking, tuple[int, str]]](), dict[int, Result](), 0
+        results = _results(s, _seen(s), end)
+        for number, x in enumerate(results, 1):
+            one = self._shrinking(s, x)
+            key = (id(one.own), s.items[x].entries[0])
+            result = answers.get(key) if one.waits else one.at_once()
+            if one.waits and key not in answers:
+                asked[x] = one, key
+            elif result and (gain := _gain(s, x, result)) > 0:
+                shorter[x], saved = result, saved + gain
+            if number % LOOKS == 0:
+                yield
+        if not results:
+            return Reason("no_results", "no tool result of a finished round is left to shorten")
+        if not shorter and not asked:
+            return Reason("nothing_shrinks", "no rule makes a result of the finished rounds shorter")
+        ids = {x: s.items[x].entries[0] for x in sorted({*shorter, *asked})}
+        places, files = list(ids.values()), reading(s.session).state.files()
+
+        def finish(_: Sequence[str]) -> Finished:
+            told = {x: answers[key] for x, (_, key) in asked.items()}
+            put = shorter | {x: result for x, result in told.items() if result and _gain(s, x, result) > 0}
+            if not put:
+                raise BadAnswer("nothing_shrinks", "no rule makes a result of the finished rounds shorter")
+            edits = tuple(e.Edit(ids[x], ids[x], (put[x],), "shrink") for x in sorted(put))
+            details = LayeredDetails(shrunk_through=s.session.path[end - 1].id).stored()
+            return Finished(edits=edits, files=files, details=details)
+
+        return Proposal(
+            rung=self.name,
+            finish=finish,
+            errands=tuple(_errand(one, answers, key) for one, key in asked.values()),
+            stretch=(places[0], places[-1]),
+            masked=tuple(places),
+            first_kept=places[0],
+            files=files,
+            tokens_after=s.sizes.tokens - saved,
+        )
+
+    def _shrinking(self, s: Situation, index: int) -> Shrinking:
+        result = s.items[index].message
+        assert isinstance(result, Result)
+        call = reading(s.session).call_at(s.projection.position_of(index), result.call_id)
+        call = call or Call(result.call_id, result.name or "")
+        return Shrinking(call, result, self.limits, self.rules.get(kind_of(call)))
+
+
+def _errand(one: Shrinking, answers: Answers, key: tuple[int, str]) -> Errand:
+    """Asks a rule. Its answer lies beside the session, so that a fold that comes to nothing asks nobody
+    twice."""
+
+    async def run() -> None:
+        answers[key] = await one.awaited()
+
+    def failed(error: BaseException) -> None:
+        answers[key] = one.instead(error)
+
+    return Errand(run, failed)
+
+
+def _gain(s: Situation, index: int, small: Result) -> int:
+    return s.sizes.item(index) - s.counter.message(small)
+
+
+def _results(s: Situation, first: int, end: int) -> list[int]:
+    """Indexes of the tool results in a stretch of the path that may be shortened."""
+    items, alone, places = s.items, left_alone(s), s.projection
+    results = (x for x in range(places.item_at(first), places.item_at(end)) if items[x].fold is None)
+    whole = ((x, places.position_of(x)) for x in results if isinstance(items[x].message, Result))
+    return [x for x, at in whole if not touches(at, at, alone)]
+
+
+def _seen(s: Situation) -> int:
+    """Path position up to which results were looked at before."""
+    for fold in reversed(s.projection.folds):
+        position = s.session.position(LayeredDetails.of(fold).shrunk_through)
+        if position is not None:
+            return position + 1
+    return s.projection.floor
+
 
 NOTICE = "Summary generation timed out, keeping recent history only."
 HEADING = "[Archive of earlier history. It is a record; the task in progress is in the messages that follow.]"
@@ -71,45 +176,66 @@ def _after_archives(s: Situation) -> int:
     return max((end + 1 for end in ends if end is not None), default=s.projection.floor)
 
 
-@dataclass(frozen=True)
-class _Patient:
-    """Reads and counts the view before it proposes."""
-
-    def ahead(self, s: Situation, /) -> Steps[None]:
-        yield from s.sizes.counting()
-        yield from reading_items(s.session, s.items, message_of_item)
-
-
-@dataclass(frozen=True)
-class Archive(_Patient):
-    """A record in fixed sections, written by a model, or by code where there is none."""
+@dataclass(frozen=True, kw_only=True)
+class KeepRecent(Stepwise):
+    """Where no archive could be written: the old rounds leave the view without one, and the user is told."""
 
     keep_rounds: int = 10
+    name: str = "keep_recent"
+
+    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
+        yield from s.sizes.counting()
+        yield from reading_items(s.session, s.items, message_of_item)
+        old = old_rounds(s, self.keep_rounds)
+        return old if isinstance(old, Reason) else self._proposal(s, old)
+
+    def _proposal(self, s: Situation, old: OldRounds) -> Proposal:
+        path = s.session.path
+        stretch = path[old.first].id, path[old.last].id
+        details = LayeredDetails(archive=True, notice=NOTICE).stored()
+        edit = e.Edit(*stretch, old.kept, "trim")
+        kept = sum(s.counter.message(message) for message in old.kept)
+        return Proposal(
+            rung=self.name,
+            finish=lambda _: Finished(edits=(edit,), details=details),
+            stretch=stretch,
+            fold=lambda: tuple(source.id for source in old.sources),
+            first_kept=path[old.last + 1].id if old.last + 1 < len(path) else None,
+            tokens_after=s.sizes.tokens - s.sizes.shown(old.first, old.last) + kept,
+            smaller=False,
+            shorter=False,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Archive(KeepRecent):
+    """A record in fixed sections, written by a model, or by code where there is none."""
+
     tokens: int = 4_000
     timeout: float = 120.0
     prompt: str = ""
     """Asks for the archive, with the slots of the shipped one; empty: that one."""
     name: str = "archive"
 
-    def propose(self, s: Situation, /) -> Proposal | Reason:
-        old = old_rounds(s, self.keep_rounds)
-        if isinstance(old, Reason):
-            return old
+    def _proposal(self, s: Situation, old: OldRounds) -> Proposal:
+        bare, home = super()._proposal(s, old), s.session.info.cwd or ""
 
         def finish(answers: Sequence[str]) -> Finished:
-            files = state.of(source.message for source in old.sources).files()
-            home = s.session.info.cwd or ""
-            text = (
-                answers[0] if s.has_model else by_rule(old.sources, answers[0], self.tokens, s.counter, home)
-            )
+            text, files = answers[0], state.of(source.message for source in old.sources).files()
+            if not s.has_model:
+                text = by_rule(old.sources, text, self.tokens, s.counter, home)
             put = (system(f"{HEADING}\n\n{quote(text)}"), *old.kept)
-            edit = _edit(s, old, put, "summary")
-            return Finished(
-                edits=(edit,), summary=text, files=files, details=LayeredDetails(archive=True).stored()
-            )
+            edit = e.Edit(s.session.path[old.first].id, s.session.path[old.last].id, put, "summary")
+            details = LayeredDetails(archive=True).stored()
+            return Finished(edits=(edit,), summary=text, files=files, details=details)
 
-        return _proposal(
-            s, old, self.name, finish, ask=self._ask(s, old), tokens=self.tokens, timeout=self.timeout
+        return replace(
+            bare,
+            finish=finish,
+            asks=(self._ask(s, old),),
+            tokens_after=bare.tokens_after + self.tokens,
+            timeout=self.timeout,
+            failure_text=NOTICE,
         )
 
     def _ask(self, s: Situation, old: OldRounds) -> Ask:
@@ -126,60 +252,12 @@ class Archive(_Patient):
             )
             return stand_alone(text, max_tokens=self.tokens, timeout=self.timeout)
 
-        target = self.tokens if s.has_model else self.tokens // 2
         return Ask(
             sources=old.sources,
             render=render,
-            target_tokens=target,
-            accept=in_sections if s.has_model and not self.prompt.strip() else answer.plain,
+            target_tokens=self.tokens if s.has_model else self.tokens // 2,
+            accept=in_sections if s.has_model and not self.prompt.strip() else plain,
         )
-
-
-@dataclass(frozen=True)
-class KeepRecent(_Patient):
-    """Where no archive could be written: the old rounds leave the view without one, and the user is told."""
-
-    keep_rounds: int = 10
-    name: str = "keep_recent"
-
-    def propose(self, s: Situation, /) -> Proposal | Reason:
-        old = old_rounds(s, self.keep_rounds)
-        if isinstance(old, Reason):
-            return old
-        details = LayeredDetails(archive=True, notice=NOTICE).stored()
-        edit = _edit(s, old, old.kept, "trim")
-        return _proposal(s, old, self.name, lambda _: Finished(edits=(edit,), details=details))
-
-
-def _edit(s: Situation, old: OldRounds, put: tuple[Message, ...], kind: str) -> e.Edit:
-    return e.Edit(s.session.path[old.first].id, s.session.path[old.last].id, put, kind)
-
-
-def _proposal(
-    s: Situation,
-    old: OldRounds,
-    name: str,
-    finish: Callable[[Sequence[str]], Finished],
-    *,
-    ask: Ask | None = None,
-    tokens: int = 0,
-    timeout: float | None = None,
-) -> Proposal:
-    path, at = s.session.path, s.projection.item_at
-    gone = s.projection.size(s.counter, at(old.first), at(old.last + 1))
-    return Proposal(
-        rung=name,
-        finish=finish,
-        asks=(ask,) if ask else (),
-        stretch=(path[old.first].id, path[old.last].id),
-        fold=lambda: tuple(source.id for source in old.sources),
-        first_kept=path[old.last + 1].id if old.last + 1 < len(path) else None,
-        tokens_after=s.sizes.tokens - gone + tokens + sum(s.counter.message(x) for x in old.kept),
-        smaller=False,
-        shorter=False,
-        timeout=timeout,
-        failure_text=NOTICE if ask else None,
-    )
 
 
 def period(sources: Sequence[Source]) -> str:
@@ -201,7 +279,7 @@ TITLES = (
 
 def in_sections(text: str) -> str:
     """A model's archive; `BadAnswer` where sections of it are missing."""
-    text = answer.plain(text)
+    text = plain(text)
     missing = [title for title in TITLES if title.casefold() not in text.casefold()]
     if missing:
         raise BadAnswer("sections", f"the archive has no section {', '.join(missing)}")
@@ -256,8 +334,9 @@ def technical(sources: Sequence[Source], home: str) -> list[str]:
     programs = Counter(word for line in lines if (word := _program(line)))
     variables = dict.fromkeys(name for line in lines for name in _VARIABLE.findall(line[:2_000]))
     shells = dict.fromkeys(call.name for call in calls if kind(call.name) == "bash")
+    stack = [f"{name} ({n})" for counts in (endings, programs) for name, n in counts.most_common(8)]
     return [
-        f"Stack: {_most([*endings.most_common(8), *programs.most_common(8)])}",
+        f"Stack: {', '.join(stack) or '(unknown)'}",
         f"Environment: folder {home or '(unknown)'}; shell {', '.join(shells) or '(none)'}; "
         f"variables {', '.join(list(variables)[:10]) or '(none)'}",
         f"Tools used: {', '.join(sorted({call.name for call in calls})[:30]) or '(none)'}",
@@ -267,10 +346,6 @@ def technical(sources: Sequence[Source], home: str) -> list[str]:
 def _program(line: str) -> str:
     """The program that a command line is there for, behind folders and variables."""
     return one_line(posixpath.basename(next(iter(run(line).key.split()), "")), 40)
-
-
-def _most(counts: Sequence[tuple[str, int]]) -> str:
-    return ", ".join(f"{name} ({count})" for name, count in counts) or "(unknown)"
 
 
 def _within(rows: Sequence[str], budget: int, counter: TokenCounter) -> list[str]:
@@ -289,11 +364,11 @@ def archives_fit(s: Situation, *, threshold: float, keep_rounds: int) -> Reason 
     archives = sum(sizes.values())
     named = ", ".join(f"{e.key(fold)} ({size})" for fold, size in list(sizes.items())[-20:])
     if archives > s.window // 2:
-        text = (
-            f"the archives alone take {archives} of {s.window} tokens, and this design never folds them again"
+        return Reason(
+            "archives_too_large",
+            f"the archives alone take {archives} of {s.window} tokens, and this design never folds them "
+            f"again: {named}; take a larger window, or fold with another preset",
         )
-        advice = "take a larger window, or fold with another preset"
-        return Reason("archives_too_large", f"{text}: {named}; {advice}")
     if not sizes or s.sizes.tokens < threshold * s.window:
         return None
     return Reason(
