@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -405,15 +406,13 @@ def rounds(found: dict[str, Any]) -> str:
 
 
 def house(found: dict[str, Any]) -> str:
-    before, after = found["before"], found["after"]
-    rows = [[name, f"{before.get(name, 0):,}", f"{after[name]:,}"] for name in after if name != "steps"]
-    for step, now in after["steps"].items():
-        then = before.get("steps", {}).get(step, {})
-        rows += [
-            [f"{kind} that `{step}` goes through", f"{then.get(kind, 0)}", f"{now[kind]}"]
-            for kind in ("functions", "files")
-        ]
-    return markdown(["", "before", "after"], rows)
+    trees: dict[str, Any] = found["trees"]
+    now = trees["now"]
+    rows = [[name, *(f"{tree.get(name, 0):,}" for tree in trees.values())] for name in now if name != "steps"]
+    for step, kind in product(now["steps"], ("functions", "files")):
+        counts = (tree.get("steps", {}).get(step, {}).get(kind, 0) for tree in trees.values())
+        rows.append([f"{kind} that `{step}` goes through", *map(str, counts)])
+    return markdown(["", *trees], rows)
 
 
 def agent(found: dict[str, Any]) -> str:
