@@ -297,7 +297,7 @@ def _text_behind(text: str) -> str | bytes:
     if not kept:
         return b""
     code = ord(kept[-1]) + 1
-    return kept[:-1] + chr(0xE000 if 0xD800 <= code < 0xE000 else code)
+    return sql_of(kept[:-1] + chr(0xE000 if 0xD800 <= code < 0xE000 else code)) or b""
 
 
 def claimed(connection: apsw.Connection, count: object) -> int:

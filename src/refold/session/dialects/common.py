@@ -69,6 +69,11 @@ def as_list(value: Any) -> list[Any]:
     return [value]
 
 
+def listing(value: Any) -> list[Any]:
+    """What should be a list: anything else has nothing in it."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
 def block_types(raw: Wire) -> set[Any]:
     """The types of the parts that a message is made of; none where its content is a text."""
     content = raw.get("content")
