@@ -145,6 +145,20 @@ def parse_image(url: str) -> m.Image:
     return m.Image(url=url)
 
 
+def openai_part(raw: Wire) -> m.AnyPart:
+    """A part of OpenAI's messages; servers that speak one of its dialects write parts of the other."""
+    kind = raw.get("type")
+    if kind in ("text", "input_text", "output_text"):
+        return m.Text(text_field(raw))
+    if kind == "refusal":
+        return m.Text(text_field(raw, "refusal"))
+    if kind in ("image_url", "input_image"):
+        given = raw.get("image_url")
+        url = given if isinstance(given, str) else fields(given).get("url")
+        return parse_image(url) if isinstance(url, str) and url else opaque(raw)
+    return opaque(raw)
+
+
 def image_url(image: m.Image) -> str | None:
     if image.data:
         return clean(f"data:{image.media_type};base64,{image.data}")
