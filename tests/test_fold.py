@@ -324,3 +324,17 @@ def test_the_entry_of_a_fold_does_not_grow_with_the_log(monkeypatch: pytest.Monk
         [fold] = session.annotations(e.Fold)
         sizes.append(len(fmt.encode(fold)))
     assert sizes[1] < 1.1 * sizes[0]
+
+
+@pytest.mark.parametrize("said", ["<summary>only this inner bit</summary>", "<analysis>all of it"])
+@pytest.mark.parametrize("preset", ["pi", "augment"])
+def test_what_is_written_by_rule_is_not_read_as_a_models_answer(preset: str, said: str) -> None:
+    """A conversation may quote the tags that a model is asked for."""
+    session = Session()
+    for number in range(40):
+        session.append(m.user(f"Question {number}: why does part{number}.py fail? " + "More words. " * 20))
+        quoted = f"I changed {said} in parser.py because the tag was wrong."
+        told = quoted if number == 20 else f"Answer {number}: beta{number} equals {number} in it."
+        session.append(m.assistant(f"{told} " + "Filler text about it. " * 40))
+    fold = folded(Engine(presets.get(preset, budget=4_000)), session, force=True)
+    assert isinstance(fold, Fold) and len(fold.summary) > 500

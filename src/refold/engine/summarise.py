@@ -308,8 +308,8 @@ class ByDigest:
     uses_model = False
 
     async def answer(self, ask: Ask, /) -> Answer:
-        text = await breathe(lambda: self._digest(ask), lambda: None)
-        return Answer(ask.accept(text or "(nothing of note)"))
+        # Not `ask.accept`: that reads what a model says, and what is quoted here may look like it.
+        return Answer(await breathe(lambda: self._digest(ask), lambda: None) or "(nothing of note)")
 
     def _digest(self, ask: Ask) -> Steps[str]:
         sources = yield from for_digest(ask.sources)
