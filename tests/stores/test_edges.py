@@ -385,9 +385,13 @@ def test_sessions_are_found_by_how_their_ids_begin(tmp_path: Path) -> None:
     ids = ["a", "ab", "ab1", "ac", "a\ud7ff1", "a\ue000", "b", "\U0010ffff", "\U0010ffffx"]
     for id in ids:
         store.create(SessionInfo(id=id))
-    for text in ("a", "ab", "a\ud7ff", "\U0010ffff", "", "x"):
+    for text in ("a", "ab", "a\ud7ff", "\U0010ffff", "", "x", "a\ud83d1"):
         assert [x.id for x in store.beginning(text, 99)] == sorted(id for id in ids if id.startswith(text))
     assert len(store.beginning("a", 2)) == 2
+    store.create(SessionInfo(id="a\ud83d1"))
+    assert [x.id for text in ("a\ud83d", "a\ud83d1", "a\ud83d2") for x in store.beginning(text, 99)] == [
+        "a\ud83d1"
+    ] * 2
     store.close()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -24,7 +24,7 @@ from refold.agent.events import Tell
 from refold.agent.freshness import bring_back
 from refold.agent.loop import Agent
 from refold.agent.mentions import mentioned, reminder
-from refold.agent.permissions import Allow, Ask, Mode, Refuse
+from refold.agent.permissions import Allow, Ask, Refuse
 from refold.agent.prompt import system_prompt
 from refold.agent.text_protocol import TextProtocol, repair
 from refold.compaction.plan import Reason
@@ -36,7 +36,7 @@ from refold.messages import Assistant, Call, Result
 from refold.protocols import Model, NativeTools, SessionInfo, Store
 from refold.recall import index_of
 from refold.recall.tool import answer
-from refold.registry.configuration import Configuration
+from refold.registry.configuration import ChatSettings, Configuration
 from refold.session import Session
 from refold.session.tree import random_id
 from refold.text.redact import redact
@@ -71,21 +71,14 @@ class Closes(Protocol):
     async def aclose(self) -> None: ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What a user chooses; None: what the configuration says, or the default."""
+class Settings(ChatSettings, frozen=True, kw_only=True):
+    """What a user chooses for a conversation; None: what the configuration says, or the default."""
 
     preset: str | None = None
-    preset_settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    permission: Mode = "ask"
+    preset_settings: Mapping[str, Any] = {}
     summariser: str | None = None
     """A model's name, `same` (the model of the conversation) or `digest`; None: the configuration's, or else
     the embedded digest."""
-    text_protocol: bool | None = None
-    """None: where the model says that it takes no tools."""
-    rules: tuple[str, ...] = ()
-    """Further files of rules at the root, such as AGENTS.md."""
-    most: int | None = None
     notes: Callable[[], str] = lambda: ""
     """Long-term notes, as they are shown to the model."""
 
@@ -177,13 +170,12 @@ class Chat:
         """The result of a call that is allowed, or the reason why it is not."""
         if text := repair(call):
             return failure("format", text).result(call)
-        tool = self.tools.get(call.name)
-        if tool is None or call.raw is not None:
-            return (await call_tool(self.tools, call, self.place)).result(call)
-        confined = tool.effect != "run" or await asyncio.to_thread(sandbox.find, self.root) is not None
-        verdict = await self._verdict(call, confined)
-        if isinstance(verdict, Refuse):
-            return failure("refused", verdict.reason).result(call)
+        tool, confined = self.tools.get(call.name), True
+        if tool is not None and call.raw is None:
+            confined = tool.effect != "run" or await asyncio.to_thread(sandbox.find, self.root) is not None
+            verdict = await self._verdict(call, confined)
+            if isinstance(verdict, Refuse):
+                return failure("refused", verdict.reason).result(call)
         self.place.unconfined = not confined  # for this call, to which the user said yes
         try:
             return (await call_tool(self.tools, call, self.place)).result(call)
@@ -280,7 +272,7 @@ class Chat:
             system=self.system,
             snapshot=self._snapshot if self.snapshots else None,
             tell=lambda event: self.tell(event),
-            most=self.settings.most,
+            most=self.settings.max_iterations,
         )
 
     async def _snapshot(self, request: str) -> str | None:

@@ -18,6 +18,7 @@ import posixpath
 import re
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -147,18 +148,13 @@ def _seal(session: Session, grants: tuple[Grant, ...]) -> str:
 def _key(path: Path) -> bytes:
     """A secret of this user on this machine; where none can be kept, one of this process."""
     new = secrets.token_bytes(32)
-    try:
+    with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with suppress(FileExistsError), open(os.open(path, flags, 0o600), "wb") as file:
             file.write(new)
-    except FileExistsError:
-        pass
-    except OSError:
-        return new
-    try:
         return path.read_bytes() or new
-    except OSError:
-        return new
+    return new
 
 
 # ── what a call wants ───────────────────────────────────────────────────────────────────────────

@@ -45,7 +45,7 @@ class Repository(NamedTuple):
         asked = ("--show-toplevel", "--git-common-dir", "--show-object-format")
         try:
             said = run((*GIT, "rev-parse", "--path-format=absolute", *asked), folder, {})
-            top, common, format = said.decode("utf-8", "surrogateescape").splitlines()
+            top, common, format = said.splitlines()
         except (OSError, ValueError):
             return None
         return cls(Path(top), Path(common), format)
@@ -68,8 +68,7 @@ class PrivateGit:
             "GIT_INDEX_FILE": str(self._folder / index),
             **({"GIT_OBJECT_DIRECTORY": str(user.common / "objects")} if user else {}),
         }
-        data = stdin.encode("utf-8", "surrogateescape")
-        return run((*GIT, *_OPTIONS, *words), self.root, own, data).decode("utf-8", "surrogateescape")
+        return run((*GIT, *_OPTIONS, *words), self.root, own, stdin)
 
     def names(self, *options: str) -> list[str]:
         """Paths of `ls-files`, relative to the workspace, without those of the snapshots' own folder."""
@@ -83,7 +82,7 @@ class PrivateGit:
         if self.repository is None:
             return self(*words)
         options = ("-c", "core.logAllRefUpdates=false", f"--git-dir={self.repository.common}")
-        return run((*GIT, *options, *words), self.root, {}).decode("utf-8", "surrogateescape")
+        return run((*GIT, *options, *words), self.root, {})
 
     def keep(self, ref: str, id: str) -> None:
         """Let one of our refs name a commit, so that it is not collected."""
@@ -96,8 +95,7 @@ class PrivateGit:
         if self.repository is None:
             return []
         words = (*GIT, "ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
-        found = run(words, self.root, {}).decode("utf-8", "surrogateescape")
-        return [name for name in found.split("\0") if name]
+        return [name for name in run(words, self.root, {}).split("\0") if name]
 
     @contextmanager
     def alone(self) -> Generator[None]:
@@ -137,19 +135,19 @@ class PrivateGit:
 def _excludes_file(root: Path) -> Path:
     """The user's own rules for all repositories."""
     with suppress(OSError):
-        return Path(run((*GIT, "config", "--path", "core.excludesFile"), root, {}).decode().strip())
+        return Path(run((*GIT, "config", "--path", "core.excludesFile"), root, {}).strip())
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config", "git", "ignore")
 
 
-def run(words: Iterable[str], cwd: Path, own: Mapping[str, str], data: bytes = b"") -> bytes:
-    """What git says; `OSError` with its words where it fails or takes too long."""
+def run(words: Iterable[str], cwd: Path, own: Mapping[str, str], stdin: str = "") -> str:
+    """What git says; `OSError` with its words where it fails or takes too long. Names need not be UTF-8."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(
             list(words),
             cwd=cwd,
             env={**inherited, **own},
-            input=data,
+            input=stdin.encode("utf-8", "surrogateescape"),
             capture_output=True,
             timeout=_SECONDS,
             check=False,
@@ -158,4 +156,4 @@ def run(words: Iterable[str], cwd: Path, own: Mapping[str, str], data: bytes = b
         raise OSError("git takes too long in this workspace") from None
     if done.returncode:
         raise OSError(done.stderr.decode(errors="replace").strip()[:300] or f"git failed ({done.returncode})")
-    return done.stdout
+    return done.stdout.decode("utf-8", "surrogateescape")

@@ -52,11 +52,6 @@ class Restored(NamedTuple):
     """Files that are not as they were: something that is not recorded stands in their place."""
 
 
-class _Change(NamedTuple):
-    status: str
-    path: str
-
-
 class _State(NamedTuple):
     tree: str
     unrecorded: tuple[str, ...]
@@ -173,10 +168,10 @@ class Snapshots:
             then = self._read(id)
             there = frozenset(then.unrecorded)
             changes = self._changes(self._record().tree, then.tree)
-            removed, kept = self._remove([c.path for c in changes if c.status == "D"], there)
-            wanted = [change for change in changes if change.status != "D"]
-            free = [change.path for change in wanted if self._is_free(change)]
-            kept += [change.path for change in wanted if change.path not in set(free)]
+            removed, kept = self._remove([path for path, status in changes.items() if status == "D"], there)
+            wanted = {path: self._is_free(path, status) for path, status in changes.items() if status != "D"}
+            free = [path for path, is_free in wanted.items() if is_free]
+            kept += [path for path, is_free in wanted.items() if not is_free]
             self._check_out(then.tree, free)
             return Restored(tuple(free), tuple(removed), tuple(kept))
 
@@ -190,11 +185,11 @@ class Snapshots:
         rows = rest.partition("\n\n")[2].split("\n")
         return _State(head.split()[1], tuple(_unquoted(row) for row in rows if row))
 
-    def _changes(self, now: str, then: str) -> list[_Change]:
-        """What has to happen, by paths relative to the workspace."""
+    def _changes(self, now: str, then: str) -> dict[str, str]:
+        """What has to happen: the status of git by paths relative to the workspace."""
         options = ("-r", "-z", "--no-renames", "--name-status", "--relative")
         parts = self._git("diff-tree", *options, now, then).split("\0")
-        return [_Change(*pair) for pair in zip(parts[::2], parts[1::2], strict=False)]
+        return dict(zip(parts[1::2], parts[::2], strict=False))
 
     def _remove(self, paths: Sequence[str], unrecorded: frozenset[str]) -> tuple[list[str], list[str]]:
         """Files that were not there then."""
@@ -227,12 +222,12 @@ class Snapshots:
             os.close(root)
         return True
 
-    def _is_free(self, change: _Change) -> bool:
+    def _is_free(self, name: str, status: str) -> bool:
         """Whether nothing that is not recorded stands where a file has to go: git would remove it."""
-        path = self.root / change.path
-        if is_folder(path) or (change.status == "A" and os.path.lexists(path)):
+        path = self.root / name
+        if is_folder(path) or (status == "A" and os.path.lexists(path)):
             return False
-        around = [self.root / folder for folder in Path(change.path).parents]
+        around = [self.root / folder for folder in Path(name).parents]
         return all(is_folder(folder) for folder in around if os.path.lexists(folder))
 
     def _check_out(self, tree: str, paths: Sequence[str]) -> None:

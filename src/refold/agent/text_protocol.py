@@ -20,6 +20,7 @@ import ast
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Any, cast
 
@@ -266,21 +267,15 @@ def _call(name: str, rest: str) -> tuple[Call, int]:
 def _value(text: str) -> tuple[Any, int]:
     """The JSON value that a text begins with, small errors forgiven, and its length; None: there is none."""
     start = len(text) - len(text.lstrip())
-    try:
-        value, end = json.JSONDecoder(strict=False).raw_decode(text, start)
-        return value, end
-    except (ValueError, RecursionError):
-        pass
+    with suppress(ValueError, RecursionError):
+        return json.JSONDecoder(strict=False).raw_decode(text, start)
     body = text[start : _end(text, start)]
     for candidate in (_COMMA.sub(r"\1", body), *(body + "}" * n for n in (1, 2)), body + '"}'):
-        try:
+        with suppress(ValueError, RecursionError):
             return json.loads(candidate, strict=False), start + len(body)
-        except (ValueError, RecursionError):
-            continue
-    try:
+    with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
         return ast.literal_eval(body), start + len(body)  # {'path': 'a.py', 'all': True}
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None, len(text)
+    return None, len(text)
 
 
 def _end(text: str, start: int) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from refold.cli.options import F
+from refold.cli.options import together
 from refold.cli.output import bar, console, say
 from refold.errors import StorageError
 
@@ -18,23 +18,17 @@ if TYPE_CHECKING:
     from refold.batch import Ending, Executor, Kept
 
 
-def batch_options(function: F) -> F:
-    """--on, --kept and --anew."""
-    for option in (
-        click.option("--anew", is_flag=True, help="Do it all, also what was done before."),
-        click.option(
-            "--kept",
-            metavar="STORE",
-            help="Where what is done is kept [default: batch.db beside your database].",
-        ),
-        click.option(
-            "--on",
-            metavar="WHERE",
-            help="Who does the work: processes, processes:4, ray, ray://HOST:PORT [default: processes].",
-        ),
-    ):
-        function = option(function)
-    return function
+batch_options = together(
+    click.option(
+        "--on",
+        metavar="WHERE",
+        help="Who does the work: processes, processes:4, ray, ray://HOST:PORT [default: processes].",
+    ),
+    click.option(
+        "--kept", metavar="STORE", help="Where what is done is kept [default: batch.db beside your database]."
+    ),
+    click.option("--anew", is_flag=True, help="Do it all, also what was done before."),
+)
 
 
 class Tally(msgspec.Struct):
@@ -95,17 +89,11 @@ def keeping(id: str, spec: str | None, *, anew: bool) -> Generator[Kept | None]:
 
 
 def followed(
-    what: str,
-    endings: Iterable[Ending],
-    total: int,
-    tally: Tally,
-    failed: Callable[[Ending], bool],
-    *,
-    show: bool,
+    what: str, endings: Iterable[Ending], total: int, tally: Tally, failed: Callable[[Ending], bool]
 ) -> Iterator[Ending]:
     """The endings, counted; with a bar."""
     began = time.monotonic()
-    with bar(what, total, show=show) as tell:
+    with bar(what, total) as tell:
         for ending in endings:
             tally.count(ending, failed(ending))
             tally.seconds = round(time.monotonic() - began, 3)

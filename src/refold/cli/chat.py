@@ -54,7 +54,7 @@ MODES = ("ask", "edits", "read-only", "all")
 @click.option(
     "--text-protocol", is_flag=True, default=None, help="Tool calls as text, for models without them."
 )
-@click.option("--max-iterations", "most", type=click.IntRange(1), help="Most requests in one turn.")
+@click.option("--max-iterations", type=click.IntRange(1), help="Most requests in one turn.")
 @click.option("--store", default="sqlite:", show_default=True, help="Where conversations are kept.")
 @json_option
 def command(
@@ -71,7 +71,7 @@ def command(
     quiet: bool,
     output_format: Literal["text", "json"],
     text_protocol: bool | None,
-    most: int | None,
+    max_iterations: int | None,
     store: str,
     as_json: bool,
 ) -> None:
@@ -98,7 +98,7 @@ def command(
             summariser=summariser,
             text_protocol=text_protocol or config.chat.text_protocol,
             rules=config.chat.rules,
-            most=most or config.chat.max_iterations,
+            max_iterations=max_iterations or config.chat.max_iterations,
             notes=_notes,
         )
         return _chat(chosen, model, config, store, resume, go_on)

@@ -152,9 +152,7 @@ class Printer:
         if self.verbosity == "compact":
             self._line(("→ ", "cyan"), call_line(call, self._width() - 2))
         else:
-            self.screen.print(
-                styled(("→ ", "cyan"), (call.name, "bold"), f" {arguments_json(call)}"), soft_wrap=True
-            )
+            self._line(("→ ", "cyan"), (call.name, "bold"), f" {arguments_json(call)}")
         self.wait(f"running {first_line(call.name, 40)}")
 
     def _ran(self, call: Call, result: Result) -> None:
@@ -165,9 +163,7 @@ class Printer:
             line = f"{call.name}: {result_line(result)}"
             self._line(mark, first_line(line, self._width() - 2))
         else:
-            self.screen.print(
-                styled(mark, (call.name, "bold"), "\n", (result_text(result), "dim")), soft_wrap=True
-            )
+            self._line(mark, (call.name, "bold"), "\n", (result_text(result), "dim"))
 
     def _folded(self, fold: Any) -> None:
         sizes = f"{fold.tokens_before:,} → {fold.tokens_after:,} tokens"

@@ -73,7 +73,7 @@ def command(
     place = _in_place(file, passes) if in_place else None
     session = place.session if place else open_session(file)
     engine = Engine(preset, model=named_model(model or preset.summary_model), hooks=Hooks.installed())
-    done = loop.run(_perform(engine, session, passes, focus, show=not as_json))
+    done = loop.run(_perform(engine, session, passes, focus))
     if output:
         Path(output).parent.mkdir(parents=True, exist_ok=True)
         save(done.session, output, replace=force)
@@ -108,9 +108,7 @@ def _fields(written: Written) -> dict[str, Any]:
     return {**asdict(written), "file": str(written.file), "backup": str(written.backup)}
 
 
-async def _perform(
-    engine: Engine, session: Session, passes: int | None, focus: str | None, *, show: bool
-) -> Replayed:
+async def _perform(engine: Engine, session: Session, passes: int | None, focus: str | None) -> Replayed:
     from msgspec.structs import replace
 
     from refold.compare.replay import one_pass, replay
@@ -118,12 +116,12 @@ async def _perform(
     from refold.entries import Fold
 
     if passes is None:
-        with waiting("summarising …" if engine.model else "folding …", show=show):
+        with waiting("summarising …" if engine.model else "folding …"):
             known = len(session.annotations(Fold))
             await upkeep(engine, session, hooks=engine.hooks)
             passed = await one_pass(engine, session, instructions=focus)
         return replace(passed, folds=tuple(session.annotations(Fold)[known:]))
-    with bar("folding", 1.0, show=show) as tell:
+    with bar("folding", 1.0) as tell:
         return await replay(
             engine, session, passes=passes, progress=lambda part: tell(part, ""), instructions=focus
         )

@@ -95,12 +95,12 @@ def command(
                 f"--html shows every fold and is made in this process, of {REPORTED} files at most: "
                 "leave out --on, and name fewer"
             )
-        done = perform(found, plan, show=not as_json)
+        done = perform(found, plan)
         if html:
             write(done, html)
     else:
         tally = Tally(on or "processes")
-        done = many(found, plan, tally, kept, anew=anew, show=not as_json)
+        done = many(found, plan, tally, kept, anew=anew)
     if as_json:
         emit({"rows": [row(cell) for cell in done.cells], "skipped": done.skipped, "batch": tally})
     else:
@@ -128,7 +128,7 @@ def _plan(names: str, budgets: str, passes: str, model: str | None, prices: str 
 
 
 def many(
-    files: Sequence[tuple[str, bool]], plan: Plan, tally: Tally, kept: str | None, *, anew: bool, show: bool
+    files: Sequence[tuple[str, bool]], plan: Plan, tally: Tally, kept: str | None, *, anew: bool
 ) -> Compared:
     """The files by whoever does the work, each as it comes; the result is in their order."""
     from refold.compare.many import endings, fingerprint, jobs, joined
@@ -138,19 +138,19 @@ def many(
 
     with keeping(f"compare-{fingerprint(plan)}", kept, anew=anew) as done, working(tally.on) as on:
         ended = endings(jobs(files, plan), plan, on, done)
-        found = list(followed("comparing", ended, len(files), tally, failed, show=show))
+        found = list(followed("comparing", ended, len(files), tally, failed))
     compared = joined(ending.value for ending in sorted(found, key=lambda ending: ending.number))
     for file, note in compared.notes:
         say(f"refold: {file}: {note}", err=True)
     return compared
 
 
-def perform(files: Sequence[tuple[str, bool]], plan: Plan, *, show: bool) -> Comparison:
+def perform(files: Sequence[tuple[str, bool]], plan: Plan) -> Comparison:
     """In this process, one after the other, with the folded sessions."""
     from refold import loop
     from refold.compare.run import compare
 
-    with bar("comparing", 1.0, show=show) as tell:
+    with bar("comparing", 1.0) as tell:
         return loop.run(compare(_opened(files), plan, tell))
 
 
@@ -164,7 +164,9 @@ def write(done: Comparison, path: str) -> None:
 
 
 def print_tables(out: Console, done: Compared) -> None:
-    """A table for every transcript, where they are few, and one of means, where they are several."""
+    """A table for every transcript, where they are few, one of means, where they are several; the verdict."""
+    from refold.compare.verdict import verdict
+
     for file, error in done.unread[:SHOWN]:
         out.print(f"{file}: {first_line(error, 300)}")
     if len(done.unread) > SHOWN:
@@ -176,12 +178,6 @@ def print_tables(out: Console, done: Compared) -> None:
         print_table(out, done.cells)
     if done.skipped:
         out.print(f"{done.skipped:,} files are no transcripts", style="dim")
-    print_verdict(out, done)
-
-
-def print_verdict(out: Console, done: Compared) -> None:
-    from refold.compare.verdict import verdict
-
     found = verdict(done.cells, [about.tokens for about in done.transcripts])
     out.print(f"\n{found.title}", style="bold")
     for line in found.text:

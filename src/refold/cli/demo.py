@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from refold.cli.options import json_option
-from refold.cli.output import console, emit, first_line, indented, styled, write_private
+from refold.cli.output import answer, console, first_line, indented, styled, write_private
 
 if TYPE_CHECKING:
     from refold.cli.screen import Screen
@@ -51,13 +51,11 @@ def command(out: str, as_json: bool) -> None:
         idea = ": long agent conversations, inside the window, with nothing lost.\n"
         screen.print(styled(("refold", "bold"), idea))
         screen.print(f"The sample is a bug hunt in a small web service: {session}")
-    done = perform([(str(session), True)], Plan(presets.NAMES, [parse(BUDGET)]), show=not as_json)
+    done = perform([(str(session), True)], Plan(presets.NAMES, [parse(BUDGET)]))
     report = Path(out) / "report.html"
     write(done, str(report))
-    if as_json:
-        emit({"session": str(session), "report": str(report), "rows": [row(cell) for cell in done.cells]})
-    else:
-        _tell(screen, done, session, report)
+    value = {"session": str(session), "report": str(report), "rows": [row(cell) for cell in done.cells]}
+    answer(value, lambda: _tell(screen, done, session, report), as_json)
 
 
 def _tell(screen: Screen, done: Comparison, session: Path, report: Path) -> None:

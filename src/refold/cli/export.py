@@ -11,8 +11,6 @@ from refold.cli.options import Names, file_argument, force_option, json_option, 
 from refold.cli.output import emit, say, waiting, write_private
 from refold.text.terminal import escaped
 
-TARGETS = Names("refold.transcripts.export:targets")
-
 
 @click.command("export")
 @file_argument

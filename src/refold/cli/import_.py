@@ -15,7 +15,7 @@ from refold.batch import Batch, Ending, Job, Kept
 from refold.batch.kept import digest, file_key, release
 from refold.cli.batch import Tally, batch_options, followed, keeping, working
 from refold.cli.options import json_option
-from refold.cli.output import console, emit, table
+from refold.cli.output import answer, console, table
 from refold.protocols import Placed, Store
 from refold.stores import open_store, shown
 from refold.transcripts.importing import Asked, Importer, Outcome, find, reading
@@ -59,25 +59,17 @@ def command(
         if kept or tally.on != "here":
             id = f"import-{digest(release(), place, format)}"
             done = stack.enter_context(keeping(id, kept, anew=anew))
-        outcomes = _imported(files, target, format, tally, done, show=not as_json)
+        outcomes = _imported(files, target, format, tally, done)
     counts = Counter(outcome.state for outcome in outcomes)
     summary: dict[str, Any] = {state: counts[state] for state in _STATES}
-    if as_json:
-        emit({"store": shown(store), "files": len(files), **summary, "sessions": outcomes, "batch": tally})
-    else:
-        _print(outcomes, summary, place)
+    value = {"store": shown(store), "files": len(files), **summary, "sessions": outcomes, "batch": tally}
+    answer(value, lambda: _print(outcomes, summary, place), as_json)
     if counts["failed"] or not files:
         raise SystemExit(1)
 
 
 def _imported(
-    files: Sequence[tuple[Path, bool]],
-    target: Store,
-    format: str | None,
-    tally: Tally,
-    kept: Kept | None,
-    *,
-    show: bool,
+    files: Sequence[tuple[Path, bool]], target: Store, format: str | None, tally: Tally, kept: Kept | None
 ) -> list[Outcome]:
     """Files are read by whoever does the work, and put into the store here, in their order: of two that claim
     one id the first has it, however long it took to read."""
@@ -103,7 +95,7 @@ def _imported(
     told: list[Outcome] = []
     with working(tally.on) as on:
         ended = many.run(jobs, on, kept)
-        for ending in followed("reading", ended, len(files), tally, failed, show=show):
+        for ending in followed("reading", ended, len(files), tally, failed):
             if ending.error is not None:
                 told.append(Outcome(file=str(ending.job.argument.file), state="failed", text=ending.error))
             elif ending.tries:

@@ -75,6 +75,11 @@ force_option = click.option("--force", is_flag=True, help="Write over what -o na
 file_argument = click.argument("file", metavar="FILE", shell_complete=session_names)
 
 
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one; they are listed in this order."""
+    return lambda function: functools.reduce(lambda made, option: option(made), reversed(options), function)
+
+
 class Names(TextType):
     """One of the names that `module:function` gives, which is imported when the option is used, or shown."""
 
@@ -142,21 +147,19 @@ def preset_options(function: F) -> F:
         return function(preset=_preset(preset, given, budget), **more)
 
     made: Any = wrapped
-    for option in (
-        click.option("--budget", type=Tokens(), help="The view must fit so many tokens: 8000, 8k."),
-        click.option("--window", type=Tokens(), help="Context window of the model, in tokens."),
-        click.option("--params", type=click.File("r"), help="Settings of the preset as a JSON object."),
+    return together(
+        preset_option("Which design; see `refold presets`."),
         click.option("--set", "settings", multiple=True, metavar="K=V", help="One setting; may be repeated."),
-        click.option(
-            "--preset",
-            default="refold",
-            show_default=True,
-            shell_complete=preset_names,
-            help="Which design; see `refold presets`.",
-        ),
-    ):
-        made = option(made)
-    return made
+        click.option("--params", type=click.File("r"), help="Settings of the preset as a JSON object."),
+        click.option("--window", type=Tokens(), help="Context window of the model, in tokens."),
+        click.option("--budget", type=Tokens(), help="The view must fit so many tokens: 8000, 8k."),
+    )(made)
+
+
+def preset_option(help: str) -> Callable[[F], F]:
+    return click.option(
+        "--preset", default="refold", show_default=True, shell_complete=preset_names, help=help
+    )
 
 
 def _preset(name: str, given: dict[str, Any], budget: int | None) -> Preset:

@@ -42,12 +42,14 @@ def emit(value: Any) -> None:
     click.echo(escaped(compact_json(msgspec.to_builtins(value))))
 
 
-def answer(value: Any, told: str, as_json: bool) -> None:
-    """What a command did: as JSON, or in words."""
+def answer(value: Any, told: str | Callable[[], None], as_json: bool) -> None:
+    """What a command did or found: as JSON, or in words, or as something prints it for people."""
     if as_json:
         emit(value)
-    else:
+    elif isinstance(told, str):
         say(told)
+    else:
+        told()
 
 
 def console(*, stderr: bool = False) -> Screen:
@@ -56,10 +58,16 @@ def console(*, stderr: bool = False) -> Screen:
     return Screen(stderr=stderr)
 
 
+def _for_people() -> bool:
+    """Whether what a command prints is for people: then somebody may look on while it works."""
+    context = click.get_current_context(silent=True)
+    return not (context and context.params.get("as_json"))
+
+
 @contextmanager
-def waiting(what: str, *, show: bool = True) -> Generator[None]:
+def waiting(what: str) -> Generator[None]:
     """Something to look at, on standard error, while one piece of work takes its time."""
-    if show and sys.stderr.isatty():
+    if sys.stderr.isatty() and _for_people():
         with console(stderr=True).status(first_line(what, 80)):
             yield
     else:
@@ -71,7 +79,7 @@ def bar(what: str, total: float, *, show: bool = True) -> Generator[Callable[[fl
     """A bar on standard error, where that is a terminal. Gives what is told how much is done, and a few words
     about it."""
     out = console(stderr=True)
-    if not (show and out.is_terminal):
+    if not (show and out.is_terminal and _for_people()):
         yield lambda _, __: None
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -87,9 +95,9 @@ def bar(what: str, total: float, *, show: bool = True) -> Generator[Callable[[fl
         yield tell
 
 
-def progress(what: str, items: Sequence[T], *, show: bool = True) -> Iterator[T]:
+def progress(what: str, items: Sequence[T]) -> Iterator[T]:
     """The items one by one, with a bar."""
-    with bar(what, len(items), show=show and len(items) > 1) as tell:
+    with bar(what, len(items), show=len(items) > 1) as tell:
         for number, item in enumerate(items, 1):
             yield item
             tell(number, f"{number}/{len(items)}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refold.cli.options import json_option, preset_names, warned
-from refold.cli.output import console, emit, first_line, say, styled, table
+from refold.cli.output import answer, console, emit, first_line, say, styled, table
 from refold.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,10 +33,7 @@ def command(name: str | None, params: Any, check: bool, as_json: bool) -> None:
         _check(name or "", params.read() if params else "", as_json)
         return
     rows = [_row(name, params)] if name else list(_all_rows())
-    if as_json:
-        emit({"presets": rows})
-        return
-    _print(rows, full=name is not None)
+    answer({"presets": rows}, lambda: _print(rows, full=name is not None), as_json)
 
 
 def _all_rows() -> Iterator[dict[str, Any]]:

@@ -72,7 +72,7 @@ def command(
     with opened(spec) as store:
         begin, end = moment(since), moment(until)
         found = [info for info in store.sessions() if _fits(info, folder, begin, end)]
-        titles = _titles(store, found if name else found[:limit], show=not as_json)
+        titles = _titles(store, found if name else found[:limit])
         if name:
             found = [i for i in found if name.casefold() in f"{titles[i.id]}\n{i.id}".casefold()]
         search = search and search.strip()
@@ -209,10 +209,10 @@ def moment(text: str | None, now: Callable[[], float] = time.time) -> float | No
         raise click.UsageError(f"{clean(text)!r} is no date: use 2026-05-31, 12h, 7d or 3w") from None
 
 
-def _titles(store: Store, infos: Sequence[SessionInfo], *, show: bool) -> dict[str, str]:
+def _titles(store: Store, infos: Sequence[SessionInfo]) -> dict[str, str]:
     from refold.registry.sessions import title
 
-    return {info.id: title(store, info) for info in progress("reading", infos, show=show)}
+    return {info.id: title(store, info) for info in progress("reading", infos)}
 
 
 def _path(store: Store, spec: str | None) -> str:

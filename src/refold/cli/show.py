@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,7 +11,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from refold.cli.opening import open_session, tell_problems
-from refold.cli.options import Names, file_argument, json_option, preset_names
+from refold.cli.options import Names, file_argument, json_option, preset_option
 from refold.cli.output import console, emit, first_line, styled, waiting
 from refold.text.terminal import clean
 
@@ -31,13 +33,7 @@ def _look(name: str, text: str) -> Any:
 @_look("abridged", "One block per turn: asked, done, ended.")
 @_look("trail", "Files, commands, tests, todos, from the tool calls.")
 @click.option("--wire", type=Names("refold.session.dialects:names"), help="As a provider gets it.")
-@click.option(
-    "--preset",
-    default="refold",
-    show_default=True,
-    shell_complete=preset_names,
-    help="Whose view.",
-)
+@preset_option("Whose view.")
 @click.option("--full", is_flag=True, help="Whole messages instead of first lines.")
 @json_option
 def command(file: str, look: str | None, wire: str | None, preset: str, full: bool, as_json: bool) -> None:
@@ -49,18 +45,13 @@ def command(file: str, look: str | None, wire: str | None, preset: str, full: bo
     look = look or "view"
     with waiting("counting …"):
         value = engine.view(session).to(wire) if wire else LOOK[look](engine, session)
-    if as_json:
-        emit(value)
-        return
-    tell_problems(session)
-    if wire:
+    if not as_json:
+        tell_problems(session)
+    if as_json or wire:
         emit(value)
         return
     out = console()
-    if out.is_terminal and full:
-        with out.pager(styles=True):
-            PRINT[look](out, value, full)
-    else:
+    with out.pager(styles=True) if out.is_terminal and full else nullcontext():
         PRINT[look](out, value, full)
 
 
@@ -216,11 +207,9 @@ def _print_view(out: Any, value: dict[str, Any], full: bool) -> None:
 def _part(part: Any) -> str:
     from refold.messages import Call, arguments_json
 
-    return (
-        f"→ {part.name}({arguments_json(part)})"
-        if isinstance(part, Call)
-        else f"[{type(part).__name__.lower()}]"
-    )
+    if isinstance(part, Call):
+        return f"→ {part.name}({arguments_json(part)})"
+    return f"[{type(part).__name__.lower()}]"
 
 
 _TYPES = {"other": "record"}
@@ -231,9 +220,7 @@ def _print_tree(out: Any, value: dict[str, Any], full: bool) -> None:
     from rich.text import Text
 
     depth: dict[str | None, int] = {None: 0}
-    siblings: dict[str | None, int] = {}
-    for row in value["entries"]:
-        siblings[row["parent"]] = siblings.get(row["parent"], 0) + 1
+    siblings = Counter(row["parent"] for row in value["entries"])
     records = 0
     for row in value["entries"]:
         branched = siblings[row["parent"]] > 1

@@ -155,11 +155,6 @@ def _one(file: str, session: Opened, plan: Plan) -> Compared:
     return msgspec.structs.replace(done, notes=tuple((file, note) for note in notes))
 
 
-def failure(task: Task, error: str) -> Compared:
-    """A file of which there is nothing but a reason."""
-    return Compared(tuple(blanks(task.file, task.plan, error)), unread=((task.file, error),))
-
-
 def endings(given: Iterable[Job], plan: Plan, on: Executor, kept: Kept | None = None) -> Iterator[Ending]:
     """Every file, as they come, each with its `Compared`. What a model failed at is tried again by the next
     run."""
@@ -168,7 +163,9 @@ def endings(given: Iterable[Job], plan: Plan, on: Executor, kept: Kept | None = 
         return plan.model is None or all(cell["tokens"] is not None for cell in value["cells"])
 
     for ending in Batch(work, keeps=keeps).run(given, on, kept):
-        if ending.error is not None:
-            yield ending._replace(value=failure(ending.job.argument, ending.error))
+        if ending.error is not None:  # there is nothing of the file but a reason
+            file = ending.job.argument.file
+            cells = tuple(blanks(file, plan, ending.error))
+            yield ending._replace(value=Compared(cells, unread=((file, ending.error),)))
         else:
             yield ending._replace(value=msgspec.convert(ending.value, Compared, strict=False))

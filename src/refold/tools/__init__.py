@@ -15,6 +15,6 @@ TOOLS: tuple[Tool, ...] = (
 )  # fmt: skip
 
 
-def table(*more: Tool, without: frozenset[str] = frozenset()) -> Mapping[str, Tool]:
-    """Tools by name: those of this room and `more`, which win, less those that somebody has no use for."""
-    return {tool.spec.name: tool for tool in (*TOOLS, *more) if tool.spec.name not in without}
+def table(without: frozenset[str] = frozenset()) -> Mapping[str, Tool]:
+    """Tools by name, less those that somebody has no use for."""
+    return {tool.spec.name: tool for tool in TOOLS if tool.spec.name not in without}

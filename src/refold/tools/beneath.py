@@ -13,6 +13,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeAlias
 
 Opener: TypeAlias = Callable[[int, str, int], int]
@@ -86,10 +87,9 @@ def _components(path: str) -> list[str]:
 
 
 def _link(name: str, folder: int) -> str | None:
-    try:
+    with suppress(OSError):
         return os.readlink(name, dir_fd=folder)
-    except OSError:
-        return None
+    return None
 
 
 def _open(name: str, flags: int, folder: int) -> int:

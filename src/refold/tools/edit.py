@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Sequence
+from itertools import islice
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -60,8 +62,7 @@ class Whole(msgspec.Struct, frozen=True):
 def edit(arguments: One, place: Place) -> Envelope:
     """Replace a text in a file. old_string must occur exactly once, white space included, unless replace_all
     is set. Read the file first."""
-    change = Change(arguments.old_string, arguments.new_string, arguments.replace_all)
-    return apply(place.workspace, arguments.path, (change,))
+    return apply(place.workspace, arguments.path, (arguments,))
 
 
 @tool("MultiEdit", "edit")
@@ -93,7 +94,7 @@ def write(arguments: Whole, place: Place) -> Envelope:
     return success(report | (difference(before, arguments.content) if before else {}))
 
 
-def apply(workspace: Workspace, path: str, changes: Sequence[Change]) -> Envelope:
+def apply(workspace: Workspace, path: str, changes: Sequence[One | Change]) -> Envelope:
     """All changes one after the other, or none."""
     before = content(workspace, path)
     after, count = before, 0
@@ -131,7 +132,7 @@ def content(workspace: Workspace, path: str) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def changed(text: str, change: Change) -> tuple[str, int]:
+def changed(text: str, change: One | Change) -> tuple[str, int]:
     old, new = change.old_string, change.new_string
     if not old:
         raise Refused("invalid_arguments", "old_string is empty. Use Write to make a file.")
@@ -143,21 +144,13 @@ def changed(text: str, change: Change) -> tuple[str, int]:
     if not times:
         raise Refused("not_found", f"old_string was not found.{_nearest(text, change.old_string)}")
     if times > 1 and not change.replace_all:
-        lines = ", ".join(str(line) for line in _lines(text, old)[:10])
+        places = islice(re.finditer(re.escape(old), text), 10)
+        lines = ", ".join(str(text.count("\n", 0, place.start()) + 1) for place in places)
         raise Refused(
             "not_unique",
             f"old_string occurs {times} times (lines {lines}): add lines around it, or set replace_all.",
         )
     return text.replace(old, new), times
-
-
-def _lines(text: str, old: str) -> list[int]:
-    found: list[int] = []
-    at = text.find(old)
-    while at >= 0 and len(found) < 10:
-        found.append(text.count("\n", 0, at) + 1)
-        at = text.find(old, at + len(old))
-    return found
 
 
 def _nearest(text: str, old: str) -> str:

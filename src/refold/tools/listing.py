@@ -30,6 +30,7 @@ SKIPPED = frozenset(
      ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", ".terraform"]
 )  # fmt: skip
 _SECONDS = 30
+_BELOW = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null",
        "-c", "core.quotePath=false")  # fmt: skip
 """git as we call it: it changes nothing by itself and runs nothing that a repository asks it to."""
@@ -133,10 +134,8 @@ def entries(folder: int) -> list[Entry]:
         names = sorted(entry.name for entry in found)
     result: list[Entry] = []
     for name in names[:MOST]:
-        try:
+        with suppress(OSError):  # gone since
             result.append(Entry(name, os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode))
-        except OSError:
-            continue  # gone since
     return result
 
 
@@ -175,7 +174,7 @@ def _walked(workspace: Workspace, path: str) -> Iterator[str]:
                         count += 1
                         yield prefix + name
                     elif stat.S_ISDIR(mode) and name not in SKIPPED and prefix.count("/") < DEEPEST:
-                        left.append((_inside(folder, name), f"{prefix}{name}/"))
+                        left.append((open_beneath(folder, name, _BELOW), f"{prefix}{name}/"))
             except OSError:
                 continue
             finally:
@@ -183,10 +182,6 @@ def _walked(workspace: Workspace, path: str) -> Iterator[str]:
     finally:
         for folder, _ in left:
             os.close(folder)
-
-
-def _inside(folder: int, name: str) -> int:
-    return open_beneath(folder, name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
 
 
 # ── patterns ────────────────────────────────────────────────────────────────────────────────────

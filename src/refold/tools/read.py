@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
-from itertools import takewhile
+from itertools import accumulate
 from typing import Annotated, Any, BinaryIO, NamedTuple
 
 import msgspec
@@ -45,7 +45,7 @@ def read(arguments: Arguments, place: Place) -> Envelope:
         piece = _piece(file, arguments, status.st_size)
     name, version = workspace.name(path), Version.of(status)
     note = f"Note: {name} was modified externally." if workspace.changed(path, version) else ""
-    workspace.note(path, version)
+    workspace.seen[name] = version
     if piece.total is not None and arguments.offset > max(piece.total, 1):
         raise Refused(
             "out_of_range", f"`{path}` has {piece.total} lines: there is no line {arguments.offset}."
@@ -73,14 +73,8 @@ def _envelope(name: str, arguments: Arguments, piece: Piece, status: os.stat_res
 
 
 def _within(lines: list[str]) -> list[str]:
-    size = 0
-
-    def fits(line: str) -> bool:
-        nonlocal size
-        size += len(line) + 8
-        return size <= CHARS
-
-    return list(takewhile(fits, lines))
+    sizes = accumulate(len(line) + 8 for line in lines)
+    return [line for line, size in zip(lines, sizes, strict=True) if size <= CHARS]
 
 
 def _piece(file: BinaryIO, arguments: Arguments, size: int) -> Piece:

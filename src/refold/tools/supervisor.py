@@ -16,6 +16,7 @@ import platform
 import signal
 import stat
 import sys
+from contextlib import suppress
 from typing import Any
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -120,13 +121,9 @@ def _children() -> list[int]:
     with os.scandir("/proc") as processes:
         names = [process.name for process in processes if process.name.isdigit()]
     for name in names:
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                parent = int(file.read().rpartition(b")")[2].split()[1])
-        except OSError:
-            continue
-        if parent == own:
-            found.append(int(name))
+        with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+            if int(file.read().rpartition(b")")[2].split()[1]) == own:
+                found.append(int(name))
     return found
 
 
@@ -134,15 +131,11 @@ def end_all() -> None:
     """End every child; those of a child that ended become ours, until none is left."""
     while children := _children():
         for pid in children:
-            try:
+            with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-            except OSError:
-                continue
         for pid in children:
-            try:
+            with suppress(OSError):
                 os.waitpid(pid, 0)
-            except OSError:
-                continue
 
 
 def _start(rules: Any, command: list[str]) -> int:

@@ -195,9 +195,6 @@ class Workspace:
         """Whether the file was read before and is another one now."""
         return self.seen.get(self.name(path), version) != version
 
-    def note(self, path: str, version: Version) -> None:
-        self.seen[self.name(path)] = version
-
     def versions(self) -> dict[str, Version]:
         """The files that were read, as they are now; without those that are gone."""
         found: dict[str, Version] = {}

@@ -163,7 +163,12 @@ class _Folds:
             return None
         own = self._copies(forms, record, stretch)
         texts = [self._text(message, own.get(place)) for place, message in enumerate(stretch.edit.put)]
-        lines = [[*map(flat, text.split("\n"))] if isinstance(text, str) else [] for text in texts]
+        lines = [
+            (flat(line), (place, at))
+            for place, text in enumerate(texts)
+            if isinstance(text, str)
+            for at, line in enumerate(text.split("\n"))
+        ]
         return {
             "first": numbers[0],
             "last": numbers[-1],
@@ -206,21 +211,16 @@ class _Folds:
         return found
 
     def _line(
-        self, session: Session, number: int, record: Record, lines: Sequence[Sequence[str]]
+        self, session: Session, number: int, record: Record, lines: Sequence[tuple[str, tuple[int, int]]]
     ) -> tuple[int, int] | None:
         """The line that tells of a message: which of the messages put, and which of its lines."""
         one = self.said[number]
         position, key = session.position(one.id), e.key(one.id)
-        for place, listed in enumerate(lines):
-            for at, line in enumerate(listed):
-                if line.startswith(f"[#{position}]") or line.endswith(f"#{position}") or f"[{key}]" in line:
-                    return place, at
+        for line, where in lines:
+            if line.startswith(f"[#{position}]") or line.endswith(f"#{position}") or f"[{key}]" in line:
+                return where
         traces = tuple(record.traces(one.message))
-        for place, listed in enumerate(lines):
-            for at, line in enumerate(listed):
-                if any(trace in line for trace in traces):
-                    return place, at
-        return None
+        return next((where for line, where in lines if any(trace in line for trace in traces)), None)
 
 
 def title(cell: Cell) -> str:

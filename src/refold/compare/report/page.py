@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from refold.compare.report import charts, inside, tables
 from refold.compare.report.charts import short
-from refold.compare.report.html import Child, Markup, el, join
+from refold.compare.report.html import Child, Markup, el
 from refold.compare.report.tables import colour
 from refold.compare.run import Cell, Comparison, Transcript
 from refold.compare.verdict import RULE, Group, Verdict, groups, verdict
@@ -102,11 +102,9 @@ def _designs(done: Comparison, found: Verdict) -> Markup:
     listed = groups(done.cells)
     kinds = dict.fromkeys((group.asked, group.passes) for group in listed)
     parts = [
-        join(
-            (
-                el("h3", tables.budget(asked, passes)),
-                tables.designs([g for g in listed if (g.asked, g.passes) == (asked, passes)], found.best),
-            )
+        (
+            el("h3", tables.budget(asked, passes)),
+            tables.designs([g for g in listed if (g.asked, g.passes) == (asked, passes)], found.best),
         )
         for asked, passes in kinds
     ]
