@@ -221,11 +221,9 @@ def _with_patch(entry: e.AnyPathEntry, record: Record) -> e.AnyPathEntry:
 def _files(record: Record) -> e.Files:
     # What an extension stored in `details` has a meaning of its own.
     raw = {} if record.get("fromHook") else mapping(record.get("details"))
-    return e.Files(read=_names(raw.get("readFiles")), modified=_names(raw.get("modifiedFiles")))
-
-
-def _names(value: object) -> tuple[str, ...]:
-    return tuple(item for item in listing(value) if isinstance(item, str))
+    lists = (listing(raw.get(key)) for key in ("readFiles", "modifiedFiles"))
+    read, modified = (tuple(name for name in names if isinstance(name, str)) for names in lists)
+    return e.Files(read=read, modified=modified)
 
 
 # ── compactions (B3): the newest on a path shows its summary, then everything from the first kept entry on,

@@ -102,14 +102,11 @@ def page_of(session: Session, chosen: Writer, *, history: bool = True) -> Page:
 def sendable(items: Sequence[Item], chosen: Writer) -> list[Item]:
     """Without the system prompt at the beginning, and what else the program brings itself."""
     told = dropwhile(lambda item: isinstance(item.message, m.System), items)
-    spoken = ((item, _spoken(item.message)) for item in told if not _is_hidden(item.message))
+    shown = (item for item in told if not (isinstance(item.message, m.Bash) and item.message.hidden))
+    spoken = ((item, _spoken(item.message)) for item in shown)
     adapted = ((item, chosen.adapted(message)) for item, message in spoken)
     held = [replace(item, message=message) for item, message in adapted if message is not None]
     return repair_by(dialects.get(chosen.dialect).rules, held)
-
-
-def _is_hidden(message: m.Message) -> bool:
-    return isinstance(message, m.Bash) and message.hidden
 
 
 def _spoken(message: m.Message) -> m.Message:
