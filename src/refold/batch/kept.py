@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,8 @@ class Kept:
             entries = store.load(id).entries
         except UnknownName:
             entries = ()
-            _make(store, SessionInfo(id=id))
+            with suppress(SessionExists):  # somebody else does the same work
+                store.create(SessionInfo(id=id))
         states = [entry for entry in entries if isinstance(entry, State) and not anew]
         self._values = {entry.name: entry.value for entry in states}
 
@@ -56,13 +58,6 @@ class Kept:
             self.store.append(self.id, (entry,), after=None)
         except StorageError as error:
             self.failure = str(error)
-
-
-def _make(store: Store, info: SessionInfo) -> None:
-    try:
-        store.create(info)
-    except SessionExists:
-        pass  # somebody else does the same work
 
 
 def forget_old(store: Store, now: float) -> None:

@@ -143,23 +143,21 @@ def _is_whole(reply: Any) -> bool:
 def _tee(call: Call, turn: Turn, chunks: Iterator[Any]) -> Iterator[Any]:
     heard = _Heard(call)
     for chunk in chunks:
-        heard.add(chunk)
-        if heard.reply:  # before the last piece is handed on: nobody has to ask for what comes after it
-            run(turn.answered(heard.taken()))
+        if reply := heard.add(chunk):  # before the last piece is handed on: nobody has to ask for more
+            run(turn.answered(reply))
         yield chunk
-    if heard.end():
-        run(turn.answered(heard.taken()))
+    if reply := heard.end():
+        run(turn.answered(reply))
 
 
 async def _atee(call: Call, turn: Turn, chunks: AsyncIterator[Any]) -> AsyncIterator[Any]:
     heard = _Heard(call)
     async for chunk in chunks:
-        heard.add(chunk)
-        if heard.reply:
-            await beside(turn.answered(heard.taken()))
+        if reply := heard.add(chunk):
+            await beside(turn.answered(reply))
         yield chunk
-    if heard.end():
-        await beside(turn.answered(heard.taken()))
+    if reply := heard.end():
+        await beside(turn.answered(reply))
 
 
 class _Heard:
@@ -169,30 +167,23 @@ class _Heard:
         self._model = call.model
         self._reader: StreamReader | None = call.endpoint.reader()
         self._collector = Collector()
-        self.reply: Reply | None = None
 
-    def add(self, chunk: Any) -> None:
-        if self._reader is None:
-            return
+    def add(self, chunk: Any) -> Reply | None:
+        """The whole reply, with the piece that ends it."""
         try:
-            self._collect(self._reader.read(chunk))
+            return self._reply(self._reader.read(chunk)) if self._reader else None
         except (Malformed, OSError):
             self._reader = None
+            return None
 
     def end(self) -> Reply | None:
-        if self._reader is not None:
-            self._collect(self._reader.end())
-        return self.reply
+        return self._reply(self._reader.end()) if self._reader else None
 
-    def taken(self) -> Reply:
-        reply, self.reply, self._reader = self.reply, None, None
-        assert reply is not None
-        return reply
-
-    def _collect(self, events: Sequence[Event]) -> None:
+    def _reply(self, events: Sequence[Event]) -> Reply | None:
         for event in events:
             self._collector.add(event)
-        stop = self._collector.stop
-        if stop is not None:
-            message = Assistant(self._collector.content, stop=stop)
-            self.reply = Reply(message, self._collector.usage, self._model)
+        if self._collector.stop is None:
+            return None
+        self._reader = None
+        message = Assistant(self._collector.content, stop=self._collector.stop)
+        return Reply(message, self._collector.usage, self._model)

@@ -26,7 +26,6 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.config import get_config
 
 from refold.integrations.conversation import (
-    Conversation,
     Conversations,
     Options,
     Reply,
@@ -38,7 +37,7 @@ from refold.integrations.conversation import (
     sent_aside,
 )
 from refold.loop import beside, run
-from refold.messages import Message, Usage
+from refold.messages import Usage
 from refold.recall import tool as recall_tool
 from refold.session.dialects import parse_list, parse_reply
 
@@ -77,8 +76,8 @@ class RefoldMiddleware(AgentMiddleware[Any, Any, Any]):
         """The call, and the request that shows its view. `thread` is of the caller's context: this runs in
         another."""
         model: str | None = getattr(request.model, "model_name", getattr(request.model, "model", None))
-        conversation, system = await self.conversations.named(thread), request.system_prompt
-        prompt, turn, shown = await _taken(conversation, request.messages, system, request.tools, model)
+        system = request.system_prompt
+        prompt, turn, shown = await self._view(thread, request.messages, system, request.tools, model)
         if prompt != system:
             request = request.override(system_message=SystemMessage(prompt) if prompt else None)
         return turn, request.override(messages=shown)
@@ -99,9 +98,30 @@ class RefoldMiddleware(AgentMiddleware[Any, Any, Any]):
     async def _shown(
         self, thread: str, messages: Sequence[AnyMessage], system: str | None, tools: Sequence[Any]
     ) -> list[AnyMessage]:
-        conversation = await self.conversations.named(thread)
-        prompt, _, shown = await _taken(conversation, messages, system, tools)
+        prompt, _, shown = await self._view(thread, messages, system, tools)
         return [SystemMessage(prompt), *shown] if prompt else shown
+
+    async def _view(
+        self,
+        thread: str,
+        messages: Sequence[AnyMessage],
+        system: str | None,
+        tools: Sequence[Any],
+        model: str | None = None,
+    ) -> tuple[str | None, Turn, list[AnyMessage]]:
+        """The system prompt, the turn, and the messages to send. Prompts at the beginning of the list stay
+        there, unless the preset has something to add: then all of them are one."""
+        wire = _wire(messages)
+        front = prompts(wire)
+        said = [*([system] if system else []), *(message.text for message in parse_list(wire[:front]))]
+        whole = "\n\n".join(said) or None
+        conversation = await self.conversations.named(thread)
+        turn = await conversation.take(wire, system=whole, tools=[*map(_spec, tools)], model=model)
+        given = cast("list[AnyMessage]", convert_to_messages(rendered(turn.view, "openai")))
+        shown = as_said(given, messages[front:], lambda message: parse_list(_wire([message])))
+        if turn.view.system == whole:
+            return system, turn, [*messages[:front], *shown]
+        return turn.view.system, turn, shown
 
     # ── the tool ────────────────────────────────────────────────────────────────────────────────
 
@@ -131,34 +151,10 @@ async def _answered(turn: Turn, response: ModelResponse[Any]) -> None:
     """Structured output brings more than the model said: it comes with the next list."""
     said = response.result
     if len(said) == 1 and isinstance(said[0], AIMessage):
-        await turn.answered(_reply(said[0], turn.model))
-
-
-def _reply(message: AIMessage, model: str | None) -> Reply:
-    [wire] = _wire([message])
-    counted = message.usage_metadata
-    usage = Usage(counted["input_tokens"], counted["output_tokens"]) if counted else None
-    return Reply(parse_reply(wire)[0], usage, model)
-
-
-async def _taken(
-    conversation: Conversation,
-    messages: Sequence[AnyMessage],
-    system: str | None,
-    tools: Sequence[Any],
-    model: str | None = None,
-) -> tuple[str | None, Turn, list[AnyMessage]]:
-    """The system prompt, the turn, and the messages to send. Prompts at the beginning of the list stay there,
-    unless the preset has something to add: then all of them are one."""
-    wire = _wire(messages)
-    front = prompts(wire)
-    said = [*([system] if system else []), *(message.text for message in parse_list(wire[:front]))]
-    whole = "\n\n".join(said) or None
-    turn = await conversation.take(wire, system=whole, tools=[*map(_spec, tools)], model=model)
-    shown = as_said(_messages(rendered(turn.view, "openai")), messages[front:], _parsed)
-    if turn.view.system == whole:
-        return system, turn, [*messages[:front], *shown]
-    return turn.view.system, turn, shown
+        [wire] = _wire([said[0]])
+        counted = said[0].usage_metadata
+        usage = Usage(counted["input_tokens"], counted["output_tokens"]) if counted else None
+        await turn.answered(Reply(parse_reply(wire)[0], usage, turn.model))
 
 
 def _spec(tool: Any) -> Any:
@@ -169,14 +165,6 @@ def _spec(tool: Any) -> Any:
 def _wire(messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:
     wire: Any = convert_to_openai_messages(list(messages))
     return wire
-
-
-def _messages(wire: list[dict[str, Any]]) -> list[AnyMessage]:
-    return cast("list[AnyMessage]", convert_to_messages(wire))
-
-
-def _parsed(message: AnyMessage) -> list[Message]:
-    return parse_list(_wire([message]))
 
 
 def _thread() -> str:

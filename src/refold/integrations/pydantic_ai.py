@@ -34,11 +34,11 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
-from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.models import AbstractModel, ModelRequestContext
 from pydantic_ai.toolsets import FunctionToolset
 
 from refold import messages as m
-from refold.integrations.conversation import Conversation, Conversations, Options, Reply, Turn, as_said
+from refold.integrations.conversation import Conversations, Options, Reply, Turn, as_said
 from refold.loop import aside, beside
 from refold.protocols import ToolSpec
 from refold.recall import tool as recall_tool
@@ -69,9 +69,29 @@ class Refolding(AbstractCapability[Any]):
         keeps. Instead of the capability, not beside it."""
         newest = messages[-1] if messages else None
         system = newest.instructions if isinstance(newest, ModelRequest) else None
-        provider = ctx.model.system if ctx.model else None
-        _, shown = await beside(_taken(self.conversations, _id(ctx), messages, system, (), provider))
+        _, shown = await beside(self._taken(_id(ctx), messages, system, (), ctx.model))
         return shown
+
+    async def _taken(
+        self,
+        id: str,
+        messages: Sequence[ModelMessage],
+        system: str | None,
+        tools: Sequence[ToolSpec],
+        model: AbstractModel,
+    ) -> tuple[Turn, list[ModelMessage]]:
+        """What is to be sent. System prompts within the messages stay in front of them."""
+        conversation = await self.conversations.named(id)
+        prompts = [part for each in messages for part in each.parts if isinstance(part, SystemPromptPart)]
+        whole = "\n\n".join([*([system] if system else []), *(part.content for part in prompts)]) or None
+        turn = await conversation.take(_parsed(messages), system=whole, tools=tools, model=model.model_name)
+        if rules := (turn.view.system or "").replace(whole or "", "").strip():  # what the preset adds
+            prompts.append(SystemPromptPart(rules))
+        given = _given(turn.view, system, model.system)
+        shown = as_said(given, messages, lambda message: _parsed([message]))
+        kept = [part for each in shown for part in each.parts if isinstance(part, SystemPromptPart)]
+        missing = [part for part in prompts if part not in kept]
+        return turn, [ModelRequest(missing, instructions=system), *shown] if missing else shown
 
     # ── what pydantic-ai calls ──────────────────────────────────────────────────────────────────
 
@@ -105,17 +125,8 @@ class Refolding(AbstractCapability[Any]):
             ToolSpec(tool.name, tool.description or "", tool.parameters_json_schema)
             for tool in (*asked.function_tools, *asked.output_tools)
         ]
-        model = request_context.model
         self._turn, shown = await beside(
-            _taken(
-                self.conversations,
-                _id(ctx),
-                request_context.messages,
-                system,
-                tools,
-                model.system,
-                model.model_name,
-            )
+            self._taken(_id(ctx), request_context.messages, system, tools, request_context.model)
         )
         return replace(request_context, messages=shown)
 
@@ -146,28 +157,6 @@ class Refolding(AbstractCapability[Any]):
 
 def _id(ctx: RunContext[Any]) -> str:
     return ctx.conversation_id or NO_ID
-
-
-async def _taken(
-    conversations: Conversations,
-    id: str,
-    messages: Sequence[ModelMessage],
-    system: str | None,
-    tools: Sequence[ToolSpec],
-    provider: str | None,
-    model: str | None = None,
-) -> tuple[Turn, list[ModelMessage]]:
-    """What is to be sent. System prompts within the messages stay in front of them."""
-    conversation: Conversation = await conversations.named(id)
-    prompts = [part for each in messages for part in each.parts if isinstance(part, SystemPromptPart)]
-    whole = "\n\n".join([*([system] if system else []), *(part.content for part in prompts)]) or None
-    turn = await conversation.take(_parsed(messages), system=whole, tools=tools, model=model)
-    if rules := (turn.view.system or "").replace(whole or "", "").strip():  # what the preset adds
-        prompts.append(SystemPromptPart(rules))
-    shown = as_said(_given(turn.view, system, provider), messages, lambda message: _parsed([message]))
-    kept = [part for each in shown for part in each.parts if isinstance(part, SystemPromptPart)]
-    missing = [part for part in prompts if part not in kept]
-    return turn, [ModelRequest(missing, instructions=system), *shown] if missing else shown
 
 
 # ── pydantic-ai's messages as ours ──────────────────────────────────────────────────────────────

@@ -18,6 +18,7 @@ import anyio.to_thread
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.responses import PlainTextResponse
 
 from mcp import MCPError, types
 from refold.errors import RefoldError, UsageError
@@ -180,14 +181,8 @@ def http_app(library: Library, token: str, port: int) -> App:
         if scope["type"] == "http":
             headers: dict[bytes, bytes] = dict(scope["headers"])
             if not secrets.compare_digest(headers.get(b"authorization", b""), wanted):
-                await send(
-                    {
-                        "type": "http.response.start",
-                        "status": 401,
-                        "headers": [(b"www-authenticate", b"Bearer")],
-                    }
-                )
-                await send({"type": "http.response.body", "body": b"a token is needed\n"})
+                refusal = PlainTextResponse("a token is needed\n", 401, {"www-authenticate": "Bearer"})
+                await refusal(scope, receive, send)
                 return
         await inner(scope, receive, send)
 

@@ -142,6 +142,12 @@ def _told(remarks: Iterable[str], records: Sequence[str], budget: int) -> str:
     return "\n".join(parts)
 
 
+def _listed(remarks: list[str], name: str, lines: Sequence[str], budget: int, **attributes: str) -> str:
+    """Our sentences, then as much of the lines as fits, in one record."""
+    body = fit(quote("\n".join(lines)), budget - 150, tokens.get())
+    return _told(remarks, [frame(name, body, **attributes)] if lines else [], budget)
+
+
 def _recall(library: Library, given: Arguments) -> str:
     query, file, name, shelf = given["query"], given["file"], given["session"], given["shelf"]
     keys, turns, limit, budget = given["keys"], given["turns"], given["limit"], given["budget"]
@@ -185,7 +191,7 @@ def _record(session: str, hit: Hit) -> str:
 
 
 def _sessions(library: Library, given: Arguments) -> str:
-    wanted, budget = given["query"].lower().split(), given["budget"]
+    wanted = given["query"].lower().split()
     rows = library.rows(given["shelf"] or None)
     lines: list[str] = []
     for row in rows:
@@ -194,11 +200,8 @@ def _sessions(library: Library, given: Arguments) -> str:
         title = one_line(f"{info.name or ''} {info.cwd or ''}", 160)
         if all(word in f"{row.name} {title}".lower() for word in wanted):
             lines.append(f"{row.name}  {changed}  {info.entries} entries  {title}".rstrip())
-    shown = quote("\n".join(lines[: given["limit"]]))
     remarks = [*_unread(library), f"{len(lines)} of {len(rows)} sessions, the newest first:"]
-    return _told(
-        remarks, [frame("sessions", fit(shown, budget - 150, tokens.get()))] if lines else [], budget
-    )
+    return _listed(remarks, "sessions", lines[: given["limit"]], given["budget"])
 
 
 def _context(library: Library, given: Arguments) -> str:
@@ -246,7 +249,7 @@ def _pin(library: Library, given: Arguments) -> str:
 
 
 def _memory(library: Library, given: Arguments) -> str:
-    added, query, budget = given["add"], given["query"].lower().split(), given["budget"]
+    added, query = given["add"], given["query"].lower().split()
     remarks: list[str] = []
     if added:
         try:
@@ -258,10 +261,7 @@ def _memory(library: Library, given: Arguments) -> str:
     lines = [each.line for each in parse(library.memory.read())]
     found = [line for line in lines if all(word in line.lower() for word in query)]
     remarks.append(f"{len(found)} of {len(lines)} notes:")
-    body = fit(quote("\n".join(found)), budget - 150, tokens.get())
-    return _told(
-        remarks, [frame("memory", body, source="notes of earlier sessions")] if found else [], budget
-    )
+    return _listed(remarks, "memory", found, given["budget"], source="notes of earlier sessions")
 
 
 TOOLS: dict[str, Tool] = {

@@ -12,9 +12,9 @@ from typing import Any
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source
-from refold.transcripts.foreign import Builder, chat_parts, conversation, plain
+from refold.transcripts.foreign import Builder, chat_parts, conversation
 from refold.transcripts.origins import OPENHANDS, SWE_AGENT, declared
-from refold.transcripts.swe_agent import command_call, is_output, thought_and_command, unheaded
+from refold.transcripts.swe_agent import command_call, is_output, printed, thought_and_command, unheaded
 from refold.transcripts.values import first, is_list, listing, mapping, named, text, without
 
 name = "adp"
@@ -87,16 +87,13 @@ class _Import:
 
     def _user(self, parts: list[m.AnyPart], raw: Record, index: int) -> None:
         call, self.open = self.open, None
-        heading, printed = unheaded(parts)
+        heading, output = unheaded(parts)
         if not heading and (call is None or "text" not in raw):
             self.log.say(m.User(declared(parts, (*OPENHANDS, *SWE_AGENT))), index, meta=_meta(raw))
             return
         meta = {**_meta(raw), **({"heading": heading} if heading else {})}
-        if call is None or (heading.endswith("]:") and f"[{call.name}]" not in heading):
-            # Nobody knows which call it answers.
-            self.log.say(m.User(m.with_origin("quoted", map(plain, printed))), index, meta=meta)
-        else:
-            self.log.say(m.Result(call.id, tuple(printed)), index, meta=meta)
+        answered = call and (not heading.endswith("]:") or f"[{call.name}]" in heading)
+        self.log.say(printed(call.id if call and answered else "", output), index, meta=meta)
 
 
 def _meta(raw: Record) -> dict[str, Any]:

@@ -8,6 +8,7 @@ compaction is a `Fold` under the id of its summary; a sub-agent's records are br
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from refold import entries as e
@@ -68,7 +69,7 @@ def read(source: Source) -> Loaded:
             id = None
         id = id or f"e{index}"
         ids[id] = raw
-        nodes.append(Node(index, line, id, _parent_of(raw), raw))
+        nodes.append(Node(index, line, id, named(raw.get("parentUuid")), raw))
     told = len(source.problems)
     while True:
         try:
@@ -79,7 +80,10 @@ def read(source: Source) -> Loaded:
             del source.problems[told:]
             source.problem(unfit.node.line, "the folds of refold do not fit this file: shown without them")
             told += 1
-            nodes = [Node(node.index, node.line, node.id, _parent_of(node.raw), node.raw) for node in nodes]
+            nodes = [
+                replace(node, parent=named(node.raw.get("parentUuid")), reply=None, member=False)
+                for node in nodes
+            ]
 
 
 class _UnfitError(Exception):
@@ -87,10 +91,6 @@ class _UnfitError(Exception):
 
     def __init__(self, node: Node) -> None:
         self.node = node
-
-
-def _parent_of(raw: Record) -> str | None:
-    return named(raw.get("parentUuid"))
 
 
 class _Import:

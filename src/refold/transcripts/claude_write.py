@@ -18,7 +18,7 @@ from refold import messages as m
 from refold.session import Item
 from refold.session.dialects import anthropic
 from refold.text.frames import element
-from refold.transcripts.base import Record, seconds
+from refold.transcripts.base import Record
 from refold.transcripts.carried import KEY, packed
 from refold.transcripts.programs import Clock, Page, Ticket, entry_of
 from refold.transcripts.values import named, text
@@ -72,14 +72,13 @@ def _hash(text: str) -> str:
 
 
 def spoken(page: Page, ticket: Ticket) -> tuple[list[Record], dict[str, str]]:
-    chain = _Chain(page, ticket, start=min((x.time for x in page.session.path if x.time), default=ticket.now))
+    chain = _Chain(page, ticket)
     return list(chain.records(page.said or page.view)), chain.places
 
 
 def boundary(page: Page, records: Sequence[Record], ticket: Ticket) -> list[Record]:
     known = {named(record.get("uuid")): None for record in records}
-    newest = max((seconds(record.get("timestamp")) for record in records), default=0.0)
-    chain = _Chain(page, ticket, start=max(newest, ticket.now))
+    chain = _Chain(page, ticket, records)
     ids = (entry.id.partition(":")[0] for entry in reversed(page.session.path))
     chain.parent = next((id for id in (*ids, *reversed(known)) if id in known), None)
     last = next((record for record in reversed(records) if "gitBranch" in record), Record())
@@ -98,10 +97,10 @@ def ticket_of(records: Sequence[Record], now: float) -> Ticket:
 class _Chain:
     """Records, each of which continues the one before."""
 
-    def __init__(self, page: Page, ticket: Ticket, start: float) -> None:
+    def __init__(self, page: Page, ticket: Ticket, before: Sequence[Record] = ()) -> None:
         self.page = page
         self.ticket = ticket
-        self.clock = Clock(start)
+        self.clock = Clock(page, ticket, before)
         self.parent: str | None = None
         self.copies = False
         self.places: dict[str, str] = {}

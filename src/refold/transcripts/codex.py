@@ -7,8 +7,6 @@ are called by their position, the header not counted. Usage comes from `token_co
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec.structs import replace
 
 from refold import entries as e
@@ -258,6 +256,5 @@ class _Import:
         created = seconds(self.header.get("timestamp"))
         if created:
             self.log.times.append(created)
-        meta: dict[str, Any] = self.header
-        cwd = named(meta.get("cwd")) or named(self.context.get("cwd"))
-        return self.log.loaded(id=named(meta.get("id")), cwd=cwd, leaf=self.log.tail)
+        cwd = named(self.header.get("cwd")) or named(self.context.get("cwd"))
+        return self.log.loaded(id=named(self.header.get("id")), cwd=cwd, leaf=self.log.tail)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
 from uuid import UUID
@@ -17,10 +18,10 @@ from refold import messages as m
 from refold.session import Item
 from refold.session.dialects import openai_responses
 from refold.session.dialects.common import clean, short_id, wire_name
-from refold.transcripts.base import Record, index_id, seconds
+from refold.transcripts.base import Record, index_id
 from refold.transcripts.carried import KEY, packed
 from refold.transcripts.codex_items import is_context
-from refold.transcripts.programs import Clock, Page, Ticket, local
+from refold.transcripts.programs import Clock, Page, Ticket
 from refold.transcripts.values import mapping, text
 
 dialect = "responses"
@@ -40,7 +41,7 @@ def adapted(message: m.Message) -> m.Message | None:
 
 
 def place(ticket: Ticket) -> PurePosixPath:
-    moment = local(ticket.now)
+    moment = datetime.fromtimestamp(ticket.now, UTC).astimezone()
     name = f"rollout-{moment:%Y-%m-%dT%H-%M-%S}-{ticket.id}.jsonl"
     return PurePosixPath("sessions", f"{moment:%Y}", f"{moment:%m}", f"{moment:%d}", name)
 
@@ -50,8 +51,7 @@ def command(id: str) -> str:
 
 
 def spoken(page: Page, ticket: Ticket) -> tuple[list[Record], dict[str, str]]:
-    created = min((entry.time for entry in page.session.path if entry.time), default=ticket.now)
-    rollout = _Rollout(Clock(created))
+    rollout = _Rollout(Clock(page, ticket))
     lines = [rollout.line("session_meta", _meta(ticket, rollout.clock.stamp()))]
     places: dict[str, str] = {}
     items = page.said or page.view
@@ -64,9 +64,8 @@ def spoken(page: Page, ticket: Ticket) -> tuple[list[Record], dict[str, str]]:
 
 
 def boundary(page: Page, records: Sequence[Record], ticket: Ticket) -> list[Record]:
-    newest = max((seconds(record.get("timestamp")) for record in records), default=0.0)
     number = records[-1].get("ordinal") if records else None
-    rollout = _Rollout(Clock(max(newest, ticket.now)), number + 1 if isinstance(number, int) else None)
+    rollout = _Rollout(Clock(page, ticket, records), number + 1 if isinstance(number, int) else None)
     line = rollout.compacted(page)
     line["payload"][KEY] = packed(page.entries, len(records) - 1, places=page.places)
     return [line]

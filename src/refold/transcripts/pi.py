@@ -163,11 +163,11 @@ def _kind(record: Record) -> str:
 
 def _known(record: Record, place: dict[str, Any]) -> e.AnyPathEntry | None:
     match record:
+        case {"type": "message", "message": {"role": "custom"} as raw} | ({"type": "custom_message"} as raw):
+            content = parts_from(raw.get("content"))
+            return e.Note(**place, content=content, kind=str(raw.get("customType", "")))
         case {"type": "message", "message": dict()}:
             return _message_entry(cast("Record", record["message"]), place)
-        case {"type": "custom_message"}:
-            content = parts_from(record.get("content"))
-            return e.Note(**place, content=content, kind=str(record.get("customType", "")))
         case {"type": "compaction", "summary": str(summary)}:
             return e.Fold(
                 **place,
@@ -176,13 +176,11 @@ def _known(record: Record, place: dict[str, Any]) -> e.AnyPathEntry | None:
                 summary=summary,
                 first_kept=named(record.get("firstKeptEntryId")),
                 tokens_before=whole(record.get("tokensBefore")),
-                # What an extension stored in `details` has a meaning of its own.
-                files=e.Files() if record.get("fromHook") else _files(record),
+                files=_files(record),
                 author="import:pi",
             )
         case {"type": "branch_summary", "summary": str(summary)}:
-            origin = named(record.get("fromId"))
-            files = e.Files() if record.get("fromHook") else _files(record)
+            origin, files = named(record.get("fromId")), _files(record)
             return e.BranchSummary(**place, summary=summary, origin=origin, files=files, author="import:pi")
         case {"type": "model_change"}:
             model = model_name(record.get("provider"), record.get("modelId"))
@@ -193,10 +191,7 @@ def _known(record: Record, place: dict[str, Any]) -> e.AnyPathEntry | None:
             return None
 
 
-def _message_entry(raw: Record, place: dict[str, Any]) -> e.MessageEntry | e.Note | None:
-    if raw.get("role") == "custom":
-        content = parts_from(raw.get("content"))
-        return e.Note(**place, content=content, kind=str(raw.get("customType", "")))
+def _message_entry(raw: Record, place: dict[str, Any]) -> e.MessageEntry | None:
     message = message_from(raw)
     if message is None:
         return None
@@ -224,12 +219,11 @@ def _with_patch(entry: e.AnyPathEntry, record: Record) -> e.AnyPathEntry:
 
 
 def _files(record: Record) -> e.Files:
-    raw = mapping(record.get("details"))
-    return e.Files(read=_names(raw.get("readFiles")), modified=_names(raw.get("modifiedFiles")))
-
-
-def _names(value: object) -> tuple[str, ...]:
-    return tuple(item for item in listing(value) if isinstance(item, str))
+    # What an extension stored in `details` has a meaning of its own.
+    raw = {} if record.get("fromHook") else mapping(record.get("details"))
+    lists = (listing(raw.get(key)) for key in ("readFiles", "modifiedFiles"))
+    read, modified = (tuple(name for name in names if isinstance(name, str)) for names in lists)
+    return e.Files(read=read, modified=modified)
 
 
 # ── compactions (B3): the newest on a path shows its summary, then everything from the first kept entry on,

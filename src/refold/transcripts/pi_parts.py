@@ -8,8 +8,9 @@ from typing import Any, get_args
 
 from refold import messages as m
 from refold.session.dialects.common import stop_of
+from refold.transcripts.foreign import parts_of
 from refold.transcripts.origins import PI, declared
-from refold.transcripts.values import is_object, listing, mapping, named, string, whole
+from refold.transcripts.values import mapping, named, string, whole
 
 Record = dict[str, Any]
 
@@ -62,9 +63,7 @@ def usage_to(usage: m.Usage) -> Record:
 
 
 def parts_from(content: Any) -> m.Content:
-    if isinstance(content, str):
-        return m.content(content)
-    return tuple(_part_from(mapping(part)) for part in listing(content) if is_object(part))
+    return tuple(parts_of(content, _part_from))
 
 
 def parts_to(parts: Iterable[m.AnyPart]) -> list[Record]:

@@ -23,7 +23,11 @@ CARRIED = "refold:entry"
 VERSION = 3
 
 
-def write(entries: Sequence[e.AnyEntry], info: SessionInfo | None = None) -> tuple[bytes, list[str]]:
+NOBODY = SessionInfo(id="session")
+"""A session of which nothing is known."""
+
+
+def write(entries: Sequence[e.AnyEntry], info: SessionInfo = NOBODY) -> tuple[bytes, list[str]]:
     """The file, and sentences about what pi will not see."""
     lines = [_header(entries, info)]
     lost: Counter[str] = Counter()
@@ -140,19 +144,12 @@ def _details(files: e.Files) -> Record:
     return {"readFiles": list(files.read), "modifiedFiles": list(dict.fromkeys(changed))}
 
 
-def _header(entries: Sequence[e.AnyEntry], info: SessionInfo | None) -> Record:
+def _header(entries: Sequence[e.AnyEntry], info: SessionInfo) -> Record:
     first = next((entry for entry in entries if isinstance(entry, e.Info) and "pi" in entry.meta), None)
     if first is not None:
         return {**first.meta["pi"], "version": VERSION}
-    cwd = info.cwd if info and info.cwd else ""
-    created = info.created if info else 0.0
-    return {
-        "type": "session",
-        "version": VERSION,
-        "id": info.id if info else "session",
-        "timestamp": iso(created),
-        "cwd": cwd,
-    }
+    named = {"id": info.id, "timestamp": iso(info.created), "cwd": info.cwd or ""}
+    return {"type": "session", "version": VERSION, **named}
 
 
 def _is_derived(entry: e.AnyEntry, sources: set[str]) -> bool:

@@ -7,7 +7,6 @@ model sees now. A program that resumes the file goes on from there. One module f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from importlib import import_module
 from itertools import dropwhile
 from pathlib import PurePosixPath
@@ -21,7 +20,7 @@ from refold import messages as m
 from refold.session import Item, Projection, Session, dialects
 from refold.session.dialects.common import fresh
 from refold.session.invariants import repair_by
-from refold.transcripts.base import Record
+from refold.transcripts.base import Record, seconds
 from refold.transcripts.exported import told
 from refold.transcripts.pi_parts import iso
 
@@ -103,14 +102,11 @@ def page_of(session: Session, chosen: Writer, *, history: bool = True) -> Page:
 def sendable(items: Sequence[Item], chosen: Writer) -> list[Item]:
     """Without the system prompt at the beginning, and what else the program brings itself."""
     told = dropwhile(lambda item: isinstance(item.message, m.System), items)
-    spoken = ((item, _spoken(item.message)) for item in told if not _is_hidden(item.message))
+    shown = (item for item in told if not (isinstance(item.message, m.Bash) and item.message.hidden))
+    spoken = ((item, _spoken(item.message)) for item in shown)
     adapted = ((item, chosen.adapted(message)) for item, message in spoken)
     held = [replace(item, message=message) for item, message in adapted if message is not None]
     return repair_by(dialects.get(chosen.dialect).rules, held)
-
-
-def _is_hidden(message: m.Message) -> bool:
-    return isinstance(message, m.Bash) and message.hidden
 
 
 def _spoken(message: m.Message) -> m.Message:
@@ -133,13 +129,12 @@ def lines(records: Sequence[Record]) -> bytes:
 class Clock:
     """Times of records: those of the entries where they have one, and never backwards."""
 
-    def __init__(self, start: float) -> None:
-        self.at = start
+    def __init__(self, page: Page, ticket: Ticket, records: Sequence[Record] = ()) -> None:
+        """Begins with the session, or behind these records."""
+        newest = max((seconds(record.get("timestamp")) for record in records), default=0.0)
+        oldest = min((entry.time for entry in page.session.path if entry.time), default=ticket.now)
+        self.at = max(newest, ticket.now) if records else oldest
 
     def stamp(self, time: float = 0.0) -> str:
         self.at = max(time, self.at + 0.001)
         return iso(self.at)
-
-
-def local(time: float) -> datetime:
-    return datetime.fromtimestamp(time, UTC).astimezone()

@@ -105,11 +105,10 @@ class _Import:
         self.log.say(message, index, meta={**without(raw, _USED), **more})
 
     def _output(self, raw: Record, index: int, call: str = "") -> None:
-        """What a tool printed: the result of the call it names or of the only open one. Otherwise nobody
-        knows which call it answers, and it is a quotation."""
+        """What a tool printed: the result of the call it names or of the only open one."""
         call = call or (self.open[0] if len(self.open) == 1 else "")
         heading, parts = unheaded(chat_parts(raw.get("content")))
-        said = m.Result(call, tuple(parts)) if call else m.User(m.with_origin("quoted", map(plain, parts)))
+        said = printed(call, parts)
         self.open = [id for id in self.open if id != call]
         self.prompted = False
         self._say(said, raw, index, **({"heading": heading} if heading else {}))
@@ -143,6 +142,11 @@ def unheaded(parts: list[m.AnyPart]) -> tuple[str, list[m.AnyPart]]:
     if heading is None:
         return "", parts
     return heading[0].strip(), [m.Text(said[heading.end() :]), *parts[1:]]
+
+
+def printed(call: str, parts: list[m.AnyPart]) -> m.Message:
+    """What a tool printed. Where nobody knows which call that answers it is a quotation."""
+    return m.Result(call, tuple(parts)) if call else m.User(m.with_origin("quoted", map(plain, parts)))
 
 
 def command_call(command: str, id: str) -> m.Call:
