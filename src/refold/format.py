@@ -7,7 +7,6 @@ digits, nesting deeper than the stack, repeated keys) takes the slow way below, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any, cast, get_args
 
 import msgspec
@@ -23,6 +22,11 @@ MAX_ENTRY = 256 * 1024 * 1024
 
 MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """`MIGRATIONS[n]` turns the JSON object of an entry of version n into one of version n + 1."""
+
+KINDS: dict[str, type[Entry]] = {
+    str(kind.__struct_config__.tag): kind for kind in cast("tuple[type[Entry], ...]", get_args(AnyEntry))
+}
+"""What the `type` of an entry names."""
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyEntry] = msgspec.json.Decoder(AnyEntry)
@@ -132,7 +136,7 @@ def _decode_slowly(line: bytes | str, version: int) -> AnyEntry:
     raw = upgrade(cast("dict[str, Any]", raw), version)
     if not isinstance(raw.get("id"), str) or not isinstance(raw.get("type"), str):
         raise FormatError("not an entry: it needs at least an id and a type")
-    if raw["type"] not in _known_kinds():
+    if KINDS.get(raw["type"], Unknown) is Unknown:
         return Unknown(id=raw["id"], time=_seconds(raw.get("time")), raw=raw)
     try:
         return cast("AnyEntry", msgspec.convert(raw, AnyEntry))
@@ -142,9 +146,3 @@ def _decode_slowly(line: bytes | str, version: int) -> AnyEntry:
 
 def _seconds(time: object) -> float:
     return float(time) if isinstance(time, int | float) and abs(time) < 1e12 else 0.0
-
-
-@cache
-def _known_kinds() -> frozenset[str]:
-    kinds: tuple[type[Entry], ...] = get_args(AnyEntry)
-    return frozenset(str(kind.__struct_config__.tag) for kind in kinds if kind is not Unknown)

@@ -19,9 +19,9 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import NoneType
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar, cast, overload
+from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar, cast, overload
 
 from refold.entries import AnyEntry, AnyPathEntry, BranchSummary, Files, Fold
 from refold.errors import UnknownName, expect
@@ -98,17 +98,40 @@ class Change:
             expect(getattr(self, name), (str, NoneType), f"{name} is a text")
         expect(self.model, (Model, NoneType), "model is a model of refold: refold.model(…)")
 
+    @property
+    def given(self) -> dict[str, Any]:
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
 
 # ── events ──────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)
-class BeforeCompact:
+class Before:
+    """What every event has that a hook may change the course of."""
+
+    name: ClassVar[str]
+    session: Log
+    messages: tuple[Message, ...]
+    """What would be read for a summary."""
+    files: Files
+    instructions: str | None = None
+    prompt: str | None = None
+    model: str = ""
+    """Name of the model that will be asked, or `digest`."""
+
+    def changed(self, by: Change) -> Self:
+        change = {name: value for name, value in by.given.items() if hasattr(self, name)}
+        return replace(self, **{**change, "model": self.model if by.model is None else by.model.name})
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeforeCompact(Before):
     """A fold is about to be made. Answers: `Cancel`, `Supply`, `Change`. After it comes either
     `after_compact` or `compact_failed` (or neither, where a fold prepared ahead was never needed)."""
 
     name: ClassVar[str] = "before_compact"
-    session: Log
     preset: str
     rung: str
     """Which way of folding is planned (summary, mask, digest …)."""
@@ -118,21 +141,11 @@ class BeforeCompact:
     """Entries to be summarised."""
     turn_prefix: tuple[str, ...]
     """Entries at the beginning of a turn that is cut through, summarised apart."""
-    messages: tuple[Message, ...]
-    """What those entries say."""
     first_kept: str | None
     previous: str | None
     """The summary that the new one will replace."""
-    files: Files
     tokens_before: int
     window: int
-    instructions: str | None = None
-    prompt: str | None = None
-    model: str = ""
-    """Name of the model that will be asked, or `digest`."""
-
-    def changed(self, by: Change) -> BeforeCompact:
-        return replace(self, **_given(by, "first_kept", "instructions", "prompt"), **_named(by))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,12 +173,11 @@ class CompactFailed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BeforeBranch:
+class BeforeBranch(Before):
     """The leaf is about to be moved. Answers: `Cancel`; where a summary was asked for, `Supply` and
     `Change` (of instructions, prompt, model)."""
 
     name: ClassVar[str] = "before_branch"
-    session: Log
     origin: str | None
     """The leaf that is left."""
     target: str | None
@@ -175,16 +187,7 @@ class BeforeBranch:
     common_ancestor: str | None
     entries: tuple[str, ...]
     """What is left behind, oldest first."""
-    messages: tuple[Message, ...]
-    """What of it would be read for a summary."""
-    files: Files
     summarize: bool
-    instructions: str | None = None
-    prompt: str | None = None
-    model: str = ""
-
-    def changed(self, by: Change) -> BeforeBranch:
-        return replace(self, **_given(by, "instructions", "prompt"), **_named(by))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,6 +224,7 @@ NAMES = tuple(EVENTS)
 Event: TypeAlias = BeforeCompact | AfterCompact | CompactFailed | BeforeBranch | AfterBranch | Context
 Hook: TypeAlias = Callable[[Any], Any]
 H = TypeVar("H", bound=Hook)
+T = TypeVar("T")
 Wait: TypeAlias = Callable[[Callable[[], Awaitable[Any]], float | None], Awaitable[Any]]
 """Awaits something, for at most so many seconds."""
 
@@ -301,57 +305,58 @@ class Hooks:
         self, event: BeforeCompact | BeforeBranch, check: Callable[[Supply | Change], None] = lambda _: None
     ) -> Decision:
         """Ask the hooks of a `before_…` event. `check` raises for an answer that cannot be followed."""
-        decision: Decision = Decision()
+        decision = Decision()
+
+        def sound(answer: Any) -> Cancel | Supply | Change | None:
+            if isinstance(answer, Cancel):
+                return answer
+            if decision.supply is not None:
+                return None
+            if not isinstance(answer, (Supply, Change)):
+                raise TypeError(f"must answer None, Cancel, Supply or Change, not {type(answer).__name__}")
+            check(answer)
+            return answer
+
         for hook in self.of(event.name):
-            answer: Any
-            try:
-                answer = await self._answer(hook, event)
-                if isinstance(answer, Cancel):
-                    return replace(decision, cancel=answer)
-                if answer is None or decision.supply is not None:
-                    continue
-                if not isinstance(answer, (Supply, Change)):
-                    raise TypeError(
-                        f"must answer None, Cancel, Supply or Change, not {type(answer).__name__}"
-                    )
-                check(answer)
-            except Exception as error:
-                self.trouble(event.name, _title(hook), error)
-                continue
-            if isinstance(answer, Supply):
-                decision = replace(decision, supply=answer)
-            else:
-                event = event.changed(answer)
-                decision = replace(decision, change=_merged(decision.change, answer))
+            match await self._heard(hook, event, sound):
+                case Cancel() as cancel:
+                    return replace(decision, cancel=cancel)
+                case Supply() as supply:
+                    decision = replace(decision, supply=supply)
+                case Change() as change:
+                    event = event.changed(change)
+                    decision = replace(decision, change=replace(decision.change, **change.given))
+                case None:
+                    pass
         return decision
 
     async def tell(self, event: AfterCompact | CompactFailed | AfterBranch) -> None:
         """Let the hooks know; whatever they answer is ignored."""
         for hook in self.of(event.name):
-            try:
-                await self._answer(hook, event)
-            except Exception as error:
-                self.trouble(event.name, _title(hook), error)
+            await self._heard(hook, event, lambda _: None)
 
     async def transform(
         self, event: Context, check: Callable[[Message], Message] = lambda message: message
     ) -> tuple[Message, ...]:
         """The messages of a call after every hook has had them. `check` raises for what is no message."""
         for hook in self.of(event.name):
-            try:
-                answer = await self._answer(hook, event)
-                if answer is not None:
-                    event = replace(event, messages=tuple(map(check, _messages(answer))))
-            except Exception as error:
-                self.trouble(event.name, _title(hook), error)
+            messages = await self._heard(hook, event, lambda answer: tuple(map(check, _messages(answer))))
+            event = event if messages is None else replace(event, messages=messages)
         return event.messages
 
-    async def _answer(self, hook: Hook, event: Event) -> Any:
+    async def _heard(self, hook: Hook, event: Event, read: Callable[[Any], T]) -> T | None:
+        """What is read of a hook's answer; None: it gave none, or is skipped."""
+
         async def ask() -> Any:
             answer = hook(event)
             return await answer if inspect.isawaitable(answer) else answer
 
-        return await self.wait(ask, self.seconds)
+        try:
+            answer = await self.wait(ask, self.seconds)
+            return None if answer is None else read(answer)
+        except Exception as error:
+            self.trouble(event.name, _title(hook), error)
+            return None
 
     def trouble(self, event: str, hook: str, error: Exception) -> None:
         """Report a hook that is skipped."""
@@ -373,16 +378,3 @@ def _messages(answer: object) -> tuple[Message, ...]:
 
 def _title(hook: Hook) -> str:
     return f"{getattr(hook, '__module__', '?')}.{getattr(hook, '__qualname__', type(hook).__name__)}"
-
-
-def _merged(first: Change, then: Change) -> Change:
-    return replace(first, **_given(then, "first_kept", "instructions", "prompt", "model"))
-
-
-def _given(change: Change, *names: str) -> dict[str, Any]:
-    found = {name: getattr(change, name) for name in names}
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _named(change: Change) -> dict[str, Any]:
-    return {} if change.model is None else {"model": change.model.name}

@@ -111,8 +111,7 @@ class Base(msgspec.Struct, frozen=True, gc=False, tag_field="role", omit_default
         return ()
 
 
-class User(Base, frozen=True, tag="user"):
-    role: ClassVar[str] = "user"
+class Spoken(Base, frozen=True):
     content: Content = ()
 
     @property
@@ -120,15 +119,18 @@ class User(Base, frozen=True, tag="user"):
         return self.content
 
 
-class Assistant(Base, frozen=True, tag="assistant"):
+class User(Spoken, frozen=True, tag="user"):
+    role: ClassVar[str] = "user"
+
+
+class System(Spoken, frozen=True, tag="system"):
+    role: ClassVar[str] = "system"
+
+
+class Assistant(Spoken, frozen=True, tag="assistant"):
     role: ClassVar[str] = "assistant"
-    content: Content = ()
     stop: Stop | None = None
     error: str | None = None
-
-    @property
-    def parts(self) -> Content:
-        return self.content
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -143,15 +145,6 @@ class Result(Base, frozen=True, tag="tool"):
     content: Content = ()
     name: str | None = None
     is_error: bool = False
-
-    @property
-    def parts(self) -> Content:
-        return self.content
-
-
-class System(Base, frozen=True, tag="system"):
-    role: ClassVar[str] = "system"
-    content: Content = ()
 
     @property
     def parts(self) -> Content:

@@ -99,23 +99,6 @@ class Model(Protocol):
 
 
 @runtime_checkable
-class Counts(Protocol):
-    """Optional power: the provider counts the tokens of a request."""
-
-    async def count(self, request: Request) -> int: ...
-
-
-@runtime_checkable
-class Caches(Protocol):
-    """Optional power: the provider keeps the prompt of a request for a while after its last use."""
-
-    @property
-    def cache_seconds(self) -> float | None:
-        """How long at least; None: not at all, or nobody knows."""
-        ...
-
-
-@runtime_checkable
 class NativeTools(Protocol):
     """Optional power: the model says whether it takes tool definitions. One that does not say takes them."""
 

@@ -220,7 +220,7 @@ def test_a_round_has_ended_with_its_answer(count: int, found: str) -> None:
     [(300_000, 60_000, 0, 240.0), (300_000, 60_000, 239_999, 0.001), (300_000, 60_000, 240_000, None)],
 )
 def test_a_timer_is_armed_ahead_of_the_expiry(ttl: int, buffer: int, age: int, delay: float | None) -> None:
-    assert arm_delay(ttl_ms=ttl, buffer_ms=buffer, age_ms=age) == delay
+    assert arm_delay(ttl_ms=ttl, buffer_ms=buffer, age=age / 1000) == delay
 
 
 # ── overflow ────────────────────────────────────────────────────────────────────────────────────

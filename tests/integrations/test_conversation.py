@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from refold.integrations import conversation as shared
-from refold.integrations.conversation import Conversations, make_engine
+from refold.integrations.conversation import Conversations
 from refold.loop import run
 from refold.messages import assistant, user
 
 
 def conversations(folder: Path) -> Conversations:
-    return Conversations(make_engine("refold", 8000, None, None), f"sqlite:{folder / 'agent.db'}")
+    return Conversations(window=8000, store=f"sqlite:{folder / 'agent.db'}")
 
 
 def test_stored_conversations_are_closed_when_there_are_many_and_read_again(
@@ -29,7 +29,7 @@ def test_stored_conversations_are_closed_when_there_are_many_and_read_again(
 
 def test_conversations_in_memory_are_never_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared, "KEPT", 1)
-    ours = Conversations(make_engine("refold", 8000, None, None), "memory:")
+    ours = Conversations(window=8000)
     for number in range(4):
         run(run(ours.named(f"c{number}")).merge([user(f"This is {number}.")]))
     assert [len(run(ours.named(f"c{number}")).session) for number in range(4)] == [1] * 4

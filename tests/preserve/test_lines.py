@@ -35,7 +35,7 @@ def entries(messages: list[Message]) -> list[EntryLines]:
 
 
 def shown(*messages: Message) -> str:
-    return render(entries(list(messages))).text
+    return render(reversed(entries(list(messages)))).text
 
 
 def acted(name: str, arguments: dict[str, Any]) -> str:
@@ -216,18 +216,18 @@ def test_R11_an_outcome_stands_with_its_own_call() -> None:
 
 def test_R11_an_outcome_without_its_call_says_nothing() -> None:
     path = conversation(("bash", {"command": "make"}, "Exit code 2\nno", True))
-    assert render(entries(path)[1:]).text == ""
+    assert render(reversed(entries(path)[1:])).text == ""
 
 
 def test_R11_the_newest_are_kept() -> None:
     path = conversation(*(("Read", {"file_path": f"file_{i}.py"}, "ok") for i in range(50)))
     made = entries(path)
-    listed = render(made, 120, COUNTER)
-    assert COUNTER.text(listed.text) <= 120
+    listed = render(reversed(made), 120, COUNTER)
+    assert COUNTER.text(listed.text) <= 120 and listed.first is not None
     assert "file_49.py #98" in listed.text
     assert f"file_{listed.first // 2}.py" in listed.text
     assert f"file_{listed.first // 2 - 1}.py" not in listed.text
-    assert render(made).first == 0
+    assert render(reversed(made)).first == 0
 
 
 @given(
@@ -243,7 +243,7 @@ def test_R11_lines_never_pass_their_budget(steps: list[tuple[int, str, str]], bu
             else m.assistant(said, *[m.call(f"c{index}", "bash", command=command)] * (kind - 1))
         )
         path.append(m.result(f"c{index}", command, is_error=kind == 3))
-    assert COUNTER.text(render(entries(path), budget, COUNTER).text) <= budget
+    assert COUNTER.text(render(reversed(entries(path)), budget, COUNTER).text) <= budget
 
 
 @pytest.mark.parametrize("path", all_transcripts(), ids=lambda p: f"{p.parent.name}/{p.name[:40]}")
@@ -258,7 +258,7 @@ def test_R11_every_call_of_the_real_transcripts_has_a_line_with_its_key(path: Pa
             for line in entry.lines:
                 assert line.text == " ".join(line.text.split())
                 assert len(line.text) <= (OUTCOME if line.outcome else SAID + 60)
-        text = render(made).text
+        text = render(reversed(made)).text
         keys = [
             part
             for row in text.splitlines()
@@ -271,7 +271,7 @@ def test_R11_every_call_of_the_real_transcripts_has_a_line_with_its_key(path: Pa
 def test_R11_the_cost_follows_what_is_shown() -> None:
     made = [EntryLines(i, i // 100, (Line(f"Read {i}.py", f"c{i}"),)) for i in range(200_000)]
     began = time.process_time()
-    render(made, 1_500, COUNTER)
+    render(reversed(made), 1_500, COUNTER)
     took = time.process_time() - began
     assert not JUDGED or took < 0.3
 

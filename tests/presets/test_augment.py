@@ -270,8 +270,8 @@ def test_A5_size_counts_texts_results_tool_names_and_compact_arguments() -> None
 
 def test_A6_arm_delay() -> None:
     assert arm_delay(ttl_ms=300_000, buffer_ms=30_000) == 270
-    assert arm_delay(ttl_ms=300_000, buffer_ms=30_000, age_ms=200_000) == 70
-    assert arm_delay(ttl_ms=300_000, buffer_ms=30_000, age_ms=270_000) is None
+    assert arm_delay(ttl_ms=300_000, buffer_ms=30_000, age=200) == 70
+    assert arm_delay(ttl_ms=300_000, buffer_ms=30_000, age=270) is None
     assert arm_delay(ttl_ms=0, buffer_ms=0) is None
     assert augment(**WORKED).cache_delay(0) == 270
     assert augment(**WORKED).cache_delay(270) is None

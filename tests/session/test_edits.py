@@ -74,14 +74,22 @@ def test_one_fold_more_shows_what_all_of_them_show(stretches: list[tuple[int, in
 
 def test_what_is_shown_is_not_read_again_where_nothing_overlaps() -> None:
     inner, outer, beside, across = fold(0, [(2, 3)]), fold(1, [(1, 5)]), fold(2, [(6, 7)]), fold(3, [(5, 6)])
+    asked: list[str] = []
+
+    def place(id: str) -> int | None:
+        asked.append(id)
+        return PLACES.get(id)
+
     shown = edits.outermost([inner], PLACES.get)
-    found = edits.covered(shown, outer, PLACES.get)
-    assert found is not None and spoken(found) == [(1, 5, 1)]
-    found = edits.covered(found, beside, PLACES.get)
-    assert found is not None and spoken(found) == [(1, 5, 1), (6, 7, 2)]
-    assert edits.covered(found, across, PLACES.get) is None
-    same = edits.covered(shown, fold(4, [(2, 3)]), PLACES.get)
-    assert same is not None and [stretch.fold.id for stretch in same] == ["f4"]
+    found = edits.extended(shown, [inner], outer, place)
+    assert spoken(found) == [(1, 5, 1)]
+    found = edits.extended(found, [inner, outer], beside, place)
+    assert spoken(found) == [(1, 5, 1), (6, 7, 2)]
+    same = edits.extended(shown, [inner], fold(4, [(2, 3)]), place)
+    assert [stretch.fold.id for stretch in same] == ["f4"]
+    assert len(asked) == 6  # the ends of each new edit
+    edits.extended(found, [inner, outer, beside], across, place)
+    assert len(asked) > 12
 
 
 def test_an_edit_shows_where_both_its_ends_are_on_the_path() -> None:

@@ -12,7 +12,7 @@ import apsw
 
 from refold.stores.disk import Disk
 
-FAULTS = ("EIO", "ENOSPC", "short", "EINTR")
+FAULTS = ("EIO", "ENOSPC", "short")
 _SPACE = ("write", "truncate", "open", "link", "xWrite")
 _CHANGES = (
     *_SPACE,
@@ -32,7 +32,6 @@ REACH: dict[str, tuple[str, ...]] = {
     "EDQUOT": _SPACE,
     "short": _SPACE,
     "EROFS": _CHANGES,
-    "EINTR": ("write", "sync"),
 }
 """The calls that a fault can happen to; none named: all."""
 _count = itertools.count()

@@ -270,7 +270,7 @@ def every(kind: str, fault: str, step: int, times: int = 1) -> tuple[int, list[s
 
 
 def _pairs(kinds: tuple[str, ...]) -> list[tuple[str, str]]:
-    return [(k, f) for k in kinds for f in FAULTS if (k, f) != ("sqlite", "EINTR")]
+    return [(k, f) for k in kinds for f in FAULTS]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -304,12 +304,6 @@ def test_two_errors_in_a_row_leave_the_file_repairable(fault: str) -> None:
 @pytest.mark.parametrize(("kind", "fault"), [("forgiving", "EIO"), ("careless", "short")])
 def test_planted_carelessness_is_caught_by_faults(kind: str, fault: str) -> None:
     assert every(kind, fault, 1)[1] != []
-
-
-def test_an_interrupted_call_is_no_error() -> None:
-    for at in range(1, calls_of("jsonl") + 1):
-        script, wrong = played("jsonl", "EINTR", at)
-        assert script.failures == [] and wrong == []
 
 
 @pytest.mark.parametrize("kind", kit.REAL)

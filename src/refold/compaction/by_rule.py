@@ -310,9 +310,7 @@ def _rendered(
     """All sections, each within its share; where the budget is small, only those that say something."""
     *_, last = shares
     texts = {
-        title: cut_lines(
-            "\n".join(sections[title]), int(share * budget), counter.text, newest=title in NEWEST
-        )
+        title: _cut(sections, title, int(share * budget), counter)
         for title, share in shares.items()
         if title != last
     }

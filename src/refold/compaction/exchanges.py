@@ -6,7 +6,7 @@ model call is one exchange. A request at the very end that nobody answered yet i
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -230,11 +230,11 @@ def _complete(sent: Sequence[Source], head: Iterable[Source]) -> tuple[Source, .
     ended = {source.message.call_id for source in sent if isinstance(source.message, Result)}
     cut = {x.message.call_id for x in head if isinstance(x.message, Result)} - ended
     rows = [x for x in sent if not isinstance(x.message, Result) or x.message.call_id in made]
-    return tuple(_holding(x, tuple(part for part in x.message.parts if not _calls(part, cut))) for x in rows)
 
+    def kept(message: Message) -> tuple[AnyPart, ...]:
+        return tuple(part for part in message.parts if not isinstance(part, Call) or part.id not in cut)
 
-def _calls(part: AnyPart, ids: Container[str]) -> bool:
-    return isinstance(part, Call) and part.id in ids
+    return tuple(_holding(x, kept(x.message)) for x in rows)
 
 
 # ── sequence numbers (A9) ───────────────────────────────────────────────────────────────────────

@@ -64,8 +64,9 @@ def in_error(text: str) -> Sign | None:
         return None
     for provider, pattern in wordings:
         if match := pattern.search(text):
-            stated = _stated_window(match) or _any_window(text)
-            return Sign(provider, stated, certain="no body" not in match[0])
+            stated, imitated = match.groupdict().get("window"), _CONTEXT.search(text)
+            window = _plausible(stated) or _plausible(imitated[1] if imitated else None)
+            return Sign(provider, window, certain="no body" not in match[0])
     return None
 
 
@@ -166,18 +167,8 @@ def _patterns() -> tuple[list[re.Pattern[str]], list[tuple[str, re.Pattern[str]]
     return excluded, wordings
 
 
-def _stated_window(match: re.Match[str]) -> int | None:
-    stated = match.groupdict().get("window")
-    return _plausible(stated)
-
-
 _CONTEXT = re.compile(r"maximum context length is ([\d,]{1,15}) tokens", re.IGNORECASE)
-
-
-def _any_window(text: str) -> int | None:
-    """Many servers imitate OpenAI's sentence around a wording of their own."""
-    match = _CONTEXT.search(text)
-    return _plausible(match[1]) if match else None
+"""Many servers imitate OpenAI's sentence around a wording of their own."""
 
 
 def _plausible(stated: str | None) -> int | None:

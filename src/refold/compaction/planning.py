@@ -8,19 +8,17 @@ from dataclasses import replace
 
 import msgspec
 
-from refold import entries as e
 from refold.compaction.plan import Patient, Plan, Proposal, Reason, Rung, Stage, fired, proposing
 from refold.compaction.preset import Preset
 from refold.compaction.record import Shape
 from refold.compaction.requests import PROMPT, last_model
 from refold.compaction.rungs.graded import Lines
-from refold.compaction.situation import Due, Situation
+from refold.compaction.situation import Due, Situation, left_alone, touches
 from refold.compaction.sizes import ROUGH
 from refold.compaction.triggers import Never
 from refold.costs import Summary, break_even, known, same_model
 from refold.protocols import Steps, complete
 from refold.session import Session
-from refold.session.edits import stretches, undone_folds
 from refold.session.sent import Surcharges
 
 
@@ -110,17 +108,11 @@ def refused(s: Situation, proposal: Proposal) -> Reason | None:
         return None
     if proposal.asks and s.resting:
         return Reason("breaker", "the summariser failed three times in a row and rests for five minutes")
-    if not s.sizes.too_large and _was_undone(s, proposal):
-        return Reason("undone", "this stretch was unfolded by hand; it is left alone until it must go")
+    if proposal.stretch is not None:
+        first, last = (s.session.position(id) or 0 for id in proposal.stretch)
+        if touches(first, last, left_alone(s)):
+            return Reason("undone", "this stretch was unfolded by hand; it is left alone until it must go")
     return None
-
-
-def _was_undone(s: Situation, proposal: Proposal) -> bool:
-    if proposal.stretch is None or not s.session.annotations(e.Undo):
-        return False
-    first, last = (s.session.position(id) or 0 for id in proposal.stretch)
-    undone = stretches(undone_folds(s.session.path), s.session.position)
-    return any(stretch.first <= last and first <= stretch.last for stretch in undone)
 
 
 # ── money ───────────────────────────────────────────────────────────────────────────────────────

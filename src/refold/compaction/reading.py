@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import overload
 
 from refold import entries as e
 from refold.compaction.transcript import message_of
@@ -75,9 +74,9 @@ class Reading:
     def _typed(self, position: int) -> int:
         return bisect_left(self.sayings, position, key=lambda saying: saying.position)
 
-    def lines_before(self, position: int) -> Sequence[EntryLines]:
-        """The lines of the entries before a position, each made when it is looked at."""
-        return _Lines(self, min(position, self.length))
+    def lines_before(self, position: int) -> Iterator[EntryLines]:
+        """The lines of the entries before a position, newest first, each made when it is looked at."""
+        return map(self.lines_at, range(min(position, self.length) - 1, -1, -1))
 
     def typed_size(self, position: int, counter: TokenCounter) -> int:
         """Tokens of what the user typed before a position, each with its number."""
@@ -181,25 +180,6 @@ class Filed:
     told: list[int] = field(default_factory=list[int])
     """Where the entries stand that it tells of."""
     sizes: dict[tuple[int, int, str], int] = field(default_factory=dict[tuple[int, int, str], int])
-
-
-class _Lines(Sequence[EntryLines]):
-    """The lines of the first entries of a reading."""
-
-    def __init__(self, reading: Reading, length: int) -> None:
-        self._reading, self._length = reading, length
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, index: int) -> EntryLines: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[EntryLines]: ...
-    def __getitem__(self, index: int | slice) -> EntryLines | Sequence[EntryLines]:
-        if isinstance(index, slice):
-            return [self._reading.lines_at(at) for at in range(*index.indices(self._length))]
-        return self._reading.lines_at(range(self._length)[index])
 
 
 def read(session: Session) -> Steps[Reading]:

@@ -6,7 +6,7 @@ a record, not a request, and defused, whoever wrote it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from refold import entries as e
@@ -120,43 +120,40 @@ class Composer:
             return total + written
         return total + (yield from self.reading.lines_size(position, counter, int(self.room.lines * scale)))
 
-    def with_lines(self, layout: Layout, room: int) -> Steps[Record]:
-        """The record in `room` tokens: what own words, state and quotations leave is for lines."""
+    def record(self, layout: Layout, room: int, summary: str | None = None) -> Steps[Record]:
+        """The record in `room` tokens: what own words, state and quotations leave is for lines, unless there
+        is a written summary, or a digest. Composed again where that is too long after all: without secrets
+        and forged tags a text can be longer than it was."""
+        counter, titles = self.s.counter, (STATE, LINES if summary is None else SUMMARY, QUOTES)
         quotes = yield from self._quotes(layout.quotes)
         front, left_out = yield from self._front(layout)
-
-        def compose(left: int) -> Steps[Record]:
-            shown = _Shown(self.s, layout, quotes)
-            told = yield from self._told(layout, shown, left)
-            if shown.named_from < shown.first and READ in told[0]:  # what has a line now is named there
-                told = yield from self._told(layout, shown, left)
-            return self._record(front, left_out, zip((STATE, LINES, QUOTES), told, strict=True), "")
-
-        return (yield from self._fitted(room, self.s.counter.text(front), compose))
-
-    def _fitted(self, room: int, front: int, compose: Callable[[int], Steps[Record]]) -> Steps[Record]:
-        """Composed again where that is too long after all: without secrets and forged tags a text can be
-        longer than it was."""
-        left = room - self._fixed - front
+        left = room - self._fixed - counter.text(front) - counter.text(summary or "")
         while True:
-            record = yield from compose(left)
-            over = self.s.counter.message(record.message) - room
+            shown = _Shown(self.s, layout, quotes)
+            told = yield from self._told(layout, shown, left, summary)
+            if shown.named_from < shown.first and READ in told[0]:  # what has a line now is named there
+                told = yield from self._told(layout, shown, left, summary)
+            record = self._record(front, left_out, zip(titles, told, strict=True), summary or "")
+            over = counter.message(record.message) - room
             if over <= 0 or left <= 0:
                 return record
             left -= over
 
-    def _told(self, layout: Layout, shown: _Shown, room: int) -> Steps[tuple[str, str, str]]:
-        """State, lines and quotations; `shown` learns which entries have a line."""
+    def _told(
+        self, layout: Layout, shown: _Shown, room: int, summary: str | None
+    ) -> Steps[tuple[str, str, str]]:
+        """State, lines (or summary) and quotations; `shown` learns which entries have a line."""
         counter = self.s.counter
         state = yield from self._state(shown, room)
         room -= counter.text(state)
         quoted, first = yield from self._quoted(shown.quotes, room)
+        if summary is not None:
+            return state, summary, quoted
         told = layout.position if first is None else self.s.projection.position_of(first)
         yield
-        entries = self.reading.lines_before(told)
-        lines = render(entries, max(room - counter.text(quoted), 0), counter)
-        if lines.text:
-            shown.named_from = min(entries[lines.first].number, shown.first)
+        lines = render(self.reading.lines_before(told), max(room - counter.text(quoted), 0), counter)
+        if lines.first is not None:
+            shown.named_from = min(lines.first, shown.first)
         yield
         return state, lines.text, quoted
 
@@ -180,20 +177,6 @@ class Composer:
             first = index
             yield
         return "\n\n".join(reversed(texts)), first
-
-    def with_summary(self, layout: Layout, text: str, room: int) -> Steps[Record]:
-        """The same with a written summary, or a digest, instead of lines."""
-        counter = self.s.counter
-        quotes = yield from self._quotes(layout.quotes)
-        front, left_out = yield from self._front(layout)
-        shown = _Shown(self.s, layout, quotes)
-
-        def compose(left: int) -> Steps[Record]:
-            state = yield from self._state(shown, left)
-            quoted, _ = yield from self._quoted(quotes, left - counter.text(state))
-            return self._record(front, left_out, ((STATE, state), (SUMMARY, text), (QUOTES, quoted)), text)
-
-        return (yield from self._fitted(room, counter.text(front) + counter.text(text), compose))
 
     def _front(self, layout: Layout) -> Steps[tuple[str, tuple[str, ...]]]:
         """The user's words, and whose words are not all there."""

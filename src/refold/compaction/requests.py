@@ -22,7 +22,7 @@ from refold.compaction.situation import Situation
 from refold.costs import same_model
 from refold.errors import BadAnswer
 from refold.messages import Assistant, Message, user
-from refold.protocols import Request, Steps, complete
+from refold.protocols import Request, Steps
 from refold.session import Session
 from refold.session.dialects.tools import given_tools
 from refold.text.frames import element, quote
@@ -275,23 +275,13 @@ FRAME_TOKENS = 24
 OWN_TAGS = ("summary", "read-files", "modified-files", "created-files", "deleted-files")
 
 
-def framed_summary(summary: str, files: e.Files) -> str:
-    """The text that stands for what was folded."""
-    return complete(framing(summary, files))
-
-
 def framing(summary: str, files: e.Files) -> Steps[str]:
-    """`framed_summary` in pieces."""
+    """The text that stands for what was folded."""
     return FRAME.format(summary=quote(summary, *OWN_TAGS) + (yield from listing(files)))
 
 
-def file_lists(files: e.Files) -> str:
-    """The lists that follow a summary; files that were modified are not listed as read."""
-    return complete(listing(files))
-
-
 def listing(files: e.Files) -> Steps[str]:
-    """`file_lists` in pieces."""
+    """The lists that follow a summary; files that were modified are not listed as read."""
     blocks = ""
     for name in ("read", "modified", "created", "deleted"):
         rows, paths = list[str](), getattr(files, name)

@@ -95,15 +95,9 @@ class Sizes:
 
     def far_beyond(self, limit: int) -> bool:
         """Is it clear without counting all of it that the view is larger? A rough count alone is no proof:
-        a hundred blanks are one token. The newest items are counted, until they pass the limit."""
-        if self.rough < 4 * limit:
-            return False
-        room = limit - self.overhead
-        for index in range(len(self.projection.items) - 1, -1, -1):
-            if room < 0:
-                break
-            room -= self.item(index)
-        return room < 0
+        a hundred blanks are one token."""
+        everything = len(self.projection.items)
+        return self.rough >= 4 * limit and not self.fits(0, everything, limit - self.overhead)
 
     @cached_property
     def too_large(self) -> bool:
@@ -150,9 +144,9 @@ class Sizes:
         return self.items(self.projection.item_at(position), len(self.projection.items))
 
     def fits(self, first: int, last: int, room: int) -> bool:
-        """Are the items from `first` up to, not including, `last` at most `room` tokens? Counts exactly, and
-        no further than it must."""
-        for index in range(first, last):
+        """Are the items from `first` up to, not including, `last` at most `room` tokens? Counts exactly,
+        the newest first, and no further than it must."""
+        for index in range(last - 1, first - 1, -1):
             room -= self.item(index)
             if room < 0:
                 return False

@@ -280,7 +280,7 @@ class Evidence:
 
     def _piece(self, text: str) -> bool:
         literal = self.has_alone if text[-1:].isalnum() and " " not in text else self.has
-        if literal(text) or self._is_number(text) or self._called(text):
+        if literal(text) or self._number(text) or self._called(text):
             return True
         if " " not in text and ("/" in text or "." in text):
             return self._as_path(text)
@@ -310,18 +310,15 @@ class Evidence:
     def _name(self, text: str) -> bool:
         return all(self._known_word(word) for word in text.lower().split())
 
-    def _number(self, text: str) -> bool:
-        return self._is_number(text)
-
     def _rough(self, text: str) -> bool:
         """ "About 1 100" holds where the sources name a number near it."""
-        if self._is_number(text):
+        if self._number(text):
             return True
         wanted = float(next(_spellings(text), "0") if text.count(".") <= 1 else "0")
         at = bisect_left(self._values, wanted * (1 - _NEAR))
         return at < len(self._values) and self._values[at] <= wanted * (1 + _NEAR)
 
-    def _is_number(self, text: str) -> bool:
+    def _number(self, text: str) -> bool:
         return any(spelling in self._numbers for spelling in _spellings(text))
 
     def _all_words(self, text: str) -> bool:

@@ -107,9 +107,7 @@ class _Composition:
         if earlier:
             ends = ends[1:]
             most -= self.count(earlier) + 1
-        wanted = [fact for fact in found if fact.place in ends]
-        chosen, text = yield from self._chosen(wanted, most)
-        self.used.update(map(id, chosen))
+        text = yield from self._chosen([fact for fact in found if fact.place in ends], most)
         self._add("goal", "\n".join(filter(None, (earlier, text))))
 
     def _decisions(self) -> Steps[None]:
@@ -121,9 +119,7 @@ class _Composition:
             told = id(fact) not in self.used and fact.place.role in ("user", "assistant", "earlier")
             if told and decides(fact.said):
                 found.append(fact)
-        chosen, text = yield from self._chosen(found, most)
-        self.used.update(map(id, chosen))
-        self._add("decisions", text)
+        self._add("decisions", (yield from self._chosen(found, most)))
 
     def _done(self) -> Steps[None]:
         """What was called and how it ended, the newest; then what an earlier digest says of it."""
@@ -142,20 +138,21 @@ class _Composition:
     def _facts(self) -> Steps[None]:
         found = [fact for fact in self.material.facts if id(fact) not in self.used]
         covered = terms(self.material.kept_text[-60_000:])
-        _, text = yield from self._chosen(found, self.room - _HEADING, covered=covered)
-        self._add("facts", text)
+        self._add("facts", (yield from self._chosen(found, self.room - _HEADING, covered=covered)))
 
-    def _chosen(
-        self, found: Sequence[Fact], most: int, covered: Iterable[str] = ()
-    ) -> Steps[tuple[list[Fact], str]]:
-        """The facts worth most within `most` tokens, and their lines."""
+    def _chosen(self, found: Sequence[Fact], most: int, covered: Iterable[str] = ()) -> Steps[str]:
+        """The lines of the facts worth most within `most` tokens; they are used then."""
         if most <= 0 or not found:
-            return [], ""
+            return ""
         pool = yield from best(found, self.material.worth, max(CANDIDATES, most // 4))
         enough = most + most // 8  # in lines they may cost less than one by one
         order = yield from ranked(pool, self.material.worth, self._cost, enough, dict.fromkeys(covered))
         joint = " " if self.form == "readable" else "; "
-        return (yield from fitted(order, lambda some: lines(some, self._text, joint, most), self.count, most))
+        chosen, text = yield from fitted(
+            order, lambda some: lines(some, self._text, joint, most), self.count, most
+        )
+        self.used.update(map(id, chosen))
+        return text
 
     def _text(self, fact: Fact) -> str:
         text = self.rendered.get(id(fact))

@@ -29,7 +29,6 @@ class Place:
     role: str
     day: date | None = None
     key: str = ""
-    turn: int = 0
 
 
 def placed(sources: Sequence[Source]) -> Steps[list[tuple[Place, str]]]:
@@ -48,7 +47,7 @@ def placed(sources: Sequence[Source]) -> Steps[list[tuple[Place, str]]]:
             speaker, start = speaker_of(body)
             body = body[start:]
         here = day or dates.of_time(source.time).date
-        rows.append((Place(order, speaker or ROLES[role], role, here, source.key, source.turn), body))
+        rows.append((Place(order, speaker or ROLES[role], role, here, source.key), body))
         if order % PIECE == 0:
             yield
     return rows

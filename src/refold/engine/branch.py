@@ -10,13 +10,14 @@ from refold import entries as e
 from refold.compaction.branch import BranchPlan, branch_ask, every_file, prepare_branch
 from refold.compaction.plan import Failed
 from refold.compaction.preset import Preset
-from refold.compaction.requests import file_lists
+from refold.compaction.requests import listing
 from refold.engine.hooks import AUTHOR, check_supply
 from refold.engine.planner import Planner
 from refold.engine.summarise import Answer, ByModel, ask_all, failure_code
 from refold.errors import BadAnswer, UsageError, sentence
 from refold.hooks import AfterBranch, BeforeBranch, Change, Decision, Hooks, Supply
 from refold.messages import Usage, User
+from refold.protocols import complete
 from refold.session import Session
 from refold.session.edits import BRANCH
 from refold.session.find import find
@@ -143,7 +144,7 @@ async def _summary(
     entry = session.make(
         e.BranchSummary,
         parent=move.leaf,
-        summary=quote(answer.text, BRANCH) + file_lists(files),
+        summary=quote(answer.text, BRANCH) + complete(listing(files)),
         origin=plan.origin,
         files=files,
         author=writer.name if supply is None else AUTHOR,

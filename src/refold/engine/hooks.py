@@ -13,7 +13,7 @@ from refold.compaction import transcript
 from refold.compaction.plan import Ask, Failed, Finished, Plan, Proposal, Reason, Rung, proposing
 from refold.compaction.planning import replanning
 from refold.compaction.record import pins_text
-from refold.compaction.requests import focus_line, framed_summary
+from refold.compaction.requests import focus_line, framing
 from refold.compaction.situation import Situation, Writer
 from refold.compaction.transcript import Source
 from refold.engine.fold import perform, worked
@@ -296,5 +296,5 @@ def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:
 
 def _message(s: Situation, summary: str, files: e.Files) -> Message:
     """What stands for the folded part; what the user pinned is carried, whoever writes the summary."""
-    pins, text = pins_text(s.session), framed_summary(summary, files)
+    pins, text = pins_text(s.session), complete(framing(summary, files))
     return user(f"Pinned by the user, verbatim:\n{pins}\n\n{text}" if pins else text)

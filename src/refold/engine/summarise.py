@@ -126,6 +126,7 @@ class ByModel:
     """Summaries written by a model. A head larger than the model's window is summarised in chunks, and
     the summaries of the chunks, each much shorter than its chunk, are summarised again."""
 
+    uses_model = True
     model: Model
     counter: TokenCounter
     window: int | None = None
@@ -145,10 +146,6 @@ class ByModel:
     @property
     def name(self) -> str:
         return self.model.name
-
-    @property
-    def uses_model(self) -> bool:
-        return True
 
     async def answer(self, ask: Ask, /) -> Answer:
         window = self.window or self.model.context_window
@@ -312,13 +309,8 @@ class ByDigest:
 
     counter: TokenCounter
 
-    @property
-    def name(self) -> str:
-        return "digest"
-
-    @property
-    def uses_model(self) -> bool:
-        return False
+    name = "digest"
+    uses_model = False
 
     async def answer(self, ask: Ask, /) -> Answer:
         text = await breathe(lambda: self._digest(ask), lambda: None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -27,6 +27,7 @@ from refold.messages import Message, user
 from refold.recall import tool
 from refold.recall.log import indexing
 from refold.session import Item, View, dialects
+from refold.session.dialects.common import listing
 
 MARKS = 4
 """Blocks with `cache_control` that Anthropic allows."""
@@ -227,8 +228,7 @@ def messages_of(view: View, asked: Asked) -> list[Wire]:
 
 def _marks(blocks: Any) -> int:
     """Blocks after which the client wants a cache kept."""
-    listed = cast("list[Any]", blocks) if isinstance(blocks, list) else []
-    return sum(isinstance(block, dict) and "cache_control" in block for block in listed)
+    return sum(isinstance(block, dict) and "cache_control" in block for block in listing(blocks))
 
 
 def _tokens(engine: Engine, asked: Asked, wire: Sequence[Wire]) -> int:

@@ -19,6 +19,7 @@ from refold.gateway.requests import COMPACT, DIALECTS, PROMPTS
 from refold.gateway.sealed import Reference, Seal
 from refold.registry.configuration import GatewaySettings
 from refold.session import View
+from refold.session.dialects.common import listing
 
 ITEM, TRIGGER = "compaction", "compaction_trigger"
 Wire = dict[str, Any]
@@ -71,8 +72,7 @@ def _blocks(wire: Sequence[Wire], seal: Seal, owner: str) -> Expanded:
     messages: list[Wire] = []
     reference: Reference | None = None
     for message in wire:
-        content = message.get("content")
-        blocks = cast("list[Any]", content) if isinstance(content, list) else []
+        blocks = listing(message.get("content"))
         kept: list[Any] = []
         for block in blocks:
             if not isinstance(block, dict) or cast("Wire", block).get("type") != ITEM:

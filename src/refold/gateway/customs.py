@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from refold.session.dialects.common import MALFORMED
+from refold.session.dialects.common import MALFORMED, listing
 
 Wire = dict[str, Any]
 
@@ -21,8 +21,7 @@ def restored(wire: Sequence[Wire], tools: Any) -> list[Wire]:
 
 
 def _names(tools: Any) -> set[str]:
-    listed = cast("list[Any]", tools) if isinstance(tools, list) else []
-    kept = [cast("Wire", tool) for tool in listed if isinstance(tool, dict)]
+    kept = [cast("Wire", tool) for tool in listing(tools) if isinstance(tool, dict)]
     own = [tool.get("custom") or tool for tool in kept if tool.get("type") == "custom"]
     return {str(cast("Wire", tool).get("name")) for tool in own if isinstance(tool, dict)}
 

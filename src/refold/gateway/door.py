@@ -12,7 +12,8 @@ import math
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -86,13 +87,15 @@ class Door:
         self._check_rate(caller.owner)
         return caller
 
-    def enter(self) -> None:
+    @contextmanager
+    def entered(self) -> Generator[None]:
         if self.inside >= self.settings.concurrent:
             raise Refusal(503, "too many requests at once", "overloaded_error", wait=1)
         self.inside += 1
-
-    def leave(self) -> None:
-        self.inside -= 1
+        try:
+            yield
+        finally:
+            self.inside -= 1
 
     def _known(self, headers: Mapping[str, str]) -> Caller:
         for name in KEY_HEADERS:

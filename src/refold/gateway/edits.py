@@ -8,6 +8,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from refold.gateway.door import Refusal
+from refold.session.dialects.common import listing
 
 CLEARED = "[The result of this tool call was cleared to save context.]"
 
@@ -96,8 +97,7 @@ def _tag(edit: ClearThinking | ClearToolUses) -> str:
 
 
 def _blocks(message: Wire) -> list[Wire]:
-    content = message.get("content")
-    return cast("list[Wire]", content) if isinstance(content, list) else []
+    return listing(message.get("content"))
 
 
 def _thinking(wire: Sequence[Wire], edit: ClearThinking, _: Count) -> tuple[Sequence[Wire], str, int]:

@@ -13,6 +13,7 @@ from refold import messages as m
 from refold.errors import RefoldError
 from refold.gateway.sealed import Reference
 from refold.session import dialects
+from refold.session.dialects.common import listing
 from refold.session.merge import pieces
 
 DIALECTS = {"/v1/chat/completions": "openai", "/v1/responses": "responses", "/v1/messages": "anthropic"}
@@ -99,8 +100,7 @@ class Asked(msgspec.Struct, frozen=True):
 
     def with_tool(self, tool: Wire, name: str) -> Asked:
         """With a tool more, unless there is one of that name."""
-        tools = self.body.get("tools")
-        known = cast("list[Any]", tools) if isinstance(tools, list) else []
+        known = listing(self.body.get("tools"))
         names = [each.get("name", (each.get("function") or {}).get("name")) for each in known if each]
         body = self.body if name in names else {**self.body, "tools": [*known, tool]}
         return msgspec.structs.replace(self, body=body)

@@ -115,11 +115,8 @@ class Gateway:
             began, status, done = time.monotonic(), 499, ""
             try:
                 caller = self.door.admit(request.headers)
-                self.door.enter()
-                try:
+                with self.door.entered():
                     response = await handle(request, caller)
-                finally:
-                    self.door.leave()
                 status, done = response.status, response.headers.get("x-refold", "")
             except Refusal as refusal:
                 response = told(refusal, request.path)

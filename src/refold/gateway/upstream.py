@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
-from multidict import CIMultiDict
+from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from refold.errors import SettingError
@@ -137,12 +137,7 @@ class Upstream:
             self._open.discard(answered)
 
     def _headers(self, request: web.Request, caller: Caller) -> CIMultiDict[str]:
-        named = _listed(request.headers.getall("connection", []))
-        headers = CIMultiDict(
-            (name, value)
-            for name, value in request.headers.items()
-            if name.lower() not in HOPS | OURS | named and name.lower() != caller.key_header
-        )
+        headers = _handed_on(request.headers, *OURS, caller.key_header or "")
         wanted = [one.partition(";")[0] for one in _listed(request.headers.getall("accept-encoding", []))]
         headers["Accept-Encoding"] = ", ".join(name for name in READABLE if name in wanted) or "identity"
         if self._key is not None:
@@ -163,10 +158,7 @@ class Handing:
         self, request: web.Request, upstream: aiohttp.ClientResponse, answer: Answer, done: str
     ) -> None:
         self._request, self._answer, self._begun = request, answer, False
-        named = _listed(upstream.headers.getall("connection", []))
-        headers = CIMultiDict(
-            (name, value) for name, value in upstream.headers.items() if name.lower() not in HOPS | named
-        )
+        headers = _handed_on(upstream.headers)
         headers["x-refold"] = done
         self.response = web.StreamResponse(status=upstream.status, reason=upstream.reason, headers=headers)
         self.streams = upstream.content_type == "text/event-stream"
@@ -231,6 +223,12 @@ def address_of(text: str) -> str:
     if url.scheme not in ("http", "https") or not url.host or url.query_string or url.fragment:
         raise SettingError("gateway.upstream", "is an address such as https://api.openai.com")
     return str(url).rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+def _handed_on(headers: CIMultiDictProxy[str], *ours: str) -> CIMultiDict[str]:
+    """Headers that are neither ours nor about one connection alone."""
+    kept_back = {*HOPS, *ours, *_listed(headers.getall("connection", []))}
+    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in kept_back)
 
 
 def _listed(values: Iterable[str]) -> set[str]:

@@ -6,18 +6,16 @@ what such a client returned.
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from refold.errors import WrongType
 
 if TYPE_CHECKING:
-    from refold.compaction.preset import Preset, Settings
+    from typing import Unpack
+
     from refold.engine import Engine
-    from refold.hooks import Hooks
-    from refold.integrations.conversation import Conversation
-    from refold.protocols import Model
+    from refold.integrations.conversation import Conversation, Options
     from refold.session import Session
 
 C = TypeVar("C")
@@ -25,26 +23,17 @@ SDKS = {"openai": "refold.integrations.openai", "anthropic": "refold.integration
 """Packages whose clients can be wrapped, and who wraps them."""
 
 
-def wrap(
-    client: C,
-    *,
-    window: int | None = None,
-    preset: Preset | Settings | str = "refold",
-    store: str | os.PathLike[str] = "memory:",
-    session: str | None = None,
-    model: Model | str | None = None,
-    hooks: Hooks | None = None,
-) -> C:
+def wrap(client: C, *, session: str | None = None, **options: Unpack[Options]) -> C:
     """A client of `openai` or `anthropic` for one conversation: the same calls, and the history stays inside
-    the window. `store` and `session` say where the conversation is kept (a new one unless named), `model`
-    who writes summaries (none: the embedded digest). The client that is given stays as it is; its
-    connections are shared, so a wrap for each conversation costs little."""
+    the `window`. `preset`, `model` (who writes summaries; none: the embedded digest) and `hooks` are the
+    engine's, `store` and `session` say where the conversation is kept (a new one unless named). The client
+    that is given stays as it is; its connections are shared, so a wrap for each conversation costs little."""
     from refold.integrations.clients import wrapped
-    from refold.integrations.conversation import make_engine, open_conversation
+    from refold.integrations.conversation import Conversations
+    from refold.loop import run
 
     sdk = _sdk(client)
-    conversation = open_conversation(make_engine(preset, window, model, hooks), store, session)
-    return wrapped(client, conversation, sdk.ENDPOINTS)
+    return wrapped(client, run(Conversations(**options).named(session)), sdk.ENDPOINTS)
 
 
 def session_of(client: Any) -> Session:

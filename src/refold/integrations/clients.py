@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from refold.integrations.conversation import Conversation, Reply, Turn
+from refold.integrations.conversation import Conversation, Reply, Turn, sent, sent_aside
 from refold.loop import beside, run
 from refold.messages import Assistant
 from refold.models.chunks import Malformed, StreamReader
@@ -92,31 +92,25 @@ def wrapped(client: C, conversation: Conversation, endpoints: Mapping[str, Endpo
         call = begin(path, body, options)
         if call is None:
             return send(path, body=body, options=options, **more)
-        for last in (False, True):
-            turn, shown = run(call.take())
-            try:
-                reply = send(path, body=shown, options=without_extra(options), **more)
-            except Exception as error:
-                if not run(turn.refused(error)) or last:
-                    raise
-                continue
-            return _observed(call, turn, reply)
-        raise AssertionError("unreachable")
+        rest = {"options": without_extra(options), **more}
+        turn, reply = sent(call.take, lambda shown: send(path, body=shown, **rest))
+        if _is_whole(reply) and call.observes:
+            run(turn.answered(reply))
+        elif call.observes and hasattr(reply, "_iterator"):
+            reply._iterator = _tee(call, turn, reply._iterator)
+        return reply
 
     async def apost(path: str, *, body: object = None, options: Mapping[str, Any] = {}, **more: Any) -> Any:
         call = begin(path, body, options)
         if call is None:
             return await send(path, body=body, options=options, **more)
-        for last in (False, True):
-            turn, shown = await beside(call.take())
-            try:
-                reply = await send(path, body=shown, options=without_extra(options), **more)
-            except Exception as error:
-                if not await beside(turn.refused(error)) or last:
-                    raise
-                continue
-            return await _aobserved(call, turn, reply)
-        raise AssertionError("unreachable")
+        rest = {"options": without_extra(options), **more}
+        turn, reply = await sent_aside(call.take, lambda shown: send(path, body=shown, **rest))
+        if _is_whole(reply) and call.observes:
+            await beside(turn.answered(reply))
+        elif call.observes and hasattr(reply, "_iterator"):
+            reply._iterator = _atee(call, turn, reply._iterator)
+        return reply
 
     def again(**options: Any) -> Any:
         return wrapped(cast(Any, client).copy(**options), conversation, endpoints)
@@ -140,26 +134,10 @@ def conversation_of(client: Any) -> Conversation | None:
 # ── what came back ──────────────────────────────────────────────────────────────────────────────
 
 
-def _observed(call: Call, turn: Turn, reply: Any) -> Any:
-    """The reply as it came; what it says is appended, a stream's when it has ended. A raw response is the
-    caller's to read: what it says comes with the next list."""
-    if not call.observes:
-        return reply
-    if hasattr(reply, "model_dump"):
-        run(turn.answered(reply))
-    elif hasattr(reply, "_iterator"):
-        reply._iterator = _tee(call, turn, reply._iterator)
-    return reply
-
-
-async def _aobserved(call: Call, turn: Turn, reply: Any) -> Any:
-    if not call.observes:
-        return reply
-    if hasattr(reply, "model_dump"):
-        await beside(turn.answered(reply))
-    elif hasattr(reply, "_iterator"):
-        reply._iterator = _atee(call, turn, reply._iterator)
-    return reply
+def _is_whole(reply: Any) -> bool:
+    """A reply is appended at once, a stream's when it has ended. A raw response is the caller's to read: what
+    it says comes with the next list."""
+    return hasattr(reply, "model_dump")
 
 
 def _tee(call: Call, turn: Turn, chunks: Iterator[Any]) -> Iterator[Any]:

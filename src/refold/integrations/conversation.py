@@ -15,10 +15,10 @@ import asyncio
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar
 
 from refold import presets
 from refold.compaction.preset import Preset, Settings
@@ -27,7 +27,7 @@ from refold.engine.call import Place
 from refold.engine.call import refused as write_down
 from refold.errors import Conflict, RefoldError, StalePlan, UsageError, expect
 from refold.hooks import Hooks
-from refold.loop import run
+from refold.loop import beside, run
 from refold.messages import Assistant, System, Usage
 from refold.protocols import Model
 from refold.recall import index_of
@@ -45,7 +45,11 @@ ATTEMPTS = 5
 KEPT = 256
 """How many stored conversations stay open; one that is asked for again is read from its store."""
 log = logging.getLogger("refold")
+R = TypeVar("R")
+S = TypeVar("S")
 T = TypeVar("T")
+Taking: TypeAlias = "Callable[[], Coroutine[Any, Any, tuple[Turn, S]]]"
+"""Gives a turn, and its view as the framework sends it."""
 
 
 @dataclass(frozen=True)
@@ -143,11 +147,37 @@ class Conversation:
         return recall_tool.answer(index_of(self.session), arguments)
 
 
+class Options(TypedDict, total=False):
+    """What all adapters take: `preset`, `window`, `model` (who writes summaries; none: the embedded digest)
+    and `hooks` are the engine's; `store` is where the sessions are."""
+
+    window: int | None
+    preset: Preset | Settings | str
+    store: str | os.PathLike[str]
+    model: Model | str | None
+    hooks: Hooks | None
+
+
 class Conversations:
     """The conversations of a store by the names a framework gives them."""
 
-    def __init__(self, engine: Engine, store: str | os.PathLike[str]) -> None:
-        self.engine = engine
+    def __init__(
+        self,
+        *,
+        window: int | None = None,
+        preset: Preset | Settings | str = "refold",
+        store: str | os.PathLike[str] = "memory:",
+        model: Model | str | None = None,
+        hooks: Hooks | None = None,
+    ) -> None:
+        if window is not None:
+            if not isinstance(preset, str):
+                raise UsageError(
+                    "the window is a setting of the preset: leave it out, or name the preset by a text"
+                )
+            preset = presets.make(preset, {"window": window})
+        asked = model_named(model) if isinstance(model, str) else model
+        self.engine = Engine(preset, model=asked, hooks=hooks)
         self._store = store
         self._open: OrderedDict[str, Conversation] = OrderedDict()
         self._lock = asyncio.Lock()
@@ -171,21 +201,28 @@ class Conversations:
             del self._open[id]
 
 
-def make_engine(
-    preset: Preset | Settings | str, window: int | None, model: Model | str | None, hooks: Hooks | None
-) -> Engine:
-    """The engine for the settings that all adapters take."""
-    if window is not None:
-        if not isinstance(preset, str):
-            raise UsageError(
-                "the window is a setting of the preset: leave it out, or name the preset by a text"
-            )
-        preset = presets.make(preset, {"window": window})
-    return Engine(preset, model=model_named(model) if isinstance(model, str) else model, hooks=hooks)
+def sent(take: Taking[S], send: Callable[[S], R]) -> tuple[Turn, R]:
+    """A call of a model, from synchronous code: what was too long is folded, and sent once more."""
+    for last in (False, True):
+        turn, shown = run(take())
+        try:
+            return turn, send(shown)
+        except Exception as error:
+            if not run(turn.refused(error)) or last:
+                raise
+    raise AssertionError("unreachable")
 
 
-def open_conversation(engine: Engine, store: str | os.PathLike[str], session: str | None) -> Conversation:
-    return run(Conversations(engine, store).named(session))
+async def sent_aside(take: Taking[S], send: Callable[[S], Awaitable[R]]) -> tuple[Turn, R]:
+    """The same on any event loop."""
+    for last in (False, True):
+        turn, shown = await beside(take())
+        try:
+            return turn, await send(shown)
+        except Exception as error:
+            if not await beside(turn.refused(error)) or last:
+                raise
+    raise AssertionError("unreachable")
 
 
 def as_said(shown: Sequence[T], given: Sequence[T], parsed: Callable[[T], Sequence[Any]]) -> list[T]:

@@ -10,9 +10,8 @@ session of the store. The recall tool comes with the middleware.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.messages import (
@@ -26,21 +25,20 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.config import get_config
 
-from refold.compaction.preset import Preset, Settings
-from refold.hooks import Hooks
 from refold.integrations.conversation import (
     Conversation,
     Conversations,
+    Options,
     Reply,
     Turn,
     as_said,
-    make_engine,
     prompts,
     rendered,
+    sent,
+    sent_aside,
 )
 from refold.loop import beside, run
 from refold.messages import Message, Usage
-from refold.protocols import Model
 from refold.recall import tool as recall_tool
 from refold.session.dialects import parse_list, parse_reply
 
@@ -49,22 +47,12 @@ NO_THREAD = "default"
 
 
 class RefoldMiddleware(AgentMiddleware[Any, Any, Any]):
-    """Keeps what the model sees inside the window. `preset`, `window`, `model` (who writes summaries) and
-    `hooks` are the engine's; `store` is where the sessions are."""
+    """Keeps what the model sees inside the window."""
 
-    def __init__(
-        self,
-        *,
-        window: int | None = None,
-        preset: Preset | Settings | str = "refold",
-        store: str | os.PathLike[str] = "memory:",
-        model: Model | str | None = None,
-        hooks: Hooks | None = None,
-        recall: bool = True,
-    ) -> None:
+    def __init__(self, *, recall: bool = True, **options: Unpack[Options]) -> None:
         super().__init__()
-        self.engine = make_engine(preset, window, model, hooks)
-        self.conversations = Conversations(self.engine, store)
+        self.conversations = Conversations(**options)
+        self.engine = self.conversations.engine
         self.tools: Sequence[BaseTool] = [self.recall()] if recall else []
 
     # ── LangChain's agent ───────────────────────────────────────────────────────────────────────
@@ -72,34 +60,18 @@ class RefoldMiddleware(AgentMiddleware[Any, Any, Any]):
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
-        for last in (False, True):
-            turn, shown = run(self._taken(_thread(), request))
-            try:
-                response = handler(shown)
-            except Exception as error:
-                if not run(turn.refused(error)) or last:
-                    raise
-                continue
-            run(_answered(turn, response))
-            return response
-        raise AssertionError("unreachable")
+        turn, response = sent(lambda: self._taken(_thread(), request), handler)
+        run(_answered(turn, response))
+        return response
 
     async def awrap_model_call(
         self,
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
-        for last in (False, True):
-            turn, shown = await beside(self._taken(_thread(), request))
-            try:
-                response = await handler(shown)
-            except Exception as error:
-                if not await beside(turn.refused(error)) or last:
-                    raise
-                continue
-            await beside(_answered(turn, response))
-            return response
-        raise AssertionError("unreachable")
+        turn, response = await sent_aside(lambda: self._taken(_thread(), request), handler)
+        await beside(_answered(turn, response))
+        return response
 
     async def _taken(self, thread: str, request: ModelRequest[Any]) -> tuple[Turn, ModelRequest[Any]]:
         """The call, and the request that shows its view. `thread` is of the caller's context: this runs in

@@ -12,17 +12,14 @@ refold reads and writes: there is nothing to convert.
 from __future__ import annotations
 
 import json
-import os
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 from agents import FunctionTool, RunConfig, SessionSettings, Tool, TResponseInputItem
 from agents.run import CallModelData, ModelInputData
 
-from refold.compaction.preset import Preset, Settings
-from refold.hooks import Hooks
-from refold.integrations.conversation import Conversation, Conversations, as_said, make_engine, rendered
+from refold.integrations.conversation import Conversation, Conversations, Options, as_said, rendered
 from refold.loop import aside
-from refold.protocols import Model, ToolSpec
+from refold.protocols import ToolSpec
 from refold.recall import tool as recall_tool
 from refold.session.dialects import parse_list
 
@@ -30,23 +27,14 @@ Items = list[TResponseInputItem]
 
 
 class RefoldSession:
-    """A conversation, by its id in a store. `preset`, `window`, `model` (who writes summaries) and `hooks`
-    are the engine's. Objects with one stored id are one conversation, in one process or in several."""
+    """A conversation, by its id in a store. Objects with one stored id are one conversation, in one process
+    or in several."""
 
-    def __init__(
-        self,
-        session_id: str,
-        *,
-        window: int | None = None,
-        preset: Preset | Settings | str = "refold",
-        store: str | os.PathLike[str] = "memory:",
-        model: Model | str | None = None,
-        hooks: Hooks | None = None,
-    ) -> None:
+    def __init__(self, session_id: str, **options: Unpack[Options]) -> None:
         self.session_id = session_id
         self.session_settings: SessionSettings | None = None
-        self.engine = make_engine(preset, window, model, hooks)
-        self._conversations = Conversations(self.engine, store)
+        self._conversations = Conversations(**options)
+        self.engine = self._conversations.engine
         self._known: Items | None = None
         """What the SDK holds of the conversation: what it got from us, and what it added since."""
 

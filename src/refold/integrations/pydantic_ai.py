@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import base64
 import copy
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 from pydantic_ai import RunContext, Tool
 from pydantic_ai.capabilities import AbstractCapability
@@ -39,11 +38,9 @@ from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.toolsets import FunctionToolset
 
 from refold import messages as m
-from refold.compaction.preset import Preset, Settings
-from refold.hooks import Hooks
-from refold.integrations.conversation import Conversation, Conversations, Reply, Turn, as_said, make_engine
+from refold.integrations.conversation import Conversation, Conversations, Options, Reply, Turn, as_said
 from refold.loop import aside, beside
-from refold.protocols import Model, ToolSpec
+from refold.protocols import ToolSpec
 from refold.recall import tool as recall_tool
 from refold.session import View
 from refold.session.invariants import repair
@@ -53,21 +50,11 @@ NO_ID = "default"
 
 
 class Refolding(AbstractCapability[Any]):
-    """Keeps what the model sees inside the window. `preset`, `window`, `model` (who writes summaries) and
-    `hooks` are the engine's; `store` is where the sessions are."""
+    """Keeps what the model sees inside the window."""
 
-    def __init__(
-        self,
-        *,
-        window: int | None = None,
-        preset: Preset | Settings | str = "refold",
-        store: str | os.PathLike[str] = "memory:",
-        model: Model | str | None = None,
-        hooks: Hooks | None = None,
-        recall: bool = True,
-    ) -> None:
-        self.engine = make_engine(preset, window, model, hooks)
-        self.conversations = Conversations(self.engine, store)
+    def __init__(self, *, recall: bool = True, **options: Unpack[Options]) -> None:
+        self.conversations = Conversations(**options)
+        self.engine = self.conversations.engine
         self._recall = recall
         self._turn: Turn | None = None
         """Of the request that is under way, in the capability of one run."""

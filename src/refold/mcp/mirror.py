@@ -22,12 +22,11 @@ from refold.registry.installed import home
 from refold.stores import data_folder, open_store
 from refold.stores.disk import Disk, locked, make_folder, place
 from refold.transcripts import read_all
-from refold.transcripts.importing import find
+from refold.transcripts.importing import append_all, find
 
 LARGEST = 256 * 1024 * 1024
 EVERY = 20.0
 """Seconds after which the files are looked at again."""
-BATCH = 2_000
 SAVED = 50
 """Files after which it is noted what was read."""
 
@@ -131,11 +130,7 @@ class Mirror:
                 self._drop([id])  # of a reading that was broken off
                 self.store.create(msgspec.structs.replace(info, id=id))
                 ids.append(id)
-                tip: str | None = None
-                for start in range(0, len(loaded.entries), BATCH):
-                    batch = loaded.entries[start : start + BATCH]
-                    self.store.append(id, batch, after=tip)
-                    tip = next((entry.id for entry in reversed(batch) if entry.moves), tip)
+                append_all(self.store, id, loaded.entries)
         except RefoldError:
             pass  # no transcript, or a damaged one: what was read of it stays
         return ids

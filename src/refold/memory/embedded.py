@@ -86,15 +86,13 @@ def _joined(notes: Sequence[Weighed], target: int) -> list[Weighed]:
     nearby = _Nearby(notes)
     surplus = len(notes) - target
     for at, one in enumerate(notes):
-        like = next((i for i in nearby.of(one) if _alike(one, kept[i])), None) if surplus > 0 else None
-        if like is None:
-            kept[at] = one
-            nearby.add(at, one)
-        else:
-            kept[at] = _join(kept.pop(like), one)
-            nearby.add(at, kept[at])
-            nearby.drop(like)
+        near = nearby.of(one) if surplus > 0 else ()
+        like = next((i for i in near if i in kept and _alike(one, kept[i])), None)
+        if like is not None:
+            one = _join(kept.pop(like), one)
             surplus -= 1
+        kept[at] = one
+        nearby.add(at, one)
     return [kept[at] for at in sorted(kept)]
 
 
@@ -142,19 +140,15 @@ class _Nearby:
     def __init__(self, notes: Sequence[Weighed]) -> None:
         self.having = Counter(word for each in notes for word in each.words)
         self.by_word: dict[str, list[int]] = {}
-        self.gone: set[int] = set()
 
     def add(self, at: int, one: Weighed) -> None:
         for word in one.words:
             self.by_word.setdefault(word, []).append(at)
 
-    def drop(self, at: int) -> None:
-        self.gone.add(at)
-
     def of(self, one: Weighed) -> Iterator[int]:
         seen: set[int] = set()
         for word in sorted(one.words, key=lambda w: (self.having[w], w))[:RARE]:
             for at in reversed(self.by_word.get(word, ())[-NEAR:]):
-                if at not in seen and at not in self.gone:
+                if at not in seen:
                     seen.add(at)
                     yield at

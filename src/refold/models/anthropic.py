@@ -112,33 +112,32 @@ class MessageStream(StreamReader):
         return block
 
     def _delta(self, block: Wire, delta: Wire) -> Iterator[Event]:
-        match delta.get("type"):
-            case "text_delta":
-                yield TextDelta(_grow(block, "text", delta))
-            case "thinking_delta":
-                yield ThinkingDelta(_grow(block, "thinking", delta))
-            case "signature_delta":
-                _grow(block, "signature", delta)
-            case "input_json_delta":
-                _grow(block, "json", delta, "partial_json")
-            case "citations_delta":
-                block.setdefault("citations", []).append(delta.get("citation"))
-            case _:
-                pass
+        kind = str(delta.get("type"))
+        if key := _GROWING.get(kind):
+            piece = text(delta.get(key), kind)
+            block[key] = f"{block.get(key) or ''}{piece}"
+            if key in _SHOWN:
+                yield _SHOWN[key](piece)
+        elif kind == "citations_delta":
+            block.setdefault("citations", []).append(delta.get("citation"))
 
     def _done(self, block: Wire) -> Iterator[Event]:
         # Arguments are read as text, strictly: the start event's empty object only counts if none came.
-        arguments = block.pop("json", "")
+        arguments = block.pop("partial_json", "")
         if arguments:
             block["input"] = arguments
         for message in dialect.parse({"role": "assistant", "content": [block]}):
             yield from (PartDone(part) for part in message.parts)
 
 
-def _grow(block: Wire, key: str, delta: Wire, source: str | None = None) -> str:
-    piece = text(delta.get(source or key), str(delta.get("type")))
-    block[key] = f"{block.get(key) or ''}{piece}"
-    return piece
+_GROWING = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+    "input_json_delta": "partial_json",
+}
+"""Kind of delta → what of a block it adds to."""
+_SHOWN = {"text": TextDelta, "thinking": ThinkingDelta}
 
 
 def _index(raw: Wire) -> int:

@@ -51,6 +51,11 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     purpose: str | None = None
     """Only for requests of this purpose."""
 
+    @property
+    def stopped(self) -> Stop:
+        calls = any(isinstance(part, Call) for part in self.content)
+        return self.stop or ("tool_use" if calls else "end")
+
 
 Answer: TypeAlias = "str | Assistant | Line | Exception"
 Step: TypeAlias = "Answer | Callable[[Request], Answer]"
@@ -149,8 +154,7 @@ class Scripted:
             return
         if line.usage is not None:
             yield UsageSeen(line.usage)
-        calls = any(isinstance(part, Call) for part in line.content)
-        yield Stopped(line.stop or ("tool_use" if calls else "end"))
+        yield Stopped(line.stopped)
 
 
 def as_line(answer: Answer) -> Line:

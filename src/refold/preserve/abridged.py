@@ -175,11 +175,11 @@ def xml(found: Sequence[Group], limits: Limits | None = None) -> str:
     limits, blocks = limits or Limits(), list[str]()
     room = limits.total_chars_limit
     for group in reversed(found):
-        blocks.append(block(group, limits))
-        room -= len(blocks[-1])
+        made = block(group, limits)
+        room -= len(made)
         if room < 0:  # a later turn never disappears in favour of an earlier one
-            del blocks[-1]
             break
+        blocks.append(made)
     if found and not blocks:
         return _cut(found[-1], limits)
     return "\n".join(reversed(blocks))

@@ -70,27 +70,19 @@ def _of_line(line: str, place: Place, depth: int, *, fragile: bool = True) -> It
             yield from _of_simple(one, place, depth, fragile=index >= decides)
 
 
-def _unrolled(simple: Simple, loop: tuple[str, tuple[str, ...]] | None) -> Iterator[Simple]:
-    """A loop over written-out words is as many commands."""
-    name = loop[0] if loop else ""
-    uses = [
-        w
-        for w in (*simple.words, *(r.target for r in simple.redirects))
-        if f"${name}" in w or f"${{{name}}}" in w
-    ]
-    if not loop or not uses:
-        yield simple
-        return
-    for value in loop[1]:
-        words = tuple(_filled(w, name, value) for w in simple.words)
-        redirects = tuple(
-            msgspec.structs.replace(r, target=_filled(r.target, name, value)) for r in simple.redirects
-        )
-        yield msgspec.structs.replace(simple, words=words, redirects=redirects)
+def _unrolled(simple: Simple, loop: tuple[str, tuple[str, ...]] | None) -> Sequence[Simple]:
+    """A loop over written-out words is as many commands, where these name its variable."""
+    name, values = loop or ("", ())
+    made = [_filled(simple, name, value) for value in values]
+    return [simple] if made[:1] in ([], [simple]) else made
 
 
-def _filled(word: str, name: str, value: str) -> str:
-    return word.replace(f"${{{name}}}", value).replace(f"${name}", value)
+def _filled(simple: Simple, name: str, value: str) -> Simple:
+    def fill(word: str) -> str:
+        return word.replace(f"${{{name}}}", value).replace(f"${name}", value)
+
+    redirects = tuple(msgspec.structs.replace(each, target=fill(each.target)) for each in simple.redirects)
+    return msgspec.structs.replace(simple, words=tuple(map(fill, simple.words)), redirects=redirects)
 
 
 def _of_simple(simple: Simple, place: Place, depth: int, *, fragile: bool) -> Iterator[Action]:
@@ -186,22 +178,16 @@ def _sed(simple: Simple, place: Place) -> Iterator[Action]:
 
 
 def _perl(simple: Simple, place: Place) -> Iterator[Action]:
-    words = simple.words
-    if any(re.match(r"-[a-hj-z0-9]*i", w) for w in words[1:]):
-        scripted = any(re.match(r"-[a-z0-9]*e$", w) for w in words[1:])
-        yield from _scripted_files(words, scripted, place)
-    yield from _script(simple, place)
-
-
-def _scripted_files(words: Sequence[str], scripted: bool, place: Place) -> Iterator[Action]:
+    in_place = any(re.match(r"-[a-hj-z0-9]*i", word) for word in simple.words[1:])
     skip, how = False, "perl"
-    for word in words[1:]:
+    for word in simple.words[1:] if in_place else ():
         if skip:
             skip, how = False, f"perl {word}"
         elif word.startswith("-"):
-            skip = scripted and word.endswith("e")
+            skip = re.match(r"-[a-z0-9]*e$", word) is not None
         elif _is_file(word):
             yield Action("modify", place.resolve(word), how=how)
+    yield from _script(simple, place)
 
 
 def _copies(moving: bool) -> Reader:
@@ -307,10 +293,7 @@ def script_actions(code: str) -> Iterator[Action]:
 
 
 def _script(simple: Simple, place: Place) -> Iterator[Action]:
-    inline = next(
-        (w for f, w in zip(simple.words[1:], simple.words[2:], strict=False) if f in ("-c", "-e", "--eval")),
-        "",
-    )
+    inline = _option_value(simple.words, ("-c", "-e", "--eval"))
     yield from _placed(script_actions(inline or simple.heredoc), place)
 
 

@@ -260,12 +260,8 @@ def _after(known: FileNote | None, action: Action) -> FileNote:
     if action.verb == "view":
         fresh = known is None or known.fate in ("failed", "deleted")
         return FileNote(now.name, "read", existed=True) if fresh else now
-    if (
-        now.born
-        or (action.verb == "create" and not now.existed)
-        or (action.verb == "write" and known is None)
-    ):
-        return FileNote(now.name, "created", born=True)
-    if known is not None and known.fate == "deleted" and not known.existed:
+    anew = action.verb == "create" and not now.existed
+    again = now.fate == "deleted" and not now.existed
+    if now.born or anew or again or (action.verb == "write" and known is None):
         return FileNote(now.name, "created", born=True)
     return FileNote(now.name, "modified", existed=True)

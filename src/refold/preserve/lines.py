@@ -6,7 +6,7 @@ entries, newest kept first, and costs what it shows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import TypeAlias
@@ -44,8 +44,8 @@ class EntryLines(msgspec.Struct, frozen=True, gc=False):
 
 class Listed(msgspec.Struct, frozen=True):
     text: str
-    first: int
-    """Index of the oldest entry that is listed; those before it did not fit."""
+    first: int | None = None
+    """Number of the oldest entry that is listed; those before it did not fit."""
 
 
 def lines_of(message: Message, call_of: CallOf, *, cwd: str = "") -> tuple[Line, ...]:
@@ -126,7 +126,6 @@ def acts(messages: Sequence[Message]) -> Iterator[str]:
 class _Block(msgspec.Struct, frozen=True, gc=False):
     """The rows of an entry, or of several that say the same one after the other."""
 
-    index: int
     turn: int
     number: int
     rows: tuple[str, ...]
@@ -141,16 +140,16 @@ class _Block(msgspec.Struct, frozen=True, gc=False):
 
 
 def render(
-    entries: Sequence[EntryLines], budget: int | None = None, counter: TokenCounter | None = None
+    entries: Iterable[EntryLines], budget: int | None = None, counter: TokenCounter | None = None
 ) -> Listed:
-    """The lines of consecutive entries, oldest first, under a heading per turn where there are several turns.
-    With a budget (in tokens of `counter`), as many of the newest as fit."""
+    """The lines of consecutive entries, which come newest first, in their order, under a heading per turn
+    where there are several turns. With a budget (in tokens of `counter`), as many of the newest as fit."""
     blocks = _newest(entries, budget, counter)
     text = _text(blocks)
     while blocks and budget is not None and counter is not None and counter.text(text) > budget:
         del blocks[: len(blocks) // 10 + 1]
         text = _text(blocks)
-    return Listed(text, blocks[0].index if blocks else len(entries))
+    return Listed(text, blocks[0].number if blocks else None)
 
 
 def _text(blocks: Sequence[_Block]) -> str:
@@ -165,17 +164,16 @@ def _text(blocks: Sequence[_Block]) -> str:
     return "\n".join(rows)
 
 
-def _newest(entries: Sequence[EntryLines], budget: int | None, counter: TokenCounter | None) -> list[_Block]:
-    """Blocks from the newest entry back, as long as they fit; oldest first."""
+def _newest(entries: Iterable[EntryLines], budget: int | None, counter: TokenCounter | None) -> list[_Block]:
+    """Blocks of the newest entries, as long as they fit; oldest first."""
     blocks: list[_Block] = []
     outcomes: dict[str, str] = {}
     left = budget if budget is not None and counter is not None else None
-    for index in range(len(entries) - 1, -1, -1):
-        entry = entries[index]
+    for entry in entries:
         rows = tuple(_rows(entry.lines, outcomes))
         if not rows:
             continue
-        block = _Block(index, entry.turn, entry.number, rows, entry.number)
+        block = _Block(entry.turn, entry.number, rows, entry.number)
         if left is not None and counter is not None:
             heading = 4 if not blocks or blocks[-1].turn != block.turn else 0
             left -= counter.text(block.text()) + 1 + heading

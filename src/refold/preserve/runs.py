@@ -115,6 +115,7 @@ _GROUPS: Mapping[str, str] = {
         flutter dart rails bazel bazelisk buck2 stack cabal php composer ruff next vite astro nuxt ng nx
         turbo lerna hatch""",
     "wrapper": "uv poetry pipenv pdm rye bundle coverage conda docker podman docker-compose kubectl",
+    "module": "unittest doctest compileall py_compile playwright build",
     "script": "python python2 python3 py node tsx ts-node ruby perl bash sh zsh",
 }
 _GROUP = {name: group for group, names in _GROUPS.items() for name in names.split()}
@@ -158,19 +159,8 @@ _SCRIPT = re.compile(
 )
 _PASSED_ON = {"run", "run-script", "exec", "dlx", "x", "compose", "workspace", "--", "-m", "artisan", "rake"}
 _VALUED = {
-    "-w",
-    "-C",
-    "-F",
-    "--filter",
-    "--prefix",
-    "--workspace",
-    "--dir",
-    "--cwd",
-    "-p",
-    "--project",
-    "-n",
-    "-X",
-}
+    "-w", "-C", "-F", "--filter", "--prefix", "--workspace", "--dir", "--cwd", "-p", "--project", "-n", "-X",
+}  # fmt: skip
 
 
 def is_check(words: Sequence[str]) -> bool:
@@ -191,15 +181,7 @@ def is_check(words: Sequence[str]) -> bool:
     return "/" in words[0] and _TASK.match(words[0][:300]) is not None
 
 
-_CHECKERS = {
-    *_GROUPS["checker"].split(),
-    "unittest",
-    "doctest",
-    "compileall",
-    "py_compile",
-    "playwright",
-    "build",
-}
+_CHECKERS = {*_GROUPS["checker"].split(), *_GROUPS["module"].split()}
 
 
 def _operands(words: Sequence[str]) -> Iterator[str]:

@@ -174,8 +174,7 @@ class _Sheet:
 
     def put(self, title: str, row: str) -> bool:
         """One statement under its heading, if it fits."""
-        rows = [f"- {row}"] if title in self.sections else [f"{title}:\n- {row}"]
-        return self._put(title, rows[0])
+        return self._put(title, f"- {row}" if title in self.sections else f"{title}:\n- {row}")
 
     def put_change(self, note: FileNote, most: int) -> None:
         """What was last changed in a file, in as many of its rows as fit."""

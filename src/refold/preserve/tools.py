@@ -10,6 +10,7 @@ from refold.messages import Call, Message
 from refold.preserve.action import Action, Verb, tidy
 from refold.preserve.commands import shell_actions
 from refold.preserve.patches import last_block, patch_actions
+from refold.session.dialects.common import listing
 from refold.session.toolnames import (
     CONTENTS,
     MANY_PATHS,
@@ -91,7 +92,7 @@ def _sorted(paths: Iterable[str]) -> tuple[str, ...]:
 def _paths(call: Call) -> Iterator[str]:
     path = argument(call, PATHS)
     many = [path] if isinstance(path, str) else argument(call, MANY_PATHS) or path
-    for one in cast("list[Any]", many) if isinstance(many, list) else []:
+    for one in listing(many):
         if isinstance(one, dict):
             inner = cast("dict[str, Any]", one)
             one = inner.get("path") or inner.get("file_path")
@@ -119,7 +120,7 @@ def _change(call: Call, what: Kind) -> tuple[str, str, str]:
     diff = text_argument(call, ("diff", "patch"))
     if diff:
         return *last_block(diff), ""
-    edits = _list(argument(call, ("edits", "ReplacementChunks", "replacements")))
+    edits = listing(argument(call, ("edits", "ReplacementChunks", "replacements")))
     if edits and isinstance(edits[-1], dict):
         last = cast("dict[str, Any]", edits[-1])
         more = f"{len(edits)} places, the last" if len(edits) > 1 else ""
@@ -127,10 +128,6 @@ def _change(call: Call, what: Kind) -> tuple[str, str, str]:
     line = call.arguments.get("insert_line", call.arguments.get("insertLine"))
     how = f"after line {line}" if isinstance(line, int) and abs(line) < 10**9 else ""
     return _text(call.arguments, _OLD), _text(call.arguments, _NEW), how
-
-
-def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def _text(fields: Mapping[str, Any], names: Iterable[str]) -> str:
@@ -164,7 +161,7 @@ def _patch(call: Call, _opened: str, _what: Kind) -> Iterator[Action]:
 
 
 def _bash(call: Call, opened: str, _what: Kind) -> Iterator[Action]:
-    words = _list(call.arguments.get("command"))
+    words = listing(call.arguments.get("command"))
     if len(words) > 1 and words[0] in ("apply_patch", "applypatch"):
         yield from patch_actions(str(words[1]))
     else:

@@ -128,7 +128,7 @@ class Augment(Settings, frozen=True, kw_only=True, metaclass=parameters.Named):
             version=version,
             accepts=partial(newest_node, version=version, off=bool(s.off), blank=blank),
             stages=(Stage(trigger, (node,)),),
-            cache_delay=partial(_timer, s.cache_ttl_ms, s.buffer_time_before_cache_expiration_ms),
+            cache_delay=partial(arm_delay, s.cache_ttl_ms, s.buffer_time_before_cache_expiration_ms),
         )
 
     def problems(self) -> list[Flaw]:
@@ -150,7 +150,3 @@ class Augment(Settings, frozen=True, kw_only=True, metaclass=parameters.Named):
             ),
             *(Flaw("memories_params", each) for each in flaws),
         ]
-
-
-def _timer(ttl_ms: int, buffer_ms: int, age: float) -> float | None:
-    return arm_delay(ttl_ms=ttl_ms, buffer_ms=buffer_ms, age_ms=age * 1000)

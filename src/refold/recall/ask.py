@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from types import NoneType
-from typing import TypedDict
+from typing import TypeAlias, TypedDict, Unpack
 
 import msgspec
 
@@ -19,6 +19,8 @@ from refold.text import words
 
 LIMIT = 5
 MOST = 1000
+Test: TypeAlias = Callable[[int], bool]
+"""Of an entry's position."""
 LITERAL = 200
 """Longest text that is looked for literally when it has no words."""
 
@@ -36,78 +38,61 @@ class Hit(msgspec.Struct, frozen=True):
     time: float = 0.0
 
 
-class Conditions(TypedDict, total=False):
-    """What `search` takes beside words, limit and entry ids, for whoever hands it on."""
+class Filters(TypedDict, total=False):
+    """What is asked of an entry beside words; all is to be met."""
 
     keys: Sequence[str]
     turns: Sequence[int]
     since: float | None
+    """Seconds since 1970, as `until`."""
     until: float | None
     tool: str | None
+    """A tool's name."""
     file: str | None
+    """A path, or the end of one."""
+
+
+class Conditions(Filters, total=False):
+    """What `search` takes beside words, limit and entry ids, for whoever hands it on."""
+
     budget: int | None
     counter: TokenCounter | None
-
-
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wanted. Conditions are all to be met; without a `query` hits come in log order."""
-
-    query: str = ""
-    keys: Sequence[str] = ()
-    turns: Sequence[int] = ()
-    since: float | None = None
-    until: float | None = None
-    tool: str | None = None
-    file: str | None = None
 
 
 def search(
     index: Index,
     query: str = "",
     *,
-    keys: Sequence[str] = (),
-    turns: Sequence[int] = (),
-    since: float | None = None,
-    until: float | None = None,
-    tool: str | None = None,
-    file: str | None = None,
     within: Container[str] | None = None,
     limit: int = LIMIT,
     budget: int | None = None,
     counter: TokenCounter | None = None,
+    **filters: Unpack[Filters],
 ) -> list[Hit]:
-    """The entries that answer best, best first; never more than `limit`, and together never more than
-    `budget` tokens of text. Words are taken literally: there are no patterns.
-
-    `since` and `until` are seconds since 1970, `tool` a tool's name, `file` a path or the end of one;
-    `within` restricts the answer to these entry ids.
-    """
+    """The entries that answer best, best first: never more than `limit`, and together never more than
+    `budget` tokens of text; without a query, those that pass the filters, in log order. Words are taken
+    literally: there are no patterns. `within` restricts the answer to these entry ids."""
     expect(query, str, "a query is a text")
     expect(limit, int, "a limit is a whole number")
     expect(budget, (int, NoneType), "a budget is a whole number of tokens")
-    for names, kind in ((keys, str), (turns, int)):
-        expect(names, Collection, "keys and turns are lists")
-        for name in names:
-            expect(name, kind, "keys are texts, turns are whole numbers")
-    for moment in (since, until):
-        expect(moment, (int, float, NoneType), "since and until are seconds since 1970")
-    for name in (tool, file):
-        expect(name, (str, NoneType), "a tool and a file are named by a text")
-    query = query.strip()
-    ask = Ask(query=query, keys=keys, turns=turns, since=since, until=until, tool=tool, file=file)
-    limit = max(0, min(limit, MOST))
-    allowed = _allowed(index, ask, within)
-    terms: Sequence[str] = ()
+    query, limit, terms = query.strip(), max(0, min(limit, MOST)), list[str]()
+    tests = list(_tests(index, **filters))
+    allowed = _all([*tests, lambda i: index.docs[i].entry_id in within] if within is not None else tests)
     if query:
         question = read(index, query)
-        terms = tuple(question.terms)
+        terms = list(question.terms)
         found = rank(index, question, limit=limit, allowed=allowed) if terms else []
         found = found or _literally(index, query, limit, allowed)
     else:
-        chosen = [i for i in range(len(index)) if allowed is None or allowed(i)] if ask != Ask() else []
+        chosen = [i for i in range(len(index)) if allowed is None or allowed(i)] if tests else []
         found = [(i, 1.0) for i in chosen[-limit:]]
     hits = [_hit(index.docs[i], score, terms) for i, score in found]
     return within_budget(hits, budget, counter)
+
+
+def _all(tests: Sequence[Test]) -> Test | None:
+    """All tests as one; None where there is none."""
+    return (lambda i: all(test(i) for test in tests)) if tests else None
 
 
 def _hit(doc: Doc, score: float, terms: Sequence[str]) -> Hit:
@@ -130,31 +115,40 @@ def within_budget(hits: list[Hit], budget: int | None, counter: TokenCounter | N
     return kept
 
 
-def _allowed(index: Index, ask: Ask, within: Container[str] | None) -> Callable[[int], bool] | None:
-    """The test that an entry's position has to pass; None if every entry does."""
-    tests: list[Callable[[int], bool]] = []
+def _tests(
+    index: Index,
+    *,
+    keys: Sequence[str] = (),
+    turns: Sequence[int] = (),
+    since: float | None = None,
+    until: float | None = None,
+    tool: str | None = None,
+    file: str | None = None,
+) -> Iterator[Test]:
+    """The tests that an entry's position has to pass."""
+    for names, kind in ((keys, str), (turns, int)):
+        expect(names, Collection, "keys and turns are lists")
+        for name in names:
+            expect(name, kind, "keys are texts, turns are whole numbers")
+    for moment in (since, until):
+        expect(moment, (int, float, NoneType), "since and until are seconds since 1970")
+    for name in (tool, file):
+        expect(name, (str, NoneType), "a tool and a file are named by a text")
     docs = index.docs
-    if ask.keys:
-        wanted = {doc.entry_id for name in ask.keys if (doc := index.by_key(name))}
-        tests.append(lambda i: docs[i].entry_id in wanted)
-    if ask.turns:
-        turns, path = frozenset(ask.turns), index.on_path()
-        tests.append(lambda i: docs[i].turn in turns and docs[i].entry_id in path)
-    if ask.since is not None:
-        since = ask.since
-        tests.append(lambda i: docs[i].time >= since)
-    if ask.until is not None:
-        until = ask.until
-        tests.append(lambda i: 0 < docs[i].time <= until)
-    if ask.tool is not None:
-        used = frozenset(index.tools.get(ask.tool.lower(), ()))
-        tests.append(used.__contains__)
-    if ask.file is not None:
-        naming = frozenset(_naming(index, ask.file))
-        tests.append(naming.__contains__)
-    if within is not None:
-        tests.append(lambda i: docs[i].entry_id in within)
-    return (lambda i: all(test(i) for test in tests)) if tests else None
+    if keys:
+        wanted = {doc.entry_id for name in keys if (doc := index.by_key(name))}
+        yield lambda i: docs[i].entry_id in wanted
+    if turns:
+        numbers, path = frozenset(turns), index.on_path()
+        yield lambda i: docs[i].turn in numbers and docs[i].entry_id in path
+    if since is not None:
+        yield lambda i: docs[i].time >= since
+    if until is not None:
+        yield lambda i: 0 < docs[i].time <= until
+    if tool is not None:
+        yield frozenset(index.tools.get(tool.lower(), ())).__contains__
+    if file is not None:
+        yield frozenset(_naming(index, file)).__contains__
 
 
 def _naming(index: Index, file: str) -> list[int]:
@@ -167,9 +161,7 @@ def _naming(index: Index, file: str) -> list[int]:
     return [p >> 8 for p in rarest if low in searchable(index.docs[p >> 8].message).lower()]
 
 
-def _literally(
-    index: Index, query: str, limit: int, allowed: Callable[[int], bool] | None
-) -> list[tuple[int, float]]:
+def _literally(index: Index, query: str, limit: int, allowed: Test | None) -> list[tuple[int, float]]:
     """Entries that contain the text as it stands, newest first: for what has no words (`->`, `==`)."""
     wanted = query.strip()[:LITERAL].lower()
     found: list[tuple[int, float]] = []

@@ -198,19 +198,17 @@ def _left_out(docs: Sequence[Doc]) -> str:
 
 def _integers(value: Any) -> tuple[list[int], list[Any]]:
     """Numbers out of what a model sent: a list, a single number, numbers as strings."""
-    good: list[int] = []
-    bad: list[Any] = []
-    for item in _listed(value):
-        if isinstance(item, bool) or not isinstance(item, int | float | str):
-            bad.append(item)
-            continue
-        try:
-            number = int(item)
-        except (ValueError, OverflowError):
-            bad.append(item)
-            continue
-        good.append(number)
-    return list(dict.fromkeys(good)), bad
+    items = _listed(value)
+    numbers = [_number(item) for item in items]
+    bad = [item for item, number in zip(items, numbers, strict=True) if number is None]
+    return list(dict.fromkeys(number for number in numbers if number is not None)), bad
+
+
+def _number(item: Any) -> int | None:
+    try:
+        return None if isinstance(item, bool) else int(item)
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def _strings(value: Any) -> tuple[list[str], list[Any]]:

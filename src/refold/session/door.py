@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cache
 from math import isfinite
 from types import NoneType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import inspect as shape
@@ -20,12 +20,13 @@ from msgspec import inspect as shape
 from refold import format as fmt
 from refold.entries import Entry, MessageEntry, Unknown
 from refold.errors import Foreign, FormatError, UsageError, WrongType, expect
-from refold.messages import Assistant, Call, Text, not_finite
+from refold.messages import Assistant, Call, Stop, Text, not_finite
 from refold.protocols import SessionInfo
-from refold.session.exact import Check, is_exact, is_writable, kinds_of, types_of
+from refold.session.exact import is_exact, is_writable, types_of
 from refold.text.lenient_json import MAX_DIGITS, Pairs, dump_hostile, load_hostile
 
 S = TypeVar("S", bound=msgspec.Struct)
+_STOPS = frozenset(get_args(Stop))
 
 
 def admitted(value: S) -> S:
@@ -117,8 +118,7 @@ def _struct(value: Any, cls: type[msgspec.Struct], where: str) -> Any:
 
 
 def _is_known_stop(word: Any) -> bool:
-    checks = kinds_of(types_of(Assistant)[1])
-    return isinstance(word, str) and cast("Check", checks[str])(str.__str__(word))
+    return isinstance(word, str) and str.__str__(word) in _STOPS
 
 
 def _with_stop_word(entry: MessageEntry) -> MessageEntry:
@@ -138,9 +138,9 @@ def _coerced(info: shape.Type, value: Any, where: str) -> Any:
         case shape.LiteralType(values=values):
             return _word(value, values, where)
         case shape.IntType():
-            return _number(value, where)
+            return _number(int, value, where, "a whole number")
         case shape.FloatType():
-            return _real(value, where)
+            return _number(float, value, where, "a finite number")
         case shape.BoolType():
             if value in (0, 1):
                 return bool(value)
@@ -198,23 +198,13 @@ def _word(value: Any, values: tuple[Any, ...], where: str) -> str:
     return word
 
 
-def _number(value: Any, where: str) -> int:
+def _number(kind: type[int] | type[float], value: Any, where: str, wanted: str) -> float:
     try:
-        number = int(value)
+        number = kind(value)
     except (TypeError, ValueError, OverflowError):
-        raise _wrong(where, value, "pass a whole number") from None
-    if isinstance(value, float) and float(number) != value:
-        raise WrongType(f"{where} is {value!r}: pass a whole number")
-    return number
-
-
-def _real(value: Any, where: str) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise _wrong(where, value, "pass a number") from None
-    if not isfinite(number):
-        raise WrongType(f"{where} is {number}: pass a finite number")
+        raise _wrong(where, value, f"pass {wanted}") from None
+    if (isinstance(number, float) and not isfinite(number)) or (isinstance(value, float) and number != value):
+        raise WrongType(f"{where} is {value!r}: pass {wanted}")
     return number
 
 
@@ -282,14 +272,11 @@ def _plain(value: Any, where: str) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(item, where) for item in cast("Iterable[Any]", value)]
     try:
-        return _plain_again(msgspec.to_builtins(value), value, where)
+        made = msgspec.to_builtins(value)
     except (TypeError, ValueError):
-        raise _wrong(where, value, "use plain JSON values") from None
-
-
-def _plain_again(made: Any, value: Any, where: str) -> Any:
+        made = value
     if type(made) is type(value):
-        raise TypeError
+        raise _wrong(where, value, "use plain JSON values")
     return _plain(made, where)
 
 

@@ -121,21 +121,14 @@ def outermost(folds: Iterable[e.Fold], position: Position) -> list[Stretch]:
     return _uncovered(_without_beaten(placed))
 
 
-def covered(shown: Sequence[Stretch], fold: e.Fold, position: Position) -> list[Stretch] | None:
-    """The edits that show with one more fold on top of those that are `shown`: what these hide is not read
-    again. None where edits overlap without nesting, which may bring hidden ones back."""
-    age = 1 + max((stretch.age for stretch in shown), default=-1)
-    news = stretches((fold,), position, age)
-    placed = sorted([*shown, *news], key=_place)
-    return None if _some_overlap(placed) else _uncovered(placed)
-
-
 def extended(
     shown: Sequence[Stretch], folds: Sequence[e.Fold], fold: e.Fold, position: Position
 ) -> list[Stretch]:
-    """The edits that show with one more fold, where those of `folds` are `shown`."""
-    found = covered(shown, fold, position) if folds else None
-    return outermost([*folds, fold], position) if found is None else found
+    """The edits that show with one more fold on top of `folds`, of which `shown` show: what these hide is not
+    read again, unless edits overlap without nesting, which may bring hidden ones back."""
+    age = 1 + max((stretch.age for stretch in shown), default=-1)
+    placed = sorted([*shown, *stretches((fold,), position, age)], key=_place)
+    return outermost([*folds, fold], position) if not folds or _some_overlap(placed) else _uncovered(placed)
 
 
 class Ahead(NamedTuple):

@@ -17,6 +17,8 @@ V = TypeVar("V")
 
 DEEP = 100
 """Levels of a value that are looked at one by one."""
+_SEALS = ("signature", "data")
+"""What holds for a thought only as it was."""
 
 
 def text(said: str) -> str:
@@ -90,12 +92,7 @@ def entry(said: e.AnyEntry, clean_text: Callable[[str], str] = text) -> e.AnyEnt
     except RecursionError:
         raw = fmt.load_hostile(fmt.encode(said))
     clean = values(raw, clean_text)
-    if clean == raw:
-        return said
-    for part in _thinking(clean):
-        part.pop("signature", None)
-        part.pop("data", None)
-    return msgspec.convert(clean, type(said))
+    return said if clean == raw else msgspec.convert(clean, type(said))
 
 
 def values(value: V, clean: Callable[[str], str] = text, depth: int = 0) -> V:
@@ -106,8 +103,11 @@ def values(value: V, clean: Callable[[str], str] = text, depth: int = 0) -> V:
     if isinstance(value, (Mapping, list, tuple)) and depth == DEEP:
         return cast("V", clean(compact_json(value)))
     if isinstance(value, Mapping):
-        pairs = cast("Mapping[str, Any]", value).items()
-        return cast("V", {key: _named(key, inner, clean, depth) for key, inner in pairs})
+        fields = cast("Mapping[str, Any]", value)
+        made = {key: _named(key, inner, clean, depth) for key, inner in fields.items()}
+        if fields.get("type") == "thinking" and made.get("text") != fields.get("text"):
+            made = {key: inner for key, inner in made.items() if key not in _SEALS}
+        return cast("V", made)
     if isinstance(value, (list, tuple)):
         return cast("V", [values(inner, clean, depth + 1) for inner in cast("list[Any]", value)])
     if isinstance(value, msgspec.Struct):
@@ -140,19 +140,3 @@ def _part(part: AnyPart) -> AnyPart | None:
             return Opaque(values(part.raw))
         case _:
             return part
-
-
-def _thinking(value: Any) -> list[dict[str, Any]]:
-    """The thoughts in which something was replaced."""
-    found: list[dict[str, Any]] = []
-    left: list[Any] = [value]
-    while left:
-        item = left.pop()
-        if isinstance(item, dict):
-            fields = cast("dict[str, Any]", item)
-            if fields.get("type") == "thinking" and "[redacted:" in str(fields.get("text", "")):
-                found.append(fields)
-            left.extend(fields.values())
-        elif isinstance(item, (list, tuple)):
-            left.extend(cast("list[Any]", item))
-    return found

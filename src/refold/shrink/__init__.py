@@ -187,21 +187,18 @@ def _question(call: Call, envelope: Data, rule: Rule, limits: Limits) -> Callabl
 
 def _totals(envelope: Data) -> Data:
     """What the tool counted, where it says so beside the data."""
-    parts = [
-        cast("Data", part) for name in ("stats", "context") if isinstance(part := envelope.get(name), dict)
-    ]
+    parts = _beside(envelope)
     return {name: part[name] for part in parts for name in TOTALS if isinstance(part.get(name), int)}
 
 
 def _survivors(envelope: Data) -> Data:
     """Flags and the modification time, wherever the tool put them."""
     found: Data = {}
-    for part in ("stats", "context"):
-        fields = envelope.get(part)
-        if isinstance(fields, dict):
-            inside = cast("Data", fields)
-            found |= flags(inside)
-            found |= {
-                name: inside[name] for name in ("mtime", "file_mtime", "file_mtime_ms") if name in inside
-            }
+    for part in _beside(envelope):
+        found |= flags(part)
+        found |= {name: part[name] for name in ("mtime", "file_mtime", "file_mtime_ms") if name in part}
     return found
+
+
+def _beside(envelope: Data) -> list[Data]:
+    return [cast("Data", x) for name in ("stats", "context") if isinstance(x := envelope.get(name), dict)]

@@ -57,10 +57,6 @@ def first(data: Mapping[str, Any], *names: str) -> Any:
     return next((data[name] for name in names if data.get(name) is not None), None)
 
 
-def listed(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
 def short(line: str, limits: Limits) -> str:
     return middle(line, limits.line_chars)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from refold.messages import Call
+from refold.session.dialects.common import listing
 from refold.session.toolnames import PATTERNS, text_argument
-from refold.shrink.base import FILES, HITS, Data, Limits, first, flags, listed, rows_of, shortened, top, total
+from refold.shrink.base import FILES, HITS, Data, Limits, first, flags, rows_of, shortened, top, total
 
 
 def data(call: Call, data: Data, limits: Limits) -> Data:
-    hits = listed(first(data, "paths", "files", "matches", "hits", "entries"))
+    hits = listing(first(data, "paths", "files", "matches", "hits", "entries"))
     return {
         "pattern": first(data, "pattern") or text_argument(call, PATTERNS),
         "hits": total(data, (*HITS, *FILES), len(hits)),

@@ -6,14 +6,15 @@ import re
 from typing import Any, cast
 
 from refold.messages import Call
+from refold.session.dialects.common import listing
 from refold.session.toolnames import PATTERNS, text_argument
-from refold.shrink.base import FILES, HITS, Data, Limits, first, flags, listed, rows_of, shortened, top, total
+from refold.shrink.base import FILES, HITS, Data, Limits, first, flags, rows_of, shortened, top, total
 
 _MATCH = re.compile(r"^([^\s:][^:\n]{0,400}):(\d+)[:-]")
 
 
 def data(call: Call, data: Data, limits: Limits) -> Data:
-    matches = listed(first(data, "matches", "results", "hits", "lines"))
+    matches = listing(first(data, "matches", "results", "hits", "lines"))
     return {
         "pattern": first(data, "pattern") or text_argument(call, PATTERNS),
         "matches": total(data, HITS, len(matches)),

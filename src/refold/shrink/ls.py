@@ -6,6 +6,7 @@ import re
 from typing import Any, cast
 
 from refold.messages import Call
+from refold.session.dialects.common import listing
 from refold.session.toolnames import DIRECTORIES, text_argument
 from refold.shrink.base import (
     FILES,
@@ -15,7 +16,6 @@ from refold.shrink.base import (
     Limits,
     first,
     flags,
-    listed,
     rows_of,
     shortened,
     top,
@@ -24,7 +24,7 @@ from refold.shrink.base import (
 
 
 def data(call: Call, data: Data, limits: Limits) -> Data:
-    entries = listed(first(data, "entries", "items", "files", "paths"))
+    entries = listing(first(data, "entries", "items", "files", "paths"))
     folders = sum(_is_folder(entry) for entry in entries)
     return {
         "path": first(data, "path", "directory", "dir") or text_argument(call, DIRECTORIES) or ".",

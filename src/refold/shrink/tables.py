@@ -13,6 +13,7 @@ import msgspec
 
 from refold.messages import compact_json
 from refold.protocols import Steps, complete
+from refold.session.dialects.common import listing
 
 _LEAST, _LARGEST = 400, 1_000_000
 """Characters of a text that is looked at."""
@@ -76,18 +77,14 @@ def _table(value: Any) -> Steps[str | None]:
 
 def _groups(value: Any) -> Iterator[list[Record]]:
     """The records of a list, or of the lists in it; none where anything else is in it."""
-    items = _list(value)
+    items = listing(value)
     if not all(isinstance(item, dict) for item in items):
-        inner = [_list(item) for item in items]
+        inner = [listing(item) for item in items]
         items = [row for rows in inner for row in rows]
         if all(inner) and all(isinstance(row, dict) for row in items):
             yield from inner
     elif items:
         yield items
-
-
-def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def _flat(record: Mapping[str, Any], deep: int = 0) -> Record:

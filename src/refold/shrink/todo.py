@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from refold.messages import Call
-from refold.shrink.base import Data, Limits, first, flags, listed, short
+from refold.session.dialects.common import listing
+from refold.shrink.base import Data, Limits, first, flags, short
 
 
 def data(call: Call, data: Data, limits: Limits) -> Data:
-    recap = first(data, "recap", "summary") or recapped(listed(data.get("todos")) or _given(call), limits)
+    recap = first(data, "recap", "summary") or recapped(listing(data.get("todos")) or _given(call), limits)
     return {"recap": recap, **flags(data)}
 
 
@@ -19,7 +20,7 @@ def plain(call: Call, text: str, limits: Limits) -> str:
 
 
 def _given(call: Call) -> list[Any]:
-    return listed(first(call.arguments, "todos", "plan", "items", "tasks"))
+    return listing(first(call.arguments, "todos", "plan", "items", "tasks"))
 
 
 def recapped(todos: list[Any], limits: Limits) -> str:

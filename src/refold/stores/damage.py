@@ -10,17 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 from refold import format as fmt
-from refold.entries import AnyEntry, Entry, Hole, PathEntry, Unknown
+from refold.entries import Hole, PathEntry, Unknown
 from refold.errors import FormatError
 
 INTERRUPTED = "the last line is incomplete: its append was interrupted"
 
-_KINDS: dict[str, type[Entry]] = {
-    str(kind.__struct_config__.tag): kind for kind in cast("tuple[type[Entry], ...]", get_args(AnyEntry))
-}
 _STRING = rb'"((?:[^"\\]|\\.)*)"'
 _HEAD = re.compile(
     rb'.{0,32}?"id":' + _STRING + rb'(?:,"time":[-+.eE0-9]{1,30})?(?:,"parent":' + _STRING + rb")?", re.S
@@ -29,7 +26,7 @@ _TYPE = re.compile(rb'\s*\{"type":"([a-z]{1,20})"')
 _ROLE = re.compile(
     rb'"message":\{"role":"(user|assistant|tool|system|bash)"(?:,"call_id":' + _STRING + rb")?"
 )
-_FIRST = rb'(?=\{"type":"(?:' + "|".join(_KINDS).encode() + rb')","id":")'
+_FIRST = rb'(?=\{"type":"(?:' + "|".join(fmt.KINDS).encode() + rb')","id":")'
 _OURS = re.compile(rb'[ \t]*\{"type":"[a-z]{1,20}","id":"[^"]{0,200}","(?:time|parent|message)":')
 """How the lines of no other program begin that we know of."""
 _OUR_LINE = re.compile(rb"^\[?(?=" + _OURS.pattern + rb")", re.M)
@@ -45,7 +42,8 @@ def hole_of(line: bytes, why: str, id: str | None = None) -> Hole | None:
         return None
     kind, name, parent = _facts(line)
     name = id or name
-    if name is None or (kind is not None and not issubclass(_KINDS.get(kind, Unknown), PathEntry | Unknown)):
+    has_place = kind is None or issubclass(fmt.KINDS.get(kind, Unknown), PathEntry | Unknown)
+    if name is None or not has_place:
         return None
     role = _ROLE.search(line)
     return Hole(

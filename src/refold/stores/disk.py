@@ -79,23 +79,11 @@ class Disk:
 
 
 def write_all(disk: Disk, fd: int, data: bytes) -> None:
-    """One write of everything; a short one is an error (the caller takes it back)."""
-    while True:
-        try:
-            written = disk.write(fd, data)
-            break
-        except InterruptedError:
-            continue
+    """One write of everything; a short one is an error (the caller takes it back). Calls that a signal
+    interrupts are made again by Python itself."""
+    written = disk.write(fd, data)
     if written != len(data):
         raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes were written")
-
-
-def synced(disk: Disk, fd: int) -> None:
-    while True:
-        try:
-            return disk.sync(fd)
-        except InterruptedError:
-            continue
 
 
 def make_folder(disk: Disk, folder: Path) -> None:
@@ -136,7 +124,7 @@ def place(disk: Disk, path: Path, data: bytes, *, replace: bool) -> None:
         try:
             disk.restrict(fd)
             write_all(disk, fd, data)
-            synced(disk, fd)
+            disk.sync(fd)
         finally:
             disk.close(fd)
         if replace:

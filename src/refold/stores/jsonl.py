@@ -245,7 +245,7 @@ class JsonlStore:
         good = os.fstat(fd).st_size
         try:
             calls.write_all(self._disk, fd, data)
-            calls.synced(self._disk, fd)
+            self._disk.sync(fd)
         except BaseException as error:
             # Whatever happened, the bytes are not promised. What the kernel still holds of a failed sync may
             # never reach the medium, so they are taken back and nothing is remembered about the file.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 
@@ -24,7 +23,7 @@ def copy(source: Store, session: str, target: Store, *, id: str | None = None) -
     target.create(new)
     try:
         lines = _pour(source, session, target, new.id)
-        if not _same(lines, stored_lines(target, new.id)):
+        if not same(lines, stored_lines(target, new.id)):
             raise StorageError(f"the copy of session {session!r} differs from its source: it was not kept")
     except BaseException:
         target.delete(new.id)
@@ -37,11 +36,6 @@ def move(source: Store, session: str, target: Store) -> SessionInfo:
     info = copy(source, session, target)
     source.delete(session)
     return info
-
-
-def digest(store: Store, session: str) -> tuple[int, str]:
-    """Number and hash of a session's lines; equal for two sessions that hold the same values in order."""
-    return _digest(stored_lines(store, session))
 
 
 def stored_lines(store: Store, session: str) -> Iterator[bytes]:
@@ -67,7 +61,8 @@ def _pour(source: Store, session: str, target: Store, id: str) -> list[bytes]:
     return lines
 
 
-def _same(some: Iterable[bytes], others: Iterable[bytes]) -> bool:
+def same(some: Iterable[bytes], others: Iterable[bytes]) -> bool:
+    """Do they hold the same values in the same order?"""
     return all(
         a is not None and b is not None and (a == b or _value(a) == _value(b))
         for a, b in zip_longest(some, others)
@@ -85,15 +80,6 @@ def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
         size += len(line)
     if batch:
         yield batch
-
-
-def _digest(lines: Iterable[bytes]) -> tuple[int, str]:
-    count, total = 0, hashlib.blake2b(digest_size=16)
-    for line in lines:
-        count += 1
-        value = _value(line)
-        total.update(len(value).to_bytes(8, "big") + value)
-    return count, total.hexdigest()
 
 
 def _value(line: bytes) -> bytes:

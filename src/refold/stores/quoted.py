@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from refold.entries import AnyEntry
 from refold.stores import rows, words
-from refold.stores.schema import LINE, LINE_VERSION, SHIFT, select, text_of
+from refold.stores.schema import LINE, LINE_VERSION, SHIFT, row_of, select, text_of
 
 if TYPE_CHECKING:
     import apsw
@@ -28,23 +28,31 @@ class Quoting(Protocol):
         ...
 
 
+def best(
+    connection: apsw.Connection, wanted: str, limit: int, columns: str = "", key: int | None = None
+) -> list[tuple[Any, ...]]:
+    """(session's id, entry's id, score, further `columns` …) of what the index of words finds, best first;
+    `key`: in one session."""
+    if not wanted or limit <= 0:
+        return []
+    span = (0, (1 << 63) - 1) if key is None else (row_of(key), row_of(key + 1) - 1)
+    return select(
+        connection,
+        f"""SELECT CAST(s.id AS BLOB), CAST(e.id AS BLOB), best.score{columns}
+            FROM (SELECT rowid AS row, -rank AS score FROM words
+                  WHERE words MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rank LIMIT ?) best
+            JOIN entries e ON e.row = best.row JOIN sessions s ON s.key = best.row >> {SHIFT}
+            ORDER BY best.score DESC""",
+        *(wanted, *span, limit),
+    )
+
+
 def found_in(connection: apsw.Connection, terms: Iterable[str], limit: int, every: bool) -> list[Quoted]:
     wanted = words.query(terms)
     wanted = wanted.replace('" OR "', '" AND "') if every else wanted
-    if not wanted:
-        return []
-    found = select(
-        connection,
-        f"""SELECT CAST(s.id AS BLOB), best.score, {LINE}, {LINE_VERSION}, CAST(e.id AS BLOB)
-            FROM (SELECT rowid AS row, -rank AS score FROM words WHERE words MATCH ?
-                  ORDER BY rank LIMIT ?) best
-            JOIN entries e ON e.row = best.row JOIN sessions s ON s.key = best.row >> {SHIFT}
-            ORDER BY best.score DESC""",
-        wanted,
-        limit,
-    )
+    found = best(connection, wanted, limit, f", {LINE_VERSION}, {LINE}")
     made = (
-        (session, rows.of_line(line, version, text_of(id)).entry, float(score))
-        for session, score, line, version, id in found
+        (session, rows.of_line(line, version, text_of(id)).entry, score)
+        for session, id, score, version, line in found
     )
     return [Quoted(text_of(session) or "", entry, score) for session, entry, score in made if entry]

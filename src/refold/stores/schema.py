@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from refold.errors import FormatError, NewerFormat, StorageError
@@ -58,7 +58,6 @@ def prepare(connection: apsw.Connection, path: str) -> None:
         elif _application(connection) != APPLICATION_ID:
             raise FormatError(f"{path} is a database of another program: choose another file")
         else:
-            check(connection, path, newest=True)
             migrate(connection, path, found, VERSION, MIGRATIONS, digest)
         connection.execute(f"PRAGMA user_version={VERSION}")
         connection.execute("COMMIT")
@@ -80,13 +79,12 @@ def _application(connection: apsw.Connection) -> int:
     return int(str(connection.execute("PRAGMA application_id").get))
 
 
-def check(connection: apsw.Connection, path: str, *, newest: bool = False) -> None:
+def check(what: str, found: int, known: int) -> None:
     """Inside a transaction: is this still the version we know? Another process may have migrated it."""
-    found = version(connection)
-    if found > VERSION:
-        raise NewerFormat(path, found, VERSION)
-    if found < VERSION and not newest:
-        raise StorageError(f"{path} changed its version while it was open: open it again")
+    if found > known:
+        raise NewerFormat(what, found, known)
+    if found < known:
+        raise StorageError(f"{what} changed its version while it was open: open it again")
 
 
 def migrate(
@@ -98,6 +96,8 @@ def migrate(
     digest: Callable[[C], tuple[int, str]],
 ) -> None:
     """Step by step, inside a transaction of the caller."""
+    if found > newest:
+        raise NewerFormat(what, found, newest)
     for step in range(found, newest):
         if step not in steps:
             raise FormatError(f"{what} names a version that never was ({step}): its first page is damaged")
@@ -112,13 +112,20 @@ def migrate(
 def digest(connection: apsw.Connection) -> tuple[int, str]:
     """How many lines there are, and a hash over which session says what, in order. Lines carry the version of
     their own format and are upgraded when they are read, so a migration keeps every byte of them."""
-    count, total = 0, hashlib.blake2b(digest_size=16)
-    rows = connection.execute(
-        f"SELECT s.id, e.id, e.line FROM entries e JOIN sessions s ON s.key = e.row >> {SHIFT} ORDER BY e.row"
+    return hashed(
+        connection.execute(
+            "SELECT s.id, e.id, e.line FROM entries e"
+            f" JOIN sessions s ON s.key = e.row >> {SHIFT} ORDER BY e.row"
+        )
     )
-    for session, id, line in rows:
+
+
+def hashed(rows: Iterable[Iterable[object]]) -> tuple[int, str]:
+    """How many rows there are, and a hash of what is in them, in order."""
+    count, total = 0, hashlib.blake2b(digest_size=16)
+    for row in rows:
         count += 1
-        for piece in (session, id, line):
+        for piece in row:
             data = piece if isinstance(piece, bytes) else repr(piece).encode()
             total.update(len(data).to_bytes(8, "big") + data)
     return count, total.hexdigest()

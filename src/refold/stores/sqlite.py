@@ -23,7 +23,7 @@ from refold.protocols import Candidate, Finding, Loaded, SessionInfo
 from refold.stores import Opened, data_folder, default_database, rows, schema, words
 from refold.stores.connections import Connections
 from refold.stores.disk import told
-from refold.stores.quoted import Quoted, found_in
+from refold.stores.quoted import Quoted, best, found_in
 from refold.stores.rows import Row, Tally
 from refold.stores.schema import row_of, text_of
 
@@ -132,25 +132,10 @@ class SqliteStore:
         self, terms: Iterable[str], *, session: str | None = None, limit: int = 200
     ) -> list[Candidate]:
         """Entries in which any of the terms occurs, best first."""
-        wanted = words.query(terms)
-        if not wanted or limit <= 0:
-            return []
         with self.reading() as connection:
-            span: tuple[int, int] = (0, (1 << 63) - 1)
-            if session is not None:
-                key, _ = self.tally(connection, session)
-                span = (row_of(key), row_of(key + 1) - 1)
-            found = connection.execute(
-                f"""SELECT CAST(s.id AS BLOB), CAST(e.id AS BLOB), -words.rank FROM words
-                    JOIN entries e ON e.row = words.rowid
-                    JOIN sessions s ON s.key = words.rowid >> {schema.SHIFT}
-                    WHERE words MATCH ? AND words.rowid BETWEEN ? AND ? ORDER BY words.rank LIMIT ?""",
-                (wanted, *span, limit),
-            )
-            return [
-                Candidate(text_of(owner) or "", text_of(id) or "", float(cast("float", score)))
-                for owner, id, score in found
-            ]
+            key = None if session is None else self.tally(connection, session)[0]
+            found = best(connection, words.query(terms), limit, key=key)
+        return [Candidate(text_of(owner) or "", text_of(id) or "", score) for owner, id, score in found]
 
     def quoted(self, terms: Iterable[str], *, limit: int, every: bool = False) -> list[Quoted]:
         with self.reading() as connection:
@@ -212,7 +197,7 @@ class SqliteStore:
         with self._pool.use() as connection:
             connection.execute(begin)
             try:
-                schema.check(connection, str(self.path))
+                schema.check(str(self.path), schema.version(connection), schema.VERSION)
                 yield connection
             except BaseException:
                 _roll_back(connection)

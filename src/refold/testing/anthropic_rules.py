@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from refold.testing.wire_rules import Wire, blocks, mapping, tool_names
@@ -17,6 +17,7 @@ _SIDES = {
     "thinking": "assistant",
     "redacted_thinking": "assistant",
 }
+_IN_RESULTS = ("image", "document", "search_result", "tool_reference")
 _MEDIA = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
@@ -76,47 +77,18 @@ class _Anthropic:
         kind = str(block.get("type"))
         if kind in _SIDES and _SIDES[kind] != role:
             self.found.append(f"{here}: {kind} blocks belong to the {_SIDES[kind]}")
-        if kind == "text":
-            _text_block(block, here, self.found)
-        elif kind == "tool_use":
-            self._tool_use(block, here)
-        elif kind == "tool_result":
-            self._tool_result(block, here)
-        elif kind == "thinking" and not block.get("signature"):
-            # "messages.1.content.0.thinking.signature: Field required"
-            self.found.append(f"{here}.thinking.signature: field required")
-        elif kind == "redacted_thinking" and not block.get("data"):
-            self.found.append(f"{here}.redacted_thinking.data: field required")
-        elif kind == "image":
-            _image_block(block, here, self.found)
-
-    def _tool_use(self, block: Wire, here: str) -> None:
-        id = str(block.get("id"))
-        if not _ID.fullmatch(id):
-            # "messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
-            self.found.append(f"{here}.tool_use.id: does not match '^[a-zA-Z0-9_-]+$'")
-        if id in self.ids:
-            # "messages.1.content.1: `tool_use` ids must be unique"
-            self.found.append(f"{here}: tool_use ids must be unique")
-        self.ids.add(id)
-        if not _NAME.fullmatch(str(block.get("name"))):
-            self.found.append(f"{here}.tool_use.name: does not match '^[a-zA-Z0-9_-]{{1,128}}$'")
-        if not isinstance(block.get("input"), dict):
-            # "messages.1.content.0.tool_use.input: Input should be a valid dictionary"
-            self.found.append(f"{here}.tool_use.input: should be a dictionary")
-
-    def _tool_result(self, block: Wire, here: str) -> None:
-        content = block.get("content")
-        if block.get("is_error") and not content:
-            # "messages.2.content.0.tool_result: content cannot be empty if `is_error` is true"
-            self.found.append(f"{here}.tool_result: content cannot be empty if is_error is true")
-        if content is None or isinstance(content, str):
-            return
-        for part in blocks(content, here, self.found):
-            if part.get("type") == "text":
-                _text_block(part, here, self.found)
-            elif part.get("type") not in ("image", "document", "search_result", "tool_reference"):
-                self.found.append(f"{here}: a tool_result holds a part of type {part.get('type')!r}")
+        self.found += _refused(kind, block, here)
+        if kind == "tool_use":
+            if (id := str(block.get("id"))) in self.ids:
+                # "messages.1.content.1: `tool_use` ids must be unique"
+                self.found.append(f"{here}: tool_use ids must be unique")
+            self.ids.add(id)
+        elif kind == "tool_result" and not isinstance(content := block.get("content"), str | None):
+            for part in blocks(content, here, self.found):
+                if part.get("type") == "text":
+                    self.found += _refused("text", part, here)
+                elif part.get("type") not in _IN_RESULTS:
+                    self.found.append(f"{here}: a tool_result holds a part of type {part.get('type')!r}")
 
     def pairs(self, partial: bool) -> None:
         for i, content in enumerate(self.contents):
@@ -171,29 +143,49 @@ class _Anthropic:
                 self.found.append(f"messages.{first}.content.0: expected thinking, but found {kind}")
 
 
-def _text_block(block: Wire, here: str, found: list[str]) -> None:
+def _refused(kind: str, block: Wire, here: str) -> list[str]:
+    return [f"{here}{why}" for of, wrong, why in _BLOCKS if of == kind and wrong(block)]
+
+
+def _has_text(block: Wire) -> bool:
     text = block.get("text")
-    if not isinstance(text, str) or not text.strip():
-        # "messages: text content blocks must be non-empty", "… must contain non-whitespace text"
-        found.append(f"{here}: text content blocks must contain non-whitespace text")
+    return isinstance(text, str) and bool(text.strip())
 
 
-def _image_block(block: Wire, here: str, found: list[str]) -> None:
+def _is_strange_image(block: Wire) -> bool:
     source = mapping(block.get("source"))
-    if source.get("type") == "base64" and source.get("media_type") not in _MEDIA:
-        # "source.base64.media_type: Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"
-        found.append(f"{here}.source.media_type: not one of {', '.join(_MEDIA)}")
-    if not (source.get("data") or source.get("url") or source.get("file_id")):
-        found.append(f"{here}.source: empty")
+    return source.get("type") == "base64" and source.get("media_type") not in _MEDIA
+
+
+_BLOCKS: Sequence[tuple[str, Callable[[Wire], bool], str]] = (
+    # "messages: text content blocks must be non-empty", "… must contain non-whitespace text"
+    ("text", lambda b: not _has_text(b), ": text content blocks must contain non-whitespace text"),
+    # "messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
+    ("tool_use", lambda b: not _ID.fullmatch(str(b.get("id"))),
+     ".tool_use.id: does not match '^[a-zA-Z0-9_-]+$'"),
+    ("tool_use", lambda b: not _NAME.fullmatch(str(b.get("name"))),
+     ".tool_use.name: does not match '^[a-zA-Z0-9_-]{1,128}$'"),
+    # "messages.1.content.0.tool_use.input: Input should be a valid dictionary"
+    ("tool_use", lambda b: not isinstance(b.get("input"), dict), ".tool_use.input: should be a dictionary"),
+    # "messages.2.content.0.tool_result: content cannot be empty if `is_error` is true"
+    ("tool_result", lambda b: bool(b.get("is_error")) and not b.get("content"),
+     ".tool_result: content cannot be empty if is_error is true"),
+    # "messages.1.content.0.thinking.signature: Field required"
+    ("thinking", lambda b: not b.get("signature"), ".thinking.signature: field required"),
+    ("redacted_thinking", lambda b: not b.get("data"), ".redacted_thinking.data: field required"),
+    # "source.base64.media_type: Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"
+    ("image", _is_strange_image, f".source.media_type: not one of {', '.join(_MEDIA)}"),
+    ("image", lambda b: not any(map(mapping(b.get("source")).get, ("data", "url", "file_id"))),
+     ".source: empty"),
+)  # fmt: skip
+"""Kind of block → what is refused of it, and how that is told."""
 
 
 def _system(system: Any, found: list[str]) -> list[str]:
     if system is None or isinstance(system, str):
         return []
-    problems: list[str] = []
-    for k, block in enumerate(blocks(system, "system", found)):
-        _text_block(block, f"system.{k}", problems)
-    return problems
+    told = enumerate(blocks(system, "system", found))
+    return [problem for k, block in told for problem in _refused("text", block, f"system.{k}")]
 
 
 def _cache(request: Wire) -> list[str]:

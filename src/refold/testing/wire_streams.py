@@ -19,10 +19,6 @@ _CHAT_STOPS: dict[Stop, str] = {"tool_use": "tool_calls", "length": "length", "r
 _MESSAGE_STOPS: dict[Stop, str] = {"tool_use": "tool_use", "length": "max_tokens", "refusal": "refusal"}
 
 
-def stop_of(line: Line) -> Stop:
-    return line.stop or ("tool_use" if any(isinstance(p, Call) for p in line.content) else "end")
-
-
 def ends(line: Line) -> bool:
     """Does the stream come to its proper end?"""
     return not (line.cut or line.stalls or line.error)
@@ -56,7 +52,7 @@ def chat(line: Line, model: str, number: int = 1) -> Iterator[Piece]:
             yield chunk(delta)
         calls += isinstance(part, Call)
     if ends(line):
-        yield chunk({}, _CHAT_STOPS.get(stop_of(line), "stop"))
+        yield chunk({}, _CHAT_STOPS.get(line.stopped, "stop"))
         yield None, {**base, "choices": [], "usage": _chat_usage(line.usage or USAGE)}
         yield None, "[DONE]"
 
@@ -118,7 +114,7 @@ def _response_end(line: Line, items: list[dict[str, Any]], event: Any, response:
         "total_tokens": usage.total,
     }
     reasons = {"length": "max_output_tokens", "refusal": "content_filter"}
-    if reason := reasons.get(stop_of(line)):
+    if reason := reasons.get(line.stopped):
         details = {"reason": reason}
         whole = response("incomplete", output=items, usage=counted, incomplete_details=details)
         return event("response.incomplete", response=whole)
@@ -184,7 +180,7 @@ def messages(line: Line, model: str, number: int = 1) -> Iterator[Piece]:
             yield event("content_block_delta", index=index, delta=delta)
         yield event("content_block_stop", index=index)
     if ends(line):
-        delta = {"stop_reason": _MESSAGE_STOPS.get(stop_of(line), "end_turn"), "stop_sequence": None}
+        delta = {"stop_reason": _MESSAGE_STOPS.get(line.stopped, "end_turn"), "stop_sequence": None}
         yield event("message_delta", delta=delta, usage={"output_tokens": usage.output})
         yield event("message_stop")
 

@@ -4,11 +4,11 @@ missing."""
 from __future__ import annotations
 
 import json
-import json.decoder
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from json.encoder import encode_basestring_ascii
+from operator import itemgetter
 from typing import Any, cast
 
 import msgspec
@@ -17,8 +17,6 @@ from refold.errors import FormatError, NotJson
 
 MAX_DIGITS = 1_000_000
 MAX_DEPTH = 100_000
-
-_scan = cast("Callable[[str, int], tuple[str, int]]", vars(json.decoder)["scanstring"])
 
 
 class Pairs(dict[str, Any]):
@@ -38,7 +36,7 @@ class _Raw(str):
     __slots__ = ()
 
 
-_COMMA, _CLOSE_LIST, _CLOSE_OBJECT = _Raw(","), _Raw("]"), _Raw("}")
+_CLOSE_LIST, _CLOSE_OBJECT = _Raw("]"), _Raw("}")
 
 
 def dump_hostile(value: Any, *, sort: bool = False) -> str:
@@ -78,23 +76,18 @@ def _scalar(value: Any) -> str | None:
 
 def _open(value: Any, todo: list[Any], sort: bool) -> str:
     """Put the content of a list or an object on the stack (last first); returns the opening bracket."""
-    if isinstance(value, list | tuple | set | frozenset):
-        todo.append(_CLOSE_LIST)
-        items = list(cast("Iterable[Any]", value))
-        for index in range(len(items) - 1, -1, -1):
-            todo.append(items[index])
-            if index:
-                todo.append(_COMMA)
-        return "["
-    pairs = [(_key(key), item) for key, item in _pairs(value)]
-    if sort:
-        pairs.sort(key=lambda pair: pair[0])
-    todo.append(_CLOSE_OBJECT)
-    for index in range(len(pairs) - 1, -1, -1):
-        key, item = pairs[index]
-        todo.append(item)
-        todo.append(_Raw(("," if index else "") + encode_basestring_ascii(key) + ":"))
-    return "{"
+    is_list = isinstance(value, list | tuple | set | frozenset)
+    if is_list:
+        inside = [("", item) for item in cast("Iterable[Any]", value)]
+    else:
+        pairs = [(_key(key), item) for key, item in _pairs(value)]
+        pairs = sorted(pairs, key=itemgetter(0)) if sort else pairs
+        inside = [(f"{encode_basestring_ascii(key)}:", item) for key, item in pairs]
+    todo.append(_CLOSE_LIST if is_list else _CLOSE_OBJECT)
+    for index in range(len(inside) - 1, -1, -1):
+        name, item = inside[index]
+        todo += (item, _Raw(f",{name}" if index else name))
+    return "[" if is_list else "{"
 
 
 def _key(key: Any) -> str:
@@ -125,9 +118,7 @@ def _fields(value: msgspec.Struct) -> Iterable[tuple[str, Any]]:
         yield field.encode_name, item
 
 
-@cache
-def _layout(cls: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
-    return msgspec.structs.fields(cls)
+_layout = cache(msgspec.structs.fields)
 
 
 def _is_default(item: Any, field: msgspec.structs.FieldInfo) -> bool:
@@ -139,16 +130,6 @@ def _is_default(item: Any, field: msgspec.structs.FieldInfo) -> bool:
 # ── reading without recursion ───────────────────────────────────────────────────────────────────
 
 _SPACE = re.compile(r"[ \t\n\r]*")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
-_WORD = re.compile(r"true|false|null|NaN|-?Infinity")
-_WORDS = {
-    "true": True,
-    "false": False,
-    "null": None,
-    "NaN": float("nan"),
-    "Infinity": float("inf"),
-    "-Infinity": float("-inf"),
-}
 
 
 def load_hostile(text: bytes | str) -> Any:
@@ -190,7 +171,7 @@ def _parse(text: str) -> Any:
                 value: Any = {} if opener == "{" else []
                 at += 1
             else:
-                value, at = _simple(text, at)
+                value, at = _DECODER.raw_decode(text, at)
             at = _skip(text, at)
             while stack:
                 key = keys[-1]
@@ -220,22 +201,11 @@ def _skip(text: str, at: int) -> int:
 def _name(text: str, at: int) -> tuple[str, int]:
     if text[at] != '"':
         raise NotJson(f"not JSON: a key was expected at character {at}")
-    key, at = _scan(text, at + 1)
+    key, at = _DECODER.raw_decode(text, at)
     at = _skip(text, at)
     if text[at] != ":":
         raise NotJson(f"not JSON: a colon was expected at character {at}")
     return key, _skip(text, at + 1)
-
-
-def _simple(text: str, at: int) -> tuple[Any, int]:
-    if text[at] == '"':
-        return _scan(text, at + 1)
-    if word := _WORD.match(text, at):
-        return _WORDS[word.group()], word.end()
-    if number := _NUMBER.match(text, at):
-        exact = number.group(1) is None and number.group(2) is None
-        return _integer(number.group()) if exact else float(number.group()), number.end()
-    raise NotJson(f"not JSON: no value at character {at}")
 
 
 # ── integers beyond the interpreter's limit of digits ───────────────────────────────────────────
@@ -252,6 +222,10 @@ def _integer(text: str) -> int:
         return -_integer(text[1:])
     half = len(text) // 2
     return _integer(text[:-half]) * 10**half + _integer(text[-half:])
+
+
+_DECODER = json.JSONDecoder(parse_int=_integer)
+"""Reads what is neither a list nor an object."""
 
 
 def _digits(value: int) -> str:

@@ -82,7 +82,7 @@ class _Import:
             self.log.say(m.Assistant(tuple(parts), "end"), index, meta=_meta(raw))
             return
         thought, self.open = found
-        content = (*((m.Text(thought),) if thought else ()), self.open)
+        content = (*m.content(thought), self.open)
         self.log.say(m.Assistant(content, "tool_use"), index, meta={**_meta(raw), "content": said})
 
     def _user(self, parts: list[m.AnyPart], raw: Record, index: int) -> None:

@@ -18,7 +18,7 @@ from refold.session.dialects.common import stop_of
 from refold.transcripts.base import Head, Record, Source
 from refold.transcripts.carried import KEY, carried, restored
 from refold.transcripts.claude_chain import Node, Reply, arrange, originals
-from refold.transcripts.claude_parts import is_note, part_of, spoken
+from refold.transcripts.claude_parts import is_note, parts_of, spoken
 from refold.transcripts.foreign import Builder, edits_of
 from refold.transcripts.values import listing, mapping, named, text, time_of, whole, without
 
@@ -183,7 +183,9 @@ class _Import:
             place = {"id": id, "parent": parent, "time": time_of(node.raw)}
             if isinstance(message, m.User) and is_note(node.raw, message):
                 kind = "meta" if node.kind == "user" else node.kind
-                parent = self.log.note(message.content, kind, node.index, **place, meta=meta)
+                parent = self.log.add(
+                    e.Note, node.index, **place, content=message.content, kind=kind, meta=meta
+                )
             else:
                 parent = self.log.say(message, node.index, **place, meta=meta)
             if isinstance(message, m.Result):
@@ -193,7 +195,7 @@ class _Import:
     def _reply(self, reply: Reply) -> None:
         head = reply.records[0]
         raw = mapping(head.raw.get("message"))
-        parts = tuple(part_of(block) for node in reply.records for block in node.blocks)
+        parts = tuple(part for node in reply.records for part in parts_of(node.blocks))
         meta = self._meta(head.raw)
         kept = without(raw, frozenset({"content", "model", "role", "type", "stop_reason"}))
         meta["message"] = {key: value for key, value in kept.items() if value is not None}
@@ -254,7 +256,7 @@ class _Import:
         self._done(node, node.id, tail)
 
     def _compaction(self, node: Node) -> None:
-        content = m.with_origin("summary", (part_of(block) for block in node.blocks))
+        content = m.with_origin("summary", parts_of(node.blocks))
         boundary = self._boundary(node)
         metadata = mapping(boundary.raw.get("compactMetadata")) if boundary else {}
         parent = self._parent(node)
@@ -268,18 +270,21 @@ class _Import:
             note = e.Note(id=node.id, parent=parent, time=time_of(node.raw), content=content, kind="summary")
             self._done(node, node.id, self.log.put(note))
             return
+        first_kept = next((id for id in path if id in kept), None)
+        self._fold(node, edits, metadata, summary=summary.text, first_kept=first_kept)
+
+    def _fold(self, node: Node, edits: tuple[e.Edit, ...], metadata: Record, **fields: Any) -> None:
         made = self.log.folded(
             edits,
             node.index,
             id=node.id,
-            parent=parent,
+            parent=self._parent(node),
             time=time_of(node.raw),
             reason=text(metadata.get("trigger")),
-            summary=summary.text,
-            first_kept=next((id for id in path if id in kept), None),
             tokens_before=whole(metadata.get("preTokens")),
             tokens_after=whole(metadata.get("postTokens")),
             details=metadata,
+            **fields,
         )
         self._done(node, node.id, made)
 
@@ -313,31 +318,18 @@ class _Import:
 
     def _microcompaction(self, node: Node) -> bool:
         metadata = mapping(node.raw.get("microcompactMetadata"))
-        parent = self._parent(node)
-        path = set(self.log.path(parent))
+        path = set(self.log.path(self._parent(node)))
         edits: list[e.Edit] = []
         for call in listing(metadata.get("compactedToolIds")):
             id = self.result_entries.get(call) if isinstance(call, str) else None
             if id is not None and id in path:
                 old = self.results[call]
-                cleared = m.Result(
-                    old.call_id, (m.Text(CLEARED),), self.log.calls.get(old.call_id), old.is_error
-                )
+                tool = self.log.calls.get(old.call_id)
+                cleared = m.Result(old.call_id, (m.Text(CLEARED),), tool, old.is_error)
                 edits.append(e.Edit(id, id, (cleared,), "mask"))
-        if not edits:
-            return False
-        made = self.log.folded(
-            tuple(edits),
-            node.index,
-            id=node.id,
-            parent=parent,
-            time=time_of(node.raw),
-            reason=text(metadata.get("trigger")),
-            tokens_before=whole(metadata.get("preTokens")),
-            details=metadata,
-        )
-        self._done(node, node.id, made)
-        return True
+        if edits:
+            self._fold(node, tuple(edits), metadata)
+        return bool(edits)
 
     # ── records beside the path ─────────────────────────────────────────────────────────────────
 
@@ -349,12 +341,11 @@ class _Import:
             target = self.ends.get(text(raw.get("leafUuid")))
             if kind in _TITLES and named(raw.get(_TITLES[kind])):
                 title = raw[_TITLES[kind]]
-                self.log.put(e.Info(id=self.log.fresh(None, index), time=when, name=title, meta=raw))
+                self.log.add(e.Info, index, time=when, name=title, meta=raw)
             elif kind == "summary" and target is not None:
-                label = text(raw.get("summary"))
-                self.log.put(e.Label(id=self.log.fresh(None, index), time=when, target=target, text=label))
+                self.log.add(e.Label, index, time=when, target=target, text=text(raw.get("summary")))
             elif kind == "summary":
-                self.log.put(e.Info(id=self.log.fresh(None, index), time=when, meta=raw))
+                self.log.add(e.Info, index, time=when, meta=raw)
             else:
                 if kind not in _LOOSE_KINDS:
                     self.log.unknown[kind] += 1

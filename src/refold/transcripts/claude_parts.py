@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from refold import messages as m
 from refold.session.dialects import anthropic
+from refold.transcripts import foreign
 from refold.transcripts.base import Record
 from refold.transcripts.origins import CLAUDE_CODE, declared
-from refold.transcripts.values import is_list, listing, mapping, text
+from refold.transcripts.values import mapping, text
 
 _REJECTED = "The user doesn't want to proceed with this tool use."
 _WHY = "the user said:\n"
@@ -19,15 +20,10 @@ def spoken(raw: Record, blocks: Sequence[object], tools: Mapping[str, str]) -> l
     written. `tools`: names of tools by call. Empty for an attachment that the model sees in other forms."""
     if raw.get("type") == "attachment":
         return _attachment(mapping(raw.get("attachment")))
-    results: list[m.Message] = []
-    parts: list[m.AnyPart] = []
-    for block in blocks:
-        given = mapping(block)
-        if given.get("type") == "tool_result":
-            results.append(_result(given, tools, mapping(raw.get("toolUseResult"))))
-        else:
-            parts.append(part_of(block))
-    return [*results, _user(raw, parts)] if parts else results
+    given = [block for block in map(mapping, blocks) if block.get("type") == "tool_result"]
+    results = [_result(block, tools, mapping(raw.get("toolUseResult"))) for block in given]
+    parts = parts_of([block for block in blocks if block not in given])
+    return [*results, _user(raw, parts)] if parts else [*results]
 
 
 def is_note(raw: Record, message: m.User) -> bool:
@@ -87,16 +83,4 @@ def _answered(said: str, answers: Iterable[str]) -> list[m.AnyPart]:
 
 
 def parts_of(content: object) -> list[m.AnyPart]:
-    """Content in Anthropic's spelling: a string or a list of blocks."""
-    if isinstance(content, str):
-        return [m.Text(content)] if content else []
-    if is_list(content):
-        return [part_of(block) for block in listing(content)]
-    return [] if content is None else [m.Opaque({"value": content})]
-
-
-def part_of(block: object) -> m.AnyPart:
-    if isinstance(block, str):
-        return m.Text(block)
-    raw = mapping(block)
-    return anthropic.part_of(raw) if raw else m.Opaque({"value": block})
+    return foreign.parts_of(content, anthropic.part_of)

@@ -118,15 +118,8 @@ class _Import:
             return
         self._flush()
         self.context = payload
-        change = e.ModelChange(
-            id=self.log.fresh(None, index),
-            parent=self.log.tail,
-            time=when,
-            model=self._model(),
-            thinking=named(payload.get("effort")),
-            meta=payload,
-        )
-        self.log.put(change)
+        effort = named(payload.get("effort"))
+        self.log.add(e.ModelChange, index, time=when, model=self._model(), thinking=effort, meta=payload)
 
     def _model(self) -> str | None:
         model = named(self.context.get("model"))
@@ -207,7 +200,7 @@ class _Import:
 
     def _other(self, raw: Record, index: int, when: float) -> None:
         self._flush()
-        self.log.other(text(raw.get("type")) or "item", raw, index, time=when)
+        self.log.add(e.Other, index, kind=text(raw.get("type")) or "item", raw=raw, time=when)
 
     def _say(self, message: m.Message, index: int, when: float, raw: Record) -> None:
         self._flush()
@@ -215,7 +208,7 @@ class _Import:
         note = injected(message)
         meta = without(raw, frozenset({"type", "role", "content", "output", "call_id"}))
         if note:
-            self.log.note(message.parts, note, index, time=when, meta=meta)
+            self.log.add(e.Note, index, content=message.parts, kind=note, time=when, meta=meta)
             return
         if isinstance(message, m.User):
             self.turns.append((self.log.tail, len(self.history) - 1))

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from refold import messages as m
-from refold.transcripts.base import Record
-from refold.transcripts.foreign import arguments, chat_parts
+from refold.transcripts.base import Record, loads
+from refold.transcripts.foreign import call_of, chat_parts
 from refold.transcripts.origins import CODEX, declared
 from refold.transcripts.values import is_list, is_object, listing, mapping, named, text
 
@@ -91,8 +91,7 @@ def part_of(raw: Record) -> list[m.AnyPart]:
         case "reasoning":
             return [_reasoning(raw)]
         case "function_call":
-            parsed, unparsed = arguments(raw.get("arguments"))
-            return [m.Call(_call_id(raw), text(raw.get("name")), parsed, unparsed)]
+            return [call_of(_call_id(raw), raw.get("name"), raw.get("arguments"))]
         case "custom_tool_call":
             return [m.Call(_call_id(raw), text(raw.get("name")), {}, text(raw.get("input")))]
         case "local_shell_call":
@@ -129,7 +128,10 @@ def _printed(output: object) -> tuple[str | None, Record]:
     """The text and the run of `{"output": "…", "metadata": {"exit_code": 0, …}}`; None for any other."""
     if not isinstance(output, str) or not output.startswith('{"output":'):
         return None, {}
-    value, _ = arguments(output)
+    try:
+        value = mapping(loads(output.encode()))
+    except ValueError:
+        return None, {}
     said, run = value.get("output"), mapping(value.get("metadata"))
     if not isinstance(said, str) or not isinstance(run.get("exit_code"), int) or len(value) != 2:
         return None, {}

@@ -6,7 +6,7 @@ Foreign files are untrusted. Every entry goes through `Builder`, which keeps ids
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from pathlib import PurePath
 from typing import Any, cast
 
@@ -15,27 +15,18 @@ import msgspec
 from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded, SessionInfo
-from refold.session.dialects.common import parse_image
+from refold.session.dialects.common import parse_arguments, parse_image
 from refold.text.frames import without_escapes
-from refold.transcripts.base import DEEPEST, Source, index_id, too_deep
-from refold.transcripts.values import is_object, listing, mapping, named, text, whole
+from refold.transcripts.base import DEEPEST, Record, Source, index_id, too_deep
+from refold.transcripts.values import is_list, is_object, listing, mapping, named, text, whole
 
 
-def arguments(value: object) -> tuple[dict[str, Any], str | None]:
-    """Arguments of a call and, where they were no JSON object, what they were instead."""
-    if isinstance(value, dict):
-        return cast("dict[str, Any]", value), None
-    if not isinstance(value, str):
-        return {}, None if value is None else m.compact_json(value)
-    try:
-        decoded = msgspec.json.decode(value)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return {}, value
-    if isinstance(decoded, dict) and not (
-        value.count("[") + value.count("{") > DEEPEST and too_deep(decoded)
-    ):
-        return cast("dict[str, Any]", decoded), None
-    return {}, value
+def call_of(id: object, name: object, given: object) -> m.Call:
+    """A call. Arguments that are no object, or too deep to be written again, stay the text they are."""
+    call = parse_arguments(text(id), text(name), given)
+    if isinstance(given, str) and given.count("[") + given.count("{") > DEEPEST and too_deep(call.arguments):
+        return m.Call(call.id, call.name, raw=given)
+    return call
 
 
 def usage(*, prompt: object = 0, output: object = 0, read: object = 0) -> m.Usage | None:
@@ -45,17 +36,25 @@ def usage(*, prompt: object = 0, output: object = 0, read: object = 0) -> m.Usag
     return found if found.total else None
 
 
+def parts_of(content: object, part: Callable[[Record], m.AnyPart]) -> list[m.AnyPart]:
+    """Content as programs spell it: nothing, a text, an object, or a list of these. `part` reads an object;
+    what is none of these is kept as it came."""
+    items = listing(content) if is_list(content) else [content] if content != "" else []
+    return [_part_of(item, part) for item in items if item is not None]
+
+
+def _part_of(item: object, part: Callable[[Record], m.AnyPart]) -> m.AnyPart:
+    if isinstance(item, str):
+        return m.Text(item)
+    return part(mapping(item)) if mapping(item) else m.Opaque({"value": item})
+
+
 def chat_parts(content: object) -> list[m.AnyPart]:
-    """Content in OpenAI's spelling (a string or a list of typed parts), chat and responses alike."""
-    if isinstance(content, str):
-        return [m.Text(content)] if content else []
-    return [chat_part(part) for part in listing(content) if part is not None]
+    """Content in OpenAI's spelling, chat and responses alike."""
+    return parts_of(content, _chat_part)
 
 
-def chat_part(part: object) -> m.AnyPart:
-    if isinstance(part, str):
-        return m.Text(part)
-    raw = mapping(part)
+def _chat_part(raw: Record) -> m.AnyPart:
     match raw.get("type"):
         case "text" | "input_text" | "output_text" | "summary_text" | "reasoning_text" if isinstance(
             raw.get("text"), str
@@ -68,7 +67,7 @@ def chat_part(part: object) -> m.AnyPart:
         case None if isinstance(raw.get("text"), str) and len(raw) == 1:
             return m.Text(raw["text"])
         case _:
-            return m.Opaque(raw if raw else {"value": part})
+            return m.Opaque(raw)
 
 
 def chat_calls(calls: object) -> list[m.Call]:
@@ -76,9 +75,17 @@ def chat_calls(calls: object) -> list[m.Call]:
     found: list[m.Call] = []
     for raw in map(mapping, listing(calls)):
         function = mapping(raw.get("function")) or mapping(raw.get("custom")) or raw
-        parsed, unparsed = arguments(function.get("arguments", function.get("input")))
-        found.append(m.Call(text(raw.get("id")), text(function.get("name")), parsed, unparsed))
+        given = function.get("arguments", function.get("input"))
+        found.append(call_of(raw.get("id"), function.get("name"), given))
     return found
+
+
+def thinking(blocks: object) -> list[m.Thinking]:
+    """Thinking in Anthropic's spelling, as other programs keep it."""
+    return [
+        m.Thinking(text(raw.get("thinking")), named(raw.get("signature")), named(raw.get("data")))
+        for raw in map(mapping, listing(blocks))
+    ]
 
 
 def plain(part: m.AnyPart) -> m.AnyPart:
@@ -192,6 +199,13 @@ class Builder:
             self.calls.update((call.id, call.name) for call in entry.message.calls)
         return entry.id
 
+    def add(self, kind: type[e.AnyEntry], index: int, /, *, id: object = None, **fields: Any) -> str:
+        """An entry under an id that is free; on the path it continues the conversation, unless it says what
+        else it continues."""
+        if issubclass(kind, e.PathEntry):
+            fields.setdefault("parent", self.tail)
+        return self.put(kind(id=self.fresh(id, index), **fields))
+
     def say(self, message: m.Message, index: int, *, id: object = None, **fields: Any) -> str:
         """A message that continues the conversation; a result learns the name of its tool and loses the
         colours of a terminal."""
@@ -199,34 +213,18 @@ class Builder:
             tool = self.calls.get(message.call_id) if message.name is None else message.name
             content = tuple(map(plain, message.content))
             message = msgspec.structs.replace(message, name=tool, content=content)
-        fields.setdefault("parent", self.tail)
-        return self.put(e.MessageEntry(id=self.fresh(id, index), message=message, **fields))
-
-    def other(self, kind: str, raw: dict[str, Any], index: int, *, id: object = None, **fields: Any) -> str:
-        fields.setdefault("parent", self.tail)
-        return self.put(e.Other(id=self.fresh(id, index), kind=kind, raw=raw, **fields))
+        return self.add(e.MessageEntry, index, id=id, message=message, **fields)
 
     def strange(self, raw: dict[str, Any], item: object, index: int) -> str:
         """A message of a role that nobody here knows."""
         role = raw.get("role")
         self.source.problem(f"message {index}", f"has the unknown role {role!r}: kept as it came")
-        return self.other(text(role) or "message", raw or {"value": item}, index)
-
-    def note(self, content: m.Content, kind: str, index: int, *, id: object = None, **fields: Any) -> str:
-        """Something that a program put into the conversation."""
-        fields.setdefault("parent", self.tail)
-        return self.put(e.Note(id=self.fresh(id, index), content=content, kind=kind, **fields))
+        return self.add(e.Other, index, kind=text(role) or "message", raw=raw or {"value": item})
 
     def state(self, kind: str, value: Any, index: int, *, time: float = 0.0) -> str:
         """Something a program remembered: kept, but no part of the conversation."""
-        return self.put(
-            e.State(
-                id=self.fresh(None, index),
-                time=time,
-                target=self.tail,
-                name=f"{self.format}:{kind}",
-                value=value,
-            )
+        return self.add(
+            e.State, index, time=time, target=self.tail, name=f"{self.format}:{kind}", value=value
         )
 
     def fold(self, put: tuple[m.Message, ...], index: int, **fields: Any) -> str | None:
@@ -234,11 +232,11 @@ class Builder:
         if self.tail is None:
             return None
         edit = e.Edit(self._roots[self.tail], self.tail, put)
-        return self.folded((edit,), index, parent=self.tail, **fields)
+        return self.folded((edit,), index, **fields)
 
-    def folded(self, edits: tuple[e.Edit, ...], index: int, *, id: object = None, **fields: Any) -> str:
+    def folded(self, edits: tuple[e.Edit, ...], index: int, **fields: Any) -> str:
         who = {"preset": self.format, "author": f"import:{self.format}"}
-        return self.put(e.Fold(id=self.fresh(id, index), edits=edits, **who, **fields))
+        return self.add(e.Fold, index, edits=edits, **who, **fields)
 
     def loaded(
         self,
@@ -250,15 +248,13 @@ class Builder:
     ) -> Loaded:
         """Everything, the leaf where the conversation ended, and an `Info` of what holds for all of it."""
         if leaf is not None and leaf != self._newest and leaf in self._parents:
-            self.put(e.Leaf(id=self.fresh(f"leaf:{leaf}", len(self.entries)), target=leaf))
+            self.add(e.Leaf, len(self.entries), id=f"leaf:{leaf}", target=leaf)
         for kind, count in self.unknown.items():
             told = f"{count} records of the unknown type {kind!r}: kept as they came"
             self.source.problem("file", told)
         created, updated = (min(self.times), max(self.times)) if self.times else (0.0, 0.0)
         meta = {"format": self.format, **self.info}
-        self.put(
-            e.Info(id=self.fresh("info", len(self.entries)), time=created, name=title, cwd=cwd, meta=meta)
-        )
+        self.add(e.Info, len(self.entries), id="info", time=created, name=title, cwd=cwd, meta=meta)
         info = SessionInfo(
             id=id or PurePath(self.source.name).stem or self.format,
             created=created,

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source, seconds
-from refold.transcripts.foreign import Builder, arguments, usage
+from refold.transcripts.foreign import Builder, call_of, parts_of, usage
 from refold.transcripts.origins import GEMINI, declared
-from refold.transcripts.values import is_list, listing, mapping, named, text, time_of, whole, without
+from refold.transcripts.values import listing, mapping, named, text, time_of, whole, without
 
 name = "gemini"
 
@@ -39,7 +40,7 @@ def read(source: Source) -> Loaded:
         if "$rewindTo" in raw:
             _rewind(log, raw, index)
         elif raw.get("type") == "user":
-            message = m.User(declared(parts_of(raw.get("content")), GEMINI))
+            message = m.User(declared(parts_of(raw.get("content"), _part), GEMINI))
             log.say(message, index, id=raw.get("id"), time=time_of(raw), meta=without(raw, _USED))
         elif raw.get("type") == "gemini":
             _reply(log, raw, index)
@@ -47,7 +48,8 @@ def read(source: Source) -> Loaded:
             kind = text(raw.get("type"))
             if kind not in _ASIDE:
                 log.unknown[kind or "without a type"] += 1
-            log.other(kind or "record", raw or {"value": item}, index, id=raw.get("id"), time=time_of(raw))
+            kept = {"kind": kind or "record", "raw": raw or {"value": item}}
+            log.add(e.Other, index, id=raw.get("id"), time=time_of(raw), **kept)
     log.info.update(without(head, frozenset({"messages", "sessionId"})))
     log.times += [when for key in ("startTime", "lastUpdated") if (when := seconds(head.get(key)))]
     return log.loaded(id=named(head.get("sessionId")), title=named(head.get("summary")), leaf=log.tail)
@@ -84,8 +86,8 @@ def _rewind(log: Builder, raw: Record, index: int) -> None:
 def _reply(log: Builder, raw: Record, index: int) -> None:
     calls = [mapping(call) for call in listing(raw.get("toolCalls"))]
     parts: list[m.AnyPart] = [_thought(thought) for thought in map(mapping, listing(raw.get("thoughts")))]
-    parts += parts_of(raw.get("content"))
-    parts += [_call(call) for call in calls]
+    parts += parts_of(raw.get("content"), _part)
+    parts += [call_of(call.get("id"), call.get("name"), call.get("args")) for call in calls]
     tokens = mapping(raw.get("tokens"))
     model = named(raw.get("model"))
     log.say(
@@ -104,7 +106,7 @@ def _reply(log: Builder, raw: Record, index: int) -> None:
     for call in calls:
         if call.get("result") is not None:
             failed = text(call.get("status")) in _FAILED
-            result = m.Result(text(call.get("id")), tuple(parts_of(call["result"])), None, failed)
+            result = m.Result(text(call.get("id")), tuple(parts_of(call["result"], _part)), None, failed)
             meta = without(call, _CALL_USED)
             log.say(result, index, id=call.get("id"), time=time_of(call), meta=meta)
 
@@ -112,20 +114,6 @@ def _reply(log: Builder, raw: Record, index: int) -> None:
 def _thought(raw: Record) -> m.Thinking:
     lines = (text(raw.get("subject")), text(raw.get("description")))
     return m.Thinking("\n\n".join(line for line in lines if line))
-
-
-def _call(raw: Record) -> m.Call:
-    parsed, unparsed = arguments(raw.get("args"))
-    return m.Call(text(raw.get("id")), text(raw.get("name")), parsed, unparsed)
-
-
-def parts_of(content: object) -> list[m.AnyPart]:
-    """Content in Gemini's spelling: a string, a part, or a list of either."""
-    if isinstance(content, str):
-        return [m.Text(content)] if content else []
-    if is_list(content):
-        return [part for item in listing(content) for part in parts_of(item)]
-    return [_part(mapping(content))] if content else []
 
 
 def _part(raw: Record) -> m.AnyPart:

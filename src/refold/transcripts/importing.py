@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -151,21 +152,23 @@ class Importer:
             if candidate not in self._known:
                 self.store.create(msgspec.structs.replace(parcel.info, id=candidate))
                 self._known[candidate] = len(lines)
-                self._append(candidate, lines, None)
+                append_all(self.store, candidate, map(stored.decode, lines))
                 return candidate, "imported", len(lines)
             there = self.store.load(candidate).entries
             shared = min(len(there), len(lines))
             if [stored.encode(entry) for entry in there[:shared]] == lines[:shared]:
                 rest = lines[len(there) :]
-                self._append(candidate, rest, _tip(there))
+                append_all(self.store, candidate, map(stored.decode, rest), _tip(there))
                 return candidate, "grown" if rest else "unchanged", len(rest)
         raise FormatError(f"session {id} is in the store with other content, twice: give it another id")
 
-    def _append(self, id: str, lines: Sequence[bytes], tip: str | None) -> None:
-        for start in range(0, len(lines), _BATCH):
-            batch = [stored.decode(line) for line in lines[start : start + _BATCH]]
-            self.store.append(id, batch, after=tip)
-            tip = _tip(batch) or tip
+
+def append_all(store: Store, id: str, entries: Iterable[AnyEntry], tip: str | None = None) -> None:
+    """Entries behind `tip`, so many at a time."""
+    rest = iter(entries)
+    while batch := list(islice(rest, _BATCH)):
+        store.append(id, batch, after=tip)
+        tip = _tip(batch) or tip
 
 
 def _tip(entries: Sequence[AnyEntry]) -> str | None:

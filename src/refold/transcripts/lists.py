@@ -136,14 +136,8 @@ def _put(log: Builder, message: m.Message, index: int, raw: Record, known: froze
     extra = without(raw, known)
     if isinstance(message, m.Result) and message.name is None:
         message = msgspec.structs.replace(message, name=log.calls.get(message.call_id))
-    entry = e.MessageEntry(
-        id=log.fresh(None, index),
-        parent=log.tail,
-        message=message,
-        time=next((time for key in _TIMES if (time := seconds(raw.get(key)))), 0.0),
-        meta={"extra": extra} if extra else {},
-    )
-    log.put(entry)
+    when = next((time for key in _TIMES if (time := seconds(raw.get(key)))), 0.0)
+    log.add(e.MessageEntry, index, message=message, time=when, meta={"extra": extra} if extra else {})
 
 
 def _loaded(log: Builder, envelope: Record) -> Loaded:

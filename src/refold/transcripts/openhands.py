@@ -15,7 +15,16 @@ from refold import messages as m
 from refold.protocols import Loaded
 from refold.session.dialects.common import parse_image
 from refold.transcripts.base import Head, Record, Source
-from refold.transcripts.foreign import Builder, chat_calls, chat_parts, conversation, edits_of, plain, usage
+from refold.transcripts.foreign import (
+    Builder,
+    chat_calls,
+    chat_parts,
+    conversation,
+    edits_of,
+    plain,
+    thinking,
+    usage,
+)
 from refold.transcripts.origins import OPENHANDS, declared
 from refold.transcripts.values import first, is_list, listing, mapping, named, text, time_of, whole, without
 
@@ -40,6 +49,7 @@ KINDS = frozenset({
     "UserRejectObservation", "Condensation", "CondensationRequest", "ConversationStateUpdateEvent",
 })  # fmt: skip
 """Events of the agent SDK, the newer kind."""
+_FAILURES = {"AgentErrorEvent": "error", "UserRejectObservation": "rejection_reason"}
 
 
 def detect(head: Head) -> float:
@@ -108,15 +118,15 @@ class _Import:
             self._other(raw or {"value": item}, index, text(raw.get("kind")) or "event")
 
     def _other(self, raw: Record, index: int, kind: str) -> None:
-        self.log.other(kind, raw, index, id=raw.get("id"), time=time_of(raw))
+        self.log.add(e.Other, index, id=raw.get("id"), kind=kind, raw=raw, time=time_of(raw))
 
     def _say(self, message: m.Message, raw: Record, index: int, **fields: Any) -> None:
         meta = without(raw, _HEAVY)
         self.log.say(message, index, id=raw.get("id"), time=time_of(raw), meta=meta, **fields)
 
     def _note(self, content: Sequence[m.AnyPart], kind: str, raw: Record, index: int) -> None:
-        meta, when = without(raw, _HEAVY), time_of(raw)
-        self.log.note(tuple(map(plain, content)), kind, index, id=raw.get("id"), time=when, meta=meta)
+        said = {"content": tuple(map(plain, content)), "kind": kind, "meta": without(raw, _HEAVY)}
+        self.log.add(e.Note, index, id=raw.get("id"), time=time_of(raw), **said)
 
     def _newer(self, kind: str, raw: Record, index: int) -> None:
         """An event of the agent SDK."""
@@ -243,8 +253,7 @@ class _Import:
             )
             self._other(raw, index, "condensation")
             return
-        when = time_of(raw)
-        place = {"id": raw.get("id"), "parent": self.log.tail, "time": when}
+        place = {"id": raw.get("id"), "time": time_of(raw)}
         self.log.folded(edits, index, **place, summary=summary, details=arguments)
 
 
@@ -254,7 +263,7 @@ def _said(arguments: Record, raw: Record) -> m.Content:
     return (*parts, *images)
 
 
-def _reasoning(said: Record) -> list[m.AnyPart]:
+def _reasoning(said: Record) -> list[m.Thinking]:
     thought = text(said.get("reasoning_content"))
     return [m.Thinking(thought)] if thought else []
 
@@ -291,13 +300,7 @@ def assistant_of(actions: list[Record]) -> m.Assistant:
     """One reply: what it thought and said, and all its calls."""
     parts: list[m.AnyPart] = []
     for raw in actions:
-        blocks = [mapping(block) for block in listing(raw.get("thinking_blocks"))]
-        parts += [
-            m.Thinking(text(b.get("thinking")), named(b.get("signature")), named(b.get("data")))
-            for b in blocks
-        ]
-        if not blocks and text(raw.get("reasoning_content")):
-            parts.append(m.Thinking(raw["reasoning_content"]))
+        parts += thinking(raw.get("thinking_blocks")) or _reasoning(raw)
         parts += chat_parts(raw.get("thought"))
     return m.Assistant((*parts, *(_call(raw) for raw in actions)), "tool_use")
 
@@ -319,7 +322,7 @@ def message_of(kind: str, raw: Record) -> m.Message | None:
     """The message of an event that is no action; None where the model never saw it."""
     call = text(raw.get("tool_call_id"))
     if kind == "SystemPromptEvent":
-        return m.System(tuple(chat_parts([raw.get("system_prompt")])))
+        return m.System(tuple(chat_parts(raw.get("system_prompt"))))
     if kind == "MessageEvent":
         said = mapping(raw.get("llm_message"))
         content, added = chat_parts(said.get("content")), chat_parts(raw.get("extended_content"))
@@ -332,10 +335,6 @@ def message_of(kind: str, raw: Record) -> m.Message | None:
         if not parts and seen:
             parts = [m.Text(m.compact_json(without(seen, _KIND)))]
         return m.Result(call, tuple(parts), named(raw.get("tool_name")), seen.get("is_error") is True)
-    if kind == "AgentErrorEvent":
-        return m.Result(call, tuple(chat_parts(raw.get("error"))), named(raw.get("tool_name")), True)
-    if kind == "UserRejectObservation":
-        return m.Result(
-            call, tuple(chat_parts(raw.get("rejection_reason"))), named(raw.get("tool_name")), True
-        )
+    if kind in _FAILURES:
+        return m.Result(call, tuple(chat_parts(raw.get(_FAILURES[kind]))), named(raw.get("tool_name")), True)
     return None

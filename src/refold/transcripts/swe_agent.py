@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from refold import entries as e
 from refold import messages as m
 from refold.protocols import Loaded
 from refold.transcripts.base import Head, Record, Source
-from refold.transcripts.foreign import Builder, chat_calls, chat_parts, conversation, plain
+from refold.transcripts.foreign import Builder, chat_calls, chat_parts, conversation, plain, thinking
 from refold.transcripts.origins import SWE_AGENT, declared
 from refold.transcripts.values import first, listing, mapping, named, text, without
 
@@ -92,7 +93,7 @@ class _Import:
                 self._output(raw, index)
             case "user" if raw.get("is_demo") is True:
                 content = m.with_origin("program", chat_parts(raw.get("content")))
-                self.log.note(content, "demo", index, meta=without(raw, _USED))
+                self.log.add(e.Note, index, content=content, kind="demo", meta=without(raw, _USED))
             case "user":
                 self._say(m.User(declared(chat_parts(raw.get("content")), SWE_AGENT)), raw, index)
             case "system":
@@ -117,16 +118,15 @@ class _Import:
         step = without(next(self.steps, Record()), _STEP_USED)
         more: dict[str, Any] = {"step": step} if step else {}
         calls = chat_calls(raw.get("tool_calls"))
-        thinking = [_thinking(block) for block in map(mapping, listing(raw.get("thinking_blocks")))]
         self.open, self.prompted, self.replied = [call.id for call in calls], False, True
         if calls or not named(raw.get("action")):
-            parts = (*thinking, *chat_parts(raw.get("content")), *calls)
+            thoughts = thinking(raw.get("thinking_blocks"))
+            parts = (*thoughts, *chat_parts(raw.get("content")), *calls)
             self._say(m.Assistant(parts, "tool_use" if calls else "end"), raw, index, **more)
             return
         call = command_call(raw["action"], f"call-{index}")
         self.open, self.prompted = [call.id], True
-        thought = text(raw.get("thought"))
-        said = m.Assistant((*((m.Text(thought),) if thought else ()), call), "tool_use")
+        said = m.Assistant((*m.content(text(raw.get("thought"))), call), "tool_use")
         self._say(said, raw, index, content=raw.get("content"), **more)
 
 
@@ -143,10 +143,6 @@ def unheaded(parts: list[m.AnyPart]) -> tuple[str, list[m.AnyPart]]:
     if heading is None:
         return "", parts
     return heading[0].strip(), [m.Text(said[heading.end() :]), *parts[1:]]
-
-
-def _thinking(raw: Record) -> m.Thinking:
-    return m.Thinking(text(raw.get("thinking")), named(raw.get("signature")), named(raw.get("data")))
 
 
 def command_call(command: str, id: str) -> m.Call:

@@ -185,7 +185,7 @@ class Lines(Stepwise):
 
         def finish(_: Sequence[str]) -> Steps[Finished]:
             room = view.goal - view.layout.tokens
-            record = None if view.in_place else (yield from view.composer.with_lines(view.layout, room))
+            record = None if view.in_place else (yield from view.composer.record(view.layout, room))
             yield
             return view.finished(record)
 
@@ -232,7 +232,7 @@ class Summary(Stepwise):
             checked = verify(answers[0], evidence, known, action=shape.unverified)
             yield
             room = view.goal - view.layout.tokens
-            record = yield from view.composer.with_summary(view.layout, checked.text, room)
+            record = yield from view.composer.record(view.layout, room, checked.text)
             if s.sizes.fixed + view.layout.tokens + s.counter.message(record.message) > view.shape.budget:
                 raise BadAnswer("too_long", "the summary is longer than the room there is for it")
             report = Check(not checked.unverified, checked.claims, list(checked.unverified))
@@ -296,7 +296,7 @@ class Dialogue(Stepwise):
         check_floor(s, self.shape.budget)
         view = self._view(s, self.shape.within(s))
         if view.in_place and not view.layout.forms:
-            return Reason("everything_fits", "the view fits as it is")
+            return EVERYTHING_FITS
 
         def finish(_: Sequence[str]) -> Steps[Finished]:
             return view.finished(None if view.in_place else (yield from self._record(view)))
@@ -333,7 +333,7 @@ class Dialogue(Stepwise):
         grows = True  # what the own words do not use is found out by making the record, and used once
         while True:
             yield from made.composing()
-            record = yield from view.composer.with_summary(view.layout, made.render(), room)
+            record = yield from view.composer.record(view.layout, room, made.render())
             over = s.counter.message(record.message) - room
             grows = grows and over < -SPARE
             if (over <= 0 and not grows) or left <= 0:

@@ -4,9 +4,9 @@ leave the verbatim part become their lines; the lines are a prefix that only gro
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -80,14 +80,14 @@ class WriteLines(Stepwise):
         asked = fresh[-BACKLOG:] if self.by_model and s.has_model and not s.resting else []
 
         def finish(answers: Sequence[str]) -> Finished:
-            start = len(by_rule) - len(asked)
-            written = tuple(
-                msgspec.structs.replace(line, text=text, author="model")
-                for line, text in zip(by_rule[start:], answers, strict=False)
+            written = dict(zip((round.number for round in asked), answers, strict=False))
+            lines = (
+                msgspec.structs.replace(line, text=written[line.turn], author="model")
+                if line.turn in written
+                else line
+                for line in by_rule
             )
-            return Finished(
-                edits=(), annotations=(*by_rule[:start], *written, *by_rule[start + len(written) :])
-            )
+            return Finished(edits=(), annotations=tuple(lines))
 
         return Proposal(rung=self.name, finish=finish, asks=tuple(self._ask(s, x) for x in asked))
 
@@ -328,16 +328,6 @@ def by_rule(s: Situation, round: Round, limit: int) -> str:
 # ── which finished rounds stay (D2) ─────────────────────────────────────────────────────────────
 
 
-class Zone(Protocol):
-    def first(self, s: Situation, rounds: int, /) -> int:
-        """Index of the first of the `rounds` finished rounds that stays."""
-        ...
-
-    def trims(self, s: Situation, first: int, rounds: int, /) -> Iterator[e.Edit]:
-        """Edits inside the rounds that stay."""
-        ...
-
-
 @dataclass(frozen=True)
 class Newest:
     """So many of the newest rounds."""
@@ -345,10 +335,12 @@ class Newest:
     count: int
 
     def first(self, s: Situation, rounds: int, /) -> int:  # noqa: ARG002
+        """Index of the first of the `rounds` finished rounds that stays."""
         return max(rounds - self.count, 0)
 
-    def trims(self, s: Situation, first: int, rounds: int, /) -> Iterator[e.Edit]:  # noqa: ARG002
-        return iter(())
+    def trims(self, s: Situation, first: int, rounds: int, /) -> Iterable[e.Edit]:  # noqa: ARG002
+        """Edits inside the rounds that stay."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -385,3 +377,6 @@ class Fitting:
         if not isinstance(message, Result) or len(message.text) <= self.result_chars:
             return message
         return msgspec.structs.replace(message, content=(Text(middle(message.text, self.result_chars)),))
+
+
+Zone: TypeAlias = Newest | Fitting

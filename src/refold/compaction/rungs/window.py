@@ -112,11 +112,8 @@ def kept_from(s: Situation) -> int:
 
 def safe_end(s: Situation, ideal: int, start: int = 0) -> int | None:
     """The largest number of items ≤ `ideal` that can be taken without parting a call from its results."""
-    items = s.items
-    for end in range(min(ideal, len(items)), start, -1):
-        if end == len(items) or legal(items, end, PAIRS):
-            return end
-    return None
+    ends, whole = range(min(ideal, len(s.items)), start, -1), len(s.items)
+    return next((end for end in ends if end == whole or legal(s.items, end, PAIRS)), None)
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,11 @@ def as_list(value: Any) -> list[Any]:
     return [value]
 
 
+def listing(value: Any) -> list[Any]:
+    """What should be a list: anything else has nothing in it."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
 def block_types(raw: Wire) -> set[Any]:
     """The types of the parts that a message is made of; none where its content is a text."""
     content = raw.get("content")
@@ -138,6 +143,20 @@ def parse_image(url: str) -> m.Image:
     if comma and head.startswith("data:") and head.endswith(";base64"):
         return m.Image(head[5:-7].split(";")[0] or "image/png", data=data)
     return m.Image(url=url)
+
+
+def openai_part(raw: Wire) -> m.AnyPart:
+    """A part of OpenAI's messages; servers that speak one of its dialects write parts of the other."""
+    kind = raw.get("type")
+    if kind in ("text", "input_text", "output_text"):
+        return m.Text(text_field(raw))
+    if kind == "refusal":
+        return m.Text(text_field(raw, "refusal"))
+    if kind in ("image_url", "input_image"):
+        given = raw.get("image_url")
+        url = given if isinstance(given, str) else fields(given).get("url")
+        return parse_image(url) if isinstance(url, str) and url else opaque(raw)
+    return opaque(raw)
 
 
 def image_url(image: m.Image) -> str | None:

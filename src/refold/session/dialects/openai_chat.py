@@ -24,10 +24,9 @@ from refold.session.dialects.common import (
     image_url,
     kind_of,
     model_of,
-    opaque,
+    openai_part,
     openai_usage,
     parse_arguments,
-    parse_image,
     parts_of,
     reply_alone,
     short_id,
@@ -72,7 +71,7 @@ def parse(obj: Any) -> list[m.Message]:
         return [_assistant(raw)]
     if role in ("tool", "function"):
         return [_result(raw)]
-    content = parts_of(raw.get("content"), _part)
+    content = parts_of(raw.get("content"), openai_part)
     return [m.System(content) if role in ("system", "developer") else m.User(content)]
 
 
@@ -100,7 +99,7 @@ def _assistant(raw: Wire) -> m.Assistant:
         if isinstance(raw.get(key), str) and raw[key]:
             parts.append(m.Thinking(raw[key]))
             break
-    parts.extend(parts_of(raw.get("content"), _part))
+    parts.extend(parts_of(raw.get("content"), openai_part))
     refused = bool(raw.get("refusal"))
     if refused:
         parts.append(m.Text(text_field(raw, "refusal")))
@@ -124,25 +123,12 @@ def _call(raw: Wire) -> m.Call:
 def _result(raw: Wire) -> m.Result:
     name = raw.get("name") if isinstance(raw.get("name"), str) else None
     id = text_field(raw, "tool_call_id") if raw.get("tool_call_id") else _legacy_id(name or "")
-    return m.Result(id, parts_of(raw.get("content"), _part), name)
+    return m.Result(id, parts_of(raw.get("content"), openai_part), name)
 
 
 def _legacy_id(name: str) -> str:
     """Calls from before calls had ids: at most one was open at a time, so its name will do."""
     return f"function_{name}"
-
-
-def _part(raw: Wire) -> m.AnyPart:
-    kind = raw.get("type")
-    if kind in ("text", "input_text", "output_text"):
-        return m.Text(text_field(raw))
-    if kind == "refusal":
-        return m.Text(text_field(raw, "refusal"))
-    if kind == "image_url":
-        given = raw.get("image_url")
-        url = given if isinstance(given, str) else fields(given).get("url")
-        return parse_image(url) if isinstance(url, str) and url else opaque(raw)
-    return opaque(raw)
 
 
 def _usage(given: Any) -> m.Usage | None:

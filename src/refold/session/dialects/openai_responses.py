@@ -26,9 +26,9 @@ from refold.session.dialects.common import (
     kind_of,
     model_of,
     opaque,
+    openai_part,
     openai_usage,
     parse_arguments,
-    parse_image,
     parts_of,
     reply_alone,
     short_id,
@@ -71,10 +71,10 @@ def parse(obj: Any) -> list[m.Message]:
     raw = as_dict(obj)
     kind = raw.get("type")
     if kind in _OUTPUTS:
-        return [m.Result(text_field(raw, "call_id"), parts_of(raw.get("output"), _part))]
+        return [m.Result(text_field(raw, "call_id"), parts_of(raw.get("output"), openai_part))]
     if kind not in (None, "message"):
         return [m.Assistant((_item(raw),))]
-    content = parts_of(raw.get("content"), _part)
+    content = parts_of(raw.get("content"), openai_part)
     role = raw.get("role")
     if role == "assistant":
         return [m.Assistant(content)]
@@ -136,17 +136,6 @@ def _item(raw: Wire) -> m.AnyPart:
 
 def _summary(raw: Wire) -> m.Text:
     return m.Text(text_field(raw))
-
-
-def _part(raw: Wire) -> m.AnyPart:
-    kind = raw.get("type")
-    if kind in ("input_text", "output_text", "text"):
-        return m.Text(text_field(raw))
-    if kind == "refusal":
-        return m.Text(text_field(raw, "refusal"))
-    if kind == "input_image" and isinstance(raw.get("image_url"), str):
-        return parse_image(raw["image_url"])
-    return opaque(raw)
 
 
 def _usage(given: Any) -> m.Usage | None:

@@ -6,14 +6,13 @@ entries lie in one of `PARTS` partitions.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 
 from psycopg import sql
 
-from refold.errors import NewerFormat, StorageError
+from refold.errors import StorageError
 from refold.stores.postgres.links import IDLE, Link, transaction
-from refold.stores.schema import migrate
+from refold.stores.schema import hashed, migrate
 
 VERSION = 1
 PARTS = 16
@@ -55,7 +54,6 @@ def prepare(link: Link, schema: str, timeout: float) -> None:
             return
         link.say("LOCK TABLE about, sessions, entries IN ACCESS EXCLUSIVE MODE")
         found = version(link, schema) or 0
-        check(found, schema, newest=True)
         migrate(link, f"the schema {schema}", found, VERSION, MIGRATIONS, digest)
         link.ask("UPDATE about SET version = %s", VERSION)
 
@@ -103,28 +101,14 @@ def version(link: Link, schema: str) -> int | None:
     return link.ask("SELECT version FROM about")[0][0]
 
 
-def check(found: int, what: str, *, newest: bool = False) -> None:
-    """Is this still the version we know? Another process may have migrated it."""
-    if found > VERSION:
-        raise NewerFormat(what, found, VERSION)
-    if found < VERSION and not newest:
-        raise StorageError(f"{what} changed its version while it was open: open it again")
-
-
 def digest(link: Link) -> tuple[int, str]:
     """How many lines there are, and a hash over which session says what, in order."""
-    count, total = 0, hashlib.blake2b(digest_size=16)
     with link.cursor("digest", binary=True) as cursor:
         cursor.execute(
             b"SELECT s.id, e.id, e.line FROM entries e JOIN sessions s ON s.key = e.session"
             b" ORDER BY e.session, e.place"
         )
-        for row in cursor:
-            count += 1
-            for piece in row:
-                data = b"" if piece is None else bytes(piece)
-                total.update(len(data).to_bytes(8, "big") + data)
-    return count, total.hexdigest()
+        return hashed(cursor)
 
 
 def _quoted(name: str) -> str:

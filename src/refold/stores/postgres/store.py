@@ -22,7 +22,7 @@ from refold.stores.postgres import listening, schema, search
 from refold.stores.postgres.links import Address, Link, Links, Unanswered, snapshot, transaction
 from refold.stores.quoted import Quoted
 from refold.stores.rows import Row, Tally
-from refold.stores.schema import text_of
+from refold.stores.schema import check, text_of
 
 T = TypeVar("T")
 SIZE = 10
@@ -245,7 +245,7 @@ class PostgresStore:
 
     def _checked(self, row: tuple[Any, ...]) -> tuple[int, Tally]:
         version, key, *columns = row
-        schema.check(version, str(self.address))
+        check(str(self.address), version, schema.VERSION)
         return key, rows.of_columns(columns)
 
     def _add(self, session: str, new: list[Row], after: str | None) -> None:
