@@ -10,10 +10,11 @@ from refold import Session
 from refold import entries as e
 from refold import messages as m
 from refold.compaction import requests
+from refold.compaction.plan import Ask
 from refold.compaction.requests import OWN_TAGS, framing, listing
 from refold.compaction.verify import Evidence, claims, verify_against
 from refold.errors import BadAnswer
-from refold.protocols import complete
+from refold.protocols import Request, complete
 from refold.shrink import squeeze
 from refold.text.frames import quote
 
@@ -307,3 +308,11 @@ def test_sentences_with_unsupported_claims_are_taken_out() -> None:
     assert found.unverified == ("load_none",)
     first = verify_against("It calls load_none. It ends.", Evidence([SOURCES]), action="remove")
     assert first.text == "It ends."
+
+
+def test_a_question_takes_plain_summaries_unless_it_says_otherwise() -> None:
+    ask = Ask(sources=(), render=lambda *_: Request(messages=()))
+    assert ask.accept("<analysis>hm</analysis> <summary>done</summary>") == "done"
+    for said in ("", "I cannot summarise this."):
+        with pytest.raises(BadAnswer):
+            ask.accept(said)

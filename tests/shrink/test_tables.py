@@ -12,7 +12,7 @@ from refold import tokens
 from refold.messages import Result
 from refold.protocols import complete
 from refold.shrink.clip import Texts, clipped, clipping
-from refold.shrink.tables import table
+from refold.shrink.tables import tabling
 
 COUNTER = tokens.get("o200k")
 ORDERS = [
@@ -37,7 +37,7 @@ def test_R19_a_list_of_records_is_clipped_between_records() -> None:
 
 
 def test_R19_lists_of_lists_keep_what_belongs_together() -> None:
-    made = table(json.dumps([ORDERS[:2], ORDERS[2:4], ORDERS[4:6]]))
+    made = complete(tabling(json.dumps([ORDERS[:2], ORDERS[2:4], ORDERS[4:6]])))
     assert made and made.startswith("(6 records)\n")
     assert [block.count("\n") for block in made.split("\n\n")] == [3, 1, 1]
 
@@ -53,14 +53,14 @@ def test_R19_lists_of_lists_keep_what_belongs_together() -> None:
     ],
 )
 def test_R19_other_data_stays_as_it_is(value: Any) -> None:
-    assert table(json.dumps(value)) is None
+    assert complete(tabling(json.dumps(value))) is None
 
 
 def test_R19_a_value_that_could_be_taken_for_another_is_quoted() -> None:
     rows = [
         {"a": value, "name": "long enough to be worth a table"} for value in ("5", "null", "x|y", "a\nb", "")
     ]
-    made = table(json.dumps(rows * 3))
+    made = complete(tabling(json.dumps(rows * 3)))
     assert made and [row.split(" | long")[0] for row in made.split("\n")[2:7]] == [
         '"5"', '"null"', '"x|y"', '"a\\nb"', '""',
     ]  # fmt: skip

@@ -17,7 +17,7 @@ from refold.compaction.reading import Reading
 from refold.compaction.requests import Wanted
 from refold.compaction.situation import Situation, may_leave
 from refold.errors import DoesNotFit
-from refold.messages import Message, Text, User, compact_json, user
+from refold.messages import Message, Text, User, compact_json, in_full, user
 from refold.preserve import pins, words
 from refold.preserve.lines import render
 from refold.preserve.state_text import READ, rendering
@@ -265,7 +265,7 @@ def pins_text(session: Session) -> str:
 def pin_text(entry: e.Entry, message: Message) -> str:
     if isinstance(entry, e.MessageEntry) and isinstance(message, User):
         return defuse(pins.block(entry.id, message))
-    source, text = pins.who(message), pins.verbatim(message)
+    source, text = pins.who(message), in_full(message, thoughts=False)
     return frame("pin", text, source=source, key=e.key(entry.id))
 
 

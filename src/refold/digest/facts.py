@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from refold.digest.dense import dense
-from refold.digest.places import ROLES, Place, earlier, placed
-from refold.digest.source import Source
+from refold.digest.source import ROLES, Place, Source, earlier, placed
 from refold.protocols import Steps
 from refold.text import dates
 from refold.text.sentences import sentences

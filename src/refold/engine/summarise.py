@@ -13,11 +13,9 @@ import msgspec
 from refold.compaction.plan import Ask
 from refold.compaction.requests import MARGIN, fits, text_of
 from refold.compaction.situation import Writer
-from refold.compaction.transcript import Source
-from refold.digest import Source as DigestSource
+from refold.compaction.transcript import Source, for_digest
 from refold.digest import digest
 from refold.engine.limits import Limits, Meter, Metered
-from refold.entries import key
 from refold.errors import BadAnswer, Foreign, ModelError, Overflow, expect
 from refold.loop import breathe, ended
 from refold.messages import Assistant, Text, Usage, User, in_full, user
@@ -25,7 +23,6 @@ from refold.models.reply import ForeignAwait, Reply, complete
 from refold.models.reply import checked as checked_model
 from refold.models.retry import Retry
 from refold.protocols import Model, Request, Steps, TokenCounter
-from refold.session import redacted
 from refold.session.door import admitted
 from refold.text.redact import redact
 from refold.text.truncate import head, middle
@@ -41,8 +38,6 @@ CHARS = 4
 """Characters of a token, in most text."""
 LONGEST = 1_000_000
 """Characters of an answer; nothing that long is a summary, and reading it would take long."""
-READ = 16
-"""Messages that secrets are taken out of between two breaths."""
 HEADING = 16
 """Tokens of the words over the summary of a chunk, and of its frame."""
 
@@ -317,14 +312,7 @@ class ByDigest:
         return Answer(ask.accept(text or "(nothing of note)"))
 
     def _digest(self, ask: Ask) -> Steps[str]:
-        sources: list[DigestSource] = []
-        for s in ask.sources:
-            safe = redacted.message(s.message)
-            sources.append(
-                DigestSource(message=safe, id=s.id, key=key(s.id), turn=s.turn, time=s.time or None)
-            )
-            if len(sources) % READ == 0:
-                yield
+        sources = yield from for_digest(ask.sources)
         enough, size = 2 * ask.target_tokens, 0
         for source in sources:
             size += self.counter.message(source.message)

@@ -18,7 +18,7 @@ from refold.mcp.mirror import Mirror
 from refold.messages import searchable
 from refold.protocols import SessionInfo, Store
 from refold.recall import Found, Hit
-from refold.recall.snippet import snippet
+from refold.recall.ask import snippet
 from refold.registry.search import search
 from refold.registry.sessions import stored
 from refold.session import Session

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from refold.memory.compression import (
     Compressed,
+    MemoryParams,
     Untouched,
     accept,
     build_request,
+    check,
     compress,
     needs_compression,
 )
 from refold.memory.notes import Note, in_context, note, parse, written
-from refold.memory.params import MemoryParams, check
 
 __all__ = [
     "Compressed", "MemoryParams", "Note", "Untouched", "accept", "build_request", "check", "compress",

@@ -7,17 +7,12 @@ from refold.messages import Message, Result, in_full
 
 
 def block(entry_id: str, message: Message) -> str:
-    """A pinned message in full, headed by who said it and its recall key. Nothing is cut: what the user
-    pinned is part of the floor that has to fit."""
-    return f"[{key(entry_id)}] {who(message)}:\n{verbatim(message)}"
+    """A pinned message in full, headed by who said it and its recall key: all that was said and done, and
+    thoughts are neither. Nothing is cut: what the user pinned is part of the floor that has to fit."""
+    return f"[{key(entry_id)}] {who(message)}:\n{in_full(message, thoughts=False)}"
 
 
 def who(message: Message) -> str:
     if isinstance(message, Result):
         return f"tool result ({message.name})" if message.name else "tool result"
     return {"bash": "user's shell", "tool": "tool"}.get(message.role, message.role)
-
-
-def verbatim(message: Message) -> str:
-    """All that was said and done; thoughts are neither."""
-    return in_full(message, thoughts=False)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from math import isfinite
 from types import NoneType
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import msgspec
 from msgspec import inspect as shape
@@ -82,45 +82,17 @@ def _is_common_part(part: Any) -> bool:
 
 @cache
 def _rule(cls: type[msgspec.Struct]) -> Check:
-    """How a value of this class is checked. Which types its fields have is one look into a table of those
-    that were met before; what is left to check then is its texts, and what holds other values."""
+    """How a value of this class is checked: field by field, by what its type allows."""
     table = [kinds_of(info) for info in types_of(cls)]
-    met: dict[tuple[type, ...], _Left | None] = {}
 
     def holds(value: Any) -> bool:
-        items = msgspec.structs.astuple(value)
-        kinds = tuple(map(type, items))
-        if kinds not in met:
-            met[kinds] = _left(kinds, table)
-        left = met[kinds]
-        if left is None:
-            return False
-        texts = [items[index] for index in left.texts]
-        if texts and not (all(map(str.isascii, texts)) and max(map(len, texts)) < LONG):
-            return all(map(_is_sound, texts)) and left.holds(items)
-        return left.holds(items)
+        for item, kinds in zip(msgspec.structs.astuple(value), table, strict=True):
+            check = kinds.get(item.__class__, _refused)
+            if check is not None and not check(item):
+                return False
+        return True
 
     return holds
-
-
-class _Left(NamedTuple):
-    """What the types alone do not say of a value's fields, by their index."""
-
-    texts: tuple[int, ...]
-    others: tuple[tuple[int, Check], ...]
-
-    def holds(self, items: tuple[Any, ...]) -> bool:
-        return all(check(items[index]) for index, check in self.others)
-
-
-def _left(kinds: tuple[type, ...], table: list[Kinds]) -> _Left | None:
-    checks = [allowed.get(kind, _refused) for kind, allowed in zip(kinds, table, strict=True)]
-    if _refused in checks:
-        return None
-    return _Left(
-        tuple(index for index, check in enumerate(checks) if check is _is_sound),
-        tuple((n, check) for n, check in enumerate(checks) if check is not None and check is not _is_sound),
-    )
 
 
 @cache

@@ -265,35 +265,25 @@ def _origins(path: Path) -> dict[str, m.Origin]:
     saying so."""
     found: dict[str, m.Origin] = {}
     typed: set[str] = set()
-    for entry in path:
-        for content, otherwise in _user_texts(entry):
-            for part in content:
-                if not isinstance(part, m.Text):
-                    continue
-                origin = part.origin or otherwise
-                if origin == "typed":
-                    typed.add(part.text.strip())
-                else:
-                    found[part.text.strip()] = origin
+    for message, otherwise in _shown_on(path):
+        for part in message.content if isinstance(message, m.User) else ():
+            if not isinstance(part, m.Text):
+                continue
+            origin = part.origin or otherwise
+            if origin == "typed":
+                typed.add(part.text.strip())
+            else:
+                found[part.text.strip()] = origin
     return {text: origin for text, origin in found.items() if text not in typed}
 
 
-def _user_texts(entry: e.Entry) -> Iterator[tuple[m.Content, m.Origin]]:
-    """What an entry says in the user's role, and its origin where the text itself names none."""
-    match entry:
-        case e.MessageEntry(message=m.User(content=content)):
-            yield content, "typed"
-        case e.Note(content=content):
-            yield content, "program"
-        case e.BranchSummary() if isinstance(said := said_by(entry), m.User):
-            yield said.content, "summary"
-        case e.Fold(edits=edits):
-            for edit in edits:
-                for message in edit.put:
-                    if isinstance(message, m.User):
-                        yield message.content, "summary" if edit.kind == "summary" else "typed"
-        case _:
-            pass
+def _shown_on(path: Path) -> Iterator[tuple[m.Message | None, m.Origin]]:
+    """What entries say by themselves and what folds put, with the origin where a text names none."""
+    for entry in path:
+        yield said_by(entry), "typed"
+        for edit in entry.edits if isinstance(entry, e.Fold) else ():
+            for message in edit.put:
+                yield message, "summary" if edit.kind == "summary" else "typed"
 
 
 def _known(message: m.Message, origins: Mapping[str, m.Origin]) -> m.Message:

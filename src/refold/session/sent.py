@@ -116,7 +116,7 @@ def stretches(
 ) -> Iterator[tuple[int, dict[int, int]]]:
     """Where each stretch begins (a batch with its results, or a single message) from `first` on, which begins
     one, and the surcharges in it by item."""
-    begun = any(map(_begins, islice(items, first)))
+    begun = any(map(first_user.begins, islice(items, first)))
     index = first
     while index < len(items):
         message = items[index].message
@@ -131,17 +131,12 @@ def stretches(
             if type(message) is Result:
                 extra += counter.message(note(message)) - counter.message(message)
             found = {index: extra} if extra > 0 else {}
-        if not begun and _begins(items[index]):
+        if not begun and first_user.begins(items[index]):
             begun = True
             if isinstance(message, (Assistant, Result)):
                 found[index] = found.get(index, 0) + counter.message(first_user.STAND_IN)
         yield index, found
         index = end
-
-
-def _begins(item: Item) -> bool:
-    """Is it what the other side sees first? A conversation may start with nothing said at all."""
-    return not isinstance(item.message, System) and not blank(item.message)
 
 
 def _plain_pair(items: Sequence[Item], index: int) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 
 from refold.messages import compact_json
-from refold.protocols import Steps, complete
+from refold.protocols import Steps
 from refold.session.dialects.common import listing
 
 _LEAST, _LARGEST = 400, 1_000_000
@@ -28,14 +28,9 @@ _BETWEEN = " | "
 Record: TypeAlias = dict[str, Any]
 
 
-def table(text: str) -> str | None:
-    """The same data with its longest list of records as a table; None where there is none, or where that
-    saves nothing."""
-    return complete(tabling(text))
-
-
 def tabling(text: str) -> Steps[str | None]:
-    """`table` in pieces."""
+    """The same data with its longest list of records as a table, made in pieces; None where there is none, or
+    where that saves nothing."""
     if not _LEAST <= len(text) <= _LARGEST or text.lstrip()[:1] not in ("{", "["):
         return None
     try:

@@ -13,8 +13,8 @@ from refold.compaction.plan import Ask, Finished, Proposal, Reason, Stepwise
 from refold.compaction.requests import prompt
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, message_of_item
-from refold.digest.places import ROLES
 from refold.digest.sections import TITLES
+from refold.digest.source import ROLES
 from refold.messages import System, system, user
 from refold.protocols import Request, Steps
 from refold.session import Item

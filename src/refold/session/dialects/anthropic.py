@@ -328,11 +328,7 @@ def _image_block(image: m.Image) -> Wire:
 
 def _result_block(message: m.Result) -> Wire:
     block: Wire = {"type": "tool_result", "tool_use_id": wire_id(message.call_id)}
-    content: list[Wire] = []
-    for part in message.content:
-        said = _text_block(part.text) if type(part) is m.Text else _said_block(part)
-        if said is not None:
-            content.append(said)
+    content = [said for part in message.content if (said := _said_block(part)) is not None]
     if message.is_error:
         block["is_error"] = True
         content = content or [_text("(no output)")]  # an error must say something

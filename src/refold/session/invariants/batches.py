@@ -87,7 +87,6 @@ def legal(items: Sequence[Item], index: int) -> bool:
 
 def repair(items: list[Item]) -> list[Item]:
     repaired: list[Item] = []
-    changed = False
     i = 0
     while i < len(items):
         item = items[i]
@@ -96,12 +95,10 @@ def repair(items: list[Item]) -> list[Item]:
             i += 1
             continue
         batch = read(items, i)
-        order = [*batch.blanks, *batch.results, *batch.extras]
-        changed = changed or order != list(range(i + 1, batch.end))
         repaired.append(item if len(batch.heads) == 1 else joined([items[h] for h in batch.heads]))
-        repaired.extend(items[g] for g in order)
+        repaired += [items[at] for at in (*batch.blanks, *batch.results, *batch.extras)]
         i = batch.end
-    return repaired if changed else items
+    return repaired
 
 
 def joined(pieces: Sequence[Item]) -> Item:

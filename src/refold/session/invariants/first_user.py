@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from refold.messages import Assistant, Result, System, Text, User
 from refold.session.invariants.empty import blank
 from refold.session.items import Item
@@ -11,14 +9,13 @@ from refold.session.items import Item
 STAND_IN = User((Text("(the conversation goes on from here)", "program"),))
 
 
+def begins(item: Item) -> bool:
+    """Is it what the other side sees first? A conversation may start with nothing said at all."""
+    return not isinstance(item.message, System) and not blank(item.message)
+
+
 def repair(items: list[Item]) -> list[Item]:
-    at = _wrong(items)
-    return items if at is None else [*items[:at], Item(STAND_IN), *items[at:]]
-
-
-def _wrong(items: Sequence[Item]) -> int | None:
-    for i, item in enumerate(items):
-        message = item.message
-        if not isinstance(message, System) and not blank(message):
-            return i if isinstance(message, (Assistant, Result)) else None
-    return None
+    at = next((i for i, item in enumerate(items) if begins(item)), None)
+    if at is None or not isinstance(items[at].message, (Assistant, Result)):
+        return items
+    return [*items[:at], Item(STAND_IN), *items[at:]]
