@@ -15,13 +15,13 @@ from rich.console import Console
 from refold import entries as e
 from refold.agent.chat import Chat
 from refold.agent.figures import bills, dollars, filling
+from refold.cli import show
 from refold.cli.chat_once import named, stoppable
 from refold.cli.chat_screen import Printer
 from refold.cli.memory import default_path
 from refold.cli.output import first_line, styled, table, write_private
 from refold.cli.plan import print_plan
 from refold.cli.recall import print_hits
-from refold.cli.show import LOOK, PRINT
 from refold.compaction.plan import Failed, Plan, Reason
 from refold.errors import RefoldError, UsageError
 from refold.memory import note
@@ -178,7 +178,7 @@ async def tree(t: Talk, rest: str) -> None:
     """`/tree` shows it; `/tree KEY` goes there; `/tree KEY summary [focus]` and leaves a summary."""
     session, engine = t.chat.session, t.chat.engine
     if not rest:
-        PRINT["tree"](t.screen, LOOK["tree"](engine, session), False)
+        show.print_tree(t.screen, show.tree(engine, session), False)
         return
     to, _, more = rest.partition(" ")
     word, _, focus = more.strip().partition(" ")

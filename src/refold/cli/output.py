@@ -13,7 +13,7 @@ import msgspec
 
 from refold.errors import RefoldError, UsageError
 from refold.text.terminal import clean, escaped
-from refold.text.truncate import one_line
+from refold.text.truncate import one_line, tail
 
 if TYPE_CHECKING:
     from rich.padding import Padding
@@ -33,6 +33,12 @@ def say(text: str = "", *, err: bool = False) -> None:
 
 def first_line(text: str, width: int = 100) -> str:
     return clean(one_line(text, width))
+
+
+def path_end(path: str, width: int = 25) -> str:
+    """A path by its end, which says more than its beginning."""
+    path = first_line(path, 1_000)
+    return path if len(path) <= width else "…" + tail(path, width - 1)
 
 
 def emit(value: Any) -> None:

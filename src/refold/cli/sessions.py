@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 
 from refold.cli import Group
 from refold.cli.options import json_option, session_names
-from refold.cli.output import answer, console, emit, first_line, progress, say, styled, table
+from refold.cli.output import answer, console, emit, first_line, path_end, progress, say, styled, table
 from refold.errors import StorageError
 from refold.protocols import Backups, Placed, SessionInfo, Store
 from refold.stores import default_database, moving, open_store, shown
@@ -275,16 +275,10 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     title, folder = (60, 1_000) if out.is_piped else (min(room * 2 // 3, 60), room // 3 - 1)
     cells = (
         (row["id"] if out.is_piped else row["id"][:long], _day(row["updated"]), f"{row['entries']:,}",
-         _size(row["bytes"]), first_line(row["title"], title), _end(row["cwd"] or "", folder))
+         _size(row["bytes"]), first_line(row["title"], title), path_end(row["cwd"] or "", folder))
         for row in rows
     )  # fmt: skip
     out.print(table(headings, cells, right=("entries", "size")))
-
-
-def _end(path: str, width: int) -> str:
-    """A path by its end, which tells more than its beginning."""
-    path = first_line(path, 1_000)
-    return path if len(path) <= width else f"…{path[1 - width :]}"
 
 
 def _print_hits(rows: list[dict[str, Any]], search: str) -> None:

@@ -42,9 +42,9 @@ def command(file: str, look: str | None, wire: str | None, preset: str, full: bo
 
     session = open_session(file)
     engine = Engine(preset)
-    look = look or "view"
+    find, show = LOOKS[look or "view"]
     with waiting("counting …"):
-        value = engine.view(session).to(wire) if wire else LOOK[look](engine, session)
+        value = engine.view(session).to(wire) if wire else find(engine, session)
     if not as_json:
         tell_problems(session)
     if as_json or wire:
@@ -52,7 +52,7 @@ def command(file: str, look: str | None, wire: str | None, preset: str, full: bo
         return
     out = console()
     with out.pager(styles=True) if out.is_terminal and full else nullcontext():
-        PRINT[look](out, value, full)
+        show(out, value, full)
 
 
 def view_dict(view: View) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def _view(engine: Engine, session: Session) -> dict[str, Any]:
     return shown
 
 
-def _tree(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
+def tree(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
     from refold.entries import PathEntry
     from refold.session.edits import said_by
 
@@ -212,13 +212,7 @@ def _part(part: Any) -> str:
     return f"[{type(part).__name__.lower()}]"
 
 
-_TYPES = {"other": "record"}
-"""Names of entries for people."""
-
-
-def _print_tree(out: Any, value: dict[str, Any], full: bool) -> None:
-    from rich.text import Text
-
+def print_tree(out: Any, value: dict[str, Any], full: bool) -> None:
     depth: dict[str | None, int] = {None: 0}
     siblings = Counter(row["parent"] for row in value["entries"])
     records = 0
@@ -228,15 +222,14 @@ def _print_tree(out: Any, value: dict[str, Any], full: bool) -> None:
         if row["type"] == "other" and not full:
             records += 1
             continue
-        line = Text("  " * depth[row["id"]] + ("├ " if branched else ""))
-        line.append(f"{row['id']} ", style="cyan" if row["on_path"] else "dim")
-        line.append(
-            f"{row['role'] or _TYPES.get(row['type'], row['type']):9} ",
-            style="magenta" if row["type"] == "fold" else "bold",
+        kind = row["role"] or ("record" if row["type"] == "other" else row["type"])
+        marks = ((row["label"], "yellow"), ("pinned" if row["pinned"] else None, "green"))
+        line = styled(
+            "  " * depth[row["id"]] + ("├ " if branched else ""),
+            (f"{row['id']} ", "cyan" if row["on_path"] else "dim"),
+            (f"{kind:9} ", "magenta" if row["type"] == "fold" else "bold"),
+            *((f"[{clean(mark)}] ", style) for mark, style in marks if mark),
         )
-        for mark, style in ((row["label"], "yellow"), ("pinned" if row["pinned"] else None, "green")):
-            if mark:
-                line.append(f"[{clean(mark)}] ", style=style)
         line.append(row["text"] if full else first_line(row["text"], max(out.columns - len(line) - 1, 30)))
         if row["id"] == value["leaf"]:
             line.append("  ← leaf", style="bold yellow")
@@ -271,11 +264,10 @@ def _print_text(out: Any, value: dict[str, Any], full: bool) -> None:  # noqa: A
     out.print(clean(value["text"]) or "(nothing)")
 
 
-LOOK = {"view": _view, "tree": _tree, "ledger": _ledger, "abridged": _abridged, "trail": _trail}
-PRINT = {
-    "view": _print_view,
-    "tree": _print_tree,
-    "ledger": _print_ledger,
-    "abridged": _print_text,
-    "trail": _print_text,
+LOOKS = {
+    "view": (_view, _print_view),
+    "tree": (tree, print_tree),
+    "ledger": (_ledger, _print_ledger),
+    "abridged": (_abridged, _print_text),
+    "trail": (_trail, _print_text),
 }

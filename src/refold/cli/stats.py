@@ -10,8 +10,7 @@ import msgspec
 
 from refold.cli.opening import open_session, tell_problems
 from refold.cli.options import file_argument, json_option
-from refold.cli.output import console, emit, first_line, styled, waiting
-from refold.text.truncate import tail
+from refold.cli.output import console, emit, first_line, path_end, styled, waiting
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,7 +45,12 @@ def command(file: str, counter: str, top: int, as_json: bool) -> None:
     _summary(out, found, len(session))
     _bars(out, "by role", found.by_role.items(), found.tokens)
     _bars(out, "by tool", list(found.by_tool.items())[:top], found.tokens)
-    _bars(out, "by file", [(_end(path), size) for path, size in found.by_file.items()][:top], found.tokens)
+    _bars(
+        out,
+        "by file",
+        [(path_end(path), size) for path, size in found.by_file.items()][:top],
+        found.tokens,
+    )
     _growth(out, found)
     _lists(out, found)
 
@@ -108,13 +112,8 @@ def _titled(title: str, width: int | None = None) -> Table:
     return Table(title=title, width=width, **look)
 
 
-def _end(path: str, width: int = 25) -> str:
-    """The end of a path says more than its beginning."""
-    return path if len(path) <= width else "…" + tail(path, width - 1)
-
-
 def _about(subject: str) -> str:
-    return subject if " " in subject else _end(subject, 50)
+    return subject if " " in subject else path_end(subject, 50)
 
 
 def _growth(out: Console, found: Stats) -> None:
@@ -127,7 +126,7 @@ def _growth(out: Console, found: Stats) -> None:
 
 def _lists(out: Console, found: Stats) -> None:
     largest = [(big.tokens, f"turn {big.turn:<4} {big.tool}  {_about(big.subject)}") for big in found.largest]
-    repeated = [(one.tokens, f"{one.times} times  {_end(one.path, 60)}") for one in found.repeated]
+    repeated = [(one.tokens, f"{one.times} times  {path_end(one.path, 60)}") for one in found.repeated]
     _list(out, "largest results", largest)
     _list(out, "read again, unchanged", repeated)
     _list(out, "suggestions", [(one.tokens, one.text) for one in found.suggestions], wrap=True)

@@ -75,8 +75,8 @@ def success(data: dict[str, Any], text: str = "", **context: Any) -> Envelope:
     return Envelope(status=status, data=data, text=text, context=context)
 
 
-def failure(code: str, message: str, data: dict[str, Any] | None = None) -> Envelope:
-    return Envelope(status="error", data=data or {}, error=Fault(code, message))
+def failure(code: str, message: str) -> Envelope:
+    return Envelope(status="error", error=Fault(code, message))
 
 
 @dataclass
@@ -160,7 +160,7 @@ async def call_tool(tools: Mapping[str, Tool], call: Call, place: Place) -> Enve
     try:
         return await tool.run(call.arguments, place)
     except Refused as refused:
-        return failure(refused.code, refused.message, refused.data)
+        return failure(refused.code, refused.message)
     except OSError as error:
         return failure("io", f"{call.name} failed: {error.strerror or error}.")
 

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from refold.tools import beneath
 from refold.tools.beneath import MOST_LINKS, PATH_ONLY
@@ -33,11 +33,9 @@ TEMPORARY = ".refold-"
 class Refused(Exception):
     """A tool cannot do what was asked: a word for programs, a sentence for the model."""
 
-    def __init__(self, code: str, message: str, data: dict[str, Any] | None = None) -> None:
+    def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
-        self.code = code
-        self.message = message
-        self.data = data or {}
+        self.code, self.message = code, message
 
 
 class Version(NamedTuple):
