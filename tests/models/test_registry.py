@@ -12,7 +12,7 @@ from refold.models import Scripted
 from refold.models.anthropic import Anthropic
 from refold.models.chaos import Chaos
 from refold.models.openai import OpenAIChat, OpenAIResponses
-from refold.protocols import Caches, Counts, Model
+from refold.protocols import Model
 from refold.registry import configuration
 from refold.registry.configuration import Configuration, Provider
 
@@ -55,25 +55,6 @@ def test_names(name, kind, window) -> None:
     assert model.context_window == window
     assert isinstance(model, Model)
     assert KEY not in repr(model)
-
-
-def test_only_anthropic_counts() -> None:
-    assert isinstance(registry.model("anthropic:claude-opus-5"), Counts)
-    assert not isinstance(registry.model("openai:gpt-5"), Counts)
-
-
-def test_who_keeps_prompts_and_for_how_long() -> None:
-    seconds = {
-        "anthropic:claude-opus-5": 300.0,
-        "openai:gpt-5": 300.0,
-        "openai-responses:gpt-5": 300.0,
-    }
-    for name, expected in seconds.items():
-        model = registry.model(name)
-        assert isinstance(model, Caches)
-        assert model.cache_seconds == expected
-    assert registry.model("anthropic:claude-opus-5", cache="1h").cache_seconds == 3600.0
-    assert registry.model("openai:x", base_url="http://127.0.0.1:1/v1").cache_seconds is None
 
 
 def test_what_the_table_knows_reaches_the_request() -> None:

@@ -15,7 +15,7 @@ from refold.compaction.situation import Due, Situation
 from refold.compaction.transcript import Source
 from refold.digest import Source as DigestSource
 from refold.entries import AnyAnnotation, Edit, Files
-from refold.errors import Foreign, expect
+from refold.errors import Foreign, WrongType, expect
 from refold.protocols import Request, Steps, TokenCounter, complete
 
 
@@ -122,6 +122,14 @@ class Proposal:
     timeout: float | None = None
     failure_text: str | None = None
     """What to tell the user when the summariser fails at this rung."""
+
+    def __post_init__(self) -> None:
+        ends = ("", "") if self.stretch is None else self.stretch
+        expect(ends, tuple, "a stretch is the ids of two entries, the first and the last")
+        if [isinstance(id, str) for id in cast("tuple[object, ...]", ends)] != [True, True]:
+            raise WrongType(
+                f"{ends!r} will not do: a stretch is the ids of two entries, the first and the last"
+            )
 
 
 def finishing(proposal: Proposal, answers: Sequence[str]) -> Steps[Finished]:

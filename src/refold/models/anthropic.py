@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal, Unpack, cast
 
-from refold.costs.prices import SECONDS
 from refold.errors import ModelError
 from refold.models.chunks import Malformed, StreamReader, closed, obj, strict, text
 from refold.models.remote import Options, Remote, shown
@@ -34,10 +33,6 @@ class Anthropic(Remote):
         super().__init__(model, **options)
         self.cache: Literal["5m", "1h"] | None = cache
         self._max_tokens = max_tokens
-
-    @property
-    def cache_seconds(self) -> float | None:
-        return None if self.cache is None else SECONDS[self.cache]
 
     def body(self, request: Request) -> Wire:
         limit = {"max_tokens": request.max_tokens or self._max_tokens}

@@ -19,11 +19,6 @@ from refold.session.dialects.common import Wire
 class _OpenAI(Remote):
     brand, home = "OpenAI", "api.openai.com"
 
-    @property
-    def cache_seconds(self) -> float | None:
-        """OpenAI keeps prompts for five to ten idle minutes, unasked."""
-        return 300.0 if self.at_home else None
-
 
 class OpenAIChat(_OpenAI):
     """Chat completions."""
