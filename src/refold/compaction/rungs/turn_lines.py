@@ -212,8 +212,9 @@ class TurnLines(Stepwise):
             files = reading(session).state.files()
             return Finished(edits=(*edits, *trims), files=files, details=details)
 
-        gone = sum(s.sizes.shown(round.first, round.last) for round in leaving)
-        gone += sum(s.sizes.shown(position(line.first) or 0, position(line.last) or 0) for line in shown)
+        ends = [(position(line.first) or 0, position(line.last) or 0) for line in shown]
+        ends += [(round.first, round.last) for round in leaving]
+        gone = sum(s.sizes.shown(first, last) for first, last in _joined(sorted(ends)))
         added = complete(LineBook.of(session).sizing(lines, s.counter)) + self.workspace_tokens + FRAME
         after = position(lines[-1].last) if lines else None
         return Proposal(
@@ -227,6 +228,17 @@ class TurnLines(Stepwise):
             tokens_after=s.sizes.tokens - gone + added,
             smaller=False,
         )
+
+
+def _joined(ends: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Stretches, in order, that follow one another as one: each has to be looked for."""
+    first, last = 0, -1
+    for start, end in ends:
+        if start != last + 1:
+            yield first, last
+            first = start
+        last = end
+    yield first, last
 
 
 def workspace_text(s: Situation, budget: int) -> str:
