@@ -12,6 +12,11 @@ import pytest
 from aiohttp import ClientSession, web
 
 from refold import entries as e
+from refold.errors import Conflict
+from refold.gateway.books import Book, Books
+from refold.gateway.requests import Asked
+from refold.protocols import SessionInfo
+from refold.stores.sqlite import SqliteStore
 from tests.gateway.kit import gateway, run, upstream
 from tests.gateway.test_sessions import ask, body, said, sessions
 
@@ -80,3 +85,39 @@ def test_two_gateways_that_are_asked_at_once_write_everything_down(tmp_path: Pat
 @pytest.mark.parametrize("seed", range(20))
 def test_two_gateways_that_are_asked_at_once_many_times(seed: int, tmp_path: Path) -> None:
     together(tmp_path, 60, seed)
+
+
+def test_what_is_tried_again_keeps_its_turn_and_a_session_made_just_now_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where others of the same process went in between, two programs could be in each other's way for ever."""
+    spec, order = f"sqlite:{tmp_path / 'a.db'}", list[str]()
+    asked = Asked("openai", {}, [], [], "one", [])
+
+    async def once(name: str, conflicts: int) -> str:
+        left = conflicts
+
+        async def write(_: Book) -> str:
+            nonlocal left
+            order.append(name)
+            left -= 1
+            if left >= 0:
+                raise Conflict("a", "b")
+            return name
+
+        return await shelf.within(asked, write)
+
+    async def work() -> None:
+        assert await asyncio.gather(once("first", 3), once("second", 0)) == ["first", "second"]
+        await shelf.close()
+
+    create = SqliteStore.create
+
+    def late(store: SqliteStore, info: SessionInfo) -> None:
+        create(SqliteStore(store.path), info)  # another program's
+        create(store, info)
+
+    shelf = Books(spec)
+    monkeypatch.setattr(SqliteStore, "create", late)
+    run(work)
+    assert order == ["first"] * 4 + ["second"]

@@ -7,6 +7,7 @@ import random
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -15,7 +16,7 @@ import msgspec
 from refold import entries as e
 from refold.engine import Engine
 from refold.engine.background import Watch
-from refold.errors import Conflict, UnknownName
+from refold.errors import Conflict, SessionExists, UnknownName
 from refold.gateway.door import Refusal
 from refold.gateway.requests import Asked
 from refold.messages import Assistant, Message, Usage
@@ -32,7 +33,8 @@ KNOWN = 4096
 TRIES = 20
 """How often something is written anew because another program wrote to the same session first."""
 PAUSE = 0.05
-"""Seconds between two tries, at most: by chance, so that two programs do not meet again."""
+"""Seconds after the first try, at most, and so much longer after each: by chance, so that two programs do not
+meet again."""
 
 T = TypeVar("T")
 
@@ -78,21 +80,21 @@ class Books:
     async def within(self, asked: Asked, work: Callable[[Book], Awaitable[T]]) -> T:
         """Do something to the session of a request, nobody else of this process being in it. Where another
         program has written to it meanwhile, that is read and all is done anew: nothing goes unrecorded."""
-        for left in reversed(range(TRIES)):
-            try:
-                book = self.of(asked)
-                async with book.lock:
+        book = self.of(asked)
+        async with book.lock:  # kept while we try: others of this process would only be in our way
+            for tried in range(1, TRIES + 1):
+                try:
                     book.session.refresh()
                     return await work(book)
-            except Conflict:
-                if not left:
+                except Conflict:
+                    if tried == TRIES:
+                        raise
+                    await asyncio.sleep(random.uniform(0, PAUSE * tried))
+                except Refusal:
                     raise
-                await asyncio.sleep(random.uniform(0, PAUSE))
-            except Refusal:
-                raise
-            except Exception:
-                self.drop(asked.session)
-                raise
+                except Exception:
+                    self.drop(asked.session)
+                    raise
         raise AssertionError("unreachable")
 
     def of(self, asked: Asked) -> Book:
@@ -128,9 +130,9 @@ class Books:
         try:
             return stored(self._store, id)
         except UnknownName:
-            info = SessionInfo(id=id, created=time.time())
-            self._store.create(info)
-            return Session(id=id, store=self._store, info=info)
+            with suppress(SessionExists):  # another program has made it just now
+                self._store.create(SessionInfo(id=id, created=time.time()))
+            return stored(self._store, id)
 
 
 def watched(book: Book, engine: Engine) -> Watch:
