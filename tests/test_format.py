@@ -231,3 +231,15 @@ def test_a_text_says_its_origin_only_where_it_has_one() -> None:
         )
         assert fmt.decode(fmt.encode(told)) == told
         assert fmt.encode(told).count(b'"origin":') == 3
+
+
+@pytest.mark.parametrize(
+    "field", ['"ro\\ud83dle":"user"', '"role":"us\\ud83der"', '"role":"user","x\\ud83d":1']
+)
+def test_half_a_character_in_a_name_is_damage_and_no_surprise(field: str) -> None:
+    content = '"content":[{"type":"text","text":"x"}]'
+    line = f'{{"type":"message","id":"a","message":{{{field},{content}}}}}'.encode()
+    try:
+        assert isinstance(fmt.decode(line), e.MessageEntry)
+    except FormatError as error:
+        assert "message entry" in str(error)

@@ -140,7 +140,7 @@ def _decode_slowly(line: bytes | str, version: int) -> AnyEntry:
         return Unknown(id=raw["id"], time=_seconds(raw.get("time")), raw=raw)
     try:
         return cast("AnyEntry", msgspec.convert(raw, AnyEntry))
-    except (msgspec.ValidationError, RecursionError) as error:
+    except (msgspec.ValidationError, UnicodeEncodeError, RecursionError) as error:
         raise FormatError(f"{raw['type']} entry: {error}") from error
 
 
