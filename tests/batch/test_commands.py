@@ -222,7 +222,15 @@ def test_whoever_is_stopped_leaves_no_orphan_and_no_half_file_and_the_next_run_d
         "processes:2",
         *ASKED,
     ]
-    running = subprocess.Popen(asked, env=environment, stdout=subprocess.PIPE, start_new_session=True)
+    running = subprocess.Popen(
+        asked,
+        env=environment,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        ),  # also below a shell's `&`
+    )
 
     def kept() -> int:
         if not (home / "refold" / "batch.db").exists():
