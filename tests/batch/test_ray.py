@@ -31,6 +31,8 @@ if find_spec("ray") is None:
     pytest.skip("ray is not installed: `make test-ray` runs this", allow_module_level=True)
 
 ROOT = Path(__file__).parents[2]
+os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+"""Otherwise Ray keeps one in the home of the first test, and its servers look for it in that of the next."""
 
 
 class TestRay(ExecutorContract):
@@ -53,6 +55,7 @@ def folder(tmp_path: Path) -> Path:
 
 def told(*arguments: str) -> dict[str, Any]:
     done = CliRunner().invoke(main, [*arguments, "--json"])
+    assert done.stdout, (done.exception, done.stderr)
     found = json.loads(done.stdout)
     for row in found.get("rows", ()):
         row.pop("seconds")
