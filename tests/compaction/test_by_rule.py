@@ -288,3 +288,10 @@ def test_the_beginning_of_a_turn_says_what_was_asked_and_found() -> None:
         ],
         "Needed for the kept part": ["- Agent: port 8443", "- Tool: FAILED tests/test_login.py: boom"],
     }
+
+
+def test_B11_what_was_asked_is_cut_and_not_left_out_where_it_is_too_long() -> None:
+    said = sources(m.user(many("ask", 300)), m.assistant(many("did", 300)))
+    for made, title in ((by_rule.turn_prefix(said, 200, WORDS), "Original request"),
+                        (by_rule.checkpoint(said, 200, WORDS, ""), "Goal")):  # fmt: skip
+        assert f"## {title}\nask1 ask2 ask3" in complete(made), title

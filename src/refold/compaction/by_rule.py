@@ -321,7 +321,11 @@ def _rendered(
 
 
 def _cut(sections: Mapping[str, list[str]], title: str, room: int, counter: TokenCounter) -> str:
-    return cut_lines("\n".join(sections[title]), room, counter.text, newest=title in NEWEST)
+    """As many lines as fit; where not one does, the beginning of the one that comes first: what was asked for
+    is never "(none)" for want of room."""
+    rows, newest = sections[title], title in NEWEST
+    text = cut_lines("\n".join(rows), room, counter.text, newest=newest)
+    return text if text or not rows else short(rows[-1 if newest else 0], room, counter)
 
 
 def _document(texts: Mapping[str, str], empty: str) -> str:
