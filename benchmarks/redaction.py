@@ -15,7 +15,8 @@ import json
 import random
 import string
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -307,12 +308,10 @@ def code() -> Iterator[Path]:
                 yield path
 
 
-def false_hits(most: int | None = None, step: int = 1) -> tuple[int, list[str]]:
+def false_hits(files: Iterable[Path], most: int | None = None) -> tuple[int, list[str]]:
     """Lines that were read, and what was taken for a secret in them."""
     read, hits = 0, list[str]()
-    for number, path in enumerate(code()):
-        if number % step:
-            continue
+    for path in files:
         text = path.read_text("utf-8", "replace")
         read += text.count("\n")
         hits += [
@@ -324,7 +323,7 @@ def false_hits(most: int | None = None, step: int = 1) -> tuple[int, list[str]]:
 
 
 def run(*, quick: bool = False) -> dict[str, Any]:
-    read, hits = false_hits(50_000 if quick else 1_500_000, step=2)
+    read, hits = false_hits(islice(code(), 0, None, 2), 50_000 if quick else 1_500_000)
     values = 4 if quick else VALUES
     return {
         "kinds": {"tuned": sum(map(len, TUNED.values())), "held": sum(map(len, HELD.values()))},

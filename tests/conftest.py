@@ -1,13 +1,17 @@
 """What all tests share: no network, no home directory, no keys, the same answer every time, and skips that are
 told.
 
-Property tests are derandomised here, so `make test` gives the same answer twice. `make torture` runs them at
+Property tests are derandomised here, so `make test` gives the same answer twice; `make test-all` runs more of their
+examples. `make torture` runs them at
 random (`--hypothesis-profile=torture`), each as often as `REFOLD_ROUNDS` says; a find becomes an `@example`.
 """
 
 from __future__ import annotations
 
 import os
+import random
+import re
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,22 +21,34 @@ import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from tests.data import NEEDS_DATA
+from tests.hermetic import hermetic
 from tests.offline import Offline
 from tests.offline import offline as guard
 
 settings.register_profile(
     "refold",
-    max_examples=40,
+    max_examples=25,
     deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("all", settings.get_profile("refold"), max_examples=100)
 settings.register_profile(
     "torture", settings.get_profile("refold"), max_examples=100, derandomize=False, print_blob=True
 )
 settings.load_profile("refold")
 guard.install()
+hermetic.install()
+
+_KEPT = re.compile(
+    r"PATH|PYTHONPATH|TMPDIR|VIRTUAL_ENV|CI|(?:PYTEST|REFOLD|OPENAI|ANTHROPIC|RAY)_\w+", re.ASCII
+)
+"""Variables that say how the tests are run; keys are there for tests marked `live` alone."""
+for _name in [name for name in os.environ if not _KEPT.fullmatch(name)]:
+    del os.environ[_name]
+os.environ.update(TZ="UTC", LC_ALL="C.UTF-8", HOME=os.devnull, SHELL="/bin/sh", TERM="xterm-256color")
+time.tzset()
 
 ROUNDS = int(os.environ.get("REFOLD_ROUNDS", "1"))
 
@@ -59,8 +75,18 @@ def offline(request: pytest.FixtureRequest) -> Iterator[Offline]:
 
 
 @pytest.fixture(autouse=True)
-def _nobodys_machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Tests see an empty home directory and no configuration of whoever runs them."""
+def _own_files(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Tests read what lies in the repository and what they made; those marked `data` the real transcripts, too."""
+    hermetic.on, hermetic.data = True, request.node.get_closest_marker("data") is not None
+    hermetic.attempts.clear()
+    yield
+    hermetic.on = False
+    assert hermetic.attempts == [], "a test read files of the machine it runs on"
+
+
+@pytest.fixture(autouse=True)
+def _own_machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Tests see an empty home directory, no configuration, and no keys."""
     if request.node.get_closest_marker("live"):
         return
     patch = pytest.MonkeyPatch()
@@ -79,10 +105,66 @@ def _nobodys_machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.Te
         patch.delenv(name, raising=False)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test marked `sample` some cases are quick enough; the rest is `slow`. `REFOLD_ORDER` shuffles by a seed."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sample"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for group in cases.values():
+        marker = group[0].get_closest_marker("sample")
+        count = marker.args[0] if marker else 0
+        kept = {round(number * (len(group) - 1) / max(count - 1, 1)) for number in range(count)}
+        for number, item in enumerate(group):
+            if number not in kept:
+                item.add_marker("slow")
+    if seed := os.environ.get("REFOLD_ORDER"):
+        random.Random(seed).shuffle(items)
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    _left_out.update(name for item in items if (name := _group(item)))
+
+
+def _group(item: pytest.Item) -> str | None:
+    """The command that runs a test which `make test` leaves out."""
+    return next((how for marker, how in _RUN_BY.items() if item.get_closest_marker(marker)), None)
+
+
+_RUN_BY = {
+    "torture": "make torture",
+    "timing": "make torture",
+    "live": "make test-live",
+    **dict.fromkeys(("slow", "data", "local", "clients", "browser"), "make test-all"),
+}
+_left_out: Counter[str] = Counter()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker of pytest-xdist tells what it left out; all of them leave out the same."""
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["left_out"] = dict(_left_out)
+
+
+class _Workers:
+    """Only where pytest-xdist is installed and asked for."""
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        _left_out.update({} if _left_out else getattr(node, "workeroutput", {}).get("left_out", {}))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_Workers())
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """One line for each reason that tests were skipped for."""
+    """One line for each reason that tests were skipped for, and for each command that runs others."""
     for line in told(report.longrepr for report in terminalreporter.getreports("skipped")):
         terminalreporter.write_line(line, yellow=True)
+    for command, count in sorted(_left_out.items()):
+        terminalreporter.write_line(f"{count} not run here: `{command}` runs them")
 
 
 def told(reprs: Iterable[Any]) -> list[str]:

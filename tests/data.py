@@ -28,11 +28,14 @@ def need(paths: Sequence[object]) -> None:
         pytest.skip(f"{NEEDS_DATA}: {DATA}")
 
 
+_FOLDERS = ("adp", "claude-code", "codex", "gemini", "openhands", "pi", "swe-agent", "tau-bench")
+
+
 def all_transcripts() -> list[Path]:
-    """Every real transcript (not the oracles, licences and evaluation-only dialogues)."""
-    skip = {"README.md", "oracle.json.gz", "locomo10.first5.json"}
+    """The real transcripts of every program (not the oracles, licences and evaluation-only dialogues)."""
     return sorted(
         path
-        for path in DATA.glob("*/*")
-        if path.name not in skip and not path.name.startswith(("LICENSE", "cuts."))
+        for folder in _FOLDERS
+        for path in (DATA / folder).glob("*")
+        if path.name != "oracle.json.gz" and not path.name.startswith(("LICENSE", "cuts."))
     )

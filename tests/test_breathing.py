@@ -51,6 +51,7 @@ async def breaths(work: asyncio.Task[object]) -> int:
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tools", [True, False], ids=["tools", "talk"])
 @pytest.mark.parametrize("name", ["refold", "pi"])
 def test_others_get_their_turn_while_a_session_is_folded(name: str, tools: bool) -> None:
@@ -176,6 +177,7 @@ def test_others_get_their_turn_while_a_log_is_read_for_recall() -> None:
     assert asyncio.run(run()) > 20
 
 
+@pytest.mark.slow
 def test_counts_are_kept_of_what_is_shown_and_of_entries_alone() -> None:
     async def run() -> tuple[int, int]:
         session, engine = Session(), Engine(presets.get("refold", window=6_000))

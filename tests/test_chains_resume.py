@@ -133,6 +133,7 @@ def check_undo(engine: Engine, session: Session, before: str, made: e.Fold) -> N
     assert bytes_of(engine, twin) == after
 
 
+@pytest.mark.sample(4)
 @PAIRS
 @pytest.mark.parametrize("name", DESIGNS)
 def test_ten_folds_each_after_a_kill_give_the_bytes_of_a_session_that_was_never_closed(
@@ -197,6 +198,7 @@ def test_undo_and_redo_survive_a_reopening(name: str, kind: str, tmp_path: Path)
 ORDERS = (("pi", "refold", "window", "pi"), *itertools.permutations(DESIGNS, 2))
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize(
     ("order", "model"),
     [
@@ -239,6 +241,7 @@ def test_designs_switched_in_the_middle_stay_valid_lose_nothing_and_fit(
     assert [x.id for x in session.path if isinstance(x, e.MessageEntry)] == said
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_branches_folds_and_merges_mixed(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)

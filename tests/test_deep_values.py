@@ -48,6 +48,7 @@ def work(kind: str) -> Session:
     return session
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_can_be_sent_folded_exported_and_found(kind: str) -> None:
     session = work(kind)

@@ -27,6 +27,7 @@ def test_pages_are_up_to_date(generate: ModuleType) -> None:
     assert stale == [], "run: python docs/designs/generate.py"
 
 
+@pytest.mark.slow
 def test_a_page_is_stale_where_it_says_what_is_not_so(generate: ModuleType, tmp_path: Path) -> None:
     path, text = tmp_path / "pi.md", generate.pages()[generate.HERE / "pi.md"]
     wrong = (

@@ -2,8 +2,8 @@
 
 Every compiled pattern is found by walking the modules. It reads runs of pieces that are made from the pattern
 itself (its literals, samples of its classes and of its repeated parts) and from a list that breaks careless
-patterns, in the way the source uses it. A pattern fails where twice the text takes nearly four times as long, over
-two doublings and in every one of several repetitions: far from what noise does to linear time.
+patterns, in the way the source uses it. A pattern fails where four times the text takes more than nine times the
+work, counted in steps (`tests/regex_steps.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -23,13 +22,15 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 import refold
+from tests.regex_steps import Counted, TooMuchWork
 
-SIZE = 1_200
-SLOW = 0.01
-"""What is read in fewer seconds at the largest size is not quadratic: 10 million steps take longer."""
-FACTOR = 11.0
+SIZES = 80, 240
+BOUND = 8
+FACTOR = 9.0
 """Four times the text. Linear: 4, quadratic: 16."""
-MOST = 60
+MOST_STEPS = 1_000_000
+"""What a pattern may cost on a text of bounded length."""
+MOST = 40
 PIECES = (
     "a", "A", "1", " ", "\n", "\t", "\r", ".", ",", ":", "-", "_", "/", "\\", "#", "*", "<", ">", "[", "(", "{", '"', "'", "`",
     "=", "é", "字", "a ", "a\n", " \n", "\n \n", "a.", "a/", "a-", "a_", "aB", "a1", "1.", "1,", "((", "a=", "- ", "# ", "> ",
@@ -171,33 +172,32 @@ def pieces(pattern: re.Pattern[Any]) -> list[str]:
     return list(dict.fromkeys((*list(own)[:MOST], sample(tree)[:200] or "a", *PIECES)))
 
 
-def readers(used: Used) -> Iterator[Callable[[Any], Any]]:
-    pattern, methods = used.pattern, used.methods or frozenset(("finditer", "match"))
+def readers(used: Used) -> Iterator[Callable[[Counted], object]]:
+    methods = used.methods or frozenset(("finditer", "match"))
     if methods & {"search", "finditer", "findall", "sub", "subn", "split"}:
-        yield lambda text: sum(1 for _ in pattern.finditer(text))
+        yield Counted.finditer
     if "match" in methods:
-        yield pattern.match
+        yield Counted.match
     if "fullmatch" in methods:
-        yield pattern.fullmatch
+        yield Counted.fullmatch
 
 
-def seconds(read: Callable[[Any], Any], text: Any) -> float:
-    began = time.process_time()
-    read(text)
-    return time.process_time() - began
+def steps(pattern: re.Pattern[Any], read: Callable[[Counted], object], text: Any, limit: int = 10**9) -> int:
+    counted = Counted(pattern, text, limit=limit, bound=BOUND)
+    try:
+        read(counted)
+    except TooMuchWork:
+        return limit + 1
+    return counted.steps
 
 
-def grows(read: Callable[[Any], Any], text: Callable[[int], Any]) -> bool:
-    """Does four times the text take much more than four times as long, whenever it is measured?"""
-    if seconds(read, text(SIZE // 8)) > 5 * SLOW:
-        return True  # nobody can wait for the rest
-    small = seconds(read, text(SIZE))
-    if small < SLOW / 16 or seconds(read, text(4 * SIZE)) < SLOW:
-        return False
-    for _ in range(4):
-        least = min(seconds(read, text(SIZE)) for _ in range(3))
-        most = min(seconds(read, text(4 * SIZE)) for _ in range(3))
-        if most < FACTOR * least:
+def grows(pattern: re.Pattern[Any], read: Callable[[Counted], object], text: Callable[[int], Any]) -> bool:
+    """Does four times the text take much more than four times the work, at two sizes? (Bounded repeats in
+    a row grow at first.)"""
+    for size in SIZES:
+        small = steps(pattern, read, text(size))
+        limit = int(FACTOR * small)
+        if steps(pattern, read, text(4 * size), limit) <= limit:
             return False
     return True
 
@@ -218,19 +218,31 @@ def texts(used: Used) -> Iterator[tuple[str, Callable[[int], Any]]]:
             yield f"{piece!r} between {around}", text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("used", patterns(), ids=lambda used: used.where)
 def test_a_pattern_reads_hostile_text_in_linear_time(used: Used) -> None:
     width = bound(used)
     for read in readers(used):
         for what, text in texts(used):
             if width is not None:
-                quick = any(seconds(read, text(width)[:width]) < SLOW for _ in range(5))
-                assert quick, f"{used.pattern.pattern!r} on {what}"
+                work = steps(used.pattern, read, text(width)[:width])
+                assert work <= MOST_STEPS, f"{used.pattern.pattern!r} on {what}: {work} steps"
             else:
-                assert not grows(read, text), f"{used.pattern.pattern!r} on {what}"
+                assert not grows(used.pattern, read, text), f"{used.pattern.pattern!r} on {what}"
 
 
-def test_a_quadratic_pattern_is_found_out() -> None:
-    """The measure itself, on one that was in the package once."""
-    used = Used("bad", re.compile(r"\s*;"), frozenset(("split",)))
-    assert any(grows(read, text) for read in readers(used) for _, text in texts(used))
+@pytest.mark.parametrize("bad", [r"\s*;", r"(a+)+$", r"(?:x|xx)*y", r"\w+@", r".*foo", r"^(?:\s|#.*\n)*$"])
+def test_a_pattern_that_is_not_linear_is_found_out(bad: str) -> None:
+    used = Used("bad", re.compile(bad), frozenset(("split",)))
+    assert any(grows(used.pattern, read, text) for read in readers(used) for _, text in texts(used))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("used", patterns(), ids=lambda used: used.where)
+def test_the_counting_matcher_finds_what_re_finds(used: Used) -> None:
+    for piece in pieces(used.pattern)[:40]:
+        made = "x " + piece * 3 + "\n" + piece
+        text = made.encode("latin-1", "replace") if isinstance(used.pattern.pattern, bytes) else made
+        counted = Counted(used.pattern, text)
+        assert counted.match() == (found.end() if (found := used.pattern.match(text)) else None)
+        assert Counted(used.pattern, text).finditer() == sum(1 for _ in used.pattern.finditer(text)), piece

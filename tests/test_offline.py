@@ -97,6 +97,7 @@ def test_that_stays_at_home():
 """
 
 
+@pytest.mark.slow
 def test_who_swallows_the_failure_fails_afterwards(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(PROGRAM)
     command: list[Any] = [

@@ -48,6 +48,7 @@ print(asyncio.run(turn("What is part seven?", lambda call: "a screw", [{{"type":
     assert [message["role"] for message in server.bodies[-1]["messages"]] == ["user", "assistant", "tool"]
 
 
+@pytest.mark.data
 @pytest.mark.parametrize(
     ("client", "folder", "file", "resume"),
     [
@@ -141,6 +142,7 @@ def test_the_wheel_has_every_file_of_the_package_and_no_other(wheel: Path) -> No
     assert theirs == ours
 
 
+@pytest.mark.slow
 def test_what_is_installed_compares_and_writes_a_report(wheel: Path, tmp_path: Path) -> None:
     """Styles, scripts, prompts, prices and the sample come from the wheel."""
     site = tmp_path / "site"

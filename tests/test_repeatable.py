@@ -76,6 +76,7 @@ def test_skips_are_told_by_reason() -> None:
     assert told([]) == []
 
 
+@pytest.mark.slow
 def test_a_clone_without_the_data_says_so(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "tests/tokens/test_m7.py", "tests/recall/test_real.py"],

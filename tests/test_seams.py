@@ -326,6 +326,7 @@ TOOLS: list[Any] = [
 ]
 
 
+@pytest.mark.sample(70)
 @pytest.mark.parametrize("model", [False, True], ids=["digest", "model"])
 @pytest.mark.parametrize("name", presets.NAMES)
 @pytest.mark.parametrize("kind", ODD)
@@ -388,6 +389,7 @@ def test_a_pin_of_something_unknown_does_not_stop_folding() -> None:
     assert fold(engine, session)
 
 
+@pytest.mark.slow
 def test_time_that_goes_backwards_changes_no_order() -> None:
     session = sample()
     clock = itertools.count(1_000_000, -1)

@@ -111,6 +111,7 @@ def check(name: str, messages: Sequence[m.Message], budget: int) -> None:
     assert sent(view) <= view.tokens <= budget
 
 
+@pytest.mark.sample(32)
 @pytest.mark.parametrize("budget", [2_000, 8_000])
 @pytest.mark.parametrize("kind", HOSTILE)
 @pytest.mark.parametrize("name", presets.NAMES)

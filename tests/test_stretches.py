@@ -117,6 +117,7 @@ LARGE: dict[str, Callable[[int], list[Message]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", LARGE)
 def test_a_message_of_megabytes_is_worked_through_in_pieces(what: str) -> None:
     for place in (0, 20):  # the newest, and one that has grown old
@@ -126,6 +127,7 @@ def test_a_message_of_megabytes_is_worked_through_in_pieces(what: str) -> None:
         assert work.lines < LINES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["refold", "pi", "augment"])
 def test_a_long_log_is_worked_through_in_pieces(name: str) -> None:
     settings: dict[str, Any] = {"window": 100_000}
@@ -136,6 +138,7 @@ def test_a_long_log_is_worked_through_in_pieces(name: str) -> None:
     assert work.lines < LINES
 
 
+@pytest.mark.slow
 def test_the_verdict_at_the_end_of_five_megabytes_is_found_cold_and_warm() -> None:
     text = log(5_000_000)
     (check,) = WorkState().extend(answered("Bash", text, command="pytest -q")).checks

@@ -284,6 +284,7 @@ def sizes(model: Scripted) -> list[int]:
     ]
 
 
+@pytest.mark.slow
 def test_100_turns_in_a_window_of_16k_never_overflow(tmp_path: Path) -> None:
     chat, model = long_run(tmp_path, "refold", 100)
     assert max(sizes(model)) <= 16_000

@@ -225,6 +225,7 @@ def killed(project: Project, when: Callable[[Terminal], object]) -> None:
     check(project.session())
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("mark", ["First.", "→ Bash", "← Bash", "→ Write", "← Write"])
 def test_killed_and_resumed_nothing_is_run_again(project: Project, mark: str) -> None:
     killed(project, lambda run: run.until(mark))

@@ -73,6 +73,7 @@ def compared(folder: Path, *more: str) -> dict[str, Any]:
     return told
 
 
+@pytest.mark.slow
 def test_processes_give_the_answer_of_one_process_in_the_order_of_the_files(folder: Path) -> None:
     serial, many_ = (
         compared(folder, "--on", "here", "--anew"),
@@ -134,6 +135,7 @@ def test_a_worker_of_another_release_refuses(folder: Path) -> None:
     assert "another release" in (batch.attempt(many.work, other).error or "")
 
 
+@pytest.mark.slow
 def test_a_transcript_that_kills_workers_is_a_row(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "0.json").rename(folder / "poison.json")
     monkeypatch.setattr(many, "work", works.compared_or_killed)

@@ -345,6 +345,7 @@ def test_sub_agents_have_sessions_of_their_own(folder: Path) -> None:
 # ── real protocols ──────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("provider", ["openai", "openai-responses", "anthropic"])
 def test_a_task_over_each_providers_protocol(
     folder: Path, provider: str, monkeypatch: pytest.MonkeyPatch

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from refold.cli import COMMANDS, main
 from refold.presets import NAMES
 from refold.registry.sessions import load, save
 from tests.data import shared
+from tests.rights import ordinary_rights
 
 
 def refold(*arguments: str) -> Result:
@@ -62,6 +62,7 @@ PLAN_KEYS = {
 }  # fmt: skip
 
 
+@pytest.mark.data
 def test_plan_json_of_a_pi_session() -> None:
     plan = as_json("plan", str(shared("pi/before-compaction.jsonl")), "--preset", "pi")
     assert set(plan) >= PLAN_KEYS
@@ -81,6 +82,7 @@ def test_plan_json_has_the_same_keys_when_nothing_is_to_do(tmp_path: Path) -> No
     assert plan["first_kept"] is None
 
 
+@pytest.mark.data
 def test_plan_settings_from_the_command_line() -> None:
     file = str(shared("pi/large-session.jsonl"))
     plan = as_json("plan", file, "--preset", "pi", "--set", "keep_recent_tokens=5000", "--window", "100000")
@@ -209,11 +211,10 @@ def wrong_files(folder: Path) -> dict[str, Path]:
 )
 @pytest.mark.parametrize("command", ["show", "plan", "compact", "stats", "undo"])
 def test_wrong_input_is_one_clear_sentence_and_an_exit_code(command: str, kind: str, tmp_path: Path) -> None:
-    if kind == "no permission" and os.geteuid() == 0:
-        pytest.skip("permissions do not bind root: run the tests as an ordinary user to check this")
     path = wrong_files(tmp_path)[kind]
     before = path.read_bytes() if path.is_file() and kind != "no permission" else b""
-    result = refold(command, str(path))
+    with ordinary_rights():
+        result = refold(command, str(path))
     assert result.exit_code in (1, 2), result.output
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     assert "Traceback" not in result.output

@@ -42,6 +42,7 @@ def read(id: str, path: str, out: str = "x" * 400) -> tuple[m.Message, m.Message
     return m.assistant("", m.call(id, "Read", path=path)), m.result(id, out)
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("path", all_transcripts(), ids=lambda path: f"{path.parent.name}-{path.name[-20:]}")
 def test_parts_add_up_on_every_real_transcript(path: Path) -> None:
     found = as_json(path)
@@ -57,6 +58,7 @@ def test_parts_add_up_on_every_real_transcript(path: Path) -> None:
     assert sizes == sorted(sizes, reverse=True) and len(sizes) <= 10
 
 
+@pytest.mark.data
 def test_usage_is_summed_over_the_path() -> None:
     name = "rollout-2025-09-24T19-22-20-01997e76-d124-7592-9cac-2ec05abbca08.jsonl"
     found = as_json(shared(f"codex/{name}"))
@@ -66,6 +68,7 @@ def test_usage_is_summed_over_the_path() -> None:
     assert found["turns"][-1]["prompt"] > found["turns"][1]["prompt"] > 0
 
 
+@pytest.mark.data
 def test_folded_conversations_say_what_the_model_sees() -> None:
     found = as_json(shared("pi/before-compaction.jsonl"))
     assert 0 < found["view"] < found["tokens"]
@@ -149,6 +152,7 @@ def test_terminal_output_has_bars_and_no_control_characters(tmp_path: Path) -> N
         assert part in result.output
 
 
+@pytest.mark.data
 def test_unknown_counter_and_missing_file_are_said_in_one_sentence() -> None:
     assert run(str(shared(SESSION)), "--counter", "nope").exit_code == 2
     missing = run("no-such-file.jsonl")

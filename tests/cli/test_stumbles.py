@@ -253,6 +253,7 @@ def test_the_ledger_says_what_left_how_large_it_was_and_how_to_get_it_back(own: 
     assert "some code" in refold("recall", own, "--keys", key[1], "--full").output
 
 
+@pytest.mark.data
 def test_the_tree_leaves_out_records_that_say_nothing() -> None:
     file = str(shared("claude-code/agentcmd-full-session-two.jsonl"))
     said = refold("show", file, "--tree").output
@@ -260,6 +261,7 @@ def test_the_tree_leaves_out_records_that_say_nothing() -> None:
     assert "… and 5 records of the program that say nothing; --full shows them" in said
 
 
+@pytest.mark.data
 def test_entries_are_counted_in_one_way(tmp_path: Path) -> None:
     file, store = str(shared("claude-code/agentcmd-full-session-two.jsonl")), f"sqlite:{tmp_path}/x.db"
     told = [json.loads(refold("import", file, "--to", store, "--json").stdout)["sessions"][0]["entries"],
@@ -270,6 +272,7 @@ def test_entries_are_counted_in_one_way(tmp_path: Path) -> None:
     assert f"({told[0]} entries in the log)" in refold("stats", file).output
 
 
+@pytest.mark.data
 def test_a_plan_explains_its_numbers() -> None:
     file = str(shared("pi/before-compaction.jsonl"))
     said = refold("plan", file).output
@@ -280,6 +283,7 @@ def test_a_plan_explains_its_numbers() -> None:
     assert "after 0 turn" not in said
 
 
+@pytest.mark.data
 def test_nothing_is_due_where_nothing_is_to_do() -> None:
     file = str(shared("claude-code/agentcmd-full-session-two.jsonl"))
     said = refold("plan", file, "--budget", "20k").output
@@ -295,6 +299,7 @@ def test_an_upper_bound_is_never_above_what_there_was(preset: str, own: str) -> 
     assert told["tokens_after"] <= told["tokens_before"]
 
 
+@pytest.mark.data
 def test_a_file_with_many_conversations_says_how_to_choose() -> None:
     said = refold("show", str(shared("tau-bench/gpt-4o-airline.first80.json")))
     assert "could not be read" not in said.output
@@ -411,6 +416,7 @@ OFFERED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 def test_a_shell_completes_names_files_and_sessions(store: str, own: str) -> None:
     database = f"{store}/mine.db"

@@ -174,6 +174,7 @@ def test_a_message_that_is_told_by_a_line_leads_to_that_line() -> None:
     assert any(f"module_{n:02}" in line for _, line in told for n in range(20))
 
 
+@pytest.mark.slow
 def test_the_page_holds_with_nothing_with_one_and_with_fifty() -> None:
     empty = loop.run(compare([], Plan(("refold",), budgets.parse_list("3k"))))
     parsed(page(empty))

@@ -194,6 +194,7 @@ def test_unknown_prices_are_refused() -> None:
         run(Plan(("refold",), budgets.parse_list("3k"), prices="no-such-model"), agent_session(1))
 
 
+@pytest.mark.data
 @pytest.mark.timing
 @pytest.mark.parametrize(
     "name",

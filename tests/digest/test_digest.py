@@ -235,6 +235,7 @@ def ties() -> list[Source]:
     )
 
 
+@pytest.mark.slow
 def test_same_bytes_whatever_the_hash_seed() -> None:
     outputs = {
         subprocess.run(
@@ -379,6 +380,7 @@ def test_ten_thousand_messages() -> None:
 # ── retention on real conversations ─────────────────────────────────────────────────────────────
 
 
+@pytest.mark.data
 @pytest.mark.slow
 def test_retention_on_real_dialogues() -> None:
     path = shared("locomo/locomo10.first5.json")

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from refold.testing.validators import validate_anthropic
 from tests.data import shared
 from tests.examples.kit import EXAMPLES
@@ -17,6 +19,7 @@ def run(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.data
 def test_a_claude_code_session_is_compacted(tmp_path: Path) -> None:
     source = shared("claude-code/session-share-general-tool-calls.jsonl")
     target = tmp_path / "folded.json"
@@ -40,6 +43,7 @@ def test_what_cannot_be_compacted_is_said_in_a_sentence(tmp_path: Path) -> None:
     assert not (tmp_path / "out.json").exists()
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_session_and_nothing_is_lost(tmp_path: Path) -> None:
     done = run("multi_process.py", tmp_path / "agent.db", "--messages", 30)
     assert done.returncode == 0, done.stderr

@@ -110,6 +110,7 @@ def test_an_error_after_something_was_said_is_handed_on() -> None:
     run(work)
 
 
+@pytest.mark.slow
 def test_a_desk_that_dies_stops_nobody_and_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -204,6 +204,7 @@ def test_hostile_requests_are_never_our_fault() -> None:
     run(work)
 
 
+@pytest.mark.slow
 def test_the_command_says_its_address_first_and_ends_what_is_under_way(tmp_path: Path) -> None:
     async def slow(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -234,6 +235,7 @@ def test_the_command_says_its_address_first_and_ends_what_is_under_way(tmp_path:
     run(work)
 
 
+@pytest.mark.slow
 def test_a_place_where_nobody_can_listen_is_a_sentence(tmp_path: Path) -> None:
     config = tmp_path / "refold.toml"
     keys = f'[gateway.keys]\nann = "{KEYS["ann"]}"\n'

@@ -171,6 +171,7 @@ def faults(runs: int, at_once: int, within: float) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.slow
 def test_faults_of_the_upstream_and_clients_that_leave() -> None:
     faults(60, 10, within=15.0)
 

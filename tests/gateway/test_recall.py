@@ -71,6 +71,7 @@ def _streamed(dialect: str, events: list[dict[str, Any]]) -> tuple[str, list[str
     return text, names, next(choice["finish_reason"] for choice in choices if choice["finish_reason"])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("dialect", PATHS)
 def test_what_the_model_recalls_never_reaches_the_client(dialect: str, stream: bool, tmp_path: Any) -> None:
@@ -95,6 +96,7 @@ def test_what_the_model_recalls_never_reaches_the_client(dialect: str, stream: b
     assert said(session)[-1][1].replace("\n", "") == "Let me look. It was value-7."
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("dialect", PATHS)
 def test_a_call_of_the_clients_beside_it_is_the_clients_turn(dialect: str, stream: bool) -> None:
@@ -126,6 +128,7 @@ def test_rounds_are_bounded(dialect: str) -> None:
         assert server.problems == []
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("dialect", PATHS)
 def test_a_round_that_fails_is_no_end_of_an_answer(dialect: str, stream: bool) -> None:

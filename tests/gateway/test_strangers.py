@@ -121,6 +121,7 @@ def chunked(data: bytes) -> bytes:
     return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
 
 
+@pytest.mark.slow
 def test_ways_to_send_a_request_that_http_allows_and_those_it_does_not() -> None:
     seen: list[tuple[str, bytes]] = []
 

@@ -53,6 +53,7 @@ def two_conversations(way: str, store: str, turns: int, beside: int) -> None:
         assert not session.annotations(e.Leaf), "and on one path"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", CLIENTS)
 def test_two_conversations_at_once_stay_inside_the_window(way: str, tmp_path: Path) -> None:
     two_conversations(way, f"sqlite:{tmp_path / 'agent.db'}", 18, 5)
@@ -73,6 +74,7 @@ RESUMED = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", RESUMED)
 def test_a_killed_conversation_goes_on_in_another_process(way: str, tmp_path: Path) -> None:
     installed(FRAMEWORKS.get(way, "openai"))

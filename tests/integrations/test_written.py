@@ -71,6 +71,7 @@ def program(title: str) -> str:
     return f"import asyncio\n{head}\n\nasync def main():\n{body}\nasyncio.run(main())\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("title", PREAMBLES)
 def test_the_lines_of_the_page_run_and_go_on_in_another_process(title: str, tmp_path: Path) -> None:
     installed(PACKAGES.get(title, "openai"))

@@ -390,6 +390,7 @@ def test_a_mirror_that_forgot_its_files_reads_them_again(tmp_path: Path) -> None
 # ── transports ──────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_the_command_serves_on_stdio(tmp_path: Path) -> None:
     """As a client starts it, over the sessions found in the home of whoever runs it."""
     install(export(talk("renderer"), "codex", cwd="/tmp"), tmp_path / ".codex")  # pyright: ignore

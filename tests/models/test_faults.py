@@ -43,6 +43,7 @@ def ask(kind, *script, retries=NEVER, request=ASK, **options):
         return asyncio.run(main())
 
 
+@pytest.mark.sample(25)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("answer", "error"),
@@ -139,6 +140,7 @@ def test_a_stall_is_ended_and_the_connection_freed(kind) -> None:
         asyncio.run(main())
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_whole_reply_counts_though_the_stream_stays_open(kind) -> None:
     """Nothing of it is lost, and nobody waits for an end that does not come."""
@@ -190,6 +192,7 @@ def test_retry_after_in_all_its_spellings() -> None:
     assert retry_after({}) is None
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_keys_never_appear(kind, caplog) -> None:
     """Everything is raised once; the key is in no text, repr, traceback or log, however it got there."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pytest
+
 from refold.compaction.requests import cached_prefix
 from refold.messages import assistant, user
 from refold.models import complete, say
@@ -51,6 +53,7 @@ def test_cached_prefix_shares_its_bytes_openai() -> None:
         assert rest[-1]["content"] == INSTRUCTION
 
 
+@pytest.mark.slow
 def test_cached_prefix_shares_its_bytes_responses() -> None:
     for history in HISTORIES:
         chat, summary = both(OpenAIResponses, history)

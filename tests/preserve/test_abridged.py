@@ -146,6 +146,7 @@ def test_R17_texts_cannot_close_a_frame() -> None:
     assert "<supervisor>" not in text
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("file", all_transcripts(), ids=lambda p: f"{p.parent.name}/{p.name[:30]}")
 def test_A14_real_transcripts(file: object) -> None:
     for conversation in readers.read(file)[:3]:  # type: ignore[arg-type] (parametrised paths)

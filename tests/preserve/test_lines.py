@@ -246,6 +246,7 @@ def test_R11_lines_never_pass_their_budget(steps: list[tuple[int, str, str]], bu
     assert COUNTER.text(render(reversed(entries(path)), budget, COUNTER).text) <= budget
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("path", all_transcripts(), ids=lambda p: f"{p.parent.name}/{p.name[:40]}")
 def test_R11_every_call_of_the_real_transcripts_has_a_line_with_its_key(path: Path) -> None:
     for messages in readers.read(path)[:5]:

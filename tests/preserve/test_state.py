@@ -65,6 +65,7 @@ def truth(path: list[Message]) -> set[str]:
     return {re.sub(r"^\./", "", path) for path in found}
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("path", all_transcripts(), ids=lambda p: f"{p.parent.name}/{p.name[:40]}")
 def test_R10_every_changed_file_of_the_real_transcripts(path: Path) -> None:
     total = 0
@@ -83,6 +84,7 @@ def test_R10_every_changed_file_of_the_real_transcripts(path: Path) -> None:
     )
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("path", all_transcripts(), ids=lambda p: f"{p.parent.name}/{p.name[:40]}")
 def test_R10_message_by_message_and_looked_at_in_between_equals_the_whole(path: Path) -> None:
     for messages in readers.read(path)[:5]:
@@ -94,6 +96,7 @@ def test_R10_message_by_message_and_looked_at_in_between_equals_the_whole(path: 
         assert everything(grown) == everything(state.of(messages))
 
 
+@pytest.mark.data
 def test_R10_shell_files_of_a_real_session() -> None:
     """Checked by hand against the session's own shell commands."""
     (messages,) = readers.read(shared("pi/large-session.jsonl"))
@@ -661,6 +664,7 @@ def _step(i: int) -> Step:
     return kinds[i % 4]
 
 
+@pytest.mark.timing
 def test_R10_the_cost_of_a_message_does_not_follow_the_past() -> None:
     messages = conversation(*map(_step, range(12_000)))
     made, spent = WorkState("/w"), list[float]()

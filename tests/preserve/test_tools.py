@@ -31,6 +31,7 @@ def pi_entries(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()][1:]
 
 
+@pytest.mark.data
 @pytest.mark.parametrize(("name", "counts"), [("large-session", (7, 20)), ("before-compaction", (2, 12))])
 def test_B12_files_of_the_sample_sessions(name: str, counts: tuple[int, int]) -> None:
     """7/20 and 2/12: the head that pi would summarise at its default budget, its turn prefix included."""
@@ -45,6 +46,7 @@ def test_B12_files_of_the_sample_sessions(name: str, counts: tuple[int, int]) ->
     assert files.created == ()
 
 
+@pytest.mark.data
 def test_B12_the_oracles_file_lists() -> None:
     cases = json.loads(gzip.decompress(shared("pi/oracle.json.gz").read_bytes()))["cases"]
     checked = 0

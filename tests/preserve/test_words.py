@@ -274,6 +274,7 @@ def test_R8_the_lists_are_short_and_say_nothing_twice() -> None:
         assert found.count("|") == 1
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(
     "text", ["." * 50_000, "a. " * 30_000, " " * 90_000 + "x", "。" * 50_000, "never " * 20_000]
 )
@@ -286,6 +287,7 @@ def test_R8_reading_is_linear(text: str) -> None:
     assert took[1] < 40 * took[0] + 0.05
 
 
+@pytest.mark.data
 def test_R8_in_real_sessions_the_words_are_few_and_nearly_always_all_there() -> None:
     for name in ("pi/before-compaction.jsonl", "claude-code/session-share-general-tool-calls.jsonl"):
         session = Session.of(transcripts.read(shared(name)))

@@ -183,6 +183,7 @@ def chained(preset: str, entries: Sequence[e.AnyPathEntry]) -> int:
     return Chain(preset, entries).run(check)
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", names())
 @pytest.mark.parametrize("preset", list(PRESETS))
 def test_chains_of_ten_folds(preset: str, name: str) -> None:
@@ -195,6 +196,7 @@ def test_chains_of_ten_folds(preset: str, name: str) -> None:
         assert folds >= 2
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", ["pi/large-session.jsonl", "claude-code/agentcmd-full-session-two.jsonl"])
 @pytest.mark.parametrize("preset", list(PRESETS))
 def test_chains_without_a_model(preset: str, name: str) -> None:
@@ -255,6 +257,7 @@ def test_many_random_transcripts_with_folds_in_between_are_valid(
     valid_throughout(preset, pieces)
 
 
+@pytest.mark.data
 @pytest.mark.torture
 @pytest.mark.parametrize("name", names())
 @pytest.mark.parametrize("preset", list(PRESETS))

@@ -46,6 +46,7 @@ def pi(**settings: Any) -> presets.Preset:
 # ── values to reproduce ─────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "messages", "estimates", "anchored", "cut", "start", "fold", "prefix", "read_", "modified"),
     [
@@ -74,6 +75,7 @@ def test_B8_B10_B12_values_of_the_sample_sessions(
     assert plan.files.created == ()
 
 
+@pytest.mark.data
 def test_B3_context_of_the_sample_starts_with_the_newest_summary() -> None:
     items = Engine(pi())._situation(load("before-compaction.jsonl")).items
     roles = [item.message.role for item in items if item.fold is None]
@@ -87,6 +89,7 @@ def test_B3_context_of_the_sample_starts_with_the_newest_summary() -> None:
     }
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", ["large-session", "before-compaction"])
 def test_B8_cuts_for_thirteen_budgets(name: str) -> None:
     session = load(f"{name}.jsonl")
@@ -132,6 +135,7 @@ def marked(ids: list[str]) -> list[str]:
     return ["*" if ":" in id else id for id in ids]
 
 
+@pytest.mark.data
 def test_B1_to_B12_two_hundred_branched_sessions_as_pi_answers_them(tmp_path: Path) -> None:
     cases = oracle()
     assert len(cases) == 200
@@ -389,6 +393,7 @@ def test_B10_split_with_no_earlier_turn_keeps_the_previous_summary() -> None:
     assert "PREFIX" in fold.summary
 
 
+@pytest.mark.data
 def test_B11_update_prompt_merges_the_previous_summary_and_focus_reaches_split_turns() -> None:
     session = load("large-session.jsonl")
     model = summariser()
@@ -438,6 +443,7 @@ def test_B11_without_a_model_the_sections_are_pis_own() -> None:
     assert goal.startswith("Please fix part 1.")
 
 
+@pytest.mark.data
 def test_B11_without_a_model_the_beginning_of_a_turn_has_its_sections() -> None:
     session = load("large-session.jsonl")
     engine = Engine(pi())
@@ -479,6 +485,7 @@ FOREIGN = [
 ]
 
 
+@pytest.mark.data
 @pytest.mark.parametrize(("name", "any_"), FOREIGN)
 def test_B12_files_of_other_agents_tools_are_listed(name: str, any_: bool) -> None:
     session = Session.of(read(shared(name)))
@@ -554,6 +561,7 @@ def test_B14_stored_and_an_error_appends_nothing_to_the_path() -> None:
     assert fold.author == "scripted:script"
 
 
+@pytest.mark.data
 def test_B14_tokens_before_is_measured_as_pi_does() -> None:
     session = load("before-compaction.jsonl")
     engine = Engine(pi(), model=summariser())
@@ -586,6 +594,7 @@ def test_settings_are_checked_and_named() -> None:
 # ── chains ──────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", ["large-session", "before-compaction"])
 def test_ten_folds_in_a_row_keep_pairs_newest_bytes_and_the_previous_summary(name: str) -> None:
     source = load(f"{name}.jsonl")

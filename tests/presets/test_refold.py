@@ -247,6 +247,7 @@ def before_failing(moment: str) -> Session:
     return session
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize(
     "moment", ["first", "second", "tool loop", "split turn", "system and tools", "after undo"]
 )
@@ -970,6 +971,7 @@ def test_ten_thousand_random_transcripts(messages: list[m.Message], budget: int)
     check_random(messages, budget)
 
 
+@pytest.mark.data
 @pytest.mark.parametrize(
     "name", ["pi/large-session.jsonl", "claude-code/session-share-general-tool-calls.jsonl"]
 )

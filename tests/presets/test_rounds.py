@@ -463,6 +463,7 @@ def test_D7_any_block_fits_its_budget(count: int, words: int, budget: int) -> No
     assert [n for x in merged for n in range(x.start, x.end + 1)] == list(range(1, count + 1))
 
 
+@pytest.mark.slow
 def test_D8_figures_of_the_generated_conversation() -> None:
     found = benchmark.run()
     assert 180 <= found["tokens_a_round"] <= 225  # the frames of calls and results count as on the wire

@@ -240,6 +240,7 @@ def as_installed(home: Path, *arguments: str) -> subprocess.CompletedProcess[str
     )
 
 
+@pytest.mark.slow
 def test_an_installed_package_brings_presets_and_a_broken_one_hides_no_other(installed: Path) -> None:
     shown = as_installed(installed, "-m", "refold", "presets", "--json")
     assert [row["name"] for row in json.loads(shown.stdout)["presets"]] == [*presets.NAMES, "brief"]

@@ -387,6 +387,7 @@ def test_a_system_prompt_in_the_log_is_never_folded() -> None:
     assert view.items[1].fold is not None
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", ["large-session", "before-compaction"])
 def test_ten_folds_in_a_row(name: str) -> None:
     source = Session.of(read(shared(f"pi/{name}.jsonl")))

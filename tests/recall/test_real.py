@@ -12,6 +12,7 @@ from refold.session import Session
 from tests.data import DATA, all_transcripts, shared
 
 
+@pytest.mark.data
 @pytest.mark.slow
 def test_M4_evidence_of_dialogues_is_found() -> None:
     shared("locomo")
@@ -21,6 +22,7 @@ def test_M4_evidence_of_dialogues_is_found() -> None:
     assert found["@5"] >= 73 and found["@20"] >= 84, found
 
 
+@pytest.mark.data
 @pytest.mark.slow
 def test_R1_agents_get_back_what_they_need_again() -> None:
     shared("pi")
@@ -30,6 +32,7 @@ def test_R1_agents_get_back_what_they_need_again() -> None:
     assert found["whole call"]["all"] >= 95, found
 
 
+@pytest.mark.data
 @pytest.mark.slow
 def test_causes_and_changes_are_found_in_real_sessions_of_work() -> None:
     """Also by the ten questions that were written when nothing was changed any more."""
@@ -46,6 +49,7 @@ def test_causes_and_changes_are_found_in_real_sessions_of_work() -> None:
     assert sum(group[5] for group in now.values()) >= sum(group[5] for group in before.values()) + 4, before
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("path", all_transcripts(), ids=lambda path: path.name[:40])
 def test_R1_every_message_of_a_transcript_comes_back_by_key_and_by_its_rarest_word(path) -> None:
     session = Session.of(transcripts.read(path))

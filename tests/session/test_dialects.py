@@ -445,6 +445,7 @@ def test_tool_definitions_in_every_shape() -> None:
 # ── real conversations ──────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.data
 def test_real_conversations_are_valid_in_every_dialect() -> None:
     for run in json.loads(shared("tau-bench/gpt-4o-airline.first80.json").read_text())[:40]:
         parsed = openai_chat.parse_list(run["traj"])

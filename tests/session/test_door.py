@@ -206,6 +206,7 @@ def attacked(store: Any, kinds: dict[str, e.AnyEntry], words: dict[str, Any]) ->
     return taken, refused, wrong
 
 
+@pytest.mark.slow
 def test_a_wrong_type_is_refused_or_read_back_as_it_is() -> None:
     """Every field of every kind, in the store that keeps the same lines and needs no disk."""
     chosen = dict(list(WRONG.items())[::3])

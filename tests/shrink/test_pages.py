@@ -45,6 +45,7 @@ def test_R19_other_text_is_no_page() -> None:
     assert page("def f():\n    return '<div>'\n" * 50) is None
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("piece", ["<script>", "<!--", "><", "<a ", " "])
 def test_R19_a_hostile_page_takes_time_in_proportion(piece: str) -> None:
     def seconds(count: int) -> float:

@@ -318,6 +318,7 @@ def test_E4_pictures_and_identity_stay() -> None:
     assert (small.call_id, small.name, small.is_error, small.content[1]) == ("c9", "WebFetch", True, picture)
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("path", all_transcripts(), ids=lambda p: f"{p.parent.name}/{p.name[:30]}")
 def test_E4_real_results_only_get_shorter_and_once(path: Path) -> None:
     before = after = 0

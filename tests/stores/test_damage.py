@@ -137,6 +137,7 @@ def flipped_file(place: Path, count: int, step: int, bit: int | None = None, fir
     return wrong
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_in_a_file_hides_nothing_else(tmp_path: Path) -> None:
     assert flipped_file(tmp_path / "x", 30, 11)[:5] == []
 

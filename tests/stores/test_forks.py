@@ -105,6 +105,7 @@ add("last")
 """
 
 
+@pytest.mark.sample(3)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.parametrize(
     ("kind", "script"),

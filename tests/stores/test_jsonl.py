@@ -15,6 +15,7 @@ from refold.errors import Conflict, FormatError, NewerFormat, NotJson, RefoldErr
 from refold.protocols import SessionInfo
 from refold.stores import jsonl, lines, rows
 from refold.stores.jsonl import JsonlStore
+from tests.rights import ordinary_rights
 
 from . import kit
 
@@ -176,10 +177,9 @@ def test_a_file_holds_its_own_session_only(path: Path) -> None:
         JsonlStore(path).load("other")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_without_permission_is_one_sentence(path: Path) -> None:
     path.chmod(0)
-    with pytest.raises(StorageError, match="cannot be opened"):
+    with ordinary_rights(), pytest.raises(StorageError, match="cannot be opened"):
         JsonlStore(path).load(S)
 
 

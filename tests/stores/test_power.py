@@ -87,6 +87,7 @@ def losses(kind: str, tmp_path: Path, *, appends: int, each: int, step: int) -> 
         return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", kit.REAL)
 def test_power_failures_lose_nothing_acknowledged(kind: str, tmp_path: Path) -> None:
     assert losses(kind, tmp_path, appends=9, each=1, step=2) == []

@@ -13,6 +13,7 @@ def clean(report: dict[str, object]) -> bool:
     return not any(report[what] for what in ("lost", "changed", "fused", "errors"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", kit.REAL)
 def test_kills_lose_nothing_acknowledged(kind: str, tmp_path: Path) -> None:
     report = processes.run("kill", kind, tmp_path, 15, 1)
@@ -28,6 +29,7 @@ def test_a_thousand_kills_lose_nothing_acknowledged(kind: str, tmp_path: Path) -
     assert report["kills"] == 1000 and report["acknowledged"] > 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["jsonl-buffered", "sqlite-late"])
 def test_planted_late_writes_are_caught_by_kills(kind: str, tmp_path: Path) -> None:
     assert processes.run("kill", kind, tmp_path, 10, 1)["lost"] > 0
@@ -50,6 +52,7 @@ def test_eight_writers_of_a_thousand_take_turns(kind: str, tmp_path: Path) -> No
     assert orderly(report) and report["present"] == 8000, report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite-plain", "jsonl-unlocked", "jsonl-trusting"])
 def test_planted_bad_turns_are_caught_by_a_crowd(kind: str, tmp_path: Path) -> None:
     """By chance the writers may come one after the other; not three times."""

@@ -81,6 +81,7 @@ def test_an_append_writes_once_and_syncs_before_it_returns(kind: str, tmp_path: 
             assert {name for _, name in calls} == {"s.db-wal"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 @pytest.mark.parametrize("kind", ["jsonl-unsynced", "sqlite-normal"])
 def test_planted_missing_sync_is_seen(kind: str, tmp_path: Path) -> None:
@@ -107,6 +108,7 @@ print(json.dumps({"promised": promised, "found": found, "errors": len(errors)}))
 """
 
 
+@pytest.mark.sample(2)
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 @pytest.mark.parametrize("kind", kit.REAL)
 @pytest.mark.parametrize("fault", ["EINTR", "EIO", "ENOSPC"])

@@ -145,6 +145,7 @@ def exponent(times: list[float]) -> float:
     return linear_regression(list(map(math.log, SIZES)), list(map(math.log, times))).slope
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(
     "function", sorted(CALLS, key=lambda f: (f.__module__, f.__name__)), ids=lambda f: f.__name__
 )

@@ -30,6 +30,7 @@ PI = tokens.get("utf16/4")
 O200K = tokens.get("o200k")
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("name", tokens.names())
 def test_every_name_gives_a_counter(name: str) -> None:
     counter = tokens.get(name)
@@ -127,6 +128,7 @@ def test_B7_a_command_counts_command_and_output_hidden_or_not() -> None:
     assert PI.message(m.Bash("ls", "a\nb\n", hidden=True)) == 2
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", ["large-session", "before-compaction"])
 def test_B7_every_estimate_of_the_sample_files(name: str) -> None:
     wanted = json.loads(shared(f"pi/cuts.{name}.json").read_bytes())["tokens"]
@@ -136,6 +138,7 @@ def test_B7_every_estimate_of_the_sample_files(name: str) -> None:
     assert found == wanted
 
 
+@pytest.mark.data
 def test_B7_every_estimate_of_the_oracle() -> None:
     cases = json.loads(gzip.decompress(shared("pi/oracle.json.gz").read_bytes()))["cases"]
     checked = 0
@@ -257,6 +260,7 @@ def test_cutting_long_texts_between_words_changes_nothing(bits: list[str], times
     assert all(len(piece) <= exact._CHUNK for piece in pieces)
 
 
+@pytest.mark.data
 def test_cutting_a_real_transcript_changes_nothing() -> None:
     text = shared("pi/large-session.jsonl").read_text()
     from splintr import Tokenizer
@@ -272,6 +276,7 @@ def test_estimates_never_shrink_when_text_grows(text: str) -> None:
         assert counter.message(m.user(text)) <= counter.message(m.user(text + "x"))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("vocabulary", ["o200k", "qwen3"])
 @pytest.mark.parametrize("text", ["plain words", "a mark <|endoftext|> inside", "<tool_call> … 你好", "…"])
 def test_counting_keeps_no_second_copy_of_a_text_and_sees_no_special_tokens(

@@ -17,6 +17,7 @@ def table() -> dict[str, Any]:
     return tokens.run(quick=True)["sources"]
 
 
+@pytest.mark.data
 @pytest.mark.parametrize(("source", "requests"), [("pi", 900), ("claude-code", 50), ("codex", 150)])
 def test_M7_mean_error_after_five_requests_is_at_most_five_per_cent(source: str, requests: int) -> None:
     shared(source)

@@ -166,6 +166,7 @@ def test_several_edits_are_made_together_or_not_at_all(bench: Bench) -> None:
     assert path.read_text() == "c\n"
 
 
+@pytest.mark.slow
 def test_a_reader_sees_the_old_or_the_new_file_and_never_a_part(bench: Bench) -> None:
     sizes = {200_000, 300_000}
     path = bench.write("a.txt", "x" * 200_000)

@@ -15,6 +15,7 @@ NEBIUS = "adp/nebius_SWE-agent-trajectories.sample_raw.json"
 PLAY = "adp/swe-play-trajectories.sample_raw.json"
 
 
+@pytest.mark.data
 @pytest.mark.parametrize(("index", "replies"), list(enumerate([6, 14, 5, 8, 16])))
 def test_swe_agent_samples(index: int, replies: int) -> None:
     loaded = transcripts.read(shared(NEBIUS), index=index)
@@ -25,6 +26,7 @@ def test_swe_agent_samples(index: int, replies: int) -> None:
     assert spoken(loaded)[0].message.text.startswith("SETTING:")
 
 
+@pytest.mark.data
 @pytest.mark.parametrize(
     ("index", "replies", "calls"), [(0, 21, 21), (1, 22, 22), (2, 32, 32), (3, 21, 21), (4, 32, 31)]
 )

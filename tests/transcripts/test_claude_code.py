@@ -29,6 +29,7 @@ FILES: dict[str, dict[str, int]] = {
 }  # fmt: skip
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", FILES)
 def test_real_sessions_have_the_independently_counted_content(name: str) -> None:
     loaded = transcripts.read(shared(f"claude-code/{name}"))
@@ -44,6 +45,7 @@ def test_real_sessions_have_the_independently_counted_content(name: str) -> None
     assert all(result.name for result in results(loaded))
 
 
+@pytest.mark.data
 def test_real_session_goes_on_where_it_ended_and_keeps_what_is_beside_the_path() -> None:
     loaded = transcripts.read(shared("claude-code/session-share-general-tool-calls.jsonl"))
     found = Session.of(loaded)

@@ -27,6 +27,7 @@ FILES = {
 }  # fmt: skip
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", FILES)
 def test_real_rollouts_have_the_independently_counted_content(name: str) -> None:
     loaded = transcripts.read(shared(f"codex/{name}"))

@@ -141,6 +141,7 @@ DAMAGE: list[Callable[[list[bytes], random.Random], list[bytes]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", LINES)
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
 @given(seed=seeds)
@@ -150,6 +151,7 @@ def test_damaged_lines_never_crash(name: str, damage: Any, seed: int) -> None:
     survives(b"\n".join(damage(some_lines(name), chance)), name)
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", DOCUMENTS)
 @given(seed=seeds)
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
@@ -162,6 +164,7 @@ def test_damaged_documents_never_crash(name: str, seed: int) -> None:
     survives(json.dumps(value).encode(), name)
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", [*LINES, *DOCUMENTS])
 @given(seed=seeds, auto=st.booleans())
 @quick
@@ -173,6 +176,7 @@ def test_cut_off_files_say_what_is_missing(name: str, seed: int, auto: bool) -> 
         assert loaded.problems
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", LINES)
 def test_no_record_vanishes_when_lines_are_shuffled(name: str) -> None:
     lines = [line for line in some_lines(name) if line]
@@ -191,6 +195,7 @@ def test_no_record_vanishes_when_lines_are_shuffled(name: str) -> None:
         assert sorted(found) == sorted(outputs)
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", LINES)
 def test_unreadable_lines_are_counted_one_by_one(name: str) -> None:
     bad = [

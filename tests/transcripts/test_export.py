@@ -56,6 +56,7 @@ def test_jsonl_holds_everything() -> None:
     assert t.read_stream(io.BytesIO(exported.data)).entries == tuple(session.entries)
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("path", all_transcripts(), ids=lambda path: f"{path.parent.name}-{path.stem[:20]}")
 def test_jsonl_of_every_transcript_is_the_same(path) -> None:  # type: ignore[no-untyped-def]  parametrised
     loaded = t.read(path)
@@ -119,6 +120,7 @@ def real(name: str) -> Session:
     return Session.of(t.read(shared(name)))
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("to", targets())
 def test_real_sessions_export_to_everything(to: str) -> None:
     for name in ("pi/before-compaction.jsonl", "pi/large-session.jsonl"):

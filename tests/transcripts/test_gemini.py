@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from refold import entries as e
 from refold import messages as m
 from refold import transcripts
@@ -14,6 +16,7 @@ from tests.transcripts.foreign import counts, lines, load, results, session, spo
 FILE = "gemini/agentcmd-session-2025-10-27T19-55.json"
 
 
+@pytest.mark.data
 def test_real_session_has_the_independently_counted_content() -> None:
     loaded = transcripts.read(shared(FILE))
     parts = [part for entry in spoken(loaded) for part in entry.message.parts]
@@ -81,6 +84,7 @@ def test_records_one_a_line_with_a_rewind() -> None:
     assert [entry.id for entry in found.path_to("u2")] == ["u1", "u2"]
 
 
+@pytest.mark.data
 def test_document_that_breaks_off_is_read_as_far_as_it_goes() -> None:
     data = shared(FILE).read_bytes()
     loaded = load(data[: len(data) // 2])

@@ -39,6 +39,7 @@ def states(outcomes: list[Outcome]) -> dict[str, int]:
     return dict(Counter(outcome.state for outcome in outcomes))
 
 
+@pytest.mark.data
 def test_every_transcript_is_imported_once() -> None:
     shared("pi")
     store = MemoryStore()
@@ -53,6 +54,7 @@ def test_every_transcript_is_imported_once() -> None:
         Session.of(store.load(outcome.id))
 
 
+@pytest.mark.data
 def test_an_imported_session_is_the_transcript() -> None:
     store = MemoryStore()
     [outcome] = take(store, shared("pi/large-session.jsonl"))
@@ -190,6 +192,7 @@ def test_export_command_never_touches_its_source(tmp_path: Path) -> None:
     assert source.read_bytes() == before
 
 
+@pytest.mark.data
 @pytest.mark.slow
 def test_a_whole_folder_into_sqlite(tmp_path: Path) -> None:
     shared("pi")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import subprocess
 import sys
 from functools import cache
@@ -22,6 +21,7 @@ from refold.session import Session
 from refold.transcripts.base import Head, Source, loads, seconds
 from refold.transcripts.export import export
 from tests.data import shared
+from tests.rights import ordinary_rights
 from tests.strategies import examples
 from tests.timing import JUDGED, seconds_of
 
@@ -39,12 +39,11 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         t.read(tmp_path / "none.jsonl")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_no_permission(tmp_path: Path) -> None:
     path = tmp_path / "secret.jsonl"
     path.write_bytes(HEADER)
     path.chmod(0)
-    with pytest.raises(StorageError, match="no permission"):
+    with ordinary_rights(), pytest.raises(StorageError, match="no permission"):
         t.read(path)
 
 
@@ -103,6 +102,7 @@ def test_a_line_exactly_at_the_limit_is_read() -> None:
         assert len(list(source.records())) == 1
 
 
+@pytest.mark.slow
 def test_a_flood_of_problems_is_counted() -> None:
     loaded = t.read_stream(io.BytesIO(HEADER + LINE % b"a" + b"x\n" * 25_000))
     assert len(loaded.problems) == 10_001
@@ -295,6 +295,7 @@ def _exported(to: str) -> bytes:
 # ── speed ───────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.data
 @pytest.mark.timing
 @pytest.mark.torture
 def test_reading_costs_a_small_multiple_of_decoding() -> None:

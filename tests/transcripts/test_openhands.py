@@ -23,6 +23,7 @@ RUNS = [
 ]
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("index", range(3))
 def test_real_runs_have_the_independently_counted_content(index: int) -> None:
     loaded = transcripts.read(f"{shared(FILE)}#{index}")
@@ -37,6 +38,7 @@ def test_real_runs_have_the_independently_counted_content(index: int) -> None:
     assert loaded.problems == ()
 
 
+@pytest.mark.data
 def test_the_first_of_several_is_read_and_the_others_are_announced() -> None:
     loaded = transcripts.read(shared(FILE))
     assert loaded.info is not None and loaded.info.id == "ponylang__ponyc-4595"

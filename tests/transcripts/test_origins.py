@@ -69,6 +69,7 @@ def told(loaded: Loaded) -> list[tuple[str | None, str]]:
 # ── the real sessions ───────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", REAL)
 def test_what_is_typed_is_what_the_human_typed(name: str) -> None:
     found = typed_texts(transcripts.read(shared(name)))
@@ -76,6 +77,7 @@ def test_what_is_typed_is_what_the_human_typed(name: str) -> None:
     assert not [text for text in found if any(mark in text for mark in FOREIGN)]
 
 
+@pytest.mark.data
 def test_typed_texts_of_a_claude_code_session_word_by_word() -> None:
     loaded = transcripts.read(shared("claude-code/agentcmd-full-session-two.jsonl"))
     first, second, chosen, *rest = typed_texts(loaded)
@@ -85,6 +87,7 @@ def test_typed_texts_of_a_claude_code_session_word_by_word() -> None:
     assert Counter(origin for origin, _ in told(loaded)) == {None: 4, "program": 5}
 
 
+@pytest.mark.data
 def test_typed_texts_of_a_codex_session_word_by_word() -> None:
     loaded = transcripts.read(
         shared(next(name for name in REAL if name.startswith("codex/rollout-2025-09-24")))
@@ -105,6 +108,7 @@ def test_typed_texts_of_a_codex_session_word_by_word() -> None:
     assert Counter(origin for origin, _ in told(loaded)) == {None: 13, "program": 15}
 
 
+@pytest.mark.data
 @pytest.mark.parametrize(
     "name", [name for name in REAL if name.startswith(("codex", "swe-agent", "adp", "claude"))]
 )
@@ -114,6 +118,7 @@ def test_results_are_text_that_can_be_read(name: str) -> None:
     assert not [text for text in said if '{"output":"' in text[:20] or "\x1b[" in text]
 
 
+@pytest.mark.data
 def test_results_of_a_codex_session_end_with_their_exit_code() -> None:
     loaded = transcripts.read(
         shared(next(name for name in REAL if name.startswith("codex/rollout-2025-09-24")))
@@ -221,6 +226,7 @@ def test_the_parts_joined_are_the_text(text: str) -> None:
 KINDS = {(w.place, w.closes is None, w.closes == "", w.inside): w for w in MARKS}
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("wrapper", KINDS.values(), ids=lambda wrapper: wrapper.opens[:20])
 def test_taking_apart_is_linear(wrapper: Wrapper) -> None:
     opens, closes = wrapper.opens, wrapper.closes or ""

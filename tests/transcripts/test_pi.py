@@ -64,6 +64,7 @@ def oracle() -> list[Raw]:
 # ── against pi ──────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.data
 def test_B1_paths_of_the_oracle() -> None:
     for case in oracle():
         session = Session.of(load(lines(*case["entries"])))
@@ -72,6 +73,7 @@ def test_B1_paths_of_the_oracle() -> None:
         assert not session.problems
 
 
+@pytest.mark.data
 def test_B1_kinds_of_the_oracle() -> None:
     kinds: dict[str, type[e.Entry]] = {
         "compaction": e.Fold,
@@ -122,6 +124,7 @@ def said(one: e.AnyEntry) -> m.Message | None:
     return said_by(one)
 
 
+@pytest.mark.data
 def test_B3_context_of_the_oracle() -> None:
     folded = 0
     for case in oracle():
@@ -146,6 +149,7 @@ def test_B3_context_of_the_oracle() -> None:
     assert folded > 20
 
 
+@pytest.mark.data
 def test_B2_the_oracle_survives_a_round_trip() -> None:
     for case in oracle():
         source = lines(*case["entries"])
@@ -183,6 +187,7 @@ SAMPLES = {
 }
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", SAMPLES)
 def test_B2_counts_of_the_sample_files(name: str) -> None:
     session = Session.of(t.read(shared(f"pi/{name}.jsonl")))
@@ -208,6 +213,7 @@ def test_B2_counts_of_the_sample_files(name: str) -> None:
     assert sum(one.usage is not None for one in entries) == used > 400
 
 
+@pytest.mark.data
 def test_B3_view_of_the_compacted_sample() -> None:
     session = Session.of(t.read(shared("pi/before-compaction.jsonl")))
     roles = [item.message.role for item in Projection(session).items]
@@ -220,6 +226,7 @@ def test_B3_view_of_the_compacted_sample() -> None:
     assert Projection(session).items[0].fold is not None
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", SAMPLES)
 def test_B2_sample_files_are_migrated_and_written_as_version_3(name: str) -> None:
     loaded = t.read(shared(f"pi/{name}.jsonl"))
@@ -549,6 +556,7 @@ def test_any_tree_of_any_fields_is_read_and_written_back(made: list[tuple[str, i
     assert back == records
 
 
+@pytest.mark.data
 @settings(max_examples=examples(80), deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(0, 199))
 def test_damaged_files_are_read_or_refused_never_worse(random: Any, number: int) -> None:

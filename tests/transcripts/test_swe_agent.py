@@ -26,6 +26,7 @@ CALLING = (
 )
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", FILES)
 def test_thoughts_and_commands_become_calls_and_results(name: str) -> None:
     users, actions = FILES[name]
@@ -39,6 +40,7 @@ def test_thoughts_and_commands_become_calls_and_results(name: str) -> None:
     assert [entry.id for entry in Session.of(loaded).path] == [f"e{n}" for n in range(1 + users + actions)]
 
 
+@pytest.mark.data
 def test_function_calling() -> None:
     loaded = transcripts.read(shared(CALLING))
     assert counts(loaded) == {

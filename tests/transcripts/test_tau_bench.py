@@ -15,6 +15,7 @@ from tests.transcripts.foreign import counts, lines, load, results, spoken
 FILE = "tau-bench/gpt-4o-airline.first80.json"
 
 
+@pytest.mark.data
 def test_all_eighty_runs_have_the_independently_counted_content() -> None:
     total: Counter[str] = Counter()
     for run in json.loads(shared(FILE).read_bytes()):
@@ -25,6 +26,7 @@ def test_all_eighty_runs_have_the_independently_counted_content() -> None:
     assert dict(+total) == {"system": 80, "user": 639, "assistant": 1060, "tool": 501, "calls": 501}
 
 
+@pytest.mark.data
 def test_one_run_and_what_is_said_about_the_others() -> None:
     first = transcripts.read(shared(FILE))
     assert first.problems[0].text.startswith("holds 80 conversations")

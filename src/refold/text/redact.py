@@ -299,7 +299,7 @@ def _is_secret(name: str, place: str, value: str, text: str, start: int) -> bool
         return False
     if strong and place != "bare":
         return _random(value) or (_mixed(value) and not _is_name(value))
-    return len(value) >= (16 if place == "bare" else 10) and _random(value)
+    return len(value) >= 16 and _random(value) and (strong or not _is_name(value))
 
 
 def _is_name(value: str) -> bool:
