@@ -85,8 +85,8 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks
 
 mutation: $(READY)
-	$(BIN)/python benchmarks/mutation.py --into out/mutation/found
-	$(BIN)/python benchmarks/mutation.py --join out/mutation/found
+	$(BIN)/python -m benchmarks.mutation
+	$(BIN)/python -m benchmarks --tables
 
 # The long runs; then every property test at random, many times over; then the tests that have a clock.
 torture: $(READY)

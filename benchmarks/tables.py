@@ -430,13 +430,13 @@ def agent(found: dict[str, Any]) -> str:
 
 def mutation(found: dict[str, Any]) -> str:
     """Of each room how many mutants were drawn, and what became of them."""
-    names = ("sampled", "killed", "timeout", "survived", "unreached", "equivalent")
+    names = ("killed", "killed slowly", "survived", "unreached")
     rows = [
-        [room, f"{row['mutants']:,}", *(f"{row[name]:,}" for name in names), _percent(row["score"])]
+        [room, *(f"{row.get(name, 0):,}" for name in names), _percent(row["score"])]
         for room, row in found["rooms"].items()
     ]
-    rows.append(["all", *[""] * (len(names) + 1), _percent(found["score"])])
-    return markdown(["room", "mutants", *names, "noticed"], rows)
+    rows.append(["all", *[""] * len(names), _percent(found["score"])])
+    return markdown(["room", *names, "noticed"], rows)
 
 
 def _percent(share: float | None) -> str:

@@ -114,13 +114,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for group in cases.values():
         marker = group[0].get_closest_marker("sample")
-        count = marker.args[0] if marker else 0
-        kept = {round(number * (len(group) - 1) / max(count - 1, 1)) for number in range(count)}
+        chosen = kept(len(group), marker.args[0] if marker else 0)
         for number, item in enumerate(group):
-            if number not in kept:
+            if number not in chosen:
                 item.add_marker("slow")
     if seed := os.environ.get("REFOLD_ORDER"):
         random.Random(seed).shuffle(items)
+
+
+def kept(cases: int, count: int) -> set[int]:
+    """Which of so many cases are the sample."""
+    return {round(number * (cases - 1) / max(count - 1, 1)) for number in range(count)}
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:

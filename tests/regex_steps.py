@@ -7,7 +7,9 @@ counts the characters and branches it looks at: the same number on every machine
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from re import _constants as sre  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
 from re import _parser as parser  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
 from typing import Any
@@ -15,6 +17,17 @@ from typing import Any
 Next = Callable[[int], int | None]
 """What comes after a node: takes a position, gives the end of the whole match or None."""
 Matcher = Callable[[int, Next], int | None]
+
+
+@contextmanager
+def _deep_recursion() -> Generator[None]:
+    """A repeated group recurses once for each of its rounds."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(100_000)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 class TooMuchWork(Exception):
@@ -41,24 +54,26 @@ class Counted:
         flags |= 0 if isinstance(pattern.pattern, str) else re.ASCII
         self._match = self._sequence(list(parser.parse(source, flags)), flags)
 
-    def match(self, at: int = 0) -> int | None:
+    def match(self, at: int = 0, *, advance: bool = False) -> int | None:
+        """The end of the match at a position; `advance`: of one that is not empty."""
         self._groups.clear()
-        return self._match(at, lambda end: end)
+        with _deep_recursion():
+            return self._match(at, lambda end: None if advance and end == at else end)
 
     def fullmatch(self) -> int | None:
-        return self._match(0, lambda end: end if end == len(self._text) else None)
+        with _deep_recursion():
+            return self._match(0, lambda end: end if end == len(self._text) else None)
 
     def finditer(self) -> int:
         """How many matches there are."""
         at = found = 0
+        advance = False
         while at <= len(self._text):
-            end = self.match(at)
+            end = self.match(at, advance=advance)
             self._count()
-            if end is None:
-                at += 1
-            else:
-                found += 1
-                at = max(end, at + 1)
+            advance = end == at
+            found += end is not None
+            at = at + 1 if end is None else end
         return found
 
     def _count(self, steps: int = 1) -> None:

@@ -55,7 +55,7 @@ KINDS: dict[str, Kind] = {
     "postgresql": Kind("refold.stores.postgres", many=True),
 }
 _PASSWORD = re.compile(r"^//[^:/?#@]*:[^/@]*@")
-_SECRETS = re.compile(r"(?<=://)([^:/?#@]*):.*@|((?:pass|password|sslpassword)=)[^&#]*")
+_SECRETS = re.compile(r"^([a-z]{1,20}://[^:/?#@]*):.*@|((?:pass|password|sslpassword)=)[^&#]*")
 
 
 def open_store(spec: str | os.PathLike[str] = "sqlite:") -> Opened:
