@@ -161,6 +161,7 @@ def test_ten_folds_each_after_a_kill_give_the_bytes_of_a_session_that_was_never_
     assert list(reopened(open_store).entries) == list(twin.entries)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("name", "kind"),
     [

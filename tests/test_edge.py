@@ -218,6 +218,7 @@ def test_every_condition_of_recall_counts(conditions: dict[str, Any], hits: list
     assert by_key.text == "apple tree"
 
 
+@pytest.mark.slow
 def test_a_fold_ahead_of_cache_expiry_counts_the_system_prompt_of_the_last_call() -> None:
     system = "rules " * 5_000
     session, fold_now, folded, hooks = Session(), asyncio.Event(), asyncio.Event(), refold.Hooks()

@@ -133,7 +133,7 @@ def known(fold: e.Fold) -> bytes:
     return msgspec.json.encode(msgspec.structs.replace(fold, id="", parent=None, time=0.0))
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("tools", [True, False], ids=["tools", "talk"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_fold_is_the_same_warm_and_cold(name: str, tools: bool) -> None:

@@ -31,6 +31,8 @@ FACTOR = 9.0
 MOST_STEPS = 1_000_000
 """What a pattern may cost on a text of bounded length."""
 MOST = 40
+PARTS = 16
+"""The patterns are read in so many tests."""
 PIECES = (
     "a", "A", "1", " ", "\n", "\t", "\r", ".", ",", ":", "-", "_", "/", "\\", "#", "*", "<", ">", "[", "(", "{", '"', "'", "`",
     "=", "é", "字", "a ", "a\n", " \n", "\n \n", "a.", "a/", "a-", "a_", "aB", "a1", "1.", "1,", "((", "a=", "- ", "# ", "> ",
@@ -96,6 +98,7 @@ def patterns() -> list[Used]:
     return list(found.values())
 
 
+@pytest.mark.slow
 def test_patterns_are_found() -> None:
     assert len(patterns()) > 150
 
@@ -195,7 +198,9 @@ def grows(pattern: re.Pattern[Any], read: Callable[[Counted], object], text: Cal
     """Does four times the text take much more than four times the work, at two sizes? (Bounded repeats in
     a row grow at first.)"""
     for size in SIZES:
-        small = steps(pattern, read, text(size))
+        small = steps(pattern, read, text(size), 1_000 * size)
+        if small > 1_000 * size:
+            return True
         limit = int(FACTOR * small)
         if steps(pattern, read, text(4 * size), limit) <= limit:
             return False
@@ -219,30 +224,33 @@ def texts(used: Used) -> Iterator[tuple[str, Callable[[int], Any]]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("used", patterns(), ids=lambda used: used.where)
-def test_a_pattern_reads_hostile_text_in_linear_time(used: Used) -> None:
-    width = bound(used)
-    for read in readers(used):
-        for what, text in texts(used):
-            if width is not None:
-                work = steps(used.pattern, read, text(width)[:width])
-                assert work <= MOST_STEPS, f"{used.pattern.pattern!r} on {what}: {work} steps"
-            else:
-                assert not grows(used.pattern, read, text), f"{used.pattern.pattern!r} on {what}"
+@pytest.mark.parametrize("part", range(PARTS))
+def test_patterns_read_hostile_text_in_linear_time(part: int) -> None:
+    for used in patterns()[part::PARTS]:
+        width = bound(used)
+        for read in readers(used):
+            for what, text in texts(used):
+                shown = f"{used.where}: {used.pattern.pattern!r} on {what}"
+                if width is not None:
+                    assert steps(used.pattern, read, text(width)[:width]) <= MOST_STEPS, shown
+                else:
+                    assert not grows(used.pattern, read, text), shown
 
 
-@pytest.mark.parametrize("bad", [r"\s*;", r"(a+)+$", r"(?:x|xx)*y", r"\w+@", r".*foo", r"^(?:\s|#.*\n)*$"])
+@pytest.mark.parametrize("bad", [r"\s*;", r"(a+)+$", r"(?:x|xx)*y", r"\w+@", r".*foo"])
 def test_a_pattern_that_is_not_linear_is_found_out(bad: str) -> None:
     used = Used("bad", re.compile(bad), frozenset(("split",)))
     assert any(grows(used.pattern, read, text) for read in readers(used) for _, text in texts(used))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("used", patterns(), ids=lambda used: used.where)
-def test_the_counting_matcher_finds_what_re_finds(used: Used) -> None:
-    for piece in pieces(used.pattern)[:40]:
-        made = "x " + piece * 3 + "\n" + piece
-        text = made.encode("latin-1", "replace") if isinstance(used.pattern.pattern, bytes) else made
-        counted = Counted(used.pattern, text)
-        assert counted.match() == (found.end() if (found := used.pattern.match(text)) else None)
-        assert Counted(used.pattern, text).finditer() == sum(1 for _ in used.pattern.finditer(text)), piece
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_counting_matcher_finds_what_re_finds(part: int) -> None:
+    for used in patterns()[part::PARTS]:
+        for piece in pieces(used.pattern)[:40]:
+            made = "x " + piece * 3 + "\n" + piece
+            text = made.encode("latin-1", "replace") if isinstance(used.pattern.pattern, bytes) else made
+            match = used.pattern.match(text)
+            assert Counted(used.pattern, text).match() == (match.end() if match else None), used.where
+            matches = sum(1 for _ in used.pattern.finditer(text))
+            assert Counted(used.pattern, text).finditer() == matches, used.where

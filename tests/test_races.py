@@ -263,6 +263,7 @@ def test_races_lose_and_double_nothing(seed: int, tmp_path: Path) -> None:
     race(seed, tmp_path)
 
 
+@pytest.mark.slow
 def test_races_do_fold(tmp_path: Path) -> None:
     """The runs above would hold for nothing if nobody ever folded."""
     folds = 0

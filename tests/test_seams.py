@@ -204,6 +204,7 @@ def test_R2_a_system_prompt_larger_than_the_window_is_named() -> None:
 # ── folds that meet ─────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_a_cut_never_parts_what_one_edit_put() -> None:
     """An `augment` node is two messages for one stretch: a cut between them would fold the whole path."""
     session = sample(30, 400)

@@ -154,6 +154,7 @@ def test_a_session_that_holds_such_a_fold_still_opens_and_merges() -> None:
     opened.merge([{"role": "user", "content": "Something else."}])
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("name", presets.NAMES)
 @pytest.mark.parametrize(
     "spelling", ["full width", "entities", "zero width", "mixed case", "combining", "right to left"]

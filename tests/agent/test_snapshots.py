@@ -88,6 +88,7 @@ def repository(tmp_path: Path) -> Project:
     return Project(tmp_path, repository=True)
 
 
+@pytest.mark.sample(1)
 def test_every_point_comes_back(project: Project) -> None:
     points: list[tuple[str, dict[str, Any]]] = []
     chance = random.Random(5)

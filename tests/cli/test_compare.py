@@ -140,6 +140,7 @@ def test_wrong_calls_are_usage_errors_in_one_sentence(file: str, arguments: tupl
     assert "Traceback" not in result.output
 
 
+@pytest.mark.slow
 def test_the_demo_folds_the_sample_and_says_where_the_report_is(tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = CliRunner().invoke(demo.command, ["--out", str(out)])

@@ -27,6 +27,7 @@ from tests.presets.chains import summariser
 from tests.presets.test_pi import marked, names, oracle, session_of
 
 
+@pytest.mark.data
 def test_B15_two_hundred_branches_as_pi_prepares_them(tmp_path: Path) -> None:
     cases = oracle()
     assert len(cases) == 200

@@ -24,6 +24,7 @@ TALK: dict[str, Callable[[int], str]] = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", TALK)
 def test_a_fact_is_weighed_again_no_oftener_than_its_words_lose_worth(kind: str) -> None:
     """However many there are: what a word is worth ends after some fifty times."""

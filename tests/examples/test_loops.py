@@ -37,6 +37,7 @@ def anthropic_agent(server: WireServer, session: Session, window: int = WINDOW) 
 AGENTS = pytest.mark.parametrize("agent", [openai_agent, anthropic_agent], ids=["openai", "anthropic"])
 
 
+@pytest.mark.sample(1)
 @AGENTS
 def test_a_long_conversation_stays_inside_and_what_left_can_be_recalled(agent: Any, tmp_path: Path) -> None:
     async def talk(server: WireServer) -> None:

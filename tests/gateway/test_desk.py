@@ -57,6 +57,7 @@ def events(*payloads: dict[str, Any]) -> list[bytes]:
     return [f"{name}data: {json.dumps(each)}\n\n".encode() for name, each in named]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("opened", [False, True])
 @pytest.mark.parametrize("dialect", PATHS)
 def test_an_overflow_told_inside_of_a_stream_is_folded_and_tried_once_more(

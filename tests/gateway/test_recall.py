@@ -112,6 +112,7 @@ def test_a_call_of_the_clients_beside_it_is_the_clients_turn(dialect: str, strea
         assert len(server.requests) == 1
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dialect", PATHS)
 def test_rounds_are_bounded(dialect: str) -> None:
     async def work() -> None:
@@ -145,6 +146,7 @@ def test_a_round_that_fails_is_no_end_of_an_answer(dialect: str, stream: bool) -
         run(work)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dialect", PATHS)
 def test_before_a_fold_and_where_it_is_off_nothing_is_offered(dialect: str) -> None:
     async def work() -> None:

@@ -159,6 +159,7 @@ def test_names_of_clients_are_names_of_sessions(tmp_path: Path) -> None:
     assert [name.partition(".")[0] for name in names[1:]] == ["k-1", "mine", "thread-7"]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dialect", PATHS)
 def test_what_is_too_long_is_folded_and_everything_else_stays(dialect: str, tmp_path: Path) -> None:
     talk, window = long_talk(12), 16_000

@@ -145,6 +145,7 @@ def check_framed(told: str) -> None:
         assert word not in outside
 
 
+@pytest.mark.slow
 def test_no_exit_of_the_server_tells_a_secret_of_any_kind(tmp_path: Path) -> None:
     made = refold.open(f"sqlite:{tmp_path / 'own.db'}", id="own")
     for entry in secretive(0).entries:
@@ -431,6 +432,7 @@ LINES: dict[bytes, bytes] = {
 }
 
 
+@pytest.mark.slow
 def test_every_line_is_answered_and_the_server_goes_on(tmp_path: Path) -> None:
     """As a program sends them that cuts texts in the middle of a character, or that means harm."""
     environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT / "src")}

@@ -38,6 +38,7 @@ def messages(kind, history: str) -> list:
     return body.get("messages") or body["input"]
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("kind", [OpenAIChat, OpenAIResponses, Anthropic])
 @pytest.mark.parametrize("history", HISTORIES)
 def test_every_history_is_accepted(kind, history) -> None:

@@ -124,6 +124,7 @@ def test_overflow_is_never_tried_again(kind) -> None:
         ask(kind, Http.error(400, "prompt is too long"), retries=Retry(base=0))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stall_is_ended_and_the_connection_freed(kind) -> None:
     with WireServer(Broken("stall", say("Half"))) as server:

@@ -43,6 +43,7 @@ def field(raw: bytes, key: str) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode().removesuffix(b"]")
 
 
+@pytest.mark.slow
 def test_cached_prefix_shares_its_bytes_openai() -> None:
     for history in HISTORIES:
         chat, summary = both(OpenAIChat, history)

@@ -34,6 +34,7 @@ chunks = st.dictionaries(st.sampled_from(KEYS), values, max_size=5).flatmap(
 )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("reader", [ChatStream, ResponsesStream, MessageStream])
 def test_garbage_is_malformed_and_never_anything_else(reader) -> None:
     @given(st.lists(chunks, max_size=5))

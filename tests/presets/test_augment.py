@@ -433,6 +433,7 @@ def test_A8_whatever_an_exchange_holds_it_is_cut_to_the_bound(messages: list[m.M
     assert (cut[0].id, cut[-1].id) == (exchange[0].id, exchange[-1].id)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("limit", [3_000, 60_000, SEGMENT])
 def test_A8_calls_and_results_are_cut_together(limit: int) -> None:
     session, model = Session(), summariser()

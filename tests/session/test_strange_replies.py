@@ -159,6 +159,7 @@ def test_every_dialect_has_a_reply() -> None:
     assert set(REPLIES) == set(DIALECTS)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dialect", sorted(REPLIES))
 def test_a_strange_reply_is_read_or_refused(dialect: str) -> None:
     engine = Engine(presets.get("refold", window=100_000))

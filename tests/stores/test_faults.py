@@ -241,6 +241,7 @@ def test_a_database_on_a_disk_that_breaks_at_every_call(
     assert stuck("sqlite", fault, 1, only)[2][:3] == []
 
 
+@pytest.mark.sample(1)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("times", [2, 3])
 def test_two_failed_syncs_in_a_row_do_not_show_the_append_later(
@@ -275,6 +276,7 @@ def _pairs(kinds: tuple[str, ...]) -> list[tuple[str, str]]:
     return [(k, f) for k in kinds for f in FAULTS]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(("kind", "fault"), _pairs(kit.REAL))
 def test_an_error_surfaces_and_nothing_is_lost(
@@ -296,6 +298,7 @@ def test_an_error_at_every_call(kind: str, fault: str, monkeypatch: pytest.Monke
     assert fired > 10
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("fault", ["EIO", "ENOSPC", "short"])
 def test_two_errors_in_a_row_leave_the_file_repairable(fault: str) -> None:
     """The write fails and taking it back fails too: the next call does it."""

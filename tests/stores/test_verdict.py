@@ -181,6 +181,7 @@ def attack(kind: str, folder: Path, seeds: range) -> None:
         shutil.rmtree(place)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", STORES)
 def test_the_verdict_of_the_doctor_is_so(kind: str, tmp_path: Path) -> None:
     attack(kind, tmp_path, range(40))

@@ -212,6 +212,7 @@ def test_unreadable_lines_are_counted_one_by_one(name: str) -> None:
     assert len(mixed.entries) == len(good.entries)
 
 
+@pytest.mark.data
 def test_every_real_file_imports() -> None:
     from tests.data import all_transcripts, need
 
