@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -42,12 +43,16 @@ guard.install()
 hermetic.install()
 
 _KEPT = re.compile(
-    r"PATH|PYTHONPATH|TMPDIR|VIRTUAL_ENV|CI|(?:PYTEST|REFOLD|OPENAI|ANTHROPIC|RAY)_\w+", re.ASCII
+    r"PATH|PYTHONPATH|TMPDIR|VIRTUAL_ENV|CI|(?:PYTEST|OPENAI|ANTHROPIC|RAY|MUTATION)_\w+"
+    r"|REFOLD_(?:DATA|ORDER|ROUNDS|TIMING|RECORD|CASES|EXAMPLES|JUDGE|CLIENTS\w*|LIVE_\w+|BENCH_\w+)",
+    re.ASCII,
 )
 """Variables that say how the tests are run; keys are there for tests marked `live` alone."""
 for _name in [name for name in os.environ if not _KEPT.fullmatch(name)]:
     del os.environ[_name]
-os.environ.update(TZ="UTC", LC_ALL="C.UTF-8", HOME=os.devnull, SHELL="/bin/sh", TERM="xterm-256color")
+_home = tempfile.TemporaryDirectory(prefix="refold-home-")
+"""For what fixtures of a whole module do; each test has its own."""
+os.environ.update(TZ="UTC", LC_ALL="C.UTF-8", HOME=_home.name, SHELL="/bin/sh", TERM="xterm-256color")
 time.tzset()
 
 ROUNDS = int(os.environ.get("REFOLD_ROUNDS", "1"))

@@ -24,6 +24,7 @@ from refold.registry.configuration import GatewaySettings
 from refold.testing.wire import WireServer
 from tests.gateway.kit import gateway, run, upstream
 from tests.gateway.test_sessions import PATHS, ask, body, long_talk, said, sessions
+from tests.timing import alarm
 
 LONG = "prompt is too long: 20000 tokens > 8000 maximum"
 OPENINGS: dict[str, list[dict[str, Any]]] = {
@@ -50,6 +51,23 @@ async def until(true: Callable[[], bool]) -> None:
             return
         await asyncio.sleep(0.01)
     raise AssertionError("it never came")
+
+
+def test_a_worker_whose_tasks_have_just_ended_finishes() -> None:
+    """From Python 3.12 on waiting for tasks that have ended does not let the loop take another round."""
+
+    async def finish() -> None:
+        worker = desk.Desk(
+            Opening(settings=GatewaySettings(upstream="http://127.0.0.1:9"), secret=b""), lambda _: None
+        )
+        task = worker._begin(asyncio.sleep(0))
+        await task
+        worker._tasks.add(task)
+        asyncio.get_running_loop().call_soon(worker._tasks.discard, task)
+        await worker.finish()
+
+    with alarm(20):
+        asyncio.run(finish())
 
 
 def events(*payloads: dict[str, Any]) -> list[bytes]:

@@ -109,31 +109,37 @@ PYTHON = os.path.realpath(sys.executable)
 
 # ── when it ends ────────────────────────────────────────────────────────────────────────────────
 
-HIDERS = "sleep 7{0}1 & setsid sleep 7{0}2 & (setsid nohup sleep 7{0}3 >/dev/null 2>&1 &); trap '' TERM HUP;"
+SLEEP = f"sleep {os.getpid()}{{}}"
+"""A number that no other run of the tests on this machine has."""
+
+
+def hiders(number: int) -> str:
+    one = SLEEP.format(number)
+    return f"{one}1 & setsid {one}2 & (setsid nohup {one}3 >/dev/null 2>&1 &); trap '' TERM HUP;"
 
 
 def test_nothing_is_left_running_after_a_command(shell: Bench) -> None:
     with alarm(30):  # the pipe of a background job keeps nobody waiting
-        assert shell.data("Bash", command=f"{HIDERS.format(41)} echo done")["stdout"] == "done\n"
-    assert gone("sleep 741")
+        assert shell.data("Bash", command=f"{hiders(41)} echo done")["stdout"] == "done\n"
+    assert gone(SLEEP.format(41))
 
 
 def test_a_command_ends_in_time_with_all_it_started(shell: Bench) -> None:
     with alarm(30):
-        envelope = shell.call("Bash", command=f"{HIDERS.format(42)} echo begun; sleep 7424", timeout=0.5)
+        envelope = shell.call("Bash", command=f"{hiders(42)} echo begun; {SLEEP.format(42)}4", timeout=2.5)
     assert (envelope.data["timed_out"], envelope.data["exit_code"], envelope.data["stdout"]) == (
         True,
         124,
         "begun\n",
     )
-    assert "ended after 0.5 seconds" in envelope.text
-    assert gone("sleep 742")
+    assert "ended after 2.5 seconds" in envelope.text
+    assert gone(SLEEP.format(42))
 
 
 def test_a_command_that_is_cancelled_ends_with_all_it_started(shell: Bench) -> None:
     async def cancelled() -> None:
         task = asyncio.ensure_future(
-            shell.acall("Bash", command=f"{HIDERS.format(43)} touch begun; sleep 7434")
+            shell.acall("Bash", command=f"{hiders(43)} touch begun; {SLEEP.format(43)}4")
         )
         while not (shell.root / "begun").exists():  # noqa: ASYNC110 (another process makes it)
             await asyncio.sleep(0.02)
@@ -142,12 +148,12 @@ def test_a_command_that_is_cancelled_ends_with_all_it_started(shell: Bench) -> N
             await task
 
     asyncio.run(cancelled())
-    assert gone("sleep 743")
+    assert gone(SLEEP.format(43))
 
 
 def test_a_command_ends_when_the_agent_is_killed(shell: Bench, tmp_path: Path) -> None:
     ground = Ground(shell.root, bash.scratch(shell.place))
-    inner = ["bash", "-c", f"{HIDERS.format(44)} touch begun; sleep 7444"]
+    inner = ["bash", "-c", f"{hiders(44)} touch begun; {SLEEP.format(44)}4"]
     box = None if shell.place.unconfined else sandbox.find()
     words = box(inner, ground) if box else sandbox.supervised(inner)
     agent = subprocess.Popen(
@@ -157,7 +163,7 @@ def test_a_command_ends_when_the_agent_is_killed(shell: Bench, tmp_path: Path) -
         time.sleep(0.02)
     agent.send_signal(signal.SIGKILL)
     agent.wait()
-    assert gone("sleep 744")
+    assert gone(SLEEP.format(44))
 
 
 # ── what it cannot do ───────────────────────────────────────────────────────────────────────────

@@ -75,6 +75,9 @@ class Desk:
     async def finish(self) -> None:
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.sleep(
+                0
+            )  # those that had ended before are taken off the list in the loop's next round
         await self._books.close()
         await self._answers.windows.close()
 
