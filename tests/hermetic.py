@@ -36,7 +36,7 @@ class Hermetic:
         self.data = False
         """The test is marked `data`."""
         self._data = _folder(DATA)
-        self._own = (_folder(ROOT),)
+        self._own = tuple(_folder(Path(path)) for path in (ROOT, sys.prefix, sys.base_prefix))
         self._home = _folder(Path.home())
         self._code = tuple(
             _folder(Path(sysconfig.get_path(name))) for name in ("stdlib", "purelib", "platlib")
