@@ -277,6 +277,15 @@ def many_ray(found: dict[str, Any]) -> str:
     return made(found)
 
 
+def compactions(name: str) -> Callable[[dict[str, Any]], str]:
+    def made(found: dict[str, Any]) -> str:
+        from benchmarks.compactions_table import TABLES as made
+
+        return made[name](found)
+
+    return made
+
+
 def scale(name: str) -> Callable[[dict[str, Any]], str]:
     def made(found: dict[str, Any]) -> str:
         from benchmarks import scale_tables
@@ -536,7 +545,9 @@ def gateway_disturbed(found: dict[str, Any]) -> str:
     return markdown(head, rows)
 
 
+_COMPACTIONS = ("-headline", "", "-differences", "-names", "-judges", "-long-range")
 TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
+    **{f"compactions{name}": (("compactions",), compactions(f"compactions{name}")) for name in _COMPACTIONS},
     "continuation": (("continuation_full",), continuation),
     "continuation-all": (("continuation_full",), continuation_all),
     "continuation-single": (("continuation_full",), continuation_single),
