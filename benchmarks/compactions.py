@@ -25,6 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import refold
 from benchmarks import compactions_table, continuation, results
 from benchmarks.continuation import (
     DATA,
@@ -237,13 +238,13 @@ def views(question: Question) -> dict[str, list[Said]]:
         "claude+files": [compaction.summary, *compaction.shown_again, *new],
     }
     ways = continuation.ways(question.other)
-    refold = by_preset("refold")
+    by_refold = by_preset("refold")
     for name, budget in budgets(compaction).items():
         chosen = ("refold",) if name == "half" else question.names
         found = {way: ways[way](case, budget) for way in chosen}
         room = budget - size([compaction.summary])
         if name not in ("summary", "half") and room > 500:
-            rest = {"summary+tail": newest(case.said, room), "summary+refold": refold(case, room)}
+            rest = {"summary+tail": newest(case.said, room), "summary+refold": by_refold(case, room)}
             found |= {way: view and [compaction.summary, *view] for way, view in rest.items()}
         made |= {f"{way}@{name}": view for way, view in found.items() if view and size(view) <= budget}
     return made
@@ -355,7 +356,7 @@ def write_views(given: argparse.Namespace) -> None:
             print(case.name, sizes, file=sys.stderr, flush=True)
     file = {
         "label": given.label,
-        "made": results.surroundings(),
+        "made": results.surroundings(Path(refold.__file__).parent),
         "messages": list(texts.numbers),
         "cases": cases,
     }

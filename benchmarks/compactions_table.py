@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks import continuation, results, tables
+from benchmarks import continuation, judge_gpu, results, tables
 from benchmarks.judge_gpu import read
 
 TOLD_LEAST = 0.15
@@ -288,9 +288,21 @@ def compactions(files: Sequence[dict[str, Any]], scores: Sequence[dict[str, Any]
     }
 
 
+def check(files: Sequence[Path], scores: Sequence[dict[str, Any]]) -> None:
+    """Scores of other texts than these are refused."""
+    views = [view for case in judge_gpu.views(files, lambda _: True) for view in case]
+    keys = {(view.label, view.set, view.case, view.name): view.key for view in views}
+    labels = {view.label for view in views}
+    for row in (row for one in scores for row in one["rows"] if row["label"] in labels):
+        place = row["label"], row["set"], row["case"], row["view"]
+        if keys.get(place) != row["key"]:
+            raise SystemExit(f"the scores are of other views than these: {', '.join(place)}")
+
+
 def write(given: argparse.Namespace) -> None:
     files, scores = [read(path) for path in given.views], [read(path) for path in given.scores]
     judged = scores[0]
+    check(given.views, scores)
     made = {**files[0]["made"], "date": judged["date"], "load_before": [], "load_after": []}
     made["machine"] = {**made["machine"], "processor": judged["device"]}
     stored: dict[str, dict[str, Any]] = {"compactions": compactions(files, scores)}
@@ -323,6 +335,7 @@ def _ahead(row: dict[str, Any]) -> str:
 
 # ── tables ──────────────────────────────────────────────────────────────────────────────────────
 
+CAPTION = "Shares by size, with standard errors"
 SIZES = ("files", "summary", "8000", "16000")
 WAYS = {
     "claude": "Claude Code",
@@ -383,7 +396,7 @@ def main_table(found: dict[str, Any]) -> str:
         against = f" ({ahead['better']} of {ahead['cases']}{fits})" if ahead and rival(view) != view else ""
         return f"{row['share']:.1f} ± {row['error']:.1f}{against}"
 
-    return f"{by_way(found, cell)}\n\n{source(found)}"
+    return f"{by_way(found, cell)}\n\n{source(found)}\n\n![{CAPTION}](images/compactions.svg)"
 
 
 def differences(found: dict[str, Any]) -> str:
@@ -461,7 +474,8 @@ def headline(found: dict[str, Any]) -> str:
         f"**{_points(views['refold@files']['share'], views['refold@files']['error'])}** (better in {same['better']} of "
         f"{same['cases']}), one of half the size {_points(views['refold@half']['share'], views['refold@half']['error'])} "
         f"(better in {half['better']}), as many of the newest tokens "
-        f"{_points(views['tail@files']['share'], views['tail@files']['error'])}.\n\n{source(found)}"
+        f"{_points(views['tail@files']['share'], views['tail@files']['error'])}.\n\n"
+        f"{source(found)}\n\n![{CAPTION}](docs/images/compactions.svg)"
     )
 
 

@@ -426,7 +426,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--ways", default="")
     parser.add_argument("--on", default="here", help="who makes views: here, processes:8, ray …")
     parser.add_argument(
-        "--store", action="store_true", help="write benchmarks/results/continuation_full.json"
+        "--store", action="store_true", help="write benchmarks/results/continuation_small.json"
     )
     given = parser.parse_args(arguments)
     budgets, before, began = [int(b) for b in given.budgets.split(",")], results.load(), time.monotonic()
@@ -435,7 +435,7 @@ def main(arguments: Sequence[str]) -> int:
     print(json.dumps(found, indent=1, ensure_ascii=False))
     if given.store and "skipped" not in found:
         results.write(
-            "continuation_full", found, seconds=time.monotonic() - began, before=before, quick=False
+            "continuation_small", found, seconds=time.monotonic() - began, before=before, quick=False
         )
     return 1 if "skipped" in found else 0
 

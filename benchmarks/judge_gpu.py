@@ -199,7 +199,6 @@ def main() -> None:
     parser.add_argument("--name", help="of the judge, as tables call it")
     parser.add_argument("--known", type=Path, action="append", default=[], help="scores of the same judge")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so many")
-    parser.add_argument("--only", default="", help="views whose name has this in it, and none and full")
     given = parser.parse_args()
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     began = time.monotonic()
@@ -208,12 +207,8 @@ def main() -> None:
     loading = time.monotonic() - began
     print(f"loaded and encoded in {loading:.0f} s", flush=True)
     about = {"judge": given.name or given.weights.stem, "loading": round(loading, 1), **model.about}
-
-    def wanted(name: str) -> bool:
-        return name in ("none", "full") or given.only in name
-
     rest = given.seconds - loading
-    judge(given.views, model.score, given.out, about, known=given.known, seconds=rest, wanted=wanted)
+    judge(given.views, model.score, given.out, about, known=given.known, seconds=rest)
 
 
 if __name__ == "__main__":
