@@ -189,7 +189,7 @@ def by_preset(name: str, **settings: Any) -> Way:
 
     def view(case: Case, budget: int) -> list[Said] | None:
         room = budget
-        for _ in range(3):
+        for _ in range(6):
             try:
                 made = _prepared(case, presets.get(name, budget=room, **settings))
             except (DoesNotFit, RefoldError):
