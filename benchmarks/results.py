@@ -44,10 +44,11 @@ def read(folder: Path = FOLDER) -> dict[str, dict[str, Any]]:
     return {one["name"]: one for one in found}
 
 
-def surroundings() -> dict[str, Any]:
+def surroundings(code: Path = ROOT) -> dict[str, Any]:
+    """`code`: what was measured, where that is another checkout."""
     return {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
-        "commit": _commit(),
+        "commit": _commit(code),
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in PACKAGES},
         "machine": {
@@ -70,10 +71,10 @@ def _version(name: str) -> str:
         return "not installed"
 
 
-def _commit() -> str:
+def _commit(folder: Path) -> str:
     command = ["git", "rev-parse", "--short", "HEAD"]
     try:
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.strip() or "unknown"
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True).stdout.strip() or "unknown"
     except OSError:  # no git here
         return "unknown"
 

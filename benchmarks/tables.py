@@ -65,7 +65,18 @@ def continuation(found: dict[str, Any]) -> str:
     names = [name for name in found["views"] if ":" not in name and "without" not in name]
     budgets = list(next(iter(found["views"].values())))
     head = ["view", *(f"{int(budget):,} tokens" for budget in budgets)]
-    return markdown(head, [[name, *_shares(found["views"][name])] for name in names])
+    rows = [[name, *_shares(found["views"][name])] for name in names]
+    return f"{markdown(head, rows)}\n\n{_judge(found)}"
+
+
+def _judge(found: dict[str, Any]) -> str:
+    """Whose figures they are."""
+    window = "" if found["stretch"] == 1 else f", its window stretched {found['stretch']:.0f} times"
+    device = f", on {found['device']}" if "device" in found else ""
+    return (
+        f"*Judge: {found['judge']}{window}{device}. 100 is the newest {found['full']:,} tokens. "
+        f"{found['sessions']} sessions, {found['cases']} cases.*"
+    )
 
 
 def _shares(row: dict[str, Any]) -> list[str]:
@@ -88,22 +99,20 @@ def continuation_all(found: dict[str, Any]) -> str:
         ]
         for name, row in found["views"].items()
     ]
-    return markdown(head, rows)
+    return f"{markdown(head, rows)}\n\n{_judge(found)}"
 
 
 def continuation_single(found: dict[str, Any]) -> str:
-    """M9: single cases, with the window as the judge was made."""
+    """M9: single cases by the small judge, with the window as it was made."""
     rows = found["own_window"]
     budgets = list(next(iter(rows.values())))
     head = ["view", *(f"{int(budget):,}: nats over the tail, ahead of it" for budget in budgets)]
-    return markdown(
-        head,
-        [
-            [name, *(f"{x['gain']:+.3f}, {x['ahead_of_tail']} of {x['cases']}" for x in row.values())]
-            for name, row in rows.items()
-            if name != "tail"
-        ],
-    )
+    listed = [
+        [name, *(f"{x['gain']:+.3f}, {x['ahead_of_tail']} of {x['cases']}" for x in row.values())]
+        for name, row in rows.items()
+        if name != "tail"
+    ]
+    return f"{markdown(head, listed)}\n\n*Judge: {found['judge']}.*"
 
 
 def long_range(found: dict[str, Any]) -> str:
@@ -111,7 +120,11 @@ def long_range(found: dict[str, Any]) -> str:
     rows = found["long_range"]
     budgets = list(next(iter(rows.values())))
     head = ["view", *(f"{int(budget):,} tokens" for budget in budgets)]
-    return markdown(head, [[name, *(f"{x['gain']:.3f}" for x in row.values())] for name, row in rows.items()])
+    listed = [[name, *(f"{x['gain']:.3f}" for x in row.values())] for name, row in rows.items()]
+    cell = next(iter(next(iter(rows.values())).values()))
+    order = "" if found["stretch"] == 1 else ", its window stretched: an order, not sizes"
+    cases = f"{cell['cases']} cases of {cell['sessions']} sessions"
+    return f"{markdown(head, listed)}\n\n*Judge: {found['judge']}{order}. {cases}.*"
 
 
 # ── what is kept ────────────────────────────────────────────────────────────────────────────────
@@ -275,6 +288,15 @@ def many_ray(found: dict[str, Any]) -> str:
     from benchmarks.many_ray import table as made
 
     return made(found)
+
+
+def compactions(name: str) -> Callable[[dict[str, Any]], str]:
+    def made(found: dict[str, Any]) -> str:
+        from benchmarks.compactions_table import TABLES as made
+
+        return made[name](found)
+
+    return made
 
 
 def scale(name: str) -> Callable[[dict[str, Any]], str]:
@@ -536,10 +558,12 @@ def gateway_disturbed(found: dict[str, Any]) -> str:
     return markdown(head, rows)
 
 
+_COMPACTIONS = ("-headline", "", "-differences", "-names", "-judges", "-long-range")
 TABLES: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
+    **{f"compactions{name}": (("compactions",), compactions(f"compactions{name}")) for name in _COMPACTIONS},
     "continuation": (("continuation_full",), continuation),
     "continuation-all": (("continuation_full",), continuation_all),
-    "continuation-single": (("continuation_full",), continuation_single),
+    "continuation-single": (("continuation_small",), continuation_single),
     "long-range": (("continuation_full",), long_range),
     "retention": (("retention",), retention),
     "references": (("retention",), references),
