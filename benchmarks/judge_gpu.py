@@ -114,6 +114,32 @@ def judge(
         print(number, case[0].case, f"{seconds_used} s", flush=True)
 
 
+def gemma_tokenizer(path: Path) -> Any:
+    """As its pieces and their scores say. What transformers makes of them parts `model` into `mod` and `el`."""
+    from gguf import GGUFReader
+    from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
+
+    fields = GGUFReader(str(path)).fields
+    pieces, scores, kinds = (
+        fields[f"tokenizer.ggml.{name}"].contents() for name in ("tokens", "scores", "token_type")
+    )
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    normal = [number for number, kind in enumerate(kinds) if kind == 1]
+    merges = [
+        (piece[:at], piece[at:])
+        for piece in (pieces[number] for number in sorted(normal, key=lambda number: -scores[number]))
+        for at in range(1, len(piece))
+        if piece[:at] in vocabulary and piece[at:] in vocabulary
+    ]
+    model = models.BPE(vocabulary, merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True)
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    whole = [piece for piece, kind in zip(pieces, kinds, strict=True) if kind in (3, 4)]
+    tokenizer.add_tokens([AddedToken(piece, normalized=False) for piece in whole])
+    return tokenizer
+
+
 class Model:
     """Weights of any architecture that transformers reads from GGUF."""
 
@@ -123,12 +149,16 @@ class Model:
 
         self.torch, self.device = torch, "cuda" if torch.cuda.is_available() else "cpu"
         place = {"pretrained_model_name_or_path": str(path.resolve().parent), "gguf_file": path.name}
-        self.tokenizer = transformers.AutoTokenizer.from_pretrained(**place)
         precision = torch.bfloat16 if self.device == "cuda" else torch.float32
         model = transformers.AutoModelForCausalLM.from_pretrained(**place, dtype=precision)
         self.model = model.to(self.device).eval()
         self.window = int(model.config.max_position_embeddings)
         gemma = model.config.model_type.startswith("gemma")
+        self.tokenizer = (
+            transformers.PreTrainedTokenizerFast(tokenizer_object=gemma_tokenizer(path))
+            if gemma
+            else transformers.AutoTokenizer.from_pretrained(**place)
+        )
         self.begin, self.start, self.end = (
             ("<bos>", "<start_of_turn>", "<end_of_turn>") if gemma else ("", "<|im_start|>", "<|im_end|>")
         )
