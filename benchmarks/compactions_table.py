@@ -505,7 +505,7 @@ text { font: 13px system-ui, sans-serif; fill: #1f2328 } .group { font-weight: 6
 text { fill: #e6edf3 } .tick { fill: #9198a1 } .card { fill: #0d1117 } .grid { stroke: #3d444d } .error { stroke: #e6edf3 }
 .claude { fill: #d98a62 } .refold { fill: #4c9aff } .mixed { fill: #a685e8 } .tail { fill: #6e7681 } }
 """
-LEFT, WIDTH, ROW, GAP, TOP = 250, 480, 22, 34, 46
+LEFT, WIDTH, ROW, GAP, TOP = 290, 480, 22, 34, 46
 
 
 def chart(found: dict[str, Any]) -> str:
