@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import refold
 from refold import Engine, loop, presets
 from refold import messages as m
 from refold.compare import budgets
+from refold.compare.many import files_of
 from refold.compare.run import Cell, Comparison, Plan, compare, row
 from refold.errors import SettingError, StorageError
 from refold.models.scripted import Scripted
+from refold.registry.sessions import save
 from refold.session import Session
 from tests.compare.sessions import agent_session
 from tests.data import shared
@@ -126,6 +130,14 @@ def test_a_row_is_there_once_however_its_budget_is_written() -> None:
     size = run(Plan(("pi",), budgets.parse_list("3k")), session).cells[0].log_tokens
     done = run(Plan(("pi",), budgets.parse_list(f"3k,3000,{size // 2},50%")), session)
     assert [(cell.asked, cell.budget) for cell in done.cells] == [("3k", 3_000), (str(size // 2), size // 2)]
+
+
+def test_a_file_that_is_given_twice_is_compared_once(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    save(agent_session(), file)
+    detour = f"{tmp_path}/../{tmp_path.name}/a.jsonl"
+    assert files_of([str(file), detour, str(tmp_path)]) == [(str(file), True)]
+    assert [named for _, named in files_of([str(tmp_path), detour])] == [True]
 
 
 def test_names_needed_later_count_only_where_the_first_part_has_to_be_folded() -> None:

@@ -102,7 +102,7 @@ def _share(label: str, value: float | None, title: str) -> Markup:
 def _messages(group: Group) -> Markup:
     counts = {form: group.form(form) for form in FORMS}
     whole = sum(counts.values())
-    told = ", ".join(f"{count:,} {FORMS[form]}" for form, count in counts.items())
+    told = ", ".join(f"{counts[form]:,} {FORMS[form]}" for form in FORMS)
     drawn = stack([(counts[form], SHAPES[form]) for form in FORMS], whole, told)
     return _cell("messages", el("span", f"{counts['gone']:,} of {whole:,} not shown"), drawn, cls="messages")
 
