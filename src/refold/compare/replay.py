@@ -52,9 +52,8 @@ class Replayed(msgspec.Struct, frozen=True):
         if not self.all_folds:
             return f"does not fit; nothing left to fold{told}"
         size, role = max((view.counter.message(message), message.role) for message in view.messages)
-        return (
-            f"does not fit; {view.tokens:,} tokens are left{told}; the largest message has {size:,} ({role})"
-        )
+        largest = f"its largest message has {size:,} ({role})"
+        return f"does not fit; the view has {view.tokens:,} tokens{told}; {largest}"
 
 
 def checkpoints(path: Sequence[e.AnyPathEntry], passes: int) -> list[int]:

@@ -104,7 +104,7 @@ def _messages(group: Group) -> Markup:
     whole = sum(counts.values())
     told = ", ".join(f"{counts[form]:,} {FORMS[form]}" for form in FORMS)
     drawn = stack([(counts[form], SHAPES[form]) for form in FORMS], whole, told)
-    return _cell("messages", el("span", f"{counts['gone']:,} of {whole:,} not shown"), drawn, cls="messages")
+    return _cell("messages", el("span", f"{counts['gone']:,} not shown"), drawn, cls="messages")
 
 
 def _view(group: Group) -> Markup:
