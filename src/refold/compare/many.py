@@ -90,9 +90,9 @@ def fingerprint(plan: Plan) -> str:
 
 
 def _settings(name: str) -> list[Any]:
-    design, given = variant(name)
-    known = [setting.name for setting in presets.settings_of(design)]
-    return [design, sorted({**configuration.load().preset_settings(design, known), **given}.items())]
+    preset, given = variant(name)
+    known = [setting.name for setting in presets.settings_of(preset)]
+    return [preset, sorted({**configuration.load().preset_settings(preset, known), **given}.items())]
 
 
 def _key(file: str, named: bool) -> str | None:
