@@ -44,7 +44,7 @@ BOUNDED = {
     "refold.preserve.ending.": 400,
     "refold.preserve.hunks._DEFINES": 200,
     "refold.preserve.runs._SCRIPT": 300,
-    "refold.compare.measures._SHAPED": 200,
+    "refold.compare.measures._SHAPE": 200,
     "refold.recall.index._remark": 400,
 }
 """Patterns whose callers cut what they read to so many characters first. They must be quick at that length."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import refold
 from refold import Engine, loop, presets
 from refold import messages as m
 from refold.compare import budgets
+from refold.compare.many import files_of
 from refold.compare.run import Cell, Comparison, Plan, compare, row
 from refold.errors import SettingError, StorageError
 from refold.models.scripted import Scripted
+from refold.registry.sessions import save
 from refold.session import Session
 from tests.compare.sessions import agent_session
 from tests.data import shared
@@ -19,6 +23,7 @@ from tests.timing import within
 COLUMNS = {
     "file", "preset", "budget", "passes", "tokens", "fits", "constraints", "artifacts", "identifiers",
     "future_references", "whole", "clipped", "lines", "gone", "forms", "cost", "seconds", "requests",
+    "log_tokens", "counts", "paths", "calls", "numbers",
 }  # fmt: skip
 
 
@@ -97,7 +102,49 @@ def test_every_cell_is_there_in_order_with_all_columns() -> None:
         assert not cell.failed, cell.error
     fitting = [cell for cell in done.cells if cell.preset == "refold"]
     assert all(cell.fits and cell.tokens is not None and cell.tokens <= cell.budget for cell in fitting)
-    assert all(cell.constraints in (None, 1.0) for cell in fitting)
+    assert all(cell.share("words") == 1.0 for cell in fitting)
+
+
+def test_a_row_has_the_share_and_the_count_of_every_measure() -> None:
+    [cell] = run(Plan(("pi",), budgets.parse_list("3k")), agent_session(20)).cells
+    found = row(cell)
+    for column, measure in (
+        ("constraints", "words"),
+        ("artifacts", "files"),
+        ("future_references", "needed"),
+        ("calls", "calls"),
+    ):
+        count = found["counts"][measure]
+        assert 0 <= count["kept"] <= count["of"] > 0
+        assert found[column] == round(count["kept"] / count["of"], 4)
+
+
+def test_all_presets_are_measured_by_the_same_log() -> None:
+    done = run(Plan(presets.NAMES, budgets.parse_list("2k,3k")), agent_session(20))
+    whole = {tuple((name, count.of) for name, count in sorted(cell.counts.items())) for cell in done.cells}
+    assert len(whole) == 1
+
+
+def test_a_row_is_there_once_however_its_budget_is_written() -> None:
+    session = agent_session(20)
+    size = run(Plan(("pi",), budgets.parse_list("3k")), session).cells[0].log_tokens
+    done = run(Plan(("pi",), budgets.parse_list(f"3k,3000,{size // 2},50%")), session)
+    assert [(cell.asked, cell.budget) for cell in done.cells] == [("3k", 3_000), (str(size // 2), size // 2)]
+
+
+def test_a_file_that_is_given_twice_is_compared_once(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    save(agent_session(), file)
+    detour = f"{tmp_path}/../{tmp_path.name}/a.jsonl"
+    assert files_of([str(file), detour, str(tmp_path)]) == [(str(file), True)]
+    assert [named for _, named in files_of([str(tmp_path), detour])] == [True]
+
+
+def test_names_needed_later_count_only_where_the_first_part_has_to_be_folded() -> None:
+    session = agent_session(20)
+    tight, loose = run(Plan(("refold",), budgets.parse_list("3k,1m")), session).cells
+    assert tight.counts["needed"].of > 0
+    assert "needed" not in loose.counts and row(loose)["future_references"] is None
 
 
 def test_a_cell_that_fails_says_why_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +161,7 @@ def test_a_cell_that_fails_says_why_and_the_others_go_on(monkeypatch: pytest.Mon
     done = run(Plan(("pi", "window", "refold"), budgets.parse_list("3k")), agent_session())
     pi, window, good = done.cells
     assert pi.failed and pi.error == "ZeroDivisionError: oh"
-    assert window.failed and window.error == "this design is not installed (refold.presets.window)"
+    assert window.failed and window.error == "this preset is not installed (refold.presets.window)"
     assert not good.failed
     assert row(pi)["tokens"] is None and row(pi)["money"] is None
 
@@ -190,7 +237,7 @@ def test_conversations_too_small_to_fold_are_no_error(session: Session) -> None:
 
 
 def test_unknown_prices_are_refused() -> None:
-    with pytest.raises(SettingError, match="nobody here knows"):
+    with pytest.raises(SettingError, match="no prices for 'no-such-model'"):
         run(Plan(("refold",), budgets.parse_list("3k"), prices="no-such-model"), agent_session(1))
 
 
@@ -210,8 +257,9 @@ def test_a_real_session_at_20k_gives_a_full_table_of_six_presets_in_30_seconds(n
     assert [cell.preset for cell in done.cells] == list(presets.NAMES)
     assert not [cell.error for cell in done.cells if cell.failed]
     ours = done.cells[0]
-    assert ours.fits and ours.constraints == 1.0
+    assert ours.fits and ours.share("words") == 1.0
     for cell in done.cells:
-        for share in (cell.constraints, cell.artifacts, cell.identifiers, cell.future_references):
+        for measure in ("words", "files", "identifiers", "calls"):
+            share = cell.share(measure)
             assert share is not None and 0 <= share <= 1
         assert cell.cost is not None and cell.cost > 0

@@ -12,7 +12,6 @@ from refold.costs import Prices, Summary, break_even, known, known_models, windo
 from refold.costs.models import bare
 from refold.errors import SettingError
 from refold.messages import Usage
-from tests.costs.cache import COLD, send
 
 OPUS = Prices(input=5.0, output=25.0, min_cache=1000)
 
@@ -96,47 +95,15 @@ def test_long_prompts_cost_more_as_a_whole() -> None:
 # ── the cache ───────────────────────────────────────────────────────────────────────────────────
 
 
-def prompt(*sizes: int, start: int = 0) -> list[tuple[str, int]]:
-    return [(f"b{start + i}", size) for i, size in enumerate(sizes)]
-
-
-def test_M6_growing_prompts_are_read_up_to_their_common_prefix() -> None:
-    usage, cache = send(COLD, prompt(800, 400), 0.0, prices=OPUS)
-    assert usage == Usage(cache_write=1200)
-    usage, cache = send(cache, prompt(800, 400, 300), 60.0, prices=OPUS)
-    assert usage == Usage(cache_read=1200, cache_write=300)
-    changed = [*prompt(800, 400), ("fold", 50)]
-    usage, cache = send(cache, changed, 61.0, prices=OPUS, output=9)
-    assert usage == Usage(cache_read=1200, cache_write=50, output=9)
-
-
-def test_M6_caches_expire_and_are_renewed_by_use() -> None:
-    _, cache = send(COLD, prompt(2000), 0.0, prices=OPUS)
-    usage, cache = send(cache, prompt(2000), 299.0, prices=OPUS)
-    assert usage.cache_read == 2000
-    usage, cache = send(cache, prompt(2000), 598.0, prices=OPUS)
-    assert usage.cache_read == 2000, "used again in time: renewed"
-    usage, _ = send(cache, prompt(2000), 898.0, prices=OPUS)
-    assert usage == Usage(cache_write=2000)
-    usage, _ = send(cache, prompt(2000), 898.0, prices=OPUS, ttl="1h")
-    assert usage.cache_read == 2000
+def test_M6_a_prompt_is_read_as_far_as_it_is_cached_and_written_from_there() -> None:
+    assert OPUS.prompt(0, 1_200) == Usage(cache_write=1_200)
+    assert OPUS.prompt(1_200, 300) == Usage(cache_read=1_200, cache_write=300)
+    assert OPUS.prompt(900, 300) == Usage(cache_write=1_200), "900 are too few to be kept"
 
 
 def test_M6_small_prompts_are_not_cached() -> None:
-    usage, cache = send(COLD, prompt(500, 499), 0.0, prices=OPUS)
-    assert usage == Usage(input=999)
-    assert cache == COLD
-    usage, _ = send(cache, prompt(500, 499, 1), 1.0, prices=OPUS)
-    assert usage == Usage(cache_write=1000)
-
-
-@given(st.lists(st.lists(st.integers(0, 900), max_size=6), max_size=6), st.floats(0, 1000))
-def test_every_token_is_counted_once(turns: list[list[int]], gap: float) -> None:
-    cache, now = COLD, 0.0
-    for sizes in turns:
-        now += gap
-        usage, cache = send(cache, prompt(*sizes), now, prices=OPUS)
-        assert usage.prompt == sum(sizes)
+    assert OPUS.prompt(0, 999) == Usage(input=999)
+    assert OPUS.prompt(0, 1_000) == Usage(cache_write=1_000)
 
 
 # ── break-even ──────────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ COMMANDS = {
     "chat": ("chat", "A coding agent in this folder."),
     "compact": ("compact", "Fold a transcript until its view fits."),
     "compare": ("compare", "What each design would do to your transcripts."),
-    "demo": ("demo", "Fold a bundled session, and compare all designs on it."),
+    "demo": ("demo", "Fold a bundled session, and compare all presets on it."),
     "export": ("export", "Write a session in another format."),
     "forget": ("forget", "Take the content of entries out of the log for good."),
     "import": ("import_", "Read transcripts of other agents into a store."),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from refold.batch import Ending
     from refold.compare.many import Opened
     from refold.compare.run import About, Cell, Compared, Comparison, Plan
+    from refold.compare.verdict import Group
 
 SHOWN = 20
 """Transcripts that have a table of their own, where there are no more; files that are named as unread."""
@@ -42,14 +43,17 @@ REPORTED = 100
     default="all",
     show_default=True,
     shell_complete=preset_names,
-    help="Designs, by commas; with settings: NAME:K=V.",
+    help="Comma-separated presets; with settings: NAME:K=V.",
 )
 @click.option(
-    "--budgets", default="20k", show_default=True, help="What a fold may leave: 8k, 20000, 20% …, by commas."
+    "--budgets",
+    default="20k",
+    show_default=True,
+    help="Comma-separated budgets: tokens (8k, 20000) or a share of the transcript (20%).",
 )
 @click.option("--passes", default="1", show_default=True, help="Folds at growing prefixes: 1,3,10.")
-@click.option("--model", help="Who writes the summaries, e.g. openai:gpt-…; default: the embedded digest.")
-@click.option("--prices", help="Whose prices count; default: the model that the transcript names.")
+@click.option("--model", help="Model that writes the summaries, e.g. openai:gpt-…; default: none.")
+@click.option("--prices", help="Model whose prices count; default: the one that the transcript names.")
 @click.option(
     "-o",
     "--html",
@@ -73,12 +77,12 @@ def command(
     anew: bool,
     as_json: bool,
 ) -> None:
-    """What each design would do to your transcripts, side by side.
+    """What each preset would do to your transcripts, side by side.
 
-    Every transcript is fed to every design anew and folded until it fits the budget; of a folder, all
-    transcripts in it. Columns: size of the view; share of the user's typed words that it holds verbatim and
-    of the changed files that it names; share of the messages that stand in it whole, clipped, as a line of a
-    summary, or not at all; dollars for the whole transcript; seconds; requests to a summariser.
+    Every preset folds every transcript until it fits the budget; of a folder, all transcripts in it. Columns:
+    size of the view; shares of the words you typed, changed files, names needed later, calls and numbers that
+    it has word for word; shares of the messages that stand in it whole or not at all; dollars for the whole
+    transcript, and the difference to not folding.
     """
     from refold.compare.many import files_of
     from refold.compare.run import row
@@ -87,7 +91,7 @@ def command(
     refuse_existing(html, force)
     found = files_of(files)
     if not found:
-        raise click.ClickException(f"there are no transcripts in {', '.join(files)}")
+        raise click.ClickException(f"no transcripts in {', '.join(files)}")
     tally: Tally | None = None
     if html or (on is None and len(found) == 1):
         if html and (on or len(found) > REPORTED):
@@ -116,9 +120,10 @@ def command(
 
 def _plan(names: str, budgets: str, passes: str, model: str | None, prices: str | None) -> Plan:
     from refold.compare.budgets import parse_list
-    from refold.compare.run import Plan, priced
+    from refold.compare.money import priced
+    from refold.compare.run import Plan
 
-    named_model(model)  # a wrong name is said before the work
+    named_model(model)  # a wrong name is reported before the work
     if prices:
         priced(prices)
     plan = Plan(_presets(names), parse_list(budgets), _passes(passes), model, prices)
@@ -130,7 +135,7 @@ def _plan(names: str, budgets: str, passes: str, model: str | None, prices: str 
 def many(
     files: Sequence[tuple[str, bool]], plan: Plan, tally: Tally, kept: str | None, *, anew: bool
 ) -> Compared:
-    """The files by whoever does the work, each as it comes; the result is in their order."""
+    """The files by several workers, each as it comes; the result is in their order."""
     from refold.compare.many import endings, fingerprint, jobs, joined
 
     def failed(ending: Ending) -> bool:
@@ -164,8 +169,8 @@ def write(done: Comparison, path: str) -> None:
 
 
 def print_tables(out: Console, done: Compared) -> None:
-    """A table for every transcript, where they are few, one of means, where they are several; the verdict."""
-    from refold.compare.verdict import verdict
+    """Every transcript, where they are few; all together, where they are several; the verdict."""
+    from refold.compare.verdict import verdicts
 
     for file, error in done.unread[:SHOWN]:
         out.print(f"{file}: {first_line(error, 300)}")
@@ -174,82 +179,93 @@ def print_tables(out: Console, done: Compared) -> None:
     for about in done.transcripts if len(done.transcripts) <= SHOWN else ():
         _print_transcript(out, about, done.of(about.file))
     if len(done.transcripts) > 1:
-        out.print(f"\nmeans over {len(done.transcripts):,} transcripts", style="bold")
-        print_table(out, done.cells)
+        out.print(f"\nall {len(done.transcripts):,} transcripts", style="bold")
+        _print_groups(out, done.cells)
     if done.skipped:
         out.print(f"{done.skipped:,} files are no transcripts", style="dim")
-    found = verdict(done.cells, [about.tokens for about in done.transcripts])
-    out.print(f"\n{found.title}", style="bold")
-    for line in found.text:
-        out.print(f"  {line}")
+    for verdict in verdicts(done.cells):
+        out.print(f"\n{verdict.title}", style="bold")
+        for line in verdict.lines:
+            out.print(f"  {line}")
 
 
 def _print_transcript(out: Console, about: About, cells: Sequence[Cell]) -> None:
-    out.print()
-    out.print(f"{first_line(about.file, 120)}", style="bold")
-    out.print(
-        f"{about.messages:,} messages, {about.tokens:,} tokens, "
-        f"{about.requests:,} requests; prices of {about.prices}",
-        style="dim",
+    from refold.compare.measures import MEASURES
+    from refold.compare.verdict import dollars
+
+    holds = [f"{about.holds[name]:,} {words}" for name, (_, words) in MEASURES.items() if about.holds[name]]
+    out.print(f"\n{first_line(about.file, 120)}", style="bold")
+    told = (
+        f"{about.messages:,} messages, {about.tokens:,} tokens; {dollars(about.dollars)} without folding "
+        f"({about.requests:,} requests, prices of {about.prices})"
     )
-    print_table(out, cells)
-    for line in money_lines(about.dollars, cells):
-        out.print(line, style="dim")
-    for cell in cells:
-        if cell.error:
-            out.print(f"{_title(cell)}: {first_line(cell.error, 300)}", style="yellow")
+    out.print(told, style="dim")
+    out.print(f"to keep: {', '.join(holds) or 'nothing that can be counted'}", style="dim")
+    _print_groups(out, cells)
 
 
-def print_table(out: Console, cells: Sequence[Cell]) -> None:
-    """One row per design, budget and number of passes; of several transcripts the means."""
+def _print_groups(out: Console, cells: Sequence[Cell]) -> None:
+    """A table for each budget and number of passes."""
+    from refold.compare.verdict import budget, groups
+
+    listed = groups(cells)
+    for asked, passes in dict.fromkeys((cell.asked, cell.passes) for cell in cells):
+        rows = [group for group in listed if group.kind == (asked, passes)]
+        times = f", {passes} times" if passes > 1 else ""
+        fits = "" if rows else ": fits as it is"
+        out.print(f"\nfolded to {budget(asked)}{times}{fits}")
+        if rows:
+            _print_table(out, rows)
+        for group in rows:
+            for name in group.same:
+                out.print(f"{name}: the same as {group.preset}", style="dim")
+            if group.cells[0].error and len(group.cells) == 1:
+                out.print(f"{group.preset}: {first_line(group.cells[0].error, 300)}", style="yellow")
+
+
+def _print_table(out: Console, rows: Sequence[Group]) -> None:
+    """One row per preset, best first; what does not fit has no shares."""
     from rich.table import Table
     from rich.text import Text
 
     from refold.compare.forms import FORMS
-    from refold.compare.verdict import groups
+    from refold.compare.measures import MEASURES
+    from refold.compare.verdict import change, dollars
 
     table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 1, 0, 0))
-    for heading in ("design", "budget", "×", "view", "words", "files", *FORMS, "cost", "s", "calls"):
-        table.add_column(heading, justify="left" if heading == "design" else "right", no_wrap=True)
-    for group in groups(cells):
-        fits = all(cell.fits for cell in group.cells)
-        style = "" if fits else "yellow" if group.good else "red"
-        tokens = group.mean(lambda cell: cell.tokens)
+    names = [name for name in MEASURES if name not in ("paths", "identifiers")]
+    shares = [name for name in names if any(group.total(name).of for group in rows)]
+    many = len(rows[0].cells) > 1
+    for heading in (
+        "preset",
+        "fits" if many else "view",
+        *(MEASURES[name][0] for name in shares),
+        "whole",
+        "gone",
+        "cost",
+        "",
+    ):
+        table.add_column(heading, justify="left" if heading == "preset" else "right", no_wrap=True)
+    for group in rows:
+        style = "" if len(group.fitting) == len(group.cells) else "yellow" if group.good else "red"
+        size = f"{len(group.fitting)} of {len(group.cells)}" if many else f"{group.tokens:,}"
+        counts = [group.total(name).share if group.fitting else None for name in shares]
+        messages = sum(group.form(form) for form in FORMS) if group.fitting else 0
         table.add_row(
             Text(group.preset, style),
-            group.asked,
-            str(group.passes),
-            Text("failed" if tokens is None else f"{tokens:,.0f}", style),
-            _percent(group.mean(lambda cell: cell.constraints)),
-            _percent(group.mean(lambda cell: cell.artifacts)),
-            *(_percent(group.mean(lambda cell, form=form: cell.share(form))) for form in FORMS),
-            _shown(group.mean(lambda cell: cell.cost), "${:,.2f}"),
-            _shown(group.mean(lambda cell: cell.seconds), "{:.1f}"),
-            _shown(group.mean(lambda cell: cell.requests), "{:.0f}"),
+            Text(size if group.good else "failed", style),
+            *map(_percent, counts),
+            *(_percent(group.form(form) / messages if messages else None) for form in ("whole", "gone")),
+            dollars(group.cost) if group.good else "–",
+            change(group.cost, group.cost_unfolded) if group.good else "",
         )
     out.print(table)
 
 
-def _shown(value: float | None, form: str) -> str:
-    return "–" if value is None else form.format(value)
-
-
-def money_lines(none: float, cells: Sequence[Cell]) -> Iterator[str]:
-    """Whether folding pays, in a sentence or two."""
-    priced = [cell for cell in cells if cell.paid and cell.paid.usual.folds]
-    yield f"without folding it costs ${none:,.2f}"
-    losing = [cell for cell in priced if cell.paid and cell.paid.saved < 0]
-    if losing:
-        listed = ", ".join(dict.fromkeys(f"{_title(cell)}" for cell in losing))
-        yield f"folding loses money here (the cache made keeping everything cheaper): {listed}"
-
-
-def _title(cell: Cell) -> str:
-    return f"{cell.preset} at {cell.budget:,}" + (f", {cell.passes} passes" if cell.passes > 1 else "")
-
-
 def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.0f} %"
+    from refold.compare.verdict import percent
+
+    return "–" if share is None else percent(share)
 
 
 def _presets(text: str) -> tuple[str, ...]:
@@ -264,7 +280,7 @@ def _presets(text: str) -> tuple[str, ...]:
         if variant(name)[0] not in known:
             raise UnknownName("preset", name, known)
     if not chosen:
-        raise click.UsageError("--presets names no design")
+        raise click.UsageError("--presets names no preset")
     return chosen
 
 

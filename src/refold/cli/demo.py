@@ -39,7 +39,7 @@ FORMS = {
 )
 @json_option
 def command(out: str, as_json: bool) -> None:
-    """Fold a bundled coding session of 100k tokens to 10k, and compare all designs on it."""
+    """Fold a bundled coding session of 100k tokens to 10k, and compare all presets on it."""
     from refold import presets
     from refold.cli.compare import perform, write
     from refold.compare.budgets import parse
@@ -62,7 +62,7 @@ def _tell(screen: Screen, done: Comparison, session: Path, report: Path) -> None
     from refold.cli.compare import print_tables
 
     _tell_kept(screen, next(cell for cell in done.cells if cell.preset == "refold"), done)
-    screen.print("\nAll designs on the same session", style="bold")
+    screen.print("\nAll presets on the same session", style="bold")
     print_tables(screen, done)
     said = " (one page, needs no network; open it in a browser):"
     screen.print(styled(("\nThe report", "bold green"), said))
@@ -98,14 +98,14 @@ def _tell_kept(screen: Screen, cell: Cell, done: Comparison) -> None:
     took = f"in {cell.seconds:.1f} s, without a model"
     screen.print(styled((f"\n{whole:,} → {cell.tokens:,} tokens", "bold"), f" {took}:\n"))
     _bars(screen, whole, cell)
-    screen.print(f"\nthe user's own words ({_percent(cell.constraints)} verbatim):")
+    screen.print(f"\nthe user's own words ({_percent(cell.share('words'))} verbatim):")
     for saying in known.sayings:
         screen.print(indented(f"• {one_line(saying.text, 800)}", 2))
     changed = (
         *(f"created {path}" for path in files.created),
         *(f"changed {path}" for path in files.modified),
     )
-    screen.print(f"\n{len(changed)} files that were changed ({_percent(cell.artifacts)} named):")
+    screen.print(f"\n{len(changed)} files that were changed ({_percent(cell.share('files'))} named):")
     for line in changed:
         screen.print(f"  • {first_line(line, 120)}")
     if known.state.checks:

@@ -43,5 +43,8 @@ def parse(text: str) -> Budget:
 
 
 def parse_list(text: str) -> tuple[Budget, ...]:
-    """Budgets separated by commas, each once."""
-    return tuple(dict.fromkeys(parse(one) for one in text.split(",") if one.strip()))
+    """Budgets separated by commas, each once however it is written (`2k`, `2000`)."""
+    budgets: dict[tuple[int | None, float], Budget] = {}
+    for budget in (parse(one) for one in text.split(",") if one.strip()):
+        budgets.setdefault((budget.tokens, budget.share), budget)
+    return tuple(budgets.values())

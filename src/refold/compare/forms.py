@@ -1,13 +1,12 @@
-"""In which form each message of a conversation stands in a folded view: the same four words for every design.
+"""In which form each message of a conversation stands in a folded view: the same four words for every preset.
 
 *Whole*: as it was, or word for word in what replaced it. *Clipped*: something shorter in its own place. As a
-*line*: a summary stands for it and says something of it: its number or key, an argument of its call, or one
-of its sentences; a result goes with its call. *Gone*: nothing in the view tells of it.
+*line*: a summary stands for it and has an argument of its call or one of its sentences, word for word; a
+result goes with its call. *Gone*: the view has nothing of it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -15,20 +14,24 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from refold import entries as e
-from refold.messages import Assistant, Call, Message, Result, leaves, searchable
+from refold.compare.measures import flat, readable
+from refold.messages import Assistant, Call, Message, Result, leaves
 from refold.session import Session
 from refold.session.edits import Stretch, active_folds, outermost, said_by
 from refold.text.sentences import sentences
 
 Form: TypeAlias = Literal["whole", "clipped", "lines", "gone"]
-FORMS: tuple[Form, ...] = ("whole", "clipped", "lines", "gone")
+FORMS: dict[Form, str] = {
+    "whole": "whole",
+    "clipped": "clipped",
+    "lines": "as one line",
+    "gone": "not shown (recall finds them)",
+}
+"""And how people say it."""
 SHORTEST = 12
 """Shorter words stand anywhere by chance."""
 LOOKED_AT = 8
 """Sentences of a message that are looked for, from its beginning and from its end: a log has thousands."""
-_NUMBER = re.compile(r"(?m)^\[#(\d+)\]|#(\d+)$")
-_KEY = re.compile(r"\[([a-z2-7]{7})\]")
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -62,14 +65,14 @@ def stretch_forms(session: Session, stretch: Stretch, record: Record) -> dict[st
     put = stretch.edit.put
     if len(said) == 1 and put and stretch.edit.kind not in ("summary", "line"):
         return {id: "whole" if put == (message,) else "clipped" for id, message in said.items()}
-    return dict(_in_record(session, said, record))
+    return dict(_in_record(said, record))
 
 
-def _in_record(session: Session, said: Mapping[str, Message], record: Record) -> Iterator[tuple[str, Form]]:
+def _in_record(said: Mapping[str, Message], record: Record) -> Iterator[tuple[str, Form]]:
     calls: dict[str, bool] = {}
     for id, message in said.items():
         form = record.form(message)
-        if form == "gone" and (record.names(id, session.position(id)) or calls.get(_answers(message))):
+        if form == "gone" and calls.get(_answers(message)):
             form = "lines"
         if isinstance(message, Assistant):
             calls |= {call.id: form != "gone" for call in message.calls}
@@ -85,13 +88,7 @@ class Record:
 
     def __init__(self, put: Sequence[Message]) -> None:
         self.messages = put
-        raw = "\n".join(searchable(message) for message in put)
-        self.text = flat(raw)
-        self.numbers = {int(a or b) for a, b in _NUMBER.findall(raw)}
-        self.keys = set(_KEY.findall(raw))
-
-    def names(self, id: str, position: int | None) -> bool:
-        return position in self.numbers or e.key(id) in self.keys
+        self.text = flat(readable(put))
 
     def form(self, message: Message) -> Form:
         if message in self.messages or (self._has(message.text) and not message.calls):
@@ -133,10 +130,6 @@ def _arguments(call: Call) -> Iterable[str]:
 
 @lru_cache(maxsize=2_048)
 def _looked_at(text: str) -> tuple[str, ...]:
-    """Kept: every fold of every design looks for the same sentences again."""
+    """Kept: every fold of every preset looks for the same sentences again."""
     found = [flat(sentence) for sentence in sentences(text)]
     return tuple(found if len(found) <= 2 * LOOKED_AT else found[:LOOKED_AT] + found[-LOOKED_AT:])
-
-
-def flat(text: str) -> str:
-    return " ".join(text.split())

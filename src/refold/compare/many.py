@@ -1,6 +1,6 @@
 """The comparison of many transcripts: a job for each file, and of each only what tables are made of.
 
-A worker reads the file itself, folds what is in it with every design, and gives back `Compared`: some
+A worker reads the file itself, folds what is in it with every preset, and gives back `Compared`: some
 kilobytes instead of the folded sessions, so thousands of transcripts fit into memory.
 """
 
@@ -16,8 +16,7 @@ import msgspec
 from refold import loop, presets
 from refold.batch import Batch, Ending, Executor, Job, Kept
 from refold.batch.kept import digest, file_key, release
-from refold.compare.money import Bill
-from refold.compare.run import About, Cell, Compared, Comparison, Paid, Plan, blanks, compare, variant
+from refold.compare.run import About, Compared, Comparison, Plan, blanks, compare, variant
 from refold.errors import RefoldError, StorageError, UsageError
 from refold.protocols import Loaded
 from refold.registry import configuration
@@ -33,20 +32,9 @@ Opened: TypeAlias = Session | RefoldError | OSError
 
 def summary(done: Comparison) -> Compared:
     """Without the sessions: what a worker gives back."""
+    cells = [msgspec.structs.replace(cell, done=None) for cell in done.cells]
     about = [About(*(getattr(t, name) for name in About.__struct_fields__)) for t in done.transcripts]
-    return Compared(tuple(map(_light, done.cells)), tuple(about), done.unread)
-
-
-def _light(cell: Cell) -> Cell:
-    paid = cell.paid
-    if paid is not None:
-        thresholds = {at: _bill(bill) for at, bill in paid.by_threshold.items()}
-        paid = Paid(_bill(paid.none), thresholds, paid.threshold)
-    return msgspec.structs.replace(cell, paid=paid, done=None)
-
-
-def _bill(bill: Bill) -> Bill:
-    return msgspec.structs.replace(bill, curve=())
+    return Compared(tuple(cells), tuple(about), done.unread)
 
 
 def joined(parts: Iterable[Compared]) -> Compared:
@@ -75,14 +63,15 @@ class Task:
 
 
 def files_of(names: Iterable[str]) -> list[tuple[str, bool]]:
-    """The files, and whether each was named itself; a folder is all transcripts in it."""
-    found: dict[str, bool] = {}
+    """The files, each once, and whether it was named itself; a folder is all transcripts in it."""
+    found: dict[Path, tuple[str, bool]] = {}
     for name in names:
         if Path(name).is_dir():
-            found = {**{str(path): named for path, named in find([name])}, **found}
-        else:
-            found[name] = True
-    return list(found.items())
+            for path, named in find([name]):
+                found.setdefault(path.resolve(), (str(path), named))
+        elif not found.get(Path(name).resolve(), ("", False))[1]:
+            found[Path(name).resolve()] = name, True
+    return list(found.values())
 
 
 def jobs(files: Iterable[tuple[str, bool]], plan: Plan) -> Iterator[Job]:
@@ -93,7 +82,7 @@ def jobs(files: Iterable[tuple[str, bool]], plan: Plan) -> Iterator[Job]:
 
 
 def fingerprint(plan: Plan) -> str:
-    """Two plans of one fingerprint give the same figures: designs with the settings of this machine, budgets,
+    """Two plans of one fingerprint give the same figures: presets with the settings of this machine, budgets,
     passes, who summarises, whose prices, and the release."""
     model = plan.model if isinstance(plan.model, str | None) else plan.model.name
     settings = [_settings(name) for name in plan.presets]
@@ -101,9 +90,9 @@ def fingerprint(plan: Plan) -> str:
 
 
 def _settings(name: str) -> list[Any]:
-    design, given = variant(name)
-    known = [setting.name for setting in presets.settings_of(design)]
-    return [design, sorted({**configuration.load().preset_settings(design, known), **given}.items())]
+    preset, given = variant(name)
+    known = [setting.name for setting in presets.settings_of(preset)]
+    return [preset, sorted({**configuration.load().preset_settings(preset, known), **given}.items())]
 
 
 def _key(file: str, named: bool) -> str | None:

@@ -1,59 +1,274 @@
-"""What a view still holds of a conversation, measured without any judge.
+"""What a view still says of a log, counted without a judge.
 
-All figures are shares between 0 and 1; None where a transcript has nothing to be measured by.
+Everything is read from the log and looked up in the view's text by plain search. Nothing here comes from the
+code that writes summaries (a linter contract forbids it): what measures and what is measured share no parts.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from refold import entries as e
-from refold.compaction.reading import reading
-from refold.compare.forms import flat
-from refold.messages import Message, argument_text, searchable
-from refold.session import Session
-from refold.session.edits import said_by
-from refold.session.items import Item
+from refold.messages import (
+    Assistant,
+    Call,
+    Message,
+    Result,
+    Text,
+    argument_text,
+    is_typed,
+    leaves,
+    searchable,
+)
+from refold.session.toolnames import (
+    MANY_PATHS,
+    PATHS,
+    PATTERNS,
+    TARGETS,
+    argument,
+    command_line,
+    kind,
+    text_argument,
+)
+from refold.text.sentences import spans
 
+MEASURES = {
+    "words": ("words", "words you typed"),
+    "files": ("files", "changed files"),
+    "needed": ("names", "names needed later"),
+    "paths": ("paths", "touched files"),
+    "calls": ("calls", "calls"),
+    "numbers": ("numbers", "numbers"),
+    "identifiers": ("identifiers", "identifiers in calls"),
+}
+"""What is counted, and what people call it: in short, and in full."""
+DECIDING = ("words", "files", "needed")
+"""What presets are ranked by; the others decide between equals."""
 CUT = 0.75
-"""Where a transcript is cut for future references: the part of its messages that is folded."""
+"""Where a log is cut for `needed`: the part of its messages that is folded."""
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """Shares of what a view should still hold."""
+class Count(msgspec.Struct, frozen=True):
+    """So many of so many."""
 
-    constraints: float | None = None
-    """Share of the user's typed words, verbatim in the view."""
-    artifacts: float | None = None
-    """Files truly modified or created, named in the view."""
-    identifiers: float | None = None
-    """Identifiers in the arguments of folded tool calls, literally in the view."""
+    kept: int
+    of: int
 
-
-class Probes(msgspec.Struct, frozen=True):
-    """Identifiers that tool calls after position `cut` need and that only what came before names."""
-
-    cut: int
-    names: tuple[str, ...]
-
-    def found(self, text: str) -> float | None:
-        return _share(name in text for name in self.names)
+    @property
+    def share(self) -> float | None:
+        """Between 0 and 1; None where there is nothing to keep."""
+        return self.kept / self.of if self.of else None
 
 
-def kept(session: Session, items: Sequence[Item]) -> Kept:
-    """What the view `items` of `session` still holds of everything that was said."""
-    text = readable(item.message for item in items)
-    shown = {item.entries[0] for item in items if item.fold is None}
-    folded = filter(None, (said_by(entry) for entry in session.path if entry.id not in shown))
-    return Kept(
-        _typed(session, text),
-        _artifacts(session, text),
-        _share(name in text for name in _called(folded)),
-    )
+class Log(msgspec.Struct, frozen=True):
+    """What a log holds that a view should still say. Everything counts once."""
+
+    typed: dict[str, int]
+    """Sentences the user typed, and the words in each."""
+    files: frozenset[str]
+    """Files that a call changed or created, by the shortest end of a path that no other touched file has."""
+    paths: frozenset[str]
+    """Files that a call read, changed, moved or deleted; likewise."""
+    calls: frozenset[tuple[str, ...]]
+    """What tools were called with: the files, the command, the pattern, or all arguments of other tools."""
+    numbers: frozenset[str]
+    """Numbers of three digits and more that the user typed or the assistant said."""
+    identifiers: frozenset[str]
+    """Identifiers in the arguments of calls."""
+
+    def kept(self, view: str) -> dict[str, Count]:
+        """How much of it stands in the text of a view, line breaks aside."""
+        text = flat(view)
+        typed = sum(size for sentence, size in self.typed.items() if stands(sentence, text))
+        calls = sum(all(stands(value, text) for value in call) for call in self.calls)
+        return {
+            "words": Count(typed, sum(self.typed.values())),
+            "files": present(self.files, text),
+            "paths": present(self.paths, text),
+            "calls": Count(calls, len(self.calls)),
+            "numbers": present(self.numbers, text),
+            "identifiers": present(self.identifiers, text),
+        }
+
+
+def log_of(messages: Iterable[Message]) -> Log:
+    reader = _Reader()
+    for message in messages:
+        reader.take(message)
+    return reader.log()
+
+
+class _Reader:
+    """Reads one message after the other."""
+
+    def __init__(self) -> None:
+        self.typed: dict[str, int] = {}
+        self.numbers: set[str] = set()
+        self.identifiers: set[str] = set()
+        self.calls: list[Sequence[str]] = []
+        self.touched: set[str] = set()
+        self.changed: set[str] = set()
+        self.pending: dict[str, list[str]] = {}
+        """Files that calls without a result so far would change."""
+        self.opened: list[str] = []
+
+    def take(self, message: Message) -> None:
+        typed = [part.text for part in message.parts if isinstance(part, Text) and is_typed(message, part)]
+        for text in typed:
+            sentences = (flat(text[start:end]) for start, end in spans(text))
+            self.typed |= {sentence: size for sentence in sentences if (size := words(sentence))}
+        for text in [message.text] if isinstance(message, Assistant) else typed:
+            self.numbers.update(numbers(text))
+        for call in message.calls:
+            self._call(call)
+        if isinstance(message, Result):
+            changed = self.pending.pop(message.call_id, [])
+            self.changed.update(() if message.is_error else changed)
+
+    def _call(self, call: Call) -> None:
+        touched, changed = files_of(call, self.opened)
+        self.opened = touched[-1:] or self.opened
+        self.touched.update(touched)
+        self.pending[call.id] = changed
+        self.calls.append(touched or subject(call))
+        self.identifiers.update(identifiers(argument_text(call)))
+
+    def log(self) -> Log:
+        names = short_names(self.touched)
+        calls = {tuple(names.get(text, flat(text)) for text in call if text.strip()) for call in self.calls}
+        return Log(
+            self.typed,
+            frozenset(names[path] for path in self.changed),
+            frozenset(names.values()),
+            frozenset(calls - {()}),
+            frozenset(self.numbers),
+            frozenset(self.identifiers),
+        )
+
+
+# ── files ───────────────────────────────────────────────────────────────────────────────────────
+
+_PATCH = re.compile(r"(?m)^\*\*\* (Add File|Update File|Delete File|Move to): (.+)$")
+_CHANGES = frozenset({"edit", "write", "create"})
+
+
+def files_of(call: Call, opened: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The files that a call names, and those of them that it changes if it succeeds. Of shell commands only
+    patches are read. An edit that names no file is of the one `opened` last."""
+    what, text = kind(call.name), argument_text(call)
+    if "*** Begin Patch" in text:
+        found = [(action, posixpath.normpath(path.strip())) for action, path in _PATCH.findall(text)]
+        return [path for _, path in found], [path for action, path in found if action != "Delete File"]
+    if what not in (*_CHANGES, "read", "delete", "move", "editor"):
+        return [], []
+    many = argument(call, MANY_PATHS)
+    paths = [text_argument(call, PATHS), *(leaves(many) if isinstance(many, list) else ())]
+    named = [posixpath.normpath(path.strip()) for path in paths if path.strip()]
+    target = text_argument(call, TARGETS) if what == "move" else ""
+    if target:
+        return [*named, posixpath.normpath(target)], [posixpath.normpath(target)]
+    if what == "edit":
+        named = named or list(opened)
+    changes = what in _CHANGES or (what == "editor" and call.arguments.get("command") != "view")
+    return named, named if changes else []
+
+
+def short_names(paths: Iterable[str]) -> dict[str, str]:
+    """Every path with the shortest end of it that no other file has. A relative path is the file whose
+    absolute path ends with it."""
+    listed = sorted(set(paths))
+    whole = {end: path for path in listed if path.startswith("/") for end in endings(path)}
+    files = {path: whole.get(path, path) for path in listed}
+    owners = Counter(end for file in set(files.values()) for end in endings(file))
+    return {
+        path: next((end for end in endings(file) if end and owners[end] == 1), file)
+        for path, file in files.items()
+    }
+
+
+def endings(path: str) -> Iterator[str]:
+    """`c.py`, `b/c.py`, `a/b/c.py` of `/a/b/c.py`."""
+    parts = path.strip("/").split("/")
+    return ("/".join(parts[at:]) for at in range(len(parts) - 1, -1, -1))
+
+
+def subject(call: Call) -> Sequence[str]:
+    """What a call was about: its command or pattern, or else every argument; of a text the first line."""
+    command = command_line(call) if kind(call.name) == "bash" else ""
+    main = command or text_argument(call, PATTERNS)
+    lines = [text.strip().split("\n")[0] for text in ([main] if main else leaves(call.arguments))]
+    return [line if len(line) <= 200 else line[:200].rpartition(" ")[0] for line in lines]
+
+
+# ── words, numbers, identifiers ─────────────────────────────────────────────────────────────────
+
+_IDEOGRAPH = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+_NUMBER = re.compile(r"(?<![\w.,])\d(?:[\d.,]*\d)?(?!\w)", re.ASCII)
+_RUN = re.compile(r"\w(?:[\w./@+-]*\w)?", re.ASCII)
+_FILE = re.compile(r"[\w@+-][\w.@+-]*\.[a-z]\w{0,4}", re.ASCII)
+_SHAPE = re.compile(
+    r"_|[a-z][A-Z]|[A-Z]{2}[a-z]|/.*/|\.[a-z]\w{0,4}$|[A-Za-z]\d{3}|^\d{5,}$|^(?=\D*\d)[0-9a-f-]{7,}$"
+)
+SHORTEST, LONGEST = 5, 160
+
+
+def words(text: str) -> int:
+    """What stands between spaces and has a letter or digit; of Chinese and Japanese, every character."""
+    parts = (part for part in text.split() if any(map(str.isalnum, part)))
+    return sum(max(1, len(_IDEOGRAPH.findall(part))) for part in parts)
+
+
+def numbers(text: str) -> Iterator[str]:
+    return (found for found in _NUMBER.findall(text) if sum(map(str.isdigit, found)) >= 3)
+
+
+def identifiers(text: str) -> Iterator[str]:
+    """Paths, file names, snake_case, camelCase, ids and numbers of five digits and more, in order."""
+    for run in _RUN.findall(text):
+        parts = [run] if "/" in run or _FILE.fullmatch(run) else run.split(".")
+        yield from (part for part in parts if SHORTEST <= len(part) <= LONGEST and _SHAPE.search(part))
+
+
+def needed(messages: Sequence[Message], cut: int) -> tuple[str, ...]:
+    """Identifiers of calls after the cut that stand before it and were not mentioned again in between."""
+    before = readable(messages[:cut])
+    later = [searchable(message) for message in messages[cut:]]
+    after, start = "\n\n".join(later), 0
+    found: dict[str, bool] = {}
+    for message, text in zip(messages[cut:], later, strict=True):
+        for name in (name for call in message.calls for name in identifiers(argument_text(call))):
+            if name not in found:
+                found[name] = name in before and after.find(name) >= start
+        start += len(text) + 2
+    return tuple(name for name, wanted in found.items() if wanted)
+
+
+# ── looking up ──────────────────────────────────────────────────────────────────────────────────
+
+_BEFORE, _AFTER = re.compile(r"\w[.-]?\Z", re.ASCII), re.compile(r"[.-]?\w", re.ASCII)
+"""What stands beside a part of a longer word, path or number."""
+
+
+def present(names: Iterable[str], text: str) -> Count:
+    hits = [stands(name, text) for name in names]
+    return Count(sum(hits), len(hits))
+
+
+def stands(name: str, text: str) -> bool:
+    """Whether `text` has `name` as it is, not as a part of a longer word or number."""
+    first, last = (bool(re.match(r"\w", name[at], re.ASCII)) for at in (0, -1))
+    at = text.find(name)
+    while at >= 0:
+        end = at + len(name)
+        before = first and _BEFORE.search(text[max(at - 2, 0) : at])
+        if not before and not (last and _AFTER.match(text, end)):
+            return True
+        at = text.find(name, at + 1)
+    return False
 
 
 def readable(messages: Iterable[Message]) -> str:
@@ -61,116 +276,5 @@ def readable(messages: Iterable[Message]) -> str:
     return "\n\n".join(searchable(message) for message in messages)
 
 
-def probes(path: Sequence[e.AnyPathEntry], cut: int) -> Probes:
-    """The future references of a transcript that is folded up to `cut`: identifiers in later calls that
-    occurred before the cut and did not come up again between the cut and the call."""
-    messages = [message for entry in path if (message := said_by(entry)) is not None]
-    before = readable(messages[:cut])
-    later = [searchable(message) for message in messages[cut:]]
-    after, start = "\n\n".join(later), 0
-    found: dict[str, None] = {}
-    judged: set[str] = set()
-    for message, text in zip(messages[cut:], later, strict=True):
-        for name in _called([message]):
-            if name not in judged and name in before and after.find(name) >= start:
-                found[name] = None
-            judged.add(name)
-        start += len(text) + 2
-    return Probes(cut, tuple(found))
-
-
-def _called(messages: Iterable[Message]) -> dict[str, None]:
-    """Identifiers in the arguments of calls, each once, in order."""
-    texts = (argument_text(call) for message in messages for call in message.calls)
-    return dict.fromkeys(name for text in texts for name in identifiers(text))
-
-
-def _typed(session: Session, text: str) -> float | None:
-    """Share of the user's typed words that are verbatim in the view, by characters."""
-    seen = flat(text)
-    said = [flat(saying.text) for saying in reading(session).sayings]
-    whole = sum(map(len, said))
-    return sum(len(words) for words in said if words in seen) / whole if whole else None
-
-
-def _artifacts(session: Session, text: str) -> float | None:
-    files = reading(session).state.files()
-    everything = [*files.read, *files.modified, *files.created, *files.deleted]
-    return _share(named(path, everything, text) for path in (*files.modified, *files.created))
-
-
-def named(path: str, others: Sequence[str], text: str) -> bool:
-    """Whether `text` names a file so that nobody could mean another one of `others`: by its path, or by the
-    shortest end of it that no other path has."""
-    ending = shortest_ending(path, others)
-    return path in text or re.search(rf"(?<![\w.-]){re.escape(ending)}(?![\w-])", text) is not None
-
-
-def shortest_ending(path: str, others: Iterable[str]) -> str:
-    rivals = [other for other in others if other != path]
-    for ending in _endings(path):
-        if not any(other == ending or other.endswith(f"/{ending}") for other in rivals):
-            return ending
-    return path
-
-
-def _endings(path: str) -> Iterator[str]:
-    head, ending = posixpath.split(path)
-    while head.strip("/") and ending:
-        yield ending
-        head, name = posixpath.split(head)
-        ending = f"{name}/{ending}"
-
-
-def _share(hits: Iterable[bool]) -> float | None:
-    listed = list(hits)
-    return sum(listed) / len(listed) if listed else None
-
-
-# ── identifiers: paths, names of code, ids, long numbers ────────────────────────────────────────
-
-SHORTEST, LONGEST = 5, 160
-
-_RUN = re.compile(r"[A-Za-z0-9_./@~+-]{5,400}")
-"""All that an identifier can be made of. Longer runs are looked at in pieces, so this is linear."""
-_SHAPED = re.compile(r"[0-9_/.]|[a-z][A-Z]|[A-Z][A-Z]+[a-z]")
-_FILE = re.compile(
-    r"[\w@~+-][\w.@~+-]*\.(?:py[ciwx]?|ipynb|[cm]?[jt]sx?|vue|json[cl5]?|ya?ml|toml|ini|cfg|conf|env|lock|md|mdx|rst|txt|log"
-    r"|csv|tsv|xml|html?|s?css|less|svg|png|jpe?g|gif|pdf|sh|bash|zsh|ps1|bat|sql|db|sqlite3?|go|rs|rb|php|pl|lua|java|kts?"
-    r"|scala|swift|cs|fs|c|cc|cpp|cxx|h|hh|hpp|m|mm|ex|exs|erl|hs|ml|clj|r|jl|dart|zig|nim|pony|proto|graphql|tf|gradle|cmake"
-    r"|mk|zip|gz|tar|tgz|whl|jar|so|dll|exe|bin|patch|diff|traj|com|org|net|io|dev)",
-    re.I,
-)
-"""A file or host by its ending; other dots separate the members of something."""
-_CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
-_HEX = re.compile(r"[0-9a-f]{7,}(?:-[0-9a-f]{4,})*")
-_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d)?")
-_WORDS = re.compile(r"[a-z]+[/.-][a-z]+")
-
-
-def identifiers(text: str) -> Iterator[str]:
-    """Every identifier of `text`, in order, repeats included."""
-    for run in _RUN.findall(text):
-        if len(run) <= LONGEST and _SHAPED.search(run):
-            yield from _parts(run.rstrip("./-~@+").lstrip("-@+"))
-
-
-def _parts(run: str) -> Iterator[str]:
-    """The run itself, or, of `this.session.switchBranch` and the like, the names it is made of."""
-    if "." in run and "/" not in run and not _FILE.fullmatch(run) and not run[0].isdigit():
-        yield from (part for part in run.split(".") if len(part) >= SHORTEST and is_identifier(part))
-    elif len(run) >= SHORTEST and is_identifier(run):
-        yield run
-
-
-def is_identifier(run: str) -> bool:
-    """A path, a name of code, an id or a number; no plain word, date or version."""
-    if "/" in run:
-        return not _WORDS.fullmatch(run) and any(map(str.isalnum, run))
-    digits = sum(map(str.isdigit, run))
-    if digits == len(run) or (digits and _HEX.fullmatch(run)) or _FILE.fullmatch(run):
-        return True
-    if "." in run or _DATE.fullmatch(run):
-        return False
-    named = "_" in run and digits < len(run.replace("_", ""))
-    return named or bool(_CAMEL.search(run)) or 2 <= digits < len(run)
+def flat(text: str) -> str:
+    return " ".join(text.split())

@@ -10,24 +10,31 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from refold import entries as e
-from refold.compaction.requests import PROMPT
-from refold.costs import Prices
+from refold.compaction.requests import PROMPT, last_model
+from refold.costs import Prices, known
 from refold.costs.prices import SECONDS
+from refold.errors import SettingError
 from refold.messages import Assistant, System, Usage
 from refold.protocols import TokenCounter
 from refold.session import Session
 from refold.session.edits import said_by
 from refold.session.items import Item
 
+PRICED = "claude-sonnet-5"
+"""The model whose prices count where neither the caller nor the transcript names one that is known."""
+TIMES = (2, 4, 8)
+"""Thresholds, in budgets: a context that has grown to this is folded to one budget."""
+USUAL = 4
+"""The threshold of `cost`; where a conversation never gets there, the largest that it reaches."""
 THINKING = 20.0
 """Seconds between two requests where the transcript has no times."""
 LONGEST = 3600.0
-"""Pauses count at most this much: nights and holidays say nothing about a design."""
+"""Pauses count at most this much: nights and holidays say nothing about a preset."""
 GAIN = 0.9
 """A fold that leaves more than this part of the context is not made."""
 
@@ -88,8 +95,71 @@ class Bill(msgspec.Struct, frozen=True):
     prompt: int = 0
     """All tokens that were sent."""
     peak: int = 0
-    curve: tuple[int, ...] = ()
-    """Size of the context at every request."""
+    """The largest context that was sent."""
+
+
+class Paid(msgspec.Struct, frozen=True):
+    """What a conversation costs with a preset: by threshold, and without folding."""
+
+    none: Bill
+    by_threshold: dict[int, Bill] = {}
+    threshold: int = 0
+    """The usual one."""
+
+    @property
+    def usual(self) -> Bill:
+        return self.by_threshold.get(self.threshold, self.none)
+
+    @property
+    def saved(self) -> float:
+        return self.none.dollars - self.usual.dollars
+
+    def row(self) -> dict[str, Any]:
+        """As JSON."""
+        thresholds = {
+            str(threshold): {
+                "cost": round(bill.dollars, 6),
+                "summaries": round(bill.summaries, 6),
+                "folds": bill.folds,
+                "peak": bill.peak,
+            }
+            for threshold, bill in self.by_threshold.items()
+        }
+        return {
+            "no_compaction": round(self.none.dollars, 6),
+            "saved": round(self.saved, 6),
+            "loses": self.saved < 0,
+            "thresholds": thresholds,
+        }
+
+
+class Priced(NamedTuple):
+    """A model whose prices are used."""
+
+    name: str
+    prices: Prices
+    window: int | None
+
+
+def priced(name: str) -> Priced:
+    model = known(name)
+    if model is None or model.prices is None:
+        raise SettingError(
+            "prices", f"no prices for {name!r}; `refold models` lists the models that have some"
+        )
+    return Priced(model.name, model.prices, model.window)
+
+
+def prices_of(session: Session, name: str | None) -> Priced:
+    """The named model, or the one that the conversation names, or a usual one."""
+    if name:
+        return priced(name)
+    spoken = last_model(session)
+    model = known(spoken) if spoken else None
+    if model and model.prices:
+        return priced(model.name)
+    usual = priced(PRICED)
+    return usual._replace(name=f"{usual.name}, since the log names no model with known prices")
 
 
 def steps(session: Session, counter: TokenCounter) -> Steps:
@@ -142,6 +212,32 @@ def bill(
     return run.bill()
 
 
+def pay(
+    conversation: Steps, prices: Prices, none: Bill, limit: int, shape: Shape, summarising: Summarising
+) -> Paid:
+    """The conversation at every threshold that it reaches."""
+    bills = {
+        limit * times: bill(
+            conversation, prices, threshold=limit * times, shape=shape, summarising=summarising
+        )
+        for times in TIMES
+        if limit * times < none.peak
+    }
+    usual = max((reached for reached in bills if reached <= limit * USUAL), default=limit * USUAL)
+    return Paid(none, bills, usual)
+
+
+def summarising(folds: Sequence[e.Fold], model: str, chat: Priced) -> Summarising:
+    """What a summary was seen to cost; a model without known prices costs what the chat model does."""
+    asked = [fold for fold in folds if fold.requests]
+    if not asked:
+        return Summarising()
+    about = known(model)
+    outputs = [fold.usage.output for fold in asked if fold.usage]
+    prices = about.prices if about and about.prices else chat.prices
+    return Summarising(prices, sum(outputs) // len(outputs) if outputs else 1_000)
+
+
 class _Run:
     def __init__(self, conversation: Steps, prices: Prices, summarising: Summarising) -> None:
         self.sums = conversation.sums
@@ -154,14 +250,13 @@ class _Run:
         self.warm = 0
         """Tokens at the beginning of the next prompt that the cache holds."""
         self.dollars = self.summaries = 0.0
-        self.folds = self.prompt = 0
-        self.curve: list[int] = []
+        self.folds = self.prompt = self.peak = 0
 
     def size(self, step: Step) -> int:
         return self.kept + self.record + self.sums[step.entries] - self.sums[self.start]
 
     def fold(self, step: Step, shape: Shape) -> None:
-        """To the beginning, a record and the newest entries that the design keeps."""
+        """To the beginning, a record and the newest entries that the preset keeps."""
         before = self.size(step)
         start = bisect_left(self.sums, self.sums[step.entries] - shape.tail, self.start, step.entries)
         kept = min(max(self.kept, shape.kept), self.sums[start])
@@ -185,14 +280,7 @@ class _Run:
         if size >= self.prices.min_cache:
             self.warm = size
         self.prompt += size
-        self.curve.append(size)
+        self.peak = max(self.peak, size)
 
     def bill(self) -> Bill:
-        return Bill(
-            self.dollars + self.summaries,
-            self.summaries,
-            self.folds,
-            self.prompt,
-            max(self.curve, default=0),
-            tuple(self.curve),
-        )
+        return Bill(self.dollars + self.summaries, self.summaries, self.folds, self.prompt, self.peak)

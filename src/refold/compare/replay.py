@@ -1,4 +1,4 @@
-"""Feeding a conversation to a design again, as if it happened now: folds at growing prefixes."""
+"""Feeding a conversation to a preset again, as if it happened now: folds at growing prefixes."""
 
 from __future__ import annotations
 
@@ -20,42 +20,40 @@ from refold.session.invariants import legal
 from refold.session.items import Item
 
 MORE = 64
-"""Folds that one pass may take until the design itself is satisfied."""
+"""Folds that one pass may take until the preset itself is satisfied."""
 
 
 class Replayed(msgspec.Struct, frozen=True):
     session: Session
     folds: tuple[e.Fold, ...]
-    """What happened at the passes, in order; the design's upkeep between passes is not among them."""
+    """What happened at the passes, in order; the preset's upkeep between passes is not among them."""
     failures: tuple[Failed, ...] = ()
     reason: Reason | None = None
-    """Why the design did no more."""
+    """Why the preset did no more."""
 
     @property
     def all_folds(self) -> Sequence[e.Fold]:
-        """Everything that was folded, the housekeeping of the design included."""
+        """Everything that was folded, the upkeep of the preset included."""
         return self.session.annotations(e.Fold)
 
     def verdict(self, engine: Engine, view: View, limit: int) -> tuple[bool, str | None]:
-        """Whether the view fits; and why not, or what the design says of a view that does."""
+        """Whether the view fits; and why not, or what the preset says of a view that does."""
         objection = engine.objection(self.session)
         if view.tokens > limit:
-            return False, self._why_not(view, limit, self.reason if objection is None else objection)
+            return False, self._why_not(view, self.reason if objection is None else objection)
         if objection is None:
             return True, None
         return objection.code == "above_threshold", objection.text
 
-    def _why_not(self, view: View, limit: int, reason: Reason | None) -> str:
+    def _why_not(self, view: View, reason: Reason | None) -> str:
         if self.failures and not self.folds:
-            return f"no fold came about: {self.failures[-1].text}"
+            return f"nothing was folded: {self.failures[-1].text}"
         told = f": {reason.text}" if reason is not None else ""
         if not self.all_folds:
-            return f"the design found nothing to fold{told}"
+            return f"does not fit; nothing left to fold{told}"
         size, role = max((view.counter.message(message), message.role) for message in view.messages)
-        return (
-            f"the design keeps {view.tokens} tokens where {limit} were asked for{told}; "
-            f"the largest message it keeps has {size} tokens ({role})"
-        )
+        largest = f"its largest message has {size:,} ({role})"
+        return f"does not fit; the view has {view.tokens:,} tokens{told}; {largest}"
 
 
 def checkpoints(path: Sequence[e.AnyPathEntry], passes: int) -> list[int]:
@@ -102,7 +100,7 @@ async def replay(
 
 
 async def one_pass(engine: Engine, session: Session, *, instructions: str | None = None) -> Replayed:
-    """One explicit fold, and then whatever the design's own trigger still asks for before the user speaks
+    """One explicit fold, and then whatever the preset's own trigger still asks for before the user speaks
     again."""
     folds: list[e.Fold] = []
     try:

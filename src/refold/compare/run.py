@@ -1,4 +1,4 @@
-"""Transcripts × presets × budgets × passes: what each design would do to your conversations."""
+"""Transcripts × presets × budgets × passes: what each preset would do to your conversations."""
 
 from __future__ import annotations
 
@@ -6,54 +6,28 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec.structs import asdict, replace
 
 from refold import entries as e
 from refold import registry, tokens
-from refold.compaction.requests import last_model
 from refold.compare import measures, money
 from refold.compare.budgets import Budget
 from refold.compare.forms import FORMS, Form, Part, forms_of
-from refold.compare.measures import Probes
-from refold.compare.money import Bill, Shape, Steps, Summarising
+from refold.compare.measures import Count, Log
+from refold.compare.money import Bill, Paid, Priced, Steps
 from refold.compare.replay import Replayed, checkpoints, replay
-from refold.costs import Known, Prices, known
 from refold.engine import Engine
-from refold.errors import ModelError, RefoldError, SettingError, UsageError
+from refold.errors import ModelError, RefoldError, UsageError
 from refold.protocols import Model
 from refold.session import Session, View
 from refold.session.edits import said_by
 
-PRICED = "claude-sonnet-5"
-"""Whose prices count where neither the caller nor the transcript names a model that is known."""
-TIMES = (2, 4, 8)
-"""Thresholds of the money replay, in budgets: a context that has grown to this is folded to one budget."""
-USUAL = 4
-"""The threshold of the column `cost`; where a transcript never gets there, the largest that it reaches."""
-
-
-class Paid(msgspec.Struct, frozen=True):
-    """What a transcript costs with a design: in all, by threshold, and against not folding at all."""
-
-    none: Bill
-    by_threshold: dict[int, Bill] = {}
-    threshold: int = 0
-    """The usual one; `cost` is what it comes to."""
-
-    @property
-    def usual(self) -> Bill:
-        return self.by_threshold.get(self.threshold, self.none)
-
-    @property
-    def saved(self) -> float:
-        return self.none.dollars - self.usual.dollars
-
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the comparison. Shares lie between 0 and 1; None: there was nothing to measure by."""
+    """One row of the comparison: a preset on a log, at a budget."""
 
     file: str
     preset: str
@@ -61,22 +35,22 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     passes: int
     asked: str = ""
     """The budget as it was written."""
+    log_tokens: int = 0
+    """What is folded."""
     tokens: int | None = None
+    """Size of the view; None where there is none."""
     fits: bool | None = None
-    constraints: float | None = None
-    artifacts: float | None = None
-    identifiers: float | None = None
-    future_references: float | None = None
+    counts: dict[str, Count] = {}
+    """How much of the log the view still says, by measure (`measures.MEASURES`)."""
     forms: dict[Form, Part] | None = None
-    """In which form the messages of the transcript stand in the view."""
+    """In which form the messages of the log stand in the view."""
     cost: float | None = None
-    """Dollars for the whole transcript, folded whenever it has grown to four budgets."""
+    """Dollars for the whole log, folded whenever it has grown to four budgets."""
     seconds: float | None = None
     requests: int | None = None
     error: str | None = None
-    """Why there are no figures, why it does not fit, or what the design says of a view that does."""
+    """Why there are no figures, why the view does not fit, or what the preset says of one that does."""
     paid: Paid | None = None
-    shape: Shape | None = None
     done: Replayed | None = None
     """The folded session itself."""
 
@@ -85,20 +59,22 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
         return self.tokens is None
 
     @property
-    def untouched(self) -> bool:
-        """Nothing was folded: the view is the conversation as it was, and says nothing about a design."""
-        return self.forms is not None and all(
-            form == "whole" or not part.messages for form, part in self.forms.items()
-        )
+    def needs_folding(self) -> bool:
+        return self.log_tokens > self.budget
 
-    def share(self, form: Form) -> float | None:
-        """Of all messages; None where there are none."""
+    def share(self, measure: str) -> float | None:
+        """Between 0 and 1; None where the log has nothing to measure by, or there is no view."""
+        count = self.counts.get(measure)
+        return None if count is None or self.failed else count.share
+
+    def form(self, form: Form) -> float | None:
+        """Share of the messages that stand in this form."""
         whole = sum(part.messages for part in self.forms.values()) if self.forms else 0
         return self.forms[form].messages / whole if self.forms and whole else None
 
 
 class About(msgspec.Struct, frozen=True):
-    """A transcript, in figures."""
+    """A log, in figures."""
 
     file: str
     messages: int
@@ -108,16 +84,20 @@ class About(msgspec.Struct, frozen=True):
     """Whose."""
     dollars: float
     """What it costs without folding."""
+    holds: dict[str, int]
+    """How much there is to keep, by measure."""
 
 
 class Transcript(About, frozen=True):
-    """A conversation ready to be compared on; what does not depend on a design is computed once."""
+    """A conversation ready to be compared on; what does not depend on a preset is computed once."""
 
     session: Session
+    log: Log
     steps: Steps
-    prefix: Session | None
-    probes: Probes
-    priced: Known
+    cut: int
+    """How many messages are folded for `needed`; 0 where nothing is needed later."""
+    needed: tuple[str, ...]
+    model: Priced
     none: Bill
 
 
@@ -151,9 +131,9 @@ class Plan:
     budgets: Sequence[Budget]
     passes: Sequence[int] = (1,)
     model: Model | str | None = None
-    """Who writes the summaries, or its name; None: the embedded digest."""
+    """The model that writes the summaries, or its name; None: no model."""
     prices: str | None = None
-    """Whose prices count; None: those of the model that the transcript names."""
+    """The model whose prices count; None: the one that the transcript names."""
 
 
 Progress = Callable[[float, str], None]
@@ -161,13 +141,13 @@ Progress = Callable[[float, str], None]
 
 
 VARIANTS = ("augment:carry_previous_summary=true",)
-"""Rows beside those of the designs as they are."""
+"""Rows beside those of the presets as they are."""
 
 
 def variant(name: str) -> tuple[str, dict[str, str]]:
-    """A design and the settings behind its name: `augment:carry_previous_summary=true`."""
-    design, *settings = name.split(":")
-    return design, {key: value for key, _, value in (text.partition("=") for text in settings)}
+    """A preset and the settings behind its name: `augment:carry_previous_summary=true`."""
+    preset, *settings = name.split(":")
+    return preset, {key: value for key, _, value in (text.partition("=") for text in settings)}
 
 
 async def compare(
@@ -190,7 +170,10 @@ async def compare(
             cells += blanks(file, plan, transcript)
             continue
         transcripts.append(transcript)
+        rows: dict[tuple[str, int, int], Budget] = {}
         for budget, passes, name in _rows(plan):
+            rows.setdefault((name, budget.of(transcript.tokens), passes), budget)
+        for (name, _, passes), budget in rows.items():
             progress(len(cells) / total, f"{name} at {budget.text}, {passes}×")
             cells.append(await cell(transcript, name, budget, passes, model))
     progress(1.0, "done")
@@ -198,7 +181,7 @@ async def compare(
 
 
 def _rows(plan: Plan) -> list[tuple[Budget, int, str]]:
-    """Designs beside each other, for each budget and number of passes."""
+    """Presets beside each other, for each budget and number of passes."""
     return list(product(plan.budgets, plan.passes, plan.presets))
 
 
@@ -215,25 +198,29 @@ def _prepared(file: str, session: Session | Exception, prices: str | None) -> Tr
 
 
 def prepare(file: str, session: Session, prices: str | None = None) -> Transcript:
-    """Everything about a transcript that all designs share."""
+    """Everything about a transcript that all presets share."""
     said = [entry for entry in session.path if said_by(entry) is not None]
+    messages = list(filter(None, map(said_by, said)))
     fresh = fed(session, said)
     steps = money.steps(fresh, tokens.get())
     cut = _cut(said)
-    priced = _priced(session, prices)
-    none = money.bill(steps, _prices(priced))
+    log, needed = measures.log_of(messages), measures.needed(messages, cut) if cut else ()
+    model = money.prices_of(session, prices)
+    none = money.bill(steps, model.prices)
     return Transcript(
         file,
         len(said),
         steps.tokens,
         len(steps.steps),
-        priced.name,
+        model.name,
         none.dollars,
+        {name: count.of for name, count in log.kept("").items()} | {"needed": len(needed)},
         fresh,
+        log,
         steps,
-        fed(session, said[:cut]) if cut else None,
-        measures.probes(said, cut) if cut else Probes(0, ()),
-        priced,
+        cut if needed else 0,
+        needed,
+        model,
         none,
     )
 
@@ -254,33 +241,25 @@ def _cut(path: Sequence[e.AnyPathEntry]) -> int:
     return min(ends, key=lambda end: abs(end - wanted), default=0)
 
 
-def priced(name: str) -> Known:
-    """The model of that name, which has prices."""
-    found = known(name)
-    if found is None or found.prices is None:
-        raise SettingError("prices", f"nobody here knows what {name!r} costs: see `refold models`")
-    return found
-
-
-def _priced(session: Session, name: str | None) -> Known:
-    if name:
-        return priced(name)
-    spoken = last_model(session)
-    found = known(spoken) if spoken else None
-    return found if found and found.prices else priced(PRICED)
-
-
-def _prices(about: Known) -> Prices:
-    return cast(Prices, about.prices)
-
-
 async def cell(t: Transcript, name: str, budget: Budget, passes: int, model: Model | None = None) -> Cell:
-    """One design on one transcript; never raises for what the design or a model does."""
-    blank = Cell(file=t.file, preset=name, budget=budget.of(t.tokens), passes=passes, asked=budget.text)
+    """One preset on one transcript; never raises for what the preset or a model does."""
+    holds = {measure: Count(0, of) for measure, of in t.holds.items()}
+    if t.steps.sums[t.cut] <= budget.of(t.steps.sums[t.cut]):
+        del holds["needed"]  # what fits as it is says nothing about a preset
+    size = budget.of(t.tokens)
+    blank = Cell(
+        file=t.file,
+        preset=name,
+        budget=size,
+        passes=passes,
+        asked=budget.text,
+        log_tokens=t.tokens,
+        counts=holds,
+    )
     try:
         return await _measured(blank, t, budget, model)
     except ModuleNotFoundError as error:
-        said = f"this design is not installed ({error.name})"
+        said = f"this preset is not installed ({error.name})"
     except RefoldError as error:
         said = str(error)
     except Exception as error:
@@ -292,36 +271,42 @@ async def _measured(blank: Cell, t: Transcript, budget: Budget, model: Model | N
     began, limit = time.perf_counter(), blank.budget
     engine, done, view = await _folded(t.session, blank, limit, model)
     seconds = time.perf_counter() - began
-    later = None
-    if t.prefix is not None and t.probes.names:
-        part = budget.of(t.steps.sums[t.probes.cut])
-        _, _, before = await _folded(t.prefix, blank, part, model)
-        later = t.probes.found(measures.readable(before.messages))
+    later = {"needed": await _needed(blank, t, budget, model)} if "needed" in blank.counts else {}
     shape = money.shape_of(view.items, [engine.counter.message(message) for message in view.messages])
-    paid = pay(t, limit, shape, _summarising(t, done, model)) if done.all_folds else Paid(t.none)
+    paid = Paid(t.none)
+    if done.all_folds:
+        summaries = money.summarising(done.all_folds, model.name if model else "", t.model)
+        paid = money.pay(t.steps, t.model.prices, t.none, limit, shape, summaries)
     fits, why = done.verdict(engine, view, limit)
     return replace(
         blank,
         tokens=view.tokens,
         fits=fits,
-        **asdict(measures.kept(done.session, view.items)),
-        future_references=later,
+        counts=t.log.kept(measures.readable(view.messages)) | later,
         forms=forms_of(done.session, t.steps.sizes),
         cost=round(paid.usual.dollars, 6),
         seconds=round(seconds, 3),
         requests=_requests(done.session),
         error=why,
         paid=paid,
-        shape=shape,
         done=done,
     )
+
+
+async def _needed(blank: Cell, t: Transcript, budget: Budget, model: Model | None) -> Count:
+    """What calls after the cut need of the part before it, folded by itself; nothing if it does not fit."""
+    limit = budget.of(t.steps.sums[t.cut])
+    prefix = fed(t.session, t.session.path[: t.cut])
+    _, _, view = await _folded(prefix, blank, limit, model)
+    found = measures.present(t.needed, measures.flat(measures.readable(view.messages)))
+    return found if view.tokens <= limit else Count(0, found.of)
 
 
 async def _folded(
     session: Session, cell: Cell, limit: int, model: Model | None
 ) -> tuple[Engine, Replayed, View]:
-    design, settings = variant(cell.preset)
-    engine = Engine(registry.preset(design, settings, budget=limit), model=model)
+    preset, settings = variant(cell.preset)
+    engine = Engine(registry.preset(preset, settings, budget=limit), model=model)
     title = f"{cell.preset} {limit} {cell.passes}"
     done = await replay(engine, session, passes=cell.passes, title=title)
     if model is not None and done.failures and not done.all_folds:
@@ -335,30 +320,6 @@ def _requests(session: Session) -> int:
     return sum(one.requests for one in made)
 
 
-def pay(t: Transcript, limit: int, shape: Shape, summarising: Summarising) -> Paid:
-    """The transcript at every threshold that it reaches."""
-    bills = {
-        limit * times: money.bill(
-            t.steps, _prices(t.priced), threshold=limit * times, shape=shape, summarising=summarising
-        )
-        for times in TIMES
-        if limit * times < t.none.peak
-    }
-    usual = max((reached for reached in bills if reached <= limit * USUAL), default=limit * USUAL)
-    return Paid(t.none, bills, usual)
-
-
-def _summarising(t: Transcript, done: Replayed, model: Model | None) -> Summarising:
-    """What a summary was seen to cost; the prices of an unknown model are taken to be the chat model's."""
-    asked = [fold for fold in done.all_folds if fold.requests]
-    if model is None or not asked:
-        return Summarising()
-    about = known(model.name)
-    outputs = [fold.usage.output for fold in asked if fold.usage]
-    prices = about.prices if about and about.prices else t.priced.prices
-    return Summarising(prices, sum(outputs) // len(outputs) if outputs else 1_000)
-
-
 def blanks(file: str, plan: Plan, error: str) -> list[Cell]:
     """The cells of a file of which there are no figures."""
     return [
@@ -367,34 +328,29 @@ def blanks(file: str, plan: Plan, error: str) -> list[Cell]:
     ]
 
 
+SHARES = {
+    "constraints": "words",
+    "artifacts": "files",
+    "identifiers": "identifiers",
+    "future_references": "needed",
+    "paths": "paths",
+    "calls": "calls",
+    "numbers": "numbers",
+}
+"""Columns of the JSON, and the measures they are the shares of."""
+
+
 def row(cell: Cell) -> dict[str, Any]:
     """The documented JSON of a cell."""
-    fields = {name: value for name, value in asdict(cell).items() if name not in ("done", "paid", "shape")}
-    for share in ("constraints", "artifacts", "identifiers", "future_references"):
-        fields[share] = _rounded(fields[share])
-    fields |= {form: _rounded(cell.share(form)) for form in FORMS}
+    fields = {name: value for name, value in asdict(cell).items() if name not in ("done", "paid")}
+    fields |= {column: _rounded(cell.share(measure)) for column, measure in SHARES.items()}
+    fields |= {form: _rounded(cell.form(form)) for form in FORMS}
     fields["why"] = fields["error"]
+    fields["counts"] = msgspec.to_builtins(cell.counts)
     fields["forms"] = msgspec.to_builtins(cell.forms)
-    fields["money"] = None if cell.paid is None else _money(cell.paid)
+    fields["money"] = None if cell.paid is None else cell.paid.row()
     return fields
 
 
 def _rounded(share: float | None) -> float | None:
     return None if share is None else round(share, 4)
-
-
-def _money(paid: Paid) -> dict[str, Any]:
-    return {
-        "no_compaction": round(paid.none.dollars, 6),
-        "saved": round(paid.saved, 6),
-        "loses": paid.saved < 0,
-        "thresholds": {
-            str(threshold): {
-                "cost": round(bill.dollars, 6),
-                "summaries": round(bill.summaries, 6),
-                "folds": bill.folds,
-                "peak": bill.peak,
-            }
-            for threshold, bill in paid.by_threshold.items()
-        },
-    }

@@ -1,27 +1,40 @@
-"""Cells of one kind over all transcripts, and the verdict of a comparison in words: what to take, what it
-keeps, what it loses, what it costs."""
+"""The rows of a comparison over all logs, and its verdict in words: which preset keeps most, by what,
+where it loses, what it costs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from refold.compare.forms import FORMS, Form
+from refold.compare.measures import DECIDING, MEASURES, Count
 from refold.compare.run import Cell
+
+RULE = (
+    "Ranked by the mean of three shares, as far as the log has something to measure: words you typed, "
+    "changed files, names needed later. Equal ones by the other measures, then by cost. A view that does not "
+    "fit keeps nothing."
+)
 
 
 class Group(NamedTuple):
-    """One design at one budget and number of passes, over all transcripts."""
+    """A preset at one budget and number of passes, over all logs that are larger than the budget."""
 
     preset: str
     asked: str
     passes: int
     cells: tuple[Cell, ...]
+    same: tuple[str, ...] = ()
+    """Presets with the same figures throughout."""
+
+    @property
+    def kind(self) -> tuple[str, int]:
+        return self.asked, self.passes
 
     @property
     def name(self) -> str:
-        """The design, with its settings."""
+        """The preset, with its settings."""
         return self.preset.replace(":", ", ")
 
     @property
@@ -29,31 +42,13 @@ class Group(NamedTuple):
         return [cell for cell in self.cells if not cell.failed]
 
     @property
-    def folded(self) -> list[Cell]:
-        """What a design can be judged by: a transcript that was not folded must not speak for one that
-        was."""
-        return [cell for cell in self.good if not cell.untouched]
+    def fitting(self) -> list[Cell]:
+        return [cell for cell in self.good if cell.fits]
 
     @property
-    def fitting(self) -> int:
-        return sum(bool(cell.fits) for cell in self.good)
-
-    def mean(self, value: Callable[[Cell], float | None]) -> float | None:
-        return _mean(map(value, self.good))
-
-    def kept(self, value: Callable[[Cell], float | None]) -> float | None:
-        """The mean over the transcripts that were folded."""
-        return _mean(map(value, self.folded))
-
-    def form(self, form: Form) -> float | None:
-        return self.kept(lambda cell: cell.share(form))
-
-    @property
-    def retention(self) -> float | None:
-        """The mean of the user's words, the files, and the messages of which something is left."""
-        gone = self.form("gone")
-        words, files = self.kept(lambda cell: cell.constraints), self.kept(lambda cell: cell.artifacts)
-        return _mean((words, files, None if gone is None else 1 - gone))
+    def tokens(self) -> int:
+        """Of the views, in all."""
+        return sum(cell.tokens or 0 for cell in self.good)
 
     @property
     def cost(self) -> float:
@@ -63,124 +58,163 @@ class Group(NamedTuple):
     def cost_unfolded(self) -> float:
         return sum(cell.paid.none.dollars for cell in self.good if cell.paid)
 
+    def total(self, measure: str) -> Count:
+        """Over all logs; a view that does not fit keeps nothing."""
+        counts = [(cell, cell.counts[measure]) for cell in self.cells if measure in cell.counts]
+        return Count(sum(x.kept for cell, x in counts if cell.fits), sum(x.of for _, x in counts))
 
-def _mean(values: Iterable[float | None]) -> float | None:
-    """Of those that there are."""
-    there = [value for value in values if value is not None]
-    return fmean(there) if there else None
+    def kept(self, measures: Iterable[str] = DECIDING) -> float:
+        """The mean share of what the logs have."""
+        shares = [share for name in measures if (share := self.total(name).share) is not None]
+        return fmean(shares) if shares else 0.0
+
+    def form(self, form: Form) -> int:
+        """Messages that stand in this form."""
+        return sum(cell.forms[form].messages for cell in self.good if cell.forms)
+
+    @property
+    def rank(self) -> tuple[float, float, float, float]:
+        """Smaller is better; what does not fit comes last, and what failed after it."""
+        out = 0 if self.fitting else self.tokens or float("inf")
+        return out, -self.kept(), -self.kept(MEASURES), self.cost
 
 
 def groups(cells: Iterable[Cell]) -> list[Group]:
-    found: dict[tuple[str, str, int], list[Cell]] = {}
+    """Best first, for each budget and number of passes. Logs that fit as they are do not count, and presets
+    with the same figures are one group."""
+    found: dict[Any, Group] = {}
+    for (asked, passes, preset), listed in _by_kind(cell for cell in cells if cell.needs_folding).items():
+        figures = tuple((x.file, x.tokens, x.fits, *x.counts.values(), x.cost, x.requests) for x in listed)
+        key = asked, passes, preset if all(cell.failed for cell in listed) else figures
+        earlier = found.get(key)
+        found[key] = (
+            earlier._replace(same=(*earlier.same, preset))
+            if earlier
+            else Group(preset, asked, passes, tuple(listed))
+        )
+    kinds = list(dict.fromkeys(group.kind for group in found.values()))
+    return sorted(found.values(), key=lambda group: (kinds.index(group.kind), group.rank))
+
+
+def _by_kind(cells: Iterable[Cell]) -> dict[tuple[str, int, str], list[Cell]]:
+    found: dict[tuple[str, int, str], list[Cell]] = {}
     for cell in cells:
-        found.setdefault((cell.preset, cell.asked, cell.passes), []).append(cell)
-    return [Group(*key, tuple(listed)) for key, listed in found.items()]
-
-
-CLOSE = 0.02
-"""Designs that keep nearly as much as the best are as good; of them the cheapest is taken."""
-RULE = (
-    "How it was chosen: of the designs that fit most often the one that keeps most (mean of your words, "
-    "changed files and messages not gone); of those within 2 points of it the cheapest."
-)
+        found.setdefault((cell.asked, cell.passes, cell.preset), []).append(cell)
+    return found
 
 
 class Verdict(NamedTuple):
+    """What a comparison says at one budget."""
+
     title: str
     """Names stand in backticks, here and below."""
-    text: tuple[str, ...]
+    lines: tuple[str, ...] = ()
     best: Group | None = None
 
 
-def verdict(cells: Sequence[Cell], sizes: Sequence[int]) -> Verdict:
-    """`sizes`: tokens of the transcripts."""
-    found = groups(cells)
-    good = [group for group in found if group.good]
-    folded = [group for group in good if group.folded]
-    fitting = [group for group in folded if any(cell.fits for cell in group.folded)]
-    if not good:
-        return Verdict(
-            "Nothing could be compared.", tuple(dict.fromkeys(cell.error or "" for cell in cells))[:3]
-        )
-    least = min(cell.budget for group in good for cell in group.good)
-    if not folded or 0 < max(sizes, default=0) <= least:
-        # Some designs fold although all fits: what they lose, they lose for nothing.
-        return Verdict("Nothing needs folding.", (_untouched(sizes, good),))
+def verdicts(cells: Sequence[Cell]) -> list[Verdict]:
+    """One for each budget and number of passes at which something has to be folded, one for all others."""
+    if all(cell.failed for cell in cells):
+        return [Verdict("Nothing could be compared.", tuple(dict.fromkeys(x.error or "" for x in cells))[:3])]
+    listed = groups(cells)
+    kinds = dict.fromkeys(group.kind for group in listed)
+    found = [_verdict([group for group in listed if group.kind == kind]) for kind in kinds]
+    read = [cell for cell in cells if cell.log_tokens or not cell.failed]
+    loose = [cell for cell in read if (cell.asked, cell.passes) not in kinds]
+    return [*found, _nothing_to_fold(loose)] if loose else found
+
+
+def _nothing_to_fold(cells: Sequence[Cell]) -> Verdict:
+    asked = _listed([budget(text) for text in dict.fromkeys(cell.asked for cell in cells)])
+    which = "conversation" if len({cell.file for cell in cells}) == 1 else "longest conversation"
+    text = f"The {which} has {max(cell.log_tokens for cell in cells):,} tokens and fits {asked} as it is."
+    lines = [f"`{cell.preset}` failed: {cell.error}" for cell in cells if cell.failed]
+    eager = dict.fromkeys(x.preset for x in cells if not x.failed and (x.tokens or 0) < x.log_tokens)
+    if eager:
+        lines.append(f"Presets that fold it all the same: {_listed([f'`{name}`' for name in eager])}.")
+    return Verdict("Nothing needs folding.", (text, *lines, "A smaller budget (`--budgets`) shows more."))
+
+
+def budget(asked: str) -> str:
+    """A budget, and of what."""
+    return f"{asked} of the log" if "%" in asked else f"{asked} tokens"
+
+
+def _verdict(listed: Sequence[Group]) -> Verdict:
+    """Of the presets at one budget, best first."""
+    fitting = [group for group in listed if group.fitting]
+    place = budget(listed[0].asked) + (f", folded {listed[0].passes} times" if listed[0].passes > 1 else "")
     if not fitting:
-        nearest = min(folded, key=lambda group: group.mean(lambda cell: cell.tokens) or 0)
-        size = nearest.mean(lambda cell: cell.tokens) or 0
-        near = f"Nearest is `{nearest.name}` at {nearest.asked} with {size:,.0f} tokens."
-        return Verdict("No design fits.", (near, nearest.cells[0].error or ""))
-    best = ranked(fitting)[0]
-    times = f", folded {best.passes} times" if best.passes > 1 else ""
-    lines = (_fits(best), _keeps(best), _loses(best), _costs(best), _others(best, folded))
-    return Verdict(f"Take `{best.name}` at {best.asked}{times}.", tuple(filter(None, lines)), best)
-
-
-def ranked(found: Sequence[Group]) -> list[Group]:
-    """Best first. Who fits in more transcripts, keeps more, costs less."""
-    order = sorted(found, key=lambda group: (-group.fitting, -(group.retention or 0), group.cost))
-    if not order:
-        return order
-    first = order[0]
-    close = [
-        group
-        for group in order
-        if group.fitting == first.fitting and (group.retention or 0) >= (first.retention or 0) - CLOSE
-    ]
-    best = min(close, key=lambda group: group.cost)
-    return [best, *(group for group in order if group is not best)]
-
-
-def _untouched(sizes: Sequence[int], good: Sequence[Group]) -> str:
-    over = [cell for group in good for cell in group.good if not cell.fits]
-    if over:
-        return over[0].error or "No design found anything to fold."
-    size = max(sizes)
-    which = "The conversation" if len(sizes) == 1 else "The longest conversation"
-    asked = ", ".join(dict.fromkeys(group.asked for group in good))
-    return (
-        f"{which} has {size:,} tokens and fits {asked} as it is. A smaller budget (`--budgets`) shows more."
+        near = min(listed, key=lambda group: group.tokens or float("inf"))
+        told = f"Nearest is `{near.name}` with {near.tokens:,} tokens." if near.good else near.cells[0].error
+        return Verdict(f"No preset fits {place}.", (told or "",))
+    best, measured = fitting[0], [name for name in DECIDING if listed[0].total(name).of]
+    equal = [group for group in fitting if _counts(group, measured) == _counts(best, measured)]
+    next_best = next((group for group in fitting if group not in equal), None)
+    names = _listed([f"`{group.name}`" for group in equal])
+    keep = "keeps" if len(equal) == 1 else "keep the same:"
+    what = _listed([_of(best, name) for name in measured]) or "nothing that can be counted"
+    size = f", in {best.tokens:,} tokens" if len(equal) == len(best.cells) == 1 else ""
+    lines = (
+        _fits(best),
+        _told_apart(equal) if len(equal) > 1 else "",
+        _next(next_best, measured) if next_best else "",
+        _loses(best, fitting),
+        _size(best),
+        _costs(best),
+        _does_not_fit(listed),
     )
+    return Verdict(f"At {place}, {names} {keep} {what}{size}.", tuple(filter(None, lines)), best)
+
+
+def _counts(group: Group, names: Iterable[str]) -> list[Count]:
+    return [group.total(name) for name in names]
+
+
+def _of(group: Group, name: str) -> str:
+    """`12 of the 30 words you typed`."""
+    count = group.total(name)
+    return f"{count.kept:,} of {'the ' if name == 'words' else ''}{count.of:,} {MEASURES[name][1]}"
 
 
 def _fits(best: Group) -> str:
-    if len(best.cells) == 1:
-        return ""
-    untouched = len(best.good) - len(best.folded)
-    as_is = f"; {untouched} of them as they are" if untouched else ""
-    return f"It fits in {best.fitting} of {len(best.cells)} transcripts{as_is}."
+    return f"It fits {len(best.fitting)} of {len(best.cells)} conversations." if len(best.cells) > 1 else ""
 
 
-def _keeps(best: Group) -> str:
-    words, files = best.kept(lambda cell: cell.constraints), best.kept(lambda cell: cell.artifacts)
-    parts = [
-        f"{_share(words)} your own words" if words is not None else "",
-        f"the names of {_share(files)} changed files" if files is not None else "",
-        _forms(best),
-    ]
-    return f"Keeps {_listed([part for part in parts if part])}."
+def _told_apart(equal: Sequence[Group]) -> str:
+    """By what the best of equals is the best."""
+    best = equal[0]
+    rest = [name for name in MEASURES if name not in DECIDING and best.total(name).of]
+    if any(_counts(group, rest) != _counts(best, rest) for group in equal):
+        return f"Of the rest `{best.name}` keeps most: {_listed([_of(best, name) for name in rest])}."
+    return f"`{best.name}` costs least." if any(group.cost > best.cost for group in equal) else ""
 
 
-def _share(value: float) -> str:
-    return "all" if value == 1 else f"{value:.0%} of"
+def _next(group: Group, measured: Sequence[str]) -> str:
+    kept = _listed([_several(group.total(name).kept, MEASURES[name][0]) for name in measured])
+    size = f", in {group.tokens:,} tokens" if len(group.cells) == 1 else ""
+    return f"Next best is `{group.name}` with {kept}{size}."
 
 
-def _forms(best: Group) -> str:
-    counts = {form: sum(cell.forms[form].messages for cell in best.folded if cell.forms) for form in FORMS}
-    shown = (("whole", "whole"), ("clipped", "clipped"), ("lines", "as lines"))
-    parts = [f"{counts[form]:,} {name}" for form, name in shown if counts[form]]
-    return f"of {sum(counts.values()):,} messages {_listed(parts)}" if parts else ""
+def _several(number: int, noun: str) -> str:
+    return f"{number:,} {noun.removesuffix('s') if number == 1 else noun}"
 
 
-def _loses(best: Group) -> str:
-    gone = [cell.forms["gone"] for cell in best.folded if cell.forms]
-    messages, tokens = sum(part.messages for part in gone), sum(part.tokens for part in gone)
-    if not messages:
-        return "Lost: nothing; of every message something is in the view."
+def _loses(best: Group, fitting: Sequence[Group]) -> str:
+    lost: list[str] = []
+    for name in MEASURES:
+        other = max(fitting, key=lambda group: group.total(name).kept)
+        if other.total(name).kept > best.total(name).kept:
+            lost.append(f"`{other.name}` has {_of(other, name)}, `{best.name}` {best.total(name).kept:,}")
+    return f"Where it loses: {'; '.join(lost)}." if lost else ""
+
+
+def _size(best: Group) -> str:
+    before = sum(cell.log_tokens for cell in best.good)
+    parts = [f"{best.form(form):,} {FORMS[form]}" for form in FORMS if best.form(form)]
+    messages = sum(map(best.form, FORMS))
     return (
-        f"Lost: {messages:,} messages ({tokens:,} tokens) of which nothing in the view tells. "
-        "The log keeps them, and `refold recall` finds them."
+        f"{before:,} tokens became {best.tokens:,}. Of {_several(messages, 'messages')}: {', '.join(parts)}."
     )
 
 
@@ -188,31 +222,34 @@ def _costs(best: Group) -> str:
     none, cost = best.cost_unfolded, best.cost
     if not none:
         return ""
-    change = (cost - none) / none
-    if abs(change) < 0.005:
-        return f"Money: ${none:,.2f} without folding and the same with it."
-    why = "" if change < 0 else ": cached tokens are cheap, and each fold starts the cache anew"
-    return f"Without folding ${none:,.2f}, with it ${cost:,.2f} ({percent(change)}{why})."
+    part, prices = (cost - none) / none, f"({dollars(none)} → {dollars(cost)})"
+    if abs(part) < 0.005:
+        return f"Costs the same as without folding ({dollars(none)})."
+    if part < 0:
+        return f"Saves {percent(-part)} {prices}."
+    return f"Costs {percent(part)} more than not folding {prices}: after a fold the context is cached anew."
 
 
-def _others(best: Group, folded: Sequence[Group]) -> str:
-    same = [group for group in folded if (group.asked, group.passes) == (best.asked, best.passes)]
-    rest = [group for group in ranked(same) if group is not best and group.fitting]
-    out = [group for group in same if not group.fitting]
-    told = ""
-    if rest:
-        least, most = rest[0].retention or 0, best.retention or 0
-        much = "as much" if most - least < 0.005 else f"{least:.0%} where this keeps {most:.0%}"
-        told = f"Next: `{rest[0].name}`, which keeps {much}."
-    if out:
-        told += f" Does not fit: {_listed([f'`{group.name}`' for group in out])}."
-    return told.strip()
+def _does_not_fit(listed: Sequence[Group]) -> str:
+    out = [
+        f"`{group.name}` ({group.tokens:,} tokens)" for group in listed if group.good and not group.fitting
+    ]
+    return f"Does not fit: {_listed(out)}." if out else ""
 
 
-def percent(change: float) -> str:
-    """A difference, with a minus that is one."""
-    return f"{change:+.0%}".replace("-", "−")
+def dollars(amount: float) -> str:
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.3f}"
+
+
+def change(cost: float, none: float) -> str:
+    """A difference in percent, with a minus that is one; nothing where it is below half a percent."""
+    part = (cost - none) / none if none else 0.0
+    return ("−" if part < 0 else "+") + percent(abs(part)) if abs(part) >= 0.005 else ""
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def _listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)

@@ -5,7 +5,7 @@
   if (!root || !("DecompressionStream" in window)) return;
   const part = (name) => root.querySelector(`[data-part="${name}"]`);
   const FORMS = { w: "whole", c: "clipped", l: "line", g: "gone" };
-  const SAY = { w: "as it was", c: "clipped", l: "as a line of a record", g: "gone" };
+  const SAY = { w: "as it was", c: "clipped", l: "as one line", g: "not shown" };
   const ROWS = 200;
   const blocks = [...document.querySelectorAll("script.block")];
   const opened = new Map();
@@ -103,11 +103,11 @@
     if (kind === "l") {
       const place = edit.lines[i];
       return place
-        ? [h("p", { class: "quiet" }, "told by a line of the record"), pre(recordLines(edit, place))]
-        : [h("p", { class: "quiet" }, "told by the record: its result or its call is there")];
+        ? [h("p", { class: "quiet" }, "a line of the record has something of it"), pre(recordLines(edit, place))]
+        : [h("p", { class: "quiet" }, "the record has its call")];
     }
     const command = `refold recall ${data.quoted} --keys ${entry.key} --full`;
-    return [h("p", { class: "quiet" }, "Nothing in the view tells of it. The log keeps it: ", h("code", {}, command))];
+    return [h("p", { class: "quiet" }, "Not shown in the view. Recall finds it: ", h("code", {}, command))];
   }
 
   function badge(kind) {
@@ -255,7 +255,7 @@
         if (seen.some((one) => one.isIntersecting)) { watcher.disconnect(); button.click(); }
       }).observe(button);
     }
-    if (!found.length) rows.append(h("p", { class: "quiet" }, "No message is like that."));
+    if (!found.length) rows.append(h("p", { class: "quiet" }, "No such message."));
   }
   function row(i) {
     const made = h("details", {},
@@ -304,13 +304,13 @@
     const wanted = cell ? cell.title : root.dataset.best;
     const chosen = Math.max(data.cells.findIndex((each) => each.title === wanted), 0);
     part("transcript").value = number;
-    options(part("design"), data.cells.map((each) => each.title), chosen);
+    options(part("preset"), data.cells.map((each) => each.title), chosen);
     step = 0;
     if (data.entries.length && data.cells.length) chooseCell(chosen);
   }
 
   part("transcript").addEventListener("change", (event) => chooseTranscript(Number(event.target.value)));
-  part("design").addEventListener("change", (event) => chooseCell(Number(event.target.value)));
+  part("preset").addEventListener("change", (event) => chooseCell(Number(event.target.value)));
   part("fold").addEventListener("change", (event) => chooseFold(Number(event.target.value)));
   part("slider").addEventListener("input", (event) => go(Number(event.target.value)));
   part("earlier").addEventListener("click", () => turn(-1));

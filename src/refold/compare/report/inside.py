@@ -1,4 +1,4 @@
-"""What a reader can look into: every message of a transcript, and what each fold of each design put for it.
+"""What a reader can look into: every message of a transcript, and what each fold of each preset put for it.
 
 Packed into the page as one compressed block per transcript; `explorer.js` opens a block when it is asked for.
 """
@@ -14,13 +14,13 @@ from typing import Any, NamedTuple, TypeAlias
 from refold import entries as e
 from refold import tokens as counters
 from refold.compaction.details import Check, RefoldDetails
-from refold.compare.forms import Form, Record, flat, stretch_forms
+from refold.compare.forms import Form, Record, stretch_forms
+from refold.compare.measures import files_of, flat, subject
 from refold.compare.report.html import Markup, el, plain, visible
 from refold.compare.report.pieces import ESCAPES, pieces
 from refold.compare.run import Cell, Transcript
-from refold.compare.stats import subject_of
-from refold.messages import Call, Message, Result, User, argument_text, compact_json, in_full
-from refold.preserve.tools import actions
+from refold.compare.verdict import budget
+from refold.messages import Call, Message, Result, User, compact_json, in_full
 from refold.session import Session, redacted
 from refold.session.edits import Stretch, said_by, stretches
 from refold.text.truncate import head, level, one_line, tail
@@ -121,7 +121,7 @@ def _about(message: Message, calls: dict[str, Call]) -> str:
 
 
 def _subject(call: Call) -> str:
-    return subject_of(call, [action.path for action in actions(call)]) or argument_text(call)
+    return ", ".join((files_of(call, ())[0] or subject(call))[:3])
 
 
 class _Folds:
@@ -224,9 +224,9 @@ class _Folds:
 
 
 def title(cell: Cell) -> str:
-    """Which cell: the design with its settings, the budget, and how often it was folded."""
+    """Which cell: the preset with its settings, the budget, and how often it was folded."""
     times = f", folded {cell.passes} times" if cell.passes > 1 else ""
-    return plain(f"{cell.preset.replace(':', ', ')} at {cell.asked or cell.budget}{times}")
+    return plain(f"{cell.preset.replace(':', ', ')} at {budget(cell.asked)}{times}")
 
 
 def _checked(fold: e.Fold) -> str:
@@ -242,6 +242,6 @@ def _checked(fold: e.Fold) -> str:
     elif fold.requests == 0:
         told = "No model wrote anything here: what stands there was taken or computed from the log."
     else:
-        told = "This design does not check its summaries."
+        told = "This preset does not check its summaries."
     left = len(noted.words_left_out) + noted.words_left_out_before
     return told + (f" Typed messages that are not word for word in the record: {left}." if left else "")

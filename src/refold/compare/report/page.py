@@ -1,19 +1,19 @@
-"""The page: the verdict, all designs, what was lost and where, size over time, money, every transcript."""
+"""The page: the verdict, all presets, what became of every message, every transcript."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 
-from refold.compare.report import charts, inside, tables
+from refold.compare.measures import MEASURES
+from refold.compare.report import inside, tables
 from refold.compare.report.charts import short
 from refold.compare.report.html import Child, Markup, el
-from refold.compare.report.tables import colour
 from refold.compare.run import Cell, Comparison, Transcript
-from refold.compare.verdict import RULE, Group, Verdict, groups, verdict
+from refold.compare.verdict import RULE, Group, Verdict, budget, dollars, groups, verdicts
 
 
 @cache
@@ -32,7 +32,8 @@ def page(done: Comparison) -> str:
         f"default-src 'none'; style-src {_allowed(style)}; script-src {_allowed(script)}; "
         "base-uri 'none'; form-action 'none'"
     )
-    found = verdict(done.cells, [t.tokens for t in done.transcripts])
+    found = verdicts(done.cells)
+    bests = [verdict.best for verdict in found if verdict.best]
     head = el(
         "head",
         el("meta", charset="utf-8"),
@@ -46,11 +47,9 @@ def page(done: Comparison) -> str:
     main = el(
         "main",
         _opening(done, found),
-        _designs(done, found),
-        _inside(done, found),
-        _sizes(done, found),
-        tables.money(done),
-        _each(done, found),
+        _presets(done, bests),
+        _inside(done, bests),
+        _each(done, bests),
         tables.columns(),
         _footer(),
     )
@@ -62,69 +61,57 @@ def spoken(text: str) -> Child:
     return [el("code", piece) if n % 2 else piece for n, piece in enumerate(text.split("`"))]
 
 
-def _opening(done: Comparison, found: Verdict) -> Markup:
+def _opening(done: Comparison, found: Sequence[Verdict]) -> Markup:
     count, names = len(done.transcripts), [name_of(t.file) for t in done.transcripts[:3]]
-    messages = sum(t.messages for t in done.transcripts)
+    holds = {words: sum(t.holds[name] for t in done.transcripts) for name, (_, words) in MEASURES.items()}
     about = (
         ", ".join(names) + (f" and {count - 3} more" if count > 3 else ""),
-        f"{messages:,} messages",
+        f"{sum(t.messages for t in done.transcripts):,} messages",
         f"{sum(t.tokens for t in done.transcripts):,} tokens",
+        f"{dollars(sum(t.dollars for t in done.transcripts))} without folding",
+        "prices of " + ", ".join(dict.fromkeys(t.prices for t in done.transcripts)),
+        *(f"{number:,} {words}" for words, number in holds.items() if number),
     )
     return el(
         "header",
         el("p", "refold compare", cls="eyebrow"),
-        el("h1", spoken(found.title)),
-        el("ul", [el("li", spoken(line)) for line in found.text], cls="verdict"),
-        _before_after(done, found.best),
-        el("p", " · ".join(filter(None, about)), cls="quiet"),
+        [
+            (
+                el("h2" if number else "h1", spoken(verdict.title)),
+                el("ul", [el("li", spoken(line)) for line in verdict.lines], cls="verdict"),
+            )
+            for number, verdict in enumerate(found)
+        ],
+        el("p", " · ".join(about), cls="quiet") if count else None,
         [el("p", f"{name_of(file)}: {error}", cls="bad") for file, error in done.unread],
     )
 
 
-def _before_after(done: Comparison, best: Group | None) -> Markup | None:
-    if best is None:
-        return None
-    whole = sum(t.tokens for t in done.transcripts)
-    left = sum(cell.tokens or 0 for cell in best.good)
-    return el(
-        "div",
-        el("span", "before"),
-        charts.stack([(whole, "none")], whole),
-        el("b", short(whole)),
-        el("span", "after"),
-        charts.stack([(left, colour(best.preset))], whole),
-        el("b", short(left)),
-        cls="strips",
-    )
+def _presets(done: Comparison, bests: Sequence[Group]) -> Markup:
+    many = "Sums over the logs that are larger than the budget. " if len(done.transcripts) > 1 else ""
+    notes = el("p", many, RULE, " ", tables.DASH, cls="quiet")
+    return el("section", el("h2", "All presets"), notes, _by_budget(done.cells, bests))
 
 
-def _designs(done: Comparison, found: Verdict) -> Markup:
-    listed = groups(done.cells)
-    kinds = dict.fromkeys((group.asked, group.passes) for group in listed)
-    parts = [
-        (
-            el("h3", tables.budget(asked, passes)),
-            tables.designs([g for g in listed if (g.asked, g.passes) == (asked, passes)], found.best),
-        )
-        for asked, passes in kinds
-    ]
-    many = (
-        "Means over the transcripts that were folded; cost is the sum. " if len(done.transcripts) > 1 else ""
-    )
-    return el(
-        "section", el("h2", "All designs"), el("p", many, RULE, cls="quiet"), parts, tables.dash(listed)
-    )
+def _by_budget(cells: Sequence[Cell], bests: Sequence[Group]) -> Iterator[Markup]:
+    listed = groups(cells)
+    for asked, passes in dict.fromkeys((cell.asked, cell.passes) for cell in cells):
+        rows = [group for group in listed if group.kind == (asked, passes)]
+        best = next((group for group in bests if group.kind == (asked, passes)), None)
+        times = f", {passes} times" if passes > 1 else ""
+        yield el("h3", f"Folded to {budget(asked)}{times}")
+        yield tables.presets(rows, best) if rows else el("p", "fits as it is", cls="quiet")
 
 
-def _inside(done: Comparison, found: Verdict) -> Markup:
+def _inside(done: Comparison, bests: Sequence[Group]) -> Markup:
     """The reader that `explorer.js` fills; the data lies beside it, compressed."""
-    best = found.best.cells[0] if found.best else None
+    best = bests[0].cells[0] if bests else None
     share = 1 / max(len(done.transcripts), 1)
     names = [el("option", name_of(t.file), value=n) for n, t in enumerate(done.transcripts)]
     chosen = el("select", names, data_part="transcript", disabled=len(names) < 2)
     return el(
         "section",
-        el("h2", "Look inside: before, after, and what was lost"),
+        el("h2", "Look inside: every message before and after"),
         el(
             "noscript",
             el("p", "This part of the page needs its script, which is part of the page.", cls="quiet"),
@@ -141,68 +128,33 @@ def _inside(done: Comparison, found: Verdict) -> Markup:
     )
 
 
-def _sizes(done: Comparison, found: Verdict) -> Markup | None:
-    if not done.transcripts:
-        return None
-    longest = max(done.transcripts, key=lambda t: t.tokens)
-    which = f"The longest transcript, {name_of(longest.file)}: e" if len(done.transcripts) > 1 else "E"
-    text = (
-        f"{which}very request, replayed on token counts: whenever the context passes the dashed threshold "
-        "it is folded to what the design was measured to leave. Grey: without folding."
-    )
-    cells = done.of(longest.file)
-    shown = found.best or cells[0]
-    same = [cell for cell in cells if (cell.asked, cell.passes) == (shown.asked, shown.passes)]
-    drawn = el("div", [_saw(cell, longest) for cell in same], cls="saws")
-    return el("section", el("h2", "Size of the context"), el("p", text, cls="quiet"), drawn)
-
-
-def _saw(cell: Cell, t: Transcript) -> Markup:
-    paid, name = cell.paid, inside.title(cell)
-    bill = paid.usual if paid else None
-    told = "failed" if bill is None else "never folded"
-    if bill and bill.folds:
-        told = f"{bill.folds} fold{'s' if bill.folds > 1 else ''}, peak {short(bill.peak)}"
-    limit = paid.threshold if paid and paid.by_threshold else None
-    swatch = el("span", cls=f"swatch {colour(cell.preset)}")
-    curve = bill.curve if bill else ()
-    return el(
-        "figure",
-        el("figcaption", el("b", swatch, name), el("small", told)),
-        charts.saw(curve, t.none.curve, limit, f"context size with {name}", colour(cell.preset)),
-    )
-
-
-def _each(done: Comparison, found: Verdict) -> Markup | None:
+def _each(done: Comparison, bests: Sequence[Group]) -> Markup | None:
     if len(done.transcripts) < 2:
         return None
-    parts = [_transcript(done, t, number, found) for number, t in enumerate(done.transcripts)]
+    parts = [_transcript(done.of(t.file), t, number, bests) for number, t in enumerate(done.transcripts)]
     return el("section", el("h2", "Every transcript"), parts)
 
 
-def _transcript(done: Comparison, t: Transcript, number: int, found: Verdict) -> Markup:
-    cells = done.of(t.file)
-    about = f"{t.messages:,} messages, {short(t.tokens)} tokens"
+def _transcript(cells: Sequence[Cell], t: Transcript, number: int, bests: Sequence[Group]) -> Markup:
+    about = f"{t.messages:,} messages, {short(t.tokens)} tokens{_told(cells, bests[0]) if bests else ''}"
     return el(
         "details",
-        el("summary", el("b", name_of(t.file)), " ", el("small", about, _told(cells, found.best))),
+        el("summary", el("b", name_of(t.file)), " ", el("small", about)),
         el("button", "Look inside", type="button", data_open=number, hidden=True),
-        tables.designs(groups(cells), None),
+        _by_budget(cells, ()),
         cls="transcript",
     )
 
 
-def _told(cells: Sequence[Cell], best: Group | None) -> str:
-    """What the design of the verdict does to one transcript."""
-    wanted = (best.preset, best.asked, best.passes) if best else None
-    cell = next((cell for cell in cells if (cell.preset, cell.asked, cell.passes) == wanted), None)
+def _told(cells: Sequence[Cell], best: Group) -> str:
+    """What the preset of the first verdict does to one log."""
+    kind = (best.preset, *best.kind)
+    cell = next((cell for cell in cells if (cell.preset, cell.asked, cell.passes) == kind), None)
     if cell is None or cell.failed:
         return ""
-    if cell.untouched:
-        return "; not folded" if cell.fits else "; does not fit"
-    return f"; {cell.share('gone') or 0:.0%} gone, {short(cell.tokens or 0)} left" + (
-        "" if cell.fits else ", does not fit"
-    )
+    if not cell.needs_folding:
+        return "; fits as it is"
+    return f"; {short(cell.tokens or 0)} with {best.preset}" + ("" if cell.fits else ", does not fit")
 
 
 def _footer() -> Markup:
@@ -210,7 +162,8 @@ def _footer() -> Markup:
         "footer",
         el(
             "p",
-            "All figures are computed by code, without a judge. A check of a summary is literal: names, "
+            "All figures are counted in the log and looked up in the view, by code that shares nothing with "
+            "what writes summaries. A check of a summary is literal: names, "
             "paths, numbers, commands and quotations occur in what it summarises; it cannot see that a test "
             "“passes” which failed. Money is a replay with list prices and a model of the prompt cache, not "
             "a bill. Secrets are redacted on this page. Nothing is ever deleted: the log keeps every "
