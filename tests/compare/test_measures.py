@@ -226,6 +226,7 @@ def test_the_bundled_sample_holds_the_files_that_its_script_changes(tmp_path: Pa
     }  # fmt: skip
 
 
+@pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "counted"),
     [
