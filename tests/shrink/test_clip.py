@@ -6,7 +6,7 @@ import pytest
 
 from refold import messages as m
 from refold import tokens
-from refold.preserve.runs import shown_by
+from refold.preserve.tools import shown_by
 from refold.session.toolnames import Kind
 from refold.session.toolstatus import bare
 from refold.shrink.clip import clip_text, clipped, quotation

@@ -8,7 +8,7 @@ import pytest
 
 from refold import tokens
 from refold.messages import Call
-from refold.preserve.ending import ending
+from refold.preserve.tool_outcome import outcome_of
 from refold.session.toolstatus import bare, printed
 from refold.shrink.clip import clipped
 from tests.tools.place import Bench
@@ -32,8 +32,8 @@ def test_a_command_through_an_envelope_is_judged_by_what_it_printed(bench: Bench
     bench.write("out.txt", OUTPUT)
     call = Call("c1", "Bash", {"command": "cat out.txt; echo trouble >&2; exit 1"})
     result = bench.call("Bash", **call.arguments).result(call)
-    found = ending(result, "bash")
-    assert (found.ok, found.exit) == (False, 1)
+    found = outcome_of(result, "bash")
+    assert (found.failed, found.exit) == (True, 1)
     assert "\n1 failed, 299 passed\n" in found.body
     assert bare(result.text).endswith("1 failed, 299 passed\nstderr:\ntrouble\n(exit code 1)")
     small = clipped(result, 120, tokens.get(), key="abc", kind="bash").text
@@ -54,7 +54,7 @@ def test_each_tool_is_read_as_what_it_is_called_for(bench: Bench) -> None:
         assert printed(bench.call(tool, **arguments).to_text()) == text, tool
     failed = bench.call("Read", path="none").result(Call("c1", "Read"))
     assert bare(failed.text) == "`none` does not exist: look with LS or Glob."
-    assert ending(failed, "read").error == "`none` does not exist: look with LS or Glob."
+    assert outcome_of(failed, "read").error == "`none` does not exist: look with LS or Glob."
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from refold.messages import (
     arguments_json,
     is_typed,
 )
-from refold.preserve.runs import shown_by
+from refold.preserve.tools import shown_by
 from refold.preserve.words import typed as words_typed
 from refold.protocols import PatientCounter, Steps, TokenCounter, complete
 from refold.session import Item, Session

@@ -18,7 +18,7 @@ from refold.compaction.transcript import message_of
 from refold.messages import Call, Message, Result
 from refold.preserve.lines import EntryLines, lines_of
 from refold.preserve.state import WorkState
-from refold.preserve.state_text import Catalogue, catalogue, rendering
+from refold.preserve.state_text import Catalogue, catalogue, state_text
 from refold.preserve.words import Saying, demands, typed
 from refold.protocols import Steps, TokenCounter, complete
 from refold.session import Session
@@ -109,7 +109,8 @@ class Reading:
     def filed(self) -> Steps[Filed]:
         """The files of the state. Costs nothing where no call came."""
         if self._files is None or self._files.version != self.state.version:
-            self._files = Filed(self.state.version, (yield from catalogue(self.state)))
+            yield
+            self._files = Filed(self.state.version, catalogue(self.state))
         return self._files
 
     def state_size(self, position: int, most: int, counter: TokenCounter) -> Steps[int]:
@@ -119,14 +120,16 @@ class Reading:
         if not told:
             numbers = {note.number for note in files.catalogue.notes} | {x.number for x in state.checks}
             numbers |= {state.todos_at, state.plan_at, state.error.number if state.error else -1}
+            numbers |= {running.number for running in state.running}
             told += sorted(numbers)
         # All positions between two entries that it tells of are the same to it.
         key = (bisect_left(told, position), most, counter.name)
         if key not in files.sizes:
-            text = yield from rendering(
+            yield
+            told_of = state_text(
                 state, most, counter, lambda number, _: number >= position, files=files.catalogue
             )
-            files.sizes[key] = counter.text(text)
+            files.sizes[key] = counter.text(told_of.text)
         return files.sizes[key]
 
     def lines_at(self, position: int) -> EntryLines:

@@ -20,7 +20,7 @@ from refold.errors import DoesNotFit
 from refold.messages import Message, Text, User, compact_json, in_full, user
 from refold.preserve import pins, words
 from refold.preserve.lines import render
-from refold.preserve.state_text import READ, rendering
+from refold.preserve.state_text import READ, state_text
 from refold.protocols import Steps, TokenCounter
 from refold.session import Session
 from refold.session.edits import said_by
@@ -191,7 +191,7 @@ class Composer:
     def _state(self, shown: _Shown, room: int) -> Steps[str]:
         """The state of the work: what the view shows elsewhere need not be said again."""
         files, room = (yield from self.reading.filed()).catalogue, max(min(self.room.state, room), 0)
-        return (yield from rendering(self.reading.state, room, self.s.counter, shown.shows, files=files))
+        return state_text(self.reading.state, room, self.s.counter, shown.shows, files=files).text
 
     def _record(
         self, front: str, left_out: tuple[str, ...], sections: Iterable[tuple[str, str]], summary: str

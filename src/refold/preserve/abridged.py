@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from refold.messages import Assistant, Bash, Call, Message, Result, User
-from refold.preserve.ending import ending
+from refold.preserve.check_results import check_run, summary_line, tells_of_failure
+from refold.preserve.tool_outcome import outcome_of
 from refold.preserve.tools import Names, actions
-from refold.preserve.verdicts import verdict
 from refold.preserve.words import typed
 from refold.protocols import Steps, complete
 from refold.session.toolnames import command_line, kind
@@ -65,7 +65,7 @@ def groups(
     judged: bool = False,
 ) -> tuple[Group, ...]:
     """The groups of a stretch of the log. `continues`: the agent is still at work where it ends, so a last
-    group without final text was not interrupted. `judged`: verdicts of test runs and builds are read."""
+    group without final text was not interrupted. `judged`: what test runs and builds sum up is read."""
     return complete(grouping(sources, continues=continues, names=names, judged=judged))
 
 
@@ -111,7 +111,7 @@ class _Open:
         self.failed = 0
         self.ended_well = False
         self.broken = False
-        """The newest verdict of a test run or a build is bad."""
+        """The newest test run or build failed, or its summary speaks of failures."""
 
     def take(self, entry_id: str, message: Message) -> None:
         self.last_id = entry_id
@@ -123,10 +123,10 @@ class _Open:
         elif isinstance(message, Result):
             call = self.calls.pop(message.call_id, None)
             if call is not None:
-                ended = ending(message, kind(call.name, self.names))
-                self._ended(call, failed=ended.ok is False)
-                passed = verdict(ended.body).passed if self.judged else None
-                self.broken = self.broken if passed is None else not passed
+                ended = outcome_of(message, kind(call.name, self.names))
+                self._ended(call, failed=ended.failed)
+                if self.judged and check_run(command_line(call)):
+                    self.broken = ended.failed or tells_of_failure(summary_line(ended.body))
         elif isinstance(message, Bash):
             self._ended(Call("", "bash", {"command": message.command}), failed=bool(message.exit_code))
 
@@ -147,7 +147,7 @@ class _Open:
         if runs:
             self._put("commands", command_line(call))
         for action in actions(call, names=self.names):
-            if action.verb == "folder" or (failed and (action.fragile or not runs)):
+            if failed:
                 continue
             known = action.path in self.known
             verb = action.verb if action.verb != "write" else ("modify" if known else "create")

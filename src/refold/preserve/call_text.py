@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from refold.messages import Call, compact_json
-from refold.preserve.action import Action
 from refold.preserve.hunks import short_change
-from refold.preserve.runs import without_folder
+from refold.preserve.shell import without_folder
 from refold.preserve.todos import todos
-from refold.preserve.tools import actions
+from refold.preserve.tools import Action, actions
 from refold.session.toolnames import (
     COMMANDS,
     DIRECTORIES,

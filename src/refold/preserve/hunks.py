@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from refold.preserve.action import Action
+from refold.preserve.tools import Action
 from refold.text.redact import redact
 from refold.text.truncate import head, in_short
 
@@ -13,9 +13,21 @@ ROWS = 8
 """Lines kept of a change."""
 _WIDTH = 140
 _LONG = 4_000
-_REMOVED = 1
 _READ = 40_000
 """Characters of a text that are looked at."""
+_DEFINES = re.compile(
+    r"(?:(?:export|default|public|private|protected|static|abstract|async|override|pub(?:\([a-z]{1,10}\))?)[ ]){0,4}"
+    r"(?:def|class|function\*?|fn|func(?: \([^)]{0,80}\))?|interface|struct|enum|trait|impl|type|module|namespace"
+    r"|record|(?<=export )(?:const|let)) ([\w$]{2,60})"
+)
+_HEADING = re.compile(r"#{1,4} (\S.{0,60})")
+
+
+def defined(action: Action) -> list[str]:
+    """Names that the changed text defines: functions, classes; headings of a document."""
+    pattern = _HEADING if action.path.endswith((".md", ".mdx")) else _DEFINES
+    rows = (row.strip()[:200] for row in _lines(action.new) or _lines(action.old))
+    return list(dict.fromkeys(found[1] for row in rows if (found := pattern.match(row))))
 
 
 def hunk(action: Action) -> str:
@@ -23,13 +35,9 @@ def hunk(action: Action) -> str:
     if action.verb in ("create", "write") and action.new and not action.old:
         return _contents(action)
     gone, put = _changed(action)
-    rows = _marked("- ", gone, _REMOVED if put else 4)
+    rows = _marked("- ", gone, 1 if put else 4)
     rows += _marked("+ ", put, ROWS - len(rows) - bool(action.how))
-    if action.source:
-        rows.insert(0, f"{'copied' if action.verb == 'write' else 'moved'} from {action.source}")
-    if action.how:
-        rows.insert(0, in_short(action.how, _WIDTH))
-    return "\n".join(rows)
+    return "\n".join([in_short(action.how, _WIDTH), *rows] if action.how else rows)
 
 
 def short_change(action: Action, limit: int) -> str:
@@ -69,14 +77,6 @@ def _marked(mark: str, rows: Sequence[str], most: int) -> list[str]:
     if len(kept) > len(shown) and shown:
         shown[-1] = shown[-1].removesuffix(" …") + " …"
     return shown
-
-
-_DEFINES = re.compile(
-    r"(?:export |default |public |private |static |abstract |async |pub(?:\([a-z]{1,10}\))? |@?override )*"
-    r"(?:def|class|function\*?|fn|func|interface|struct|enum|trait|impl|type|module|namespace|object|record)"
-    r" [\w$<(*]|export (?:const|let|default)\b"
-)
-_HEADING = re.compile(r"#{1,3} \S")
 
 
 def _contents(action: Action) -> str:

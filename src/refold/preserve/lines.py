@@ -15,14 +15,14 @@ import msgspec
 
 from refold.messages import Assistant, Bash, Call, Message, Result, is_typed
 from refold.preserve.call_text import main_argument, report, said
-from refold.preserve.ending import Ending, ending, ending_of_run
-from refold.preserve.runs import SHOWN, Run, judge, run
-from refold.preserve.verdicts import UNKNOWN, Verdict
+from refold.preserve.check_results import check_run, summary_line
+from refold.preserve.shell import parse, without_folder
+from refold.preserve.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of_run
 from refold.protocols import TokenCounter
 from refold.session.toolnames import command_line, kind
 from refold.text.truncate import in_short, one_line
 
-OUTCOME, REPORT, _SAME = 120, 80, 40
+OUTCOME, REPORT, SHOWN, _SAME = 120, 80, 160, 40
 CallOf: TypeAlias = Callable[[str], Call | None]
 
 
@@ -60,9 +60,8 @@ def lines_of(message: Message, call_of: CallOf, *, cwd: str = "") -> tuple[Line,
         text = _outcome(message, call, cwd) if call else ""
         return (Line(text, message.call_id, outcome=True),) if text else ()
     if isinstance(message, Bash):
-        ran = run(message.command)
-        text = _ran(ran, ending_of_run(message))
-        return (Line(f"The user ran {in_short(ran.shown, SHOWN)}" + (f" → {text}" if text else "")),)
+        text, shown = _ran(message.command, outcome_of_run(message)), without_folder(message.command)
+        return (Line(f"The user ran {in_short(shown, SHOWN)}" + (f" → {text}" if text else "")),)
     return ()
 
 
@@ -73,13 +72,13 @@ def _act(call: Call, cwd: str) -> str:
 
 def _outcome(result: Result, call: Call, cwd: str) -> str:
     what = kind(call.name)
-    ended = ending(result, what)
+    ended = outcome_of(result, what)
     if cwd:
         ended = msgspec.structs.replace(ended, error=ended.error.replace(f"{cwd}/", ""))
     if what == "bash":
-        return _ran(run(command_line(call)), ended)
-    if ended.ok is False or ended.error:
-        return _status(ended, UNKNOWN)
+        return _ran(command_line(call), ended)
+    if ended.failed or ended.error:
+        return _status(ended, ended.error)
     if what != "other" or len(ended.body) < REPORT or any(is_typed(result, part) for part in result.parts):
         return ""  # a short answer is a receipt; what the user typed stands among the user's words
     # What a sub-agent reports, or a page says, unless it begins by repeating what it was asked.
@@ -87,24 +86,24 @@ def _outcome(result: Result, call: Call, cwd: str) -> str:
     return told if main_argument(call, cwd)[:_SAME] not in told else ""
 
 
-def _ran(ran: Run, ended: Ending) -> str:
-    judged = judge(ran, ended.body)
-    if ran.looks and ended.exit == 1:
+def _ran(line: str, ended: ToolOutcome) -> str:
+    """What the exit status says, and what a test, build or linter says of itself."""
+    parsed = parse(line)
+    if ended.exit == 1 and parsed.commands and parsed.commands[-1].program in LOOKS:
         # What looks around ends with 1 where it finds nothing, or a difference: no failure.
         missing = "No such file" in ended.error
-        return _status(ended, UNKNOWN) if missing else "" if ended.error else "nothing found"
-    if ended.ok is False or judged.passed is not None or ended.error:
-        return _status(ended, judged)
-    return "exit 0" if ran.check and ended.exit == 0 and not ran.covered else ""
+        return _status(ended, ended.error) if missing else "" if ended.error else "nothing found"
+    run = check_run(line)
+    quote = summary_line(ended.body) if run else ""
+    if ended.failed or ended.error or quote:
+        return _status(ended, quote or ended.error)
+    return "exit 0" if run and run.zero_proves and ended.exit == 0 else ""
 
 
-def _status(ended: Ending, judged: Verdict) -> str:
+def _status(ended: ToolOutcome, said: str) -> str:
     """`exit 1: 2 failed, 11 passed`"""
-    status = f"exit {ended.exit}" if ended.exit else ""
-    word = "failed: " if judged.passed is False and not status else ""
-    return in_short(
-        ": ".join(filter(None, (status, word + (judged.line or ended.error)))) or "failed", OUTCOME
-    )
+    status = f"exit {ended.exit}" if ended.exit else "failed" if ended.failed and not said else ""
+    return in_short(": ".join(filter(None, (status, said))), OUTCOME)
 
 
 def acts(messages: Sequence[Message]) -> Iterator[str]:

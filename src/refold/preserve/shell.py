@@ -1,246 +1,131 @@
-"""A bounded reader of shell command lines: words, redirections, here-documents.
+"""Command lines as far as a record needs them: which simple commands, in which order, joined by what.
 
-Enough of the language to see which files a command touches. It never expands and never runs anything; what
-it cannot understand (variables, substitutions) stays in the word as written.
+Nothing is expanded and nothing is run. What is not understood (variables, substitutions) stays in the word as
+it was written; a line with subshells, loops or conditions is not `plain`, and proves nothing.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import msgspec
 
 from refold.session.toolnames import SHELLS
 
-LIMIT = 60_000
-"""Characters of a command line that are looked at; the rest is data somebody pasted."""
-MOST = 1_000
-"""Commands of a line that are looked at."""
-_BREAKS = frozenset(" \t\n;&|<>()")
-_PIECE = re.compile(
-    r"""(?P<plain>[^ \t\n;&|<>()\\'"`$]+)|\\(?P<escaped>(?s:.)?)|\$?'(?P<single>[^']*)'?"""
-    r"""|"(?P<double>(?:\\(?s:.)|[^"\\])*+\\?)"?|`(?P<back>[^`]*)`?|(?P<nested>\$\()|\$"""
+LIMIT = 20_000
+"""Characters of a command line that are looked at."""
+_HEREDOC = re.compile(
+    r"(?<!<)<<-?[ \t]{0,8}(?:\\|['\"])?(\w{1,60}+)['\"]?([^\n]*+)\n(?:(?s:.*?)\n)??[ \t]*+\1(?=[ \t\r]*+(?:\n|\Z|[\"')]))"
 )
-"""What a word is made of. Quotes that are not closed go on to the end."""
-_IN_QUOTES = re.compile(r'\\(["\\$`])')
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_KEYWORDS = frozenset({"do", "then", "else", "elif", "if", "while", "until", "{", "!", "time"})
-_PREFIXES = frozenset(
-    {
-        "sudo", "env", "nohup", "command", "exec", "stdbuf", "nice", "timeout", "builtin", "unbuffer", "doas",
-        "xvfb-run", "caffeinate", "ionice",
-    }
-)  # fmt: skip
-"""Commands that run the rest of their words."""
-
-
-class Redirect(msgspec.Struct, frozen=True):
-    op: str
-    target: str
+_TOKEN = re.compile(
+    r"(?P<space>[ \t\r]++|(?<![^\s;&|()])\#[^\n]*+)"
+    r"|(?P<redirect>\d{0,2}(?:[<>]&(?:\d++|-)|(?P<target>(?:<<<|&>>?|>>|>\||[<>])[ \t]*+)))"
+    r"|(?P<operator>&&|\|\||\|&|;;|[;&|()\n])"
+    r"""|(?P<word>(?:[^\s;&|()<>'"\\]|\\[^\n]|'[^']*+'?|"(?:\\(?s:.)|[^"\\])*+"?|(?<=\$)\([^()]*+\))++)"""
+    r"|(?s:.)"
+)
+_QUOTED = re.compile(r"""\\((?s:.))|'([^']*+)'?|"((?:\\(?s:.)|[^"\\])*+)"?""")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w{0,80}=")
+_DURATION = re.compile(r"\d[\d.]*[smhd]?$")
+_WRAPPERS = frozenset({"sudo", "env", "nohup", "command", "exec", "nice", "timeout", "time", "doas", "stdbuf"})
+_KEYWORDS = frozenset({"do", "then", "else", "elif", "if", "while", "until", "for", "case", "{", "!", "done", "fi"})
 
 
 class Simple(msgspec.Struct, frozen=True):
-    """One simple command: `FOO=1 sed -i s/a/b/ f > out <<EOF`."""
+    """One simple command, `FOO=1 timeout 9 pytest -q 2>&1`."""
 
     words: tuple[str, ...]
-    redirects: tuple[Redirect, ...] = ()
-    heredoc: str = ""
+    """Without quotes, redirections, assignments and programs that only run another one."""
     joined: str = ""
-    """The operator in front of it: empty, `;`, `&&`, `||`, `|` …"""
+    """The operator in front of it; empty where a line begins."""
+    start: int = 0
+    end: int = 0
+    """Where it stands in the line, without the redirections at its end."""
+
+    @property
+    def program(self) -> str:
+        return self.words[0].rsplit("/", 1)[-1] if self.words else ""
 
 
-@lru_cache(maxsize=16)
-def parse(line: str) -> tuple[Simple, ...]:
-    """The simple commands of a command line, in order. Whoever reads a call asks more than once."""
-    return tuple(_Reader(line[:LIMIT]).commands())
+class CommandLine(msgspec.Struct, frozen=True):
+    text: str
+    """Without the bodies of here-documents."""
+    commands: tuple[Simple, ...]
+    plain: bool
+    """Every command runs, one after the other, unless `&&`, `||` or `|` stands in front of it."""
+    closed: bool
+    """Nothing comes after the last command: it is not sent to the background either."""
 
 
-def simple_commands(line: str, depth: int = 0) -> Iterator[Simple]:
-    """The commands of a line without keywords, assignments and wrappers such as `sudo` or `timeout 10`."""
-    for simple in parse(line):
-        bare = bare_words(simple.words)
-        if command_name(bare) in SHELLS and len(bare) > 2 and bare[1].startswith("-") and depth < 3:
-            yield from simple_commands(bare[2], depth + 1)
-        else:
-            yield msgspec.structs.replace(simple, words=bare)
+@lru_cache(maxsize=64)
+def parse(line: str) -> CommandLine:
+    """What a command line runs. `bash -c '…'` is what stands between the quotes."""
+    text = line[:LIMIT].replace("\\\n", " ")
+    text = _HEREDOC.sub(r"\2", text) if "<<" in text else text
+    made, operator, plain = list[Simple](), "", len(line) <= LIMIT
+    words, start, end, skip = list[str](), 0, 0, False
+    for token in _TOKEN.finditer(text + "\n"):
+        kind = token.lastgroup
+        if kind == "word" and skip:
+            skip = False
+        elif kind == "word":
+            start, end = (start if words else token.start()), token.end()
+            words.append(_QUOTED.sub(lambda part: part[1] or part[2] or part[3] or "", token[0]))
+        elif kind in ("redirect", "target"):
+            skip = token["target"] is not None
+        elif kind == "operator":
+            if words:
+                plain = plain and words[0] not in _KEYWORDS
+                made.append(Simple(_bare(words), operator, start, end))
+                words, operator = [], ""
+            if token[0] in "()":
+                plain = False
+            elif token[0] != "\n":
+                operator = token[0]
+            elif not operator and made:
+                operator = ";"
+    closed = operator in ("", ";")
+    only = made[0].words if len(made) == 1 else ()
+    if len(only) > 2 and only[0].rsplit("/", 1)[-1] in SHELLS and only[1] in ("-c", "-lc"):
+        return parse(only[2])
+    return CommandLine(text, tuple(made), plain, closed)
 
 
-def command_name(words: Sequence[str]) -> str:
-    """What is run, without its folder."""
-    return words[0].rsplit("/", 1)[-1] if words else ""
-
-
-def last_pipeline(commands: Sequence[Simple]) -> int:
-    """Where the pipeline begins that decides how the line ends."""
-    start = len(commands) - 1
-    while start > 0 and commands[start].joined in ("|", "|&"):
-        start -= 1
-    return start
-
-
-_DURATION = re.compile(r"\d[\d.]*[smhd]?$")
-
-
-def bare_words(words: Sequence[str]) -> tuple[str, ...]:
+def _bare(words: list[str]) -> tuple[str, ...]:
     """The words of a command without keywords, assignments and wrappers in front of it."""
     at = 0
     while at < len(words):
-        word = words[at]
-        if word in _KEYWORDS or _ASSIGNMENT.match(word):
+        if words[at] in _WRAPPERS and at + 1 < len(words):
             at += 1
-        elif word in _PREFIXES and len(words) > at + 1:
-            at += 1
-            while at < len(words) and (words[at].startswith("-") or _DURATION.match(words[at])):
+            while at < len(words) and (words[at].startswith("-") or _DURATION.match(words[at][:20])):
                 at += 1
+        elif words[at] in _KEYWORDS or _ASSIGNMENT.match(words[at]):
+            at += 1
         else:
             break
     return tuple(words[at:])
 
 
-def _unquoted(piece: re.Match[str]) -> str:
-    match piece.lastgroup:
-        case "escaped":
-            return piece["escaped"].replace("\n", "")
-        case "single":
-            return piece["single"]
-        case "double":
-            return _IN_QUOTES.sub(r"\1", piece["double"])
-        case "back":
-            return f"`{piece['back']}`"
-        case _:
-            return piece[0]
+def operands(words: tuple[str, ...]) -> list[str]:
+    """The words that are no options."""
+    return [word for word in words[1:] if not word.startswith("-") or word == "-"]
 
 
-class _Reader:
-    """Position in the text, and the command under construction."""
+def folder_before(line: CommandLine, index: int) -> str:
+    """Where a command of a line runs, as far as the line says: what `cd` in front of it names."""
+    folder = ""
+    for simple in line.commands[:index]:
+        if simple.program == "cd" and len(simple.words) == 2:
+            folder = posixpath.normpath(posixpath.join(folder, simple.words[1]))
+    return "" if folder == "." else folder
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
-        self.words: list[str] = []
-        self.redirects: list[Redirect] = []
-        self.heredoc = ""
-        self.joined = ""
-        self.awaited: list[tuple[str, bool]] = []
-        self.done: list[Simple] = []
 
-    def commands(self) -> Iterator[Simple]:
-        while self.at < len(self.text) and len(self.done) < MOST:
-            self._step()
-        self._finish("")
-        yield from self.done
+_CD = re.compile(r"\s{0,80}cd (?:\"[^\"\n]{1,400}\"|'[^'\n]{1,400}'|[^\s;&|]{1,400}) ?(?:&&|;|\n)\s{0,80}")
 
-    def _step(self) -> None:
-        char = self.text[self.at]
-        if char in " \t\r":
-            self.at += 1
-        elif char == "\n":
-            self.at += 1
-            self._heredocs()
-            self._finish(";")
-        elif char == "\\" and self.text.startswith("\\\n", self.at):
-            self.at += 2
-        elif char == "#" and self._word_start():
-            end = self.text.find("\n", self.at)
-            self.at = len(self.text) if end < 0 else end
-        elif char in "<>" or (char == "&" and self.text.startswith("&>", self.at)):
-            self._redirect("")
-        elif char in ";&|()":
-            self._operator()
-        else:
-            self._word()
 
-    def _word_start(self) -> bool:
-        return self.at == 0 or self.text[self.at - 1] in _BREAKS
-
-    def _operator(self) -> None:
-        pair = self.text[self.at : self.at + 2]
-        op = pair if pair in ("&&", "||", ";;", "|&") else self.text[self.at]
-        self.at += len(op)
-        self._finish(op)
-
-    def _finish(self, op: str) -> None:
-        if self.words or self.redirects:
-            self.done.append(Simple(tuple(self.words), tuple(self.redirects), self.heredoc, self.joined))
-            self.joined = op
-        elif op not in ("", ";"):
-            self.joined = op
-        self.words, self.redirects, self.heredoc = [], [], ""
-
-    def _word(self) -> None:
-        start = self.at
-        word = self._read_word()
-        if word.isdigit() and self.at < len(self.text) and self.text[self.at] in "<>" and self.at > start:
-            self._redirect(word)
-        else:
-            self.words.append(word)
-
-    def _redirect(self, number: str) -> None:
-        text, start = self.text, self.at
-        while self.at < len(text) and self.at - start < 3 and text[self.at] in "<>&|":
-            if text[self.at] == "&" and self.at > start and text[self.at - 1] == "&":
-                break
-            self.at += 1
-        op = text[start : self.at]
-        if op in ("<(", ">(") or (self.at < len(text) and text[self.at] == "("):
-            return
-        strip = op == "<<" and text.startswith("-", self.at)
-        self.at += strip
-        while self.at < len(text) and text[self.at] in " \t":
-            self.at += 1
-        target = self._read_word()
-        if op == "<<":
-            self.awaited.append((target, strip))
-            if text.find("\n", self.at) < 0:
-                self.awaited.clear()
-        elif not (op.endswith("&") and op != "&>" and (target.isdigit() or target == "-")):
-            self.redirects.append(Redirect(number + op, target))
-
-    def _heredocs(self) -> None:
-        """The bodies of the here-documents announced on the line that just ended."""
-        for end_word, strip in self.awaited:
-            lines: list[str] = []
-            while self.at < len(self.text):
-                end = self.text.find("\n", self.at)
-                stop = len(self.text) if end < 0 else end
-                row = self.text[self.at : stop]
-                self.at = min(stop + 1, len(self.text))
-                if (row.lstrip("\t") if strip else row).rstrip("\r") == end_word:
-                    break
-                lines.append(row)
-            self._give(("\n".join(lines) + "\n") if lines else "")
-        self.awaited.clear()
-
-    def _give(self, body: str) -> None:
-        """Hand a body to the command that is being read, or to the last one of this line."""
-        if self.words or self.redirects:
-            self.heredoc = self.heredoc or body
-        elif self.done:
-            self.done[-1] = msgspec.structs.replace(self.done[-1], heredoc=self.done[-1].heredoc or body)
-
-    def _read_word(self) -> str:
-        """One word, quotes removed. Stops at an unquoted break."""
-        out: list[str] = []
-        while piece := _PIECE.match(self.text, self.at):
-            if piece["nested"]:
-                out.append(self._substitution())
-                continue
-            self.at = piece.end()
-            out.append(_unquoted(piece))
-        return "".join(out)
-
-    def _substitution(self) -> str:
-        """`$( … )` as written, to its closing bracket."""
-        start, depth = self.at, 0
-        while self.at < len(self.text):
-            char = self.text[self.at]
-            self.at += 1
-            if char == "(":
-                depth += 1
-            elif char == ")":
-                depth -= 1
-                if not depth:
-                    break
-        return self.text[start : self.at]
+def without_folder(line: str) -> str:
+    """The command without the `cd` in front of it."""
+    found = _CD.match(line)
+    return line[found.end() :] if found else line

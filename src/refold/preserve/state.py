@@ -1,50 +1,51 @@
-"""The state of the work (R10): files, last verdicts, the last unanswered error, todos, from tool calls alone.
+"""The state of the work (R10): what tool arguments, exit codes and todo lists say, and nothing else.
 
-A `WorkState` reads one message after the other, each once, at a cost that follows the message and not the
-past, and may be kept beside a session for as long as that grows. What a tool did not report is unknown.
+A `WorkState` takes one message after the other, each once, at a cost that follows the message and not the past,
+and may be kept beside a session for as long as that grows. Everything is read from a call together with its
+answer: what has no answer, or an answer that does not say, is not told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import re
+from collections.abc import Iterable
+from typing import Any, Literal
 
 import msgspec
 
 from refold.entries import Files
 from refold.messages import Bash, Call, Message, Result, User
-from refold.preserve.action import Action
-from refold.preserve.ending import Ending, ending, ending_of_run
-from refold.preserve.filebook import FileBook, FileNote, absolute
-from refold.preserve.runs import Run, judge, run
-from refold.preserve.todos import Todo, plan, todos
-from refold.preserve.tools import actions, opens
-from refold.preserve.verdicts import UNKNOWN, Verdict
-from refold.session.toolnames import Kind, command_line, kind, text_argument
+from refold.preserve.check_results import check_run, summary_line
+from refold.preserve.file_history import FileHistory, FileNote, absolute
+from refold.preserve.shell import CommandLine, operands, parse, without_folder
+from refold.preserve.todos import Todo, plan, todos, with_task
+from refold.preserve.tool_outcome import LOOKS, ToolOutcome, outcome_of, outcome_of_run
+from refold.preserve.tools import actions
+from refold.session.toolnames import command_line, kind
+from refold.text.truncate import one_line
 
-_CHECKS, _ERRORS, _PENDING, _BACKGROUND = 40, 20, 256, 32
+_CHECKS, _ERRORS, _WAITING, _RUNNING = 40, 20, 256, 32
 """How many are kept of each; the oldest goes first."""
-_LOOKS: frozenset[Kind] = frozenset({"read", "ls", "glob", "grep"})
+STALE = 20
+"""Steps after which an error is not told any more."""
 
 
 class Check(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The last result of a build, a test run, a linter."""
+    """The newest run of a test, a build, a linter."""
 
     command: str
-    folder: str = ""
-    verdict: Verdict = UNKNOWN
+    outcome: Literal["", "passed", "FAILED"] = ""
+    """By its exit code; empty where that does not decide."""
     exit: int | None = None
-    """As the tool reported it; None where it did not, or where it is not the status of this command."""
-    error: str = ""
-    covered: bool = False
-    """A filter came after it: the status of the line is not its own."""
-    times: int = 1
+    quote: str = ""
+    """The last line of its output in which the runner sums up."""
+    folder: str = ""
     number: int = -1
     entry: str = ""
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A step that failed, and no later one of its kind has succeeded."""
+    """A command or an edit that failed and was not tried again."""
 
     what: str
     error: str
@@ -53,56 +54,77 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     entry: str = ""
 
 
-class Step(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A call whose result has not been seen yet."""
+class Running(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A command or a sub-agent in the background whose end was not reported."""
 
-    name: str
-    kind: Kind
-    actions: tuple[Action, ...] = ()
-    run: Run | None = None
-    base: str = ""
-    plan: str = ""
+    what: str
+    id: str
     number: int = -1
     entry: str = ""
+
+
+class _Step(msgspec.Struct, frozen=True):
+    """A call and where it stands."""
+
+    call: Call
+    number: int
+    entry: str
+    count: int
+    """Which step of the session it belongs to."""
+
+
+class _Row(msgspec.Struct, frozen=True):
+    """A check, and what tells whether it still is the newest."""
+
+    check: Check
+    left: frozenset[tuple[str, ...]]
+    """Its commands that did not run again."""
+    tool: str
+    proves: bool
+    """That the tool marks no failure is exit code 0, where it marks failures at all."""
 
 
 class WorkState:
     """Everything the calls so far have done. `cwd` is where the session works, if that is known."""
 
     def __init__(self, cwd: str = "") -> None:
-        self.cwd = self.home = cwd.rstrip("/")
-        self.book = FileBook()
+        self.home = cwd.rstrip("/")
+        self.history = FileHistory()
         self.todos: tuple[Todo, ...] = ()
-        self.todos_at = -1
         self.plan = ""
-        self.plan_at = -1
-        self._checks: dict[tuple[str, str], Check] = {}
-        self._errors: dict[tuple[str, ...], Failure] = {}
-        self._pending: dict[str, Step] = {}
-        self._background: dict[str, Step] = {}
-        self._last: Step | None = None
-        self._opened = ""
-        self._strayed = self._stashed = False
+        self.todos_at = self.plan_at = -1
         self.version = 0
         """Another one: something may have changed."""
+        self._shell = ""
+        """Where the shell reports to stand."""
+        self._steps = 0
+        self._waiting: dict[str, _Step] = {}
+        self._rows: list[_Row] = []
+        self._marking: set[str] = set()
+        """Tools that mark commands that fail: seen to do so in this session."""
+        self._errors: dict[str, tuple[Failure, frozenset[tuple[str, str]], int]] = {}
+        self._running: dict[str, tuple[Running, _Step]] = {}
+        self._last: _Step | None = None
+        """The newest command line, which may still wait for input."""
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────
 
     def take(self, message: Message, number: int = -1, entry: str = "") -> None:
         """One more message: `number` and `entry` say where it stands on the path."""
         calls = message.calls
+        self._steps += bool(calls)
         for call in calls:
-            self._begin(call, number, entry)
-        if isinstance(message, Result):
-            step = self._pending.pop(message.call_id, None)
-            if step is None:
-                return
-            self._end(step, ending(message, step.kind), number, entry)
+            self._waiting[call.id] = _Step(call, number, entry, self._steps)
+            if len(self._waiting) > _WAITING:
+                del self._waiting[next(iter(self._waiting))]
+        if isinstance(message, Result) and (step := self._waiting.pop(message.call_id, None)):
+            self._end(step, outcome_of(message, kind(step.call.name)), number, entry)
         elif isinstance(message, Bash):
-            self._ran(message, number, entry)
-        elif isinstance(message, User):
-            self._interrupted()
-        elif not calls:
+            call = Call("", "bash", {"command": message.command})
+            self._end(_Step(call, number, entry, self._steps), outcome_of_run(message), number, entry)
+        elif isinstance(message, User) and self._running:
+            self._ends(message.text, None, number, entry)
+        else:
             return
         self.version += 1
 
@@ -112,192 +134,144 @@ class WorkState:
             self.take(message, number)
         return self
 
-    def _begin(self, call: Call, number: int, entry: str) -> None:
-        what = kind(call.name)
-        if what == "todo":
-            listed = todos(call)
-            if listed is not None:
-                self.todos, self.todos_at = listed, number
+    def _end(self, step: _Step, outcome: ToolOutcome, number: int, entry: str) -> None:
+        if outcome.refused:
             return
-        step = self._continued(call, what) or Step(
-            call.name, what, actions(call, self._opened), plan=plan(call)
-        )
-        if what == "bash" and step.run is None:
-            step = msgspec.structs.replace(step, run=run(command_line(call)))
-        if step.actions and opens(call):
-            self._opened = step.actions[-1].path
-        workdir = call.arguments.get("workdir")
-        base = workdir if isinstance(workdir, str) and workdir.startswith("/") else self.cwd
-        self._pending[call.id] = msgspec.structs.replace(
-            step, base=base.rstrip("/"), number=number, entry=entry
-        )
-        if len(self._pending) > _PENDING:
-            self._do(self._pending.pop(next(iter(self._pending))), Ending())
+        what, base = kind(step.call.name), self._base(step.call) or outcome.cwd
+        if what == "bash":
+            self._ran(self._continued(step), outcome, base, number, entry)
+        elif self._running:
+            self._ends(outcome.body, outcome, number, entry)
+        if started := _STARTED.match(outcome.body[:400]):
+            self._start(step, started[1] or started[2] or started[3], number, entry)
+        opened = _OPENED.search(outcome.body[-800:]) if what == "edit" else None
+        for action in actions(step.call, opened[1] if opened else ""):
+            self._errors.pop(absolute(action.path, base), None)
+            if not outcome.failed:
+                self.history.take(action, base, step.number, step.entry, outcome.body)
+            elif action.verb != "view" and what != "bash":
+                error = Failure(f"{step.call.name} {action.path}", outcome.error, outcome.exit, number, entry)
+                self._blame(absolute(action.path, base), error, frozenset(), step.count)
+        if not outcome.failed:
+            self._lists(step, outcome, what == "todo", number)
+        if outcome.cwd:
+            self._shell = outcome.cwd.rstrip("/")
+            self.home = self.home or self._shell
 
-    def _continued(self, call: Call, what: Kind) -> Step | None:
+    def _base(self, call: Call) -> str:
+        given = call.arguments.get("workdir")
+        return given.rstrip("/") if isinstance(given, str) and given.startswith("/") else self._shell or self.home
+
+    def _lists(self, step: _Step, outcome: ToolOutcome, is_list: bool, number: int) -> None:
+        call = step.call
+        listed = todos(call) if is_list else with_task(call, outcome.body, self.todos)
+        if listed is not None:
+            self.todos, self.todos_at = listed, step.number if is_list else number
+        elif proposed := plan(call):
+            self.plan, self.plan_at = proposed, step.number
+
+    # ── commands ────────────────────────────────────────────────────────────────────────────────
+
+    def _continued(self, step: _Step) -> _Step:
         """Input for a command that still runs, or a question for its output: the same run goes on."""
-        if what == "bash" and self._last is not None:
-            is_input = call.arguments.get("is_input") in (True, "true", "True")
-            if is_input or not command_line(call).strip():
-                return msgspec.structs.replace(self._last, actions=())
-        for name in ("task_id", "bash_id", "shell_id", "session_id"):
-            running = self._background.get(text_argument(call, (name,)))
-            if running is not None:
-                return msgspec.structs.replace(running, actions=())
-        return None
-
-    def _ran(self, message: Bash, number: int, entry: str) -> None:
-        """A command of the user's own."""
-        call = Call("", "bash", {"command": message.command})
-        step = Step("bash", "bash", actions(call), run(message.command), self.cwd, "", number, entry)
-        self._end(step, ending_of_run(message), number, entry)
-
-    def _end(self, step: Step, ended: Ending, number: int, entry: str) -> None:
-        if ended.cwd:
-            step = self._stands(step, ended.cwd.rstrip("/"))
-        if step.kind == "bash":
-            self._last = step
-            self._strayed = self._strayed or (step.run is not None and bool(step.run.folder))
-            started = _in_background(ended.body)
-            if started:
-                self._background[started] = step
-                if len(self._background) > _BACKGROUND:
-                    del self._background[next(iter(self._background))]
-        self._do(step, ended)
-        if step.run and step.run.stashes is not None and ended.ok is not False:
-            self._stashed = step.run.stashes
-        if step.plan and ended.ok is not False:
-            self.plan, self.plan_at = step.plan, step.number
-        judged = judge(step.run, ended.body) if step.run else UNKNOWN
-        if step.run and (step.run.check or judged.passed is not None):
-            self._check(step.run, step.base, ended, judged, number, entry)
-        else:
-            self._blame(step, ended, number, entry)
-
-    def _stands(self, step: Step, cwd: str) -> Step:
-        """The shell says where it stands. If it never moved before it said so, it has always been there."""
-        moved = self._strayed or (step.run is not None and bool(step.run.folder))
-        if not self.home and not moved:
-            self.home, self.book = cwd, self.book.rebased(cwd)
-            step = msgspec.structs.replace(step, base=cwd)
-        self.home, self.cwd = self.home or cwd, cwd
+        given = step.call.arguments.get("is_input") in (True, "true", "True")
+        if self._last is not None and (given or not command_line(step.call).strip()):
+            return self._last
+        self._last = step
         return step
 
-    def _do(self, step: Step, ended: Ending) -> None:
-        """What the step did to files. Of a command line that failed, only what came before its end is sure;
-        of a tool that failed, nothing."""
-        missing = _missing(ended.body) if step.kind == "bash" else ()
-        for action in step.actions:
-            base = self._base(action, step.base)
-            failed = ended.ok is False and (step.kind != "bash" or action.fragile)
-            if action.verb == "view" and (failed or any(action.path in row for row in missing)):
-                continue
-            if failed:
-                self.book.tried(action, base=base)
-                continue
-            if action.verb == "write" and "has been updated" in ended.body[:400]:
-                action = msgspec.structs.replace(action, verb="modify")
-            self.book.take(action, base=base, number=step.number, entry=step.entry, tool=step.kind != "bash")
-            if action.verb != "view":
-                self._errors.pop(("file", absolute(action.path, step.base)), None)
+    def _ran(self, step: _Step, outcome: ToolOutcome, base: str, number: int, entry: str) -> None:
+        if isinstance(outcome.exit, int) and outcome.exit and outcome.failed:
+            self._marking.add(step.call.name)
+        line = command_line(step.call)
+        parsed = parse(line)
+        self.history.ran(parsed, base, step.number, step.entry, outcome)
+        names = _names(parsed)
+        self._errors = {key: error for key, error in self._errors.items() if not error[1] & names}
+        if _STARTED.match(outcome.body[:400]):
+            return
+        told = self._checked(step, outcome, line, base, number, entry)
+        looks = bool(parsed.commands) and parsed.commands[-1].program in LOOKS
+        if outcome.failed and outcome.exit and not told and not looks and names:
+            what = one_line(without_folder(line), 4_000)
+            self._blame(what, Failure(what, outcome.error, outcome.exit, number, entry), names, step.count)
 
-    def _base(self, action: Action, base: str) -> str:
-        """Where a relative path starts. Where nobody has said so, a file that is named in two ways tells."""
-        if not self.home and not self._strayed and (home := self.book.base_of(absolute(action.path, base))):
-            self.home = self.cwd = home
-            self.book = self.book.rebased(home)
-        return base or self.home
+    def _checked(
+        self, step: _Step, outcome: ToolOutcome, line: str, base: str, number: int, entry: str
+    ) -> bool:
+        """A run of checks takes the place of what they gave before. Says whether something is told of it."""
+        run = check_run(line)
+        if run is None:
+            return False
+        stated = bool(run.folder) or bool(self._shell) or "workdir" in step.call.arguments
+        folder = absolute(run.folder or ".", base) if stated else ""
+        rows = (_without(row, folder, frozenset(run.commands)) for row in self._rows)
+        self._rows = [row for row in rows if row.left]
+        proven = outcome.exit is not None and (run.other_proves if outcome.exit else run.zero_proves)
+        decided: Literal["", "passed", "FAILED"] = "" if not proven else "FAILED" if outcome.exit else "passed"
+        text = f"{run.text} (changes stashed)" if self.history.stashed else run.text
+        check = Check(text, decided, outcome.exit if proven else None, summary_line(outcome.body), folder, number, entry)
+        proves = outcome.exit is None and run.zero_proves and not outcome.failed
+        if decided or check.quote or proves:
+            self._rows = [*self._rows, _Row(check, frozenset(run.commands), step.call.name, proves)][-_CHECKS:]
+        return bool(decided or check.quote)
 
-    def _interrupted(self) -> None:
-        """A call that got no answer before the user spoke counts as done: the file may well be changed. Its
-        answer may still come and say how it ended."""
-        for id, step in self._pending.items():
-            if step.actions:
-                self._do(step, Ending())
-                self._pending[id] = msgspec.structs.replace(step, actions=())
-        # What a tool refused that leaves nothing behind was answered within its turn, or is talked about.
-        self._errors = {subject: error for subject, error in self._errors.items() if subject[0] != "tool"}
-
-    def _check(self, ran: Run, base: str, ended: Ending, judged: Verdict, number: int, entry: str) -> None:
-        folder = absolute(ran.folder, base) if ran.folder else base
-        # What failed without a verdict may be a step before the check.
-        blurred = judged.passed is None and (ended.ok is False or ended.error)
-        name, told = ran.key, ran.shown if blurred else ran.checked or ran.shown
-        if self._stashed:  # it speaks of the work without its changes
-            name, told = f"git stash && {name}", f"{told} (changes stashed)"
-        before = self._checks.pop((folder, name), None)
-        known = ended.exit is not None and not (ran.covered and ended.exit == 0)
-        made = Check(
-            told, folder, judged, ended.exit if known else None,
-            ended.error if judged.passed is None else "", ran.covered, before.times + 1 if before else 1,
-            number, entry,
-        )  # fmt: skip
-        if judged.passed and ran.whole and not self._stashed:
-            # What passed as a whole has passed in its parts.
-            for key in [
-                key for key in self._checks if key[0] == folder and key[1].startswith(ran.whole + " ")
-            ]:
-                del self._checks[key]
-        self._checks[folder, name] = made
-        self._errors.pop(("run", folder, name), None)
-        if len(self._checks) > _CHECKS:
-            del self._checks[next(iter(self._checks))]
-
-    def _blame(self, step: Step, ended: Ending, number: int, entry: str) -> None:
-        """Remember what failed; forget it when the same thing succeeds."""
-        if step.run is not None:
-            folder = absolute(step.run.folder, step.base) if step.run.folder else step.base
-            subject: tuple[str, ...] = ("run", folder, step.run.key)
-            # A line that the shell could not even read has done nothing, and is simply written again.
-            matters = not step.run.looks and "syntax error near unexpected token" not in ended.error
-            wrote = next((a.path for a in reversed(step.actions) if a.verb != "view"), "")
-            named = wrote and "<<" in step.run.shown  # what it wrote would take the place of where to
-            what = f"{step.run.key.partition(' ')[0]} {wrote}" if named else step.run.shown
-        elif step.actions:
-            path = step.actions[-1].path
-            subject, what = ("file", absolute(path, step.base)), f"{step.name} {path}"
-            matters = step.kind not in _LOOKS
-        else:
-            subject, what = ("tool", step.name), step.name
-            matters = step.kind not in _LOOKS and not step.plan
+    def _blame(self, subject: str, error: Failure, names: frozenset[tuple[str, str]], step: int) -> None:
         self._errors.pop(subject, None)
-        if matters and (ended.ok is False or ended.error):
-            self._errors[subject] = Failure(what, ended.error, ended.exit, number, entry)
-            if len(self._errors) > _ERRORS:
-                del self._errors[next(iter(self._errors))]
+        self._errors[subject] = error, names, step
+        if len(self._errors) > _ERRORS:
+            del self._errors[next(iter(self._errors))]
+
+    # ── the background ──────────────────────────────────────────────────────────────────────────
+
+    def _start(self, step: _Step, id: str, number: int, entry: str) -> None:
+        given = step.call.arguments.get("description")
+        what = command_line(step.call) or (given if isinstance(given, str) else "") or step.call.name
+        self._running[id] = Running(one_line(what, 400), id, number, entry), step
+        if len(self._running) > _RUNNING:
+            del self._running[next(iter(self._running))]
+
+    def _ends(self, text: str, outcome: ToolOutcome | None, number: int, entry: str) -> None:
+        """What a text says of things in the background. A check that ended there is judged by that."""
+        edge = text if len(text) <= 8_000 else text[:4_000] + text[-4_000:]
+        if not _ENDED.search(edge):
+            return
+        for id in [id for id in self._running if id in edge]:
+            _, step = self._running.pop(id)
+            if outcome is not None and kind(step.call.name) == "bash":
+                self._ran(step, outcome, self._base(step.call), number, entry)
 
     # ── what it says ────────────────────────────────────────────────────────────────────────────
 
     def files(self, most: int | None = None) -> Files:
         """Files by last known state, in order of first appearance; `read` are those never changed. At most so
         many: those that were touched last."""
-        return self._settled().files(most)
+        return self.history.files(most)
 
-    def notes(self) -> Sequence[FileNote]:
+    def notes(self) -> tuple[FileNote, ...]:
         """What is known of each file, the one touched last at the end."""
-        return tuple(self._settled().listed())
-
-    def _settled(self) -> FileBook:
-        """The book as it is if calls without an answer did what they say."""
-        if not any(step.actions for step in self._pending.values()):
-            return self.book
-        book = self.book.copy()
-        for step in self._pending.values():
-            for action in step.actions:
-                book.take(
-                    action, base=step.base, number=step.number, entry=step.entry, tool=step.kind != "bash"
-                )
-        return book
+        return tuple(note for note in self.history.notes.values() if note.fate != "gone")
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """Last result per command, newest last."""
-        return tuple(self._checks.values())
+        """The newest run of each check of which something is known, newest last."""
+        rows = (self._judged(row) for row in self._rows)
+        return tuple(check for check in rows if check.outcome or check.quote)
+
+    def _judged(self, row: _Row) -> Check:
+        if row.proves and row.tool in self._marking:
+            return msgspec.structs.replace(row.check, outcome="passed", exit=0)
+        return row.check
 
     @property
     def error(self) -> Failure | None:
-        """The last failure that no later success answered."""
-        return next(reversed(self._errors.values()), None)
+        """The last failure of something that was not tried again, unless it is long ago."""
+        newest = next(reversed(self._errors.values()), None)
+        return newest[0] if newest and self._steps - newest[2] <= STALE else None
+
+    @property
+    def running(self) -> tuple[Running, ...]:
+        return tuple(running for running, _ in self._running.values())
 
     @property
     def open_todos(self) -> tuple[Todo, ...]:
@@ -307,7 +281,7 @@ class WorkState:
         """All of it but the files, for a program."""
         return {
             "checks": self.checks, "error": self.error, "todos": self.todos, "plan": self.plan,
-            "cwd": self.cwd,
+            "running": self.running, "cwd": self._shell or self.home,
         }  # fmt: skip
 
 
@@ -316,15 +290,25 @@ def of(messages: Iterable[Message]) -> WorkState:
     return WorkState().extend(messages)
 
 
-def _in_background(body: str) -> str:
-    """The name under which a command goes on running."""
-    head = "Command running in background with ID: "
-    return body[len(head) :].split(".", 1)[0].strip()[:80] if body.startswith(head) else ""
+_STARTED = re.compile(
+    r"Command running in background with ID: (\w{1,40})|Async agent launched successfully\.\s{1,4}agentId: (\w{1,40})"
+    r"|(?s:.{0,200})Process running with session ID (\w{1,40})"
+)
+_ENDED = re.compile(
+    r"<status>(?:completed|failed|killed|stopped)|Successfully (?:killed|stopped)|exited with code|<exit_code>"
+)
+_OPENED = re.compile(r"\(Open file: (/[^\n]{1,1000})\)$", re.M)
+"""SWE-agent's edits name no file: they change the one that is open, and their answer says which."""
 
 
-def _missing(body: str) -> tuple[str, ...]:
-    """Lines that say that a file is not there."""
-    edge = body[:3_000] + body[-3_000:]
-    if "No such file" not in edge:
-        return ()
-    return tuple(row for row in edge.splitlines() if "No such file" in row)[:50]
+def _names(line: CommandLine) -> frozenset[tuple[str, str]]:
+    """The programs of a line, each with what it is first told: who runs one again tries the same again."""
+    named = ((simple.program, next(iter(operands(simple.words)), "")) for simple in line.commands)
+    return frozenset((program, first) for program, first in named if program and program not in ("cd", "echo"))
+
+
+def _without(row: _Row, folder: str, commands: frozenset[tuple[str, ...]]) -> _Row:
+    """A row after some commands ran again, there or where it is not said."""
+    if folder and row.check.folder and folder != row.check.folder:
+        return row
+    return msgspec.structs.replace(row, left=row.left - commands)

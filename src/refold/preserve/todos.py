@@ -21,6 +21,8 @@ _CLOSED = frozenset({"completed", "complete", "done", "cancelled", "canceled", "
 class Todo(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str
     status: str = "pending"
+    id: str = ""
+    """Where the agent names its tasks one by one."""
 
     @property
     def open(self) -> bool:
@@ -34,19 +36,14 @@ def todos(call: Call) -> tuple[Todo, ...] | None:
         if isinstance(value, list):
             return tuple(t for t in map(_todo, cast("list[Any]", value)[:_MOST]) if t.text)
         if isinstance(value, str) and _BOX.search(value[:20_000]):
-            return tuple(_boxed(value[:20_000]))[:_MOST]
+            status = {" ": "pending", "x": "completed", "X": "completed"}
+            rows = _BOX.findall(value[:20_000])[:_MOST]
+            return tuple(Todo(one_line(text, 200), status.get(box, "in_progress")) for box, text in rows)
     return None
 
 
 _BOX = re.compile(r"^[ \t]{0,8}[-*] \[([ xX~\-])\] (.+)$", re.M)
-
-
-def _boxed(text: str) -> list[Todo]:
-    """A list as Markdown: `- [x] done`, `- [ ] open`, `- [-] begun`."""
-    status = {" ": "pending", "x": "completed", "X": "completed"}
-    return [
-        Todo(one_line(found[2], 200), status.get(found[1], "in_progress")) for found in _BOX.finditer(text)
-    ]
+"""A list as Markdown: `- [x] done`, `- [ ] open`, `- [-] begun`."""
 
 
 def _todo(item: Any) -> Todo:
@@ -55,7 +52,29 @@ def _todo(item: Any) -> Todo:
     fields: Mapping[str, Any] = cast("Mapping[str, Any]", item) if isinstance(item, dict) else {}
     text = next((fields[k] for k in _TEXTS if fields.get(k)), "")
     status = str(fields.get("status") or ("completed" if fields.get("done") else "pending"))
-    return Todo(one_line(str(text), 200), status.replace("-", "_").lower()[:20])
+    return Todo(one_line(str(text), 200), _status(status))
+
+
+def _status(text: str) -> str:
+    return text.replace("-", "_").lower()[:20]
+
+
+_CREATED = re.compile(r"Task #(\w{1,20}) created")
+_LISTED = re.compile(r"^#(\w{1,20}) \[(\w{1,20})\] (.{1,400}?)(?: \[blocked by [^\]\n]{0,80}\])?$", re.M)
+
+
+def with_task(call: Call, said: str, listed: tuple[Todo, ...]) -> tuple[Todo, ...] | None:
+    """The list after one call of the tools that make, change and list tasks; None where it is none of them."""
+    name, id = canonical(call.name), str(call.arguments.get("taskId", ""))
+    if name == "taskcreate" and (made := _CREATED.match(said[:200])):
+        return (*listed, Todo(one_line(text_argument(call, ("subject",)), 200), "pending", made[1]))[-_MOST:]
+    if name == "taskupdate" and text_argument(call, ("status",)):
+        status = _status(text_argument(call, ("status",)))
+        return tuple(msgspec.structs.replace(t, status=status) if t.id == id else t for t in listed)
+    if name == "tasklist":
+        told = {id: Todo(one_line(text, 200), status, id) for id, status, text in _LISTED.findall(said[:20_000])}
+        return tuple(told.values()) if told else None
+    return None
 
 
 _PLANNERS = frozenset(map(canonical, ("ExitPlanMode", "exit_plan_mode", "present_plan", "propose_plan")))

@@ -1,15 +1,21 @@
-"""From a tool call to what it did to files (A16): a table by kind of tool, extensible."""
+"""From a tool call to the files it names and what it does to them (A16): a table by kind of tool, extensible.
+
+Arguments alone are read: of a command line, the patches it carries and the files it prints. What else a shell
+may have written is nobody's guess.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias, cast
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, cast
+
+import msgspec
 
 from refold.entries import Files
 from refold.messages import Call, Message
-from refold.preserve.action import Action, Verb, tidy
-from refold.preserve.commands import shell_actions
-from refold.preserve.patches import last_block, patch_actions
+from refold.preserve.shell import folder_before, operands, parse
 from refold.session.dialects.common import listing
 from refold.session.toolnames import (
     CONTENTS,
@@ -19,7 +25,6 @@ from refold.session.toolnames import (
     TARGETS,
     Kind,
     argument,
-    canonical,
     command_line,
     kind,
     text_argument,
@@ -27,6 +32,23 @@ from refold.session.toolnames import (
 
 Names: TypeAlias = Mapping[str, Kind]
 """Further tool names (canonical spelling) and what they do."""
+Verb: TypeAlias = Literal["view", "modify", "create", "write", "delete"]
+"""`write` creates or replaces: which of the two, its answer may say."""
+
+
+class Action(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one call does to one file."""
+
+    verb: Verb
+    path: str
+    old: str = ""
+    """Text that is replaced, where the call says so."""
+    new: str = ""
+    """Text that is put there."""
+    how: str = ""
+    """In a few words, what the texts do not say: the place of an insertion, how many places."""
+
+
 _VERBS: Mapping[Kind, Verb] = {
     "read": "view", "edit": "modify", "write": "write", "create": "create", "delete": "delete",
 }  # fmt: skip
@@ -42,15 +64,195 @@ _NEW = (
 
 
 def actions(call: Call, opened: str = "", names: Names | None = None) -> tuple[Action, ...]:
-    """The file actions of one call, in order. `opened` is the file an editor had open before it."""
+    """The file actions of one call, in order. `opened` is what an edit changes that names no file."""
     what = kind(call.name, names)
     reader = _READERS.get(what)
     return tuple(reader(call, opened, what)) if reader else ()
 
 
-def opens(call: Call) -> bool:
-    """Whether a call leaves its file open in an editor, for edits that name none."""
-    return canonical(call.name) in ("open", "create") or command_line(call).startswith(("open ", "create "))
+def tidy(path: str) -> str:
+    """One spelling per path: no `./`, no doubled or trailing slashes."""
+    path = path.strip()
+    return posixpath.normpath(path) if path and "://" not in path else path
+
+
+# ── file tools ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _paths(call: Call) -> Iterator[str]:
+    path = argument(call, PATHS)
+    many = [path] if isinstance(path, str) else argument(call, MANY_PATHS) or path
+    for one in listing(many):
+        if isinstance(one, dict):
+            inner = cast("dict[str, Any]", one)
+            one = inner.get("path") or inner.get("file_path")
+        if isinstance(one, str) and one and len(one) < 2000 and "\n" not in one:
+            yield tidy(one)
+
+
+def _files(call: Call, opened: str, what: Kind) -> Iterator[Action]:
+    old, new, how = _change(call, what) if what in ("edit", "write", "create") else ("", "", "")
+    paths = list(_paths(call)) or ([opened] if opened and what == "edit" else [])
+    for path in paths:
+        yield Action(_VERBS[what], path, old, new, how)
+
+
+_BODY = re.compile(r"(?:edit \d{1,9}:(\d{1,9})|insert (\d{1,9}))[^\n]*\n((?s:.*?))(?:^end_of_\w+|\Z)", re.M)
+"""SWE-agent's edits carry the new text as further lines of a command."""
+
+
+def _change(call: Call, what: Kind) -> tuple[str, str, str]:
+    """Text replaced, text put in its place, and where, of a tool that edits or writes."""
+    if what != "edit":
+        return "", text_argument(call, CONTENTS), ""
+    if diff := text_argument(call, ("diff", "patch")):
+        return *_last_block(diff), ""
+    if body := _BODY.match(text_argument(call, ("command",))):
+        return "", body[3], ""
+    edits = listing(argument(call, ("edits", "ReplacementChunks", "replacements")))
+    if edits and isinstance(edits[-1], dict):
+        last = cast("dict[str, Any]", edits[-1])
+        more = f"{len(edits)} places, the last" if len(edits) > 1 else ""
+        return _text(last, _OLD), _text(last, _NEW), more
+    line = call.arguments.get("insert_line", call.arguments.get("insertLine"))
+    how = f"after line {line}" if isinstance(line, int) and abs(line) < 10**9 else ""
+    return _text(call.arguments, _OLD), _text(call.arguments, _NEW), how
+
+
+def _text(fields: Mapping[str, Any], names: Iterable[str]) -> str:
+    return next((value for name in names if isinstance(value := fields.get(name), str) and value), "")
+
+
+def _editor(call: Call, _opened: str, _what: Kind) -> Iterator[Action]:
+    verb = _EDITOR.get(text_argument(call, ("command",)))
+    path = text_argument(call, PATHS)
+    if verb and path:
+        undone = "last edit undone" if call.arguments.get("command") == "undo_edit" else ""
+        kind_of: Kind = "edit" if verb == "modify" else "create"
+        old, new, how = _change(call, kind_of) if verb in ("create", "write", "modify") else ("", "", "")
+        yield Action(verb, tidy(path), old, new, undone or how)
+
+
+def _move(call: Call, _opened: str, _what: Kind) -> Iterator[Action]:
+    source, target = text_argument(call, PATHS), text_argument(call, TARGETS)
+    if source and target:
+        yield Action("create", tidy(target))
+        yield Action("delete", tidy(source))
+
+
+# ── patches ─────────────────────────────────────────────────────────────────────────────────────
+
+_LONGEST = 2_000_000
+_BEGIN = re.compile(r"^\*\*\* (Add|Update|Delete|Move to|Move)(?: File)?: *(.+)$", re.M)
+_END = re.compile(r"^\*\*\* End Patch", re.M)
+_DIFF = re.compile(r"^--- (?:a/)?(\S++)[^\n]*+\n\+\+\+ (?:b/)?(\S++)", re.M)
+_SECTIONS: Mapping[str, Verb] = {"Add": "create", "Update": "modify", "Delete": "delete"}
+
+
+def _patch(call: Call, _opened: str, _what: Kind) -> Iterator[Action]:
+    yield from _patched(call.raw or text_argument(call, PATCHES))
+
+
+def _patched(patch: str) -> Iterator[Action]:
+    """Files named by an `apply_patch` envelope or the headers of a unified diff, each with its last hunk."""
+    patch = patch[:_LONGEST]
+    headers = list(_BEGIN.finditer(patch))
+    last = ""
+    for header, end in _spans(patch, headers):
+        word, path = header[1], tidy(header[2])
+        stop = _END.search(patch, header.end(), end)
+        old, new = _last_hunk(patch[header.end() : stop.start() if stop else end])
+        if word in _SECTIONS:
+            last = path
+            yield Action(_SECTIONS[word], path, old, new)
+        elif last:
+            yield Action("delete", last)
+            yield Action("create", path, old, new)
+    for header, end in () if headers else _spans(patch, list(_DIFF.finditer(patch))):
+        before, after = tidy(header[1]), tidy(header[2])
+        old, new = _last_hunk(patch[header.end() : end])
+        if after == "/dev/null":
+            yield Action("delete", before)
+        else:
+            yield Action("create" if before == "/dev/null" else "modify", after, old, new)
+
+
+def _spans(patch: str, headers: Sequence[re.Match[str]]) -> Iterator[tuple[re.Match[str], int]]:
+    """Each header with the place where what it stands above ends."""
+    ends = [*(header.start() for header in headers[1:]), len(patch)]
+    return zip(headers, ends, strict=False)
+
+
+def _last_hunk(body: str) -> tuple[str, str]:
+    """The lines that the last hunk of a patch takes out and puts in."""
+    rows = body[max(body.rfind("\n@@"), 0) :].split("\n")
+    old = "\n".join(row[1:] for row in rows if row.startswith("-") and not row.startswith("---"))
+    new = "\n".join(row[1:] for row in rows if row.startswith("+") and not row.startswith("+++"))
+    return old, new
+
+
+def _last_block(diff: str) -> tuple[str, str]:
+    """The last `SEARCH … ======= … REPLACE` block of a diff, or its last hunk."""
+    start = diff.rfind("SEARCH")
+    middle = diff.find("\n=======", start) if start >= 0 else -1
+    if middle < 0:
+        return _last_hunk(diff)
+    end = diff.find("REPLACE", middle)
+    old = diff[diff.find("\n", start) + 1 : middle]
+    new = diff[middle + len("\n=======") : end if end >= 0 else len(diff)]
+    return old, new.strip("\n").rstrip("+> ").rstrip("\n")
+
+
+# ── command lines ───────────────────────────────────────────────────────────────────────────────
+
+_PRINTS = frozenset({"cat", "head", "tail", "nl", "less", "more", "bat", "sed"})
+_LOOKERS: Mapping[str, Kind] = {
+    **dict.fromkeys(_PRINTS, "read"),
+    **dict.fromkeys(("grep", "egrep", "fgrep", "rg"), "grep"),
+    **dict.fromkeys(("ls", "find", "tree", "fd"), "ls"),
+}
+"""Commands whose output is that of a tool that only looks."""
+_UNSURE = frozenset("*?$`{}|<>\n")
+"""A word with one of these may be no name of a file, or of several."""
+
+
+def _bash(call: Call, _opened: str, _what: Kind) -> Iterator[Action]:
+    line = command_line(call)
+    if "*** Begin Patch" in line[:_LONGEST]:
+        yield from _patched(line)
+        return
+    parsed = parse(line)
+    for index, simple in enumerate(parsed.commands):
+        if simple.program in _PRINTS and simple.joined not in ("|", "|&"):
+            folder, named = folder_before(parsed, index), operands(simple.words)
+            if simple.program == "sed":
+                named = named[1:] if "-n" in simple.words else []
+            for word in named:
+                if not word.isdigit() and len(word) < 1_000 and not _UNSURE & set(word):
+                    yield Action("view", tidy(posixpath.join(folder, word)))
+
+
+def shown_by(call: Call | None) -> Kind:
+    """What the result of a call shows: `cat F` in a shell is a read like any other."""
+    what = kind(call.name) if call else "other"
+    if call is None or what != "bash":
+        viewed = call is not None and what == "editor" and call.arguments.get("command") == "view"
+        return "read" if viewed else what
+    first = [x for x in parse(command_line(call)).commands if x.joined not in ("|", "|&") and x.program != "cd"]
+    kinds: set[Kind] = {_LOOKERS.get(simple.program, "bash") for simple in first}
+    return kinds.pop() if len(kinds) == 1 else "bash"
+
+
+_READERS: Mapping[Kind, Callable[[Call, str, Kind], Iterator[Action]]] = {
+    **dict.fromkeys(_VERBS, _files),
+    "editor": _editor,
+    "move": _move,
+    "patch": _patch,
+    "bash": _bash,
+}
+
+
+# ── as pi lists them (B12) ──────────────────────────────────────────────────────────────────────
 
 
 def pi_files(messages: Iterable[Message], previous: Files | None = None) -> Files:
@@ -87,91 +289,3 @@ _PI = ("read", "write", "edit")
 
 def _sorted(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(paths, key=lambda path: path.encode("utf-16-be", "surrogatepass")))
-
-
-def _paths(call: Call) -> Iterator[str]:
-    path = argument(call, PATHS)
-    many = [path] if isinstance(path, str) else argument(call, MANY_PATHS) or path
-    for one in listing(many):
-        if isinstance(one, dict):
-            inner = cast("dict[str, Any]", one)
-            one = inner.get("path") or inner.get("file_path")
-        if isinstance(one, str) and one and len(one) < 2000 and "\n" not in one:
-            yield tidy(one)
-
-
-def _files(call: Call, opened: str, what: Kind) -> Iterator[Action]:
-    old, new, how = _change(call, what) if what in ("edit", "write", "create") else ("", "", "")
-    found = False
-    for path in _paths(call):
-        found = True
-        yield Action(_VERBS[what], path, old, new, how)
-    if found or not opened or what != "edit":
-        return
-    # SWE-agent's edit and insert name no file: they change the one that is open.
-    inner = shell_actions(command_line(call), opened) if call.arguments.get("command") else ()
-    yield from inner or (Action("modify", opened, old, new, how),)
-
-
-def _change(call: Call, what: Kind) -> tuple[str, str, str]:
-    """Text replaced, text put in its place, and where, of a tool that edits or writes."""
-    if what != "edit":
-        return "", text_argument(call, CONTENTS), ""
-    diff = text_argument(call, ("diff", "patch"))
-    if diff:
-        return *last_block(diff), ""
-    edits = listing(argument(call, ("edits", "ReplacementChunks", "replacements")))
-    if edits and isinstance(edits[-1], dict):
-        last = cast("dict[str, Any]", edits[-1])
-        more = f"{len(edits)} places, the last" if len(edits) > 1 else ""
-        return _text(last, _OLD), _text(last, _NEW), more
-    line = call.arguments.get("insert_line", call.arguments.get("insertLine"))
-    how = f"after line {line}" if isinstance(line, int) and abs(line) < 10**9 else ""
-    return _text(call.arguments, _OLD), _text(call.arguments, _NEW), how
-
-
-def _text(fields: Mapping[str, Any], names: Iterable[str]) -> str:
-    return next((value for name in names if isinstance(value := fields.get(name), str) and value), "")
-
-
-def _editor(call: Call, _opened: str, _what: Kind) -> Iterator[Action]:
-    verb = _EDITOR.get(text_argument(call, ("command",)))
-    path = text_argument(call, PATHS)
-    if not verb or not path:
-        return
-    if verb in ("create", "write"):
-        yield Action(verb, tidy(path), new=text_argument(call, CONTENTS))
-    elif verb == "modify":
-        undone = "last edit undone" if call.arguments.get("command") == "undo_edit" else ""
-        old, new, how = _change(call, "edit")
-        yield Action(verb, tidy(path), old, new, undone or how)
-    else:
-        yield Action(verb, tidy(path))
-
-
-def _move(call: Call, _opened: str, _what: Kind) -> Iterator[Action]:
-    source, target = text_argument(call, PATHS), text_argument(call, TARGETS)
-    if source and target:
-        yield Action("create", tidy(target), source=tidy(source))
-        yield Action("delete", tidy(source), moved=True)
-
-
-def _patch(call: Call, _opened: str, _what: Kind) -> Iterator[Action]:
-    yield from patch_actions(call.raw or text_argument(call, PATCHES))
-
-
-def _bash(call: Call, opened: str, _what: Kind) -> Iterator[Action]:
-    words = listing(call.arguments.get("command"))
-    if len(words) > 1 and words[0] in ("apply_patch", "applypatch"):
-        yield from patch_actions(str(words[1]))
-    else:
-        yield from shell_actions(command_line(call), opened)
-
-
-_READERS: Mapping[Kind, Callable[[Call, str, Kind], Iterator[Action]]] = {
-    **dict.fromkeys(_VERBS, _files),
-    "editor": _editor,
-    "move": _move,
-    "patch": _patch,
-    "bash": _bash,
-}

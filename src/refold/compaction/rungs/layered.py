@@ -22,7 +22,7 @@ from refold.compaction.transcript import Source, message_of_item, reading_items,
 from refold.errors import BadAnswer
 from refold.messages import Call, Message, Result, System, system
 from refold.preserve import abridged, state
-from refold.preserve.runs import run
+from refold.preserve.shell import parse
 from refold.preserve.tools import actions
 from refold.protocols import Request, Steps, TokenCounter
 from refold.session import redacted
@@ -345,7 +345,8 @@ def technical(sources: Sequence[Source], home: str) -> list[str]:
 
 def _program(line: str) -> str:
     """The program that a command line is there for, behind folders and variables."""
-    return one_line(posixpath.basename(next(iter(run(line).key.split()), "")), 40)
+    programs = (simple.program for simple in parse(line).commands)
+    return one_line(next((name for name in programs if name not in ("", "cd", "export")), ""), 40)
 
 
 def _within(rows: Sequence[str], budget: int, counter: TokenCounter) -> list[str]:

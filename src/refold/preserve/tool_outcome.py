@@ -1,13 +1,13 @@
-"""How a tool call ended, read from its result: exit status, the line that says what went wrong, directory.
+"""How a tool call ended, as the agent's tool reports it: exit status, failure, the line that says what went wrong.
 
-Only what the agent's tool reports about a call is taken for its status, in the forms the common agents use;
-the text of a program is its own matter. Cost is bounded: a few lines at either end.
+Only what a tool says of a call is taken for its status, in the forms the common agents use; the text of a
+program is its own matter. Cost is bounded: a few lines at either end.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -20,13 +20,18 @@ from refold.text.truncate import in_short
 
 _EDGE = 6_000
 """Characters looked at from each end of a text for the line that says what went wrong."""
-_STATUS_LINES = 8
 _ROW, _LONG_ROW = 400, 4_000
+LOOKS = frozenset("""
+    grep egrep fgrep rg ls cat find head tail test [ which type diff cmp stat file wc awk jq ps pgrep lsof tree fd nl sed
+    """.split())  # fmt: skip
+"""Commands that end with 1 where they find nothing: no failure of the work."""
 
 
-class Ending(msgspec.Struct, frozen=True, omit_defaults=True):
-    ok: bool | None = None
-    """None: the result does not say."""
+class ToolOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    failed: bool = False
+    """The tool says so."""
+    refused: bool = False
+    """It did not even begin."""
     exit: int | None = None
     error: str = ""
     body: str = ""
@@ -35,29 +40,33 @@ class Ending(msgspec.Struct, frozen=True, omit_defaults=True):
     """The directory the shell reports to stand in."""
 
 
-def ending(result: Result, tool: Kind = "other") -> Ending:
+def outcome_of(result: Result, tool: Kind = "other") -> ToolOutcome:
     """How the call ended that this result answers. `tool` is the kind of tool that was called."""
-    body, exit_code, failed = unwrapped(result.text)
+    body, code, failed = unwrapped(result.text)
     cwd = ""
-    if tool in ("bash", "other") and exit_code is None:
-        exit_code, cwd = _reported(body)
-    if result.is_error or failed or exit_code:
-        return Ending(False, exit_code, error_line(body), body, cwd)
-    if exit_code == 0:
-        return Ending(True, 0, "", body, cwd)
-    if _refused(body, tool):
-        return Ending(False, None, in_short(" ".join(_rows(body[:4_000])[:3]), 300), body, cwd)
-    return Ending(None, None, _crash(body) if tool in ("bash", "other") else "", body, cwd)
+    if tool in ("bash", "other") and code is None:
+        rows = [row[:_ROW].strip() for row in body[:1_000].splitlines()[:3] + body[-1_500:].splitlines()[-8:]]
+        code = next((found for row in reversed(rows) if (found := status(row)) is not None), None)
+        cwd = next((place for row in reversed(rows) if (place := folder(row))), "")
+    refused = _REFUSED.match(body[:400]) is not None
+    if refused or (code is None and not failed and _says_failed(body, tool)):
+        return ToolOutcome(True, refused, None, in_short(" ".join(_rows(body[:4_000])[:3]), 300), body, cwd)
+    if result.is_error or failed or code:
+        return ToolOutcome(True, False, code, error_line(body), body, cwd)
+    raised = _raised(_rows(body[-_EDGE:]), last=True) if tool in ("bash", "other") and code is None else ""
+    return ToolOutcome(False, False, code, in_short(raised, 300), body, cwd)
 
 
-def ending_of_run(message: Bash) -> Ending:
+def outcome_of_run(message: Bash) -> ToolOutcome:
     """How a command of the user's own ended."""
-    ok = None if message.exit_code is None else message.exit_code == 0
-    said = ending(Result("", message.parts, is_error=ok is False), "bash")
-    return Ending(ok, message.exit_code, said.error, message.output)
+    error = error_line(message.output) if message.exit_code else ""
+    return ToolOutcome(bool(message.exit_code), message.cancelled, message.exit_code, error, message.output)
 
 
 # ── envelopes ───────────────────────────────────────────────────────────────────────────────────
+
+_STDERR = ", stderr: "
+_SANDBOX = re.compile(r"failed in sandbox .{0,200}?exit code: (-?\d{1,9})")
 
 
 def unwrapped(text: str) -> tuple[str, int | None, bool]:
@@ -73,10 +82,6 @@ def unwrapped(text: str) -> tuple[str, int | None, bool]:
     except (msgspec.DecodeError, ValueError, RecursionError):
         return text, None, False
     return _envelope(cast("dict[str, Any]", value), text) if isinstance(value, dict) else (text, None, False)
-
-
-_STDERR = ", stderr: "
-_SANDBOX = re.compile(r"failed in sandbox .{0,200}?exit code: (-?\d{1,9})")
 
 
 def _envelope(value: Mapping[str, Any], text: str) -> tuple[str, int | None, bool]:
@@ -97,20 +102,7 @@ def _envelope(value: Mapping[str, Any], text: str) -> tuple[str, int | None, boo
     return next((b for b in bodies if isinstance(b, str) and b), text), code, failed
 
 
-# ── status ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def _reported(body: str) -> tuple[int | None, str]:
-    """Exit status and directory, from the first and last lines."""
-    rows = [*_ends(body[:1_000].splitlines()[:3]), *_ends(body[-1_500:].splitlines()[-_STATUS_LINES:])]
-    codes = [code for row in rows if (code := status(row)) is not None]
-    places = [place for row in rows if (place := folder(row))]
-    return codes[-1] if codes else None, places[-1] if places else ""
-
-
-def _ends(rows: Sequence[str]) -> Iterator[str]:
-    return (row[:_ROW].strip() for row in rows)
-
+# ── failure without a status ────────────────────────────────────────────────────────────────────
 
 _REFUSED = re.compile(
     r"\s{0,80}(?:EXECUTION RESULT of \[\w{1,60}\]:\s{0,8})?(?:<tool_use_error>|\[Operation Cancelled\]"
@@ -127,13 +119,10 @@ _SHORT = 1_200
 """A tool that refuses says so in a few words; a longer text is what was asked for."""
 
 
-def _refused(body: str, tool: Kind) -> bool:
-    head = body[:400]
-    if _REFUSED.match(head):
-        return True
+def _says_failed(body: str, tool: Kind) -> bool:
     if tool == "bash" or (tool in ("read", "grep", "glob", "ls", "other") and len(body) > _SHORT):
         return False
-    return _FAILED.match(head) is not None
+    return _FAILED.match(body[:400]) is not None
 
 
 # ── what went wrong ─────────────────────────────────────────────────────────────────────────────
@@ -149,8 +138,8 @@ _BROKEN = re.compile(
 
 
 def error_line(text: str) -> str:
-    """The line that says what went wrong: that somebody stopped it, the last of a traceback, the first that
-    names an error, or else the last that was printed."""
+    """The line that says what went wrong: that it was stopped, the last of a traceback, the first that names an
+    error, or else the last that was printed."""
     rows = _rows(text)
     last = rows[-1] if rows else ""
     said = last if stopped(last.strip()) else _raised(rows) or _named(rows) or last
@@ -174,20 +163,10 @@ def _rows(text: str) -> list[str]:
     return [row for row in rows if not framing(row.strip())]
 
 
-def _raised(rows: Sequence[str]) -> str:
-    """The exception of the last traceback."""
+def _raised(rows: Sequence[str], *, last: bool = False) -> str:
+    """The exception of the last traceback; `last`: only where the output ends with it."""
     start = next((i for i in range(len(rows) - 1, -1, -1) if _TRACEBACK in rows[i]), -1)
     if start < 0:
         return ""
-    return next((row for row in rows[start + 1 :] if _RAISED.match(row)), rows[start])
-
-
-def _crash(body: str) -> str:
-    """The exception that a program died of, where its output ends in the traceback and nobody says how it
-    ended."""
-    if _TRACEBACK not in body[-_EDGE:]:
-        return ""
-    rows = _rows(body[-_EDGE:])
-    raised = _raised(rows)
-    after = rows[rows.index(raised) + 1 :] if raised in rows else rows
-    return "" if after else in_short(raised, 300)
+    at = next((i for i in range(start + 1, len(rows)) if _RAISED.match(rows[i])), start)
+    return "" if last and at != len(rows) - 1 else rows[at]

@@ -1,0 +1,176 @@
+"""What edit tools did to each file of a session, and which of it still holds.
+
+A file counts once however it is spelled, where the directory is known that relative paths start from. Command
+lines change nothing here; they take back: what one removed, moved away or let git set back is not told as
+changed any more, and told as deleted only where that is sure.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from fnmatch import fnmatchcase
+from operator import attrgetter
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from refold.entries import Files
+from refold.preserve.hunks import defined, hunk
+from refold.preserve.shell import CommandLine, Simple, folder_before, operands
+from refold.preserve.tool_outcome import ToolOutcome
+from refold.preserve.tools import Action, tidy
+
+Fate: TypeAlias = Literal["read", "modified", "created", "deleted", "gone"]
+"""Last known state of a file. `gone`: it may be deleted, moved or set back; nothing is told of it."""
+_NAMES = 6
+"""Names of what changed in a file that are kept: the newest."""
+
+
+class FileNote(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    name: str
+    """As the session spells it."""
+    fate: Fate
+    first: int = 0
+    """Order of first appearance."""
+    number: int = -1
+    """Entry of the newest change, or read."""
+    entry: str = ""
+    change: str = ""
+    """What was last changed, in a few lines."""
+    defines: tuple[str, ...] = ()
+    """Names that the changes define or stand under, the newest last."""
+
+
+class FileHistory:
+    """Notes by path, the one touched last at the end."""
+
+    def __init__(self) -> None:
+        self.notes: dict[str, FileNote] = {}
+        self._count = 0
+        self._parts: dict[str, dict[str, None]] = {}
+        """Paths by each of the names they are made of."""
+        self.stashed = False
+        """The changes of the work are put away."""
+        self._stash: dict[str, FileNote] = {}
+
+    def files(self, most: int | None = None) -> Files:
+        """Names by fate, in order of first appearance; `read` are those never changed. At most so many: those
+        that were touched last."""
+        lists: dict[str, list[str]] = {"read": [], "modified": [], "created": [], "deleted": []}
+        notes = [note for note in self.notes.values() if note.fate != "gone"]
+        newest = notes if most is None else notes[-most:]
+        for note in sorted(newest, key=attrgetter("first")):
+            lists[note.fate].append(note.name)
+        names = {fate: tuple(dict.fromkeys(names)) for fate, names in lists.items()}
+        return Files(**names, more=len(notes) - len(newest))
+
+    def take(self, action: Action, base: str, number: int, entry: str, said: str) -> None:
+        """One more action that succeeded. `base` is where relative paths start, `said` what the tool answered."""
+        path = absolute(action.path, base)
+        known = self.notes.get(path)
+        if action.verb == "view":
+            if known is None or known.fate in ("read", "deleted", "gone"):
+                self._put(path, FileNote(known.name if known else action.path, "read", 0, number, entry))
+            return
+        fate: Fate = "modified"
+        if action.verb == "delete":
+            fate = "deleted"
+        elif known and known.fate == "created":
+            fate = "created"
+        elif action.verb == "create" or (action.verb == "write" and _made(said)):
+            fate = "modified" if known and known.fate in ("read", "modified", "deleted") else "created"
+        names = dict.fromkeys((*(known.defines if known else ()), *defined(action)))
+        for name in defined(action):  # the newest last
+            names[name] = names.pop(name)
+        change = "" if fate == "deleted" else hunk(action)
+        name = known.name if known else action.path
+        self._put(path, FileNote(name, fate, 0, number, entry, change, tuple(names)[-_NAMES:]))
+
+    def ran(self, line: CommandLine, base: str, number: int, entry: str, outcome: ToolOutcome) -> None:
+        """A command line that ran. Of one that failed, or is not plain, nothing is sure."""
+        sure = line.plain and not outcome.failed
+        for index, simple in enumerate(line.commands):
+            verb, words = _verb(simple)
+            folder = absolute(folder_before(line, index), base)
+            if verb == "stash" and "No local changes" not in outcome.body[:400]:
+                self.stashed = True
+                self._stash |= self._of("modified")
+                self._forget(self._stash)
+            elif verb == "unstash" and sure:
+                self.notes |= {path: note for path, note in self._stash.items() if self.notes[path].fate == "gone"}
+                self.stashed, self._stash = False, {}
+            elif verb == "drop":
+                self.stashed, self._stash = False, {}
+            elif verb == "reset":
+                self._forget(self._of("modified", "created"))
+            elif verb == "checkout" and "." in words:
+                self._forget(self._of("modified"))
+            elif verb in ("rm", "mv", "checkout"):
+                for word in words:
+                    self._take_back(verb, tidy(word), folder, number, entry, sure=sure)
+
+    def _take_back(self, verb: str, word: str, folder: str, number: int, entry: str, *, sure: bool) -> None:
+        target = absolute(word, folder)
+        for path in self._meant(word):
+            note = self.notes[path]
+            named = path == target or path.startswith(f"{target}/")
+            if verb == "rm" and sure and named and note.fate != "gone":
+                self._put(path, FileNote(note.name, "deleted", 0, number, entry))
+            elif verb != "checkout" or named or "/" in word or "." in word:  # else it is the name of a branch
+                self._forget({path: note})
+
+    def _of(self, *fates: Fate) -> dict[str, FileNote]:
+        return {path: note for path, note in self.notes.items() if note.fate in fates}
+
+    def _forget(self, notes: dict[str, FileNote]) -> None:
+        for path, note in notes.items():
+            self.notes[path] = msgspec.structs.replace(note, fate="gone", change="", defines=())
+
+    def _meant(self, word: str) -> list[str]:
+        """Known files that a word of a command may stand for: of that name, in a folder of that name, or of
+        that pattern."""
+        if any(char in word for char in "*?["):
+            return [path for path in self.notes if fnmatchcase(path, f"*{word}")]
+        inside, whole = f"/{word.lstrip('/')}/", f"/{word.lstrip('/')}"
+        named = self._parts.get(word.rsplit("/", 1)[-1], ())
+        return [path for path in named if inside in f"/{path}/" or whole.endswith(f"/{path}")]
+
+    def _put(self, path: str, note: FileNote) -> None:
+        known = self.notes.pop(path, None)
+        if known is None:
+            self._count += 1
+            for part in path.split("/")[-40:]:
+                self._parts.setdefault(part, {})[path] = None
+        self.notes[path] = msgspec.structs.replace(note, first=known.first if known else self._count)
+
+
+def absolute(path: str, base: str) -> str:
+    """One spelling per file, where it is known where relative ones start."""
+    return path if not base or path.startswith(("/", "~")) else tidy(posixpath.join(base, path))
+
+
+_MADE = ("File created", "Successfully created", "Created ", "created ", "New file")
+
+
+def _made(said: str) -> bool:
+    """Whether a tool says that the file it wrote is new."""
+    return said[:200].startswith(_MADE)
+
+
+def _verb(simple: Simple) -> tuple[str, list[str]]:
+    """What a command may take back, and of what: rm, mv, checkout, reset, stash, unstash."""
+    words, rest = simple.words, set(simple.words[2:])
+    if simple.program in ("rm", "unlink", "trash", "mv"):
+        named = operands(words)
+        return ("mv", named[:-1]) if simple.program == "mv" else ("rm", named)
+    if simple.program != "git" or len(words) < 2 or "--cached" in rest:
+        return "", []
+    sub, named = words[1], operands(words[1:])
+    if sub == "stash":
+        ends = {"push": "stash", "save": "stash", "pop": "unstash", "apply": "unstash", "drop": "drop", "clear": "drop"}
+        return ends.get(named[0] if named else "push", ""), []
+    if sub in ("checkout", "restore"):
+        return ("", []) if rest & {"-b", "-B", "--orphan", "--staged"} else ("checkout", named)
+    if sub == "reset":
+        return "reset" if "--hard" in rest else "", []
+    return ("mv", named[:-1]) if sub == "mv" else ("rm" if sub == "rm" else "", named)
