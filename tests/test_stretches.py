@@ -142,7 +142,7 @@ def test_a_long_log_is_worked_through_in_pieces(name: str) -> None:
 def test_the_verdict_at_the_end_of_five_megabytes_is_found_cold_and_warm() -> None:
     text = log(5_000_000)
     (check,) = WorkState().extend(answered("Bash", text, command="pytest -q")).checks
-    assert (check.verdict.passed, check.verdict.line) == (False, "1 failed, 61 passed")
+    assert check.quote == "1 failed, 61 passed"
 
     async def run() -> None:
         warm, engine = Session(), Engine(presets.get("refold", window=40_000))

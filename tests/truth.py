@@ -55,7 +55,7 @@ class Done:
         if isinstance(self.result, m.Bash):
             return self.result.exit_code
         ends = self.text[:200] + "\n" + self.text[-600:]
-        found = re.findall(r'(?im)(?:^\[?(?:the command completed|command finished) with exit code|^exit code:?|^command exited with code|"exit_code":|<exit_code>|exit code:) ?(-?\d+)', ends)  # fmt: skip
+        found = re.findall(r'(?im)(?:^\[?(?:the command completed|command finished) with exit code|^exit code:?|^command exited with code|^\(exit(?: code)?|"exit_code":|<exit_code>|exit code:) ?(-?\d+)', ends)  # fmt: skip
         return int(found[-1]) if found else None
 
     @property
@@ -106,7 +106,9 @@ def edited(one: Done) -> dict[str, str]:
     if (name in ("applypatch", "shell", "bash", "execcommand") and "*** Begin Patch" in patch) or name == "applypatch":  # fmt: skip
         words = {"Add": "created", "Update": "changed", "Delete": "deleted"}
         files = {path.strip(): words[word] for word, path in re.findall(r"^\*\*\* (Add|Update|Delete) File: (.+)$", patch, re.M)}  # fmt: skip
-        return files | {path.strip(): "created" for path in re.findall(r"^\*\*\* Move to: (.+)$", patch, re.M)}
+        return files | {
+            path.strip(): "created" for path in re.findall(r"^\*\*\* Move to: (.+)$", patch, re.M)
+        }
     given = str(next((one.call.arguments[k] for k in PATHS if one.call.arguments.get(k)), ""))
     if name == "strreplaceeditor" and one.call.arguments.get("command") not in ("view", None):
         return {given: "created" if one.call.arguments["command"] == "create" else "changed"}
@@ -185,6 +187,8 @@ def statements(state: str) -> Iterator[Statement]:
         while rows and rows[0].startswith("    "):
             row += "\n" + rows.pop(0)[4:]
         row = row.removeprefix("- ")
+        if not row:
+            continue
         if re.fullmatch(r"\(?and \d+ more\)?", row):
             continue
         if heading.startswith(("Files", "Tried")):
@@ -289,7 +293,11 @@ class Judge:
         base = posixpath.basename(found[1])
         mine = [x for x in self.done if any(posixpath.basename(path) == base for path in edited(x))]
         put = spaced(quote("\n".join(text for x in mine for text in texts(x.call.arguments))))
-        if strange := [name for name in (found[3] or "").removesuffix("…").split(", ") if spaced(name).rstrip(",") not in put]:
+        if strange := [
+            name
+            for name in (found[3] or "").removesuffix("…").split(", ")
+            if spaced(name).rstrip(",") not in put
+        ]:
             return f"no edit names {strange[0]!r}"
         message = self.log[int(found[2])]
         calls = message.calls if message else ()
@@ -333,7 +341,9 @@ class Judge:
         return "files changed since" if changed and not since else ""
 
     def _outcome(self, run: Done, parts: Sequence[str], said: str) -> str:
-        quoted = re.search(r"\"(.*)\"", said) or re.search(r"^(?:passed|FAILED|unknown) \((?!exit)(.*)\)$", said)
+        quoted = re.search(r"\"(.*)\"", said) or re.search(
+            r"^(?:passed|FAILED|unknown) \((?!exit)(.*)\)$", said
+        )
         lines = spaced(quote(run.text))
         if quoted and "[redacted" not in said:
             said_parts = re.split(r"; |, ", quoted[1]) if "(" in said else [quoted[1]]
@@ -373,7 +383,9 @@ class Judge:
 
     def _error(self, one: Statement) -> str:
         row = one.text.split("\n")[0]
-        found = re.match(r"(?P<what>.+?): (?:exit (?P<exit>-?\d+)(?:: |$))?(?P<line>.*?) ?#(?P<number>\d+)$", row)
+        found = re.match(
+            r"(?P<what>.+?): (?:exit (?P<exit>-?\d+)(?:: |$))?(?P<line>.*?) ?#(?P<number>\d+)$", row
+        )
         run = self.at.get(int(found["number"])) if found else None
         if run is None or found is None:
             return "no such step"
@@ -398,8 +410,14 @@ class Judge:
         listed = self._todos()
         if found := re.fullmatch(r"\((\d+) of (\d+) done\)", text):
             closed = sum(status in CLOSED for status in listed.values())
-            return "" if (int(found[1]), int(found[2])) == (closed, len(listed)) else f"{closed} of {len(listed)}"
-        matching = [s for t, s in listed.items() if spaced(quote(t)).startswith(spaced(text).removesuffix("…"))]
+            return (
+                ""
+                if (int(found[1]), int(found[2])) == (closed, len(listed))
+                else f"{closed} of {len(listed)}"
+            )
+        matching = [
+            s for t, s in listed.items() if spaced(quote(t)).startswith(spaced(text).removesuffix("…"))
+        ]
         if not matching:
             return "not on the list"
         return "" if any(status not in CLOSED for status in matching) else "it is done"
@@ -416,7 +434,9 @@ class Judge:
                 ids[number[1]] = str(given["subject"])
                 listed[ids[number[1]]] = "pending"
             if name == "taskupdate" and str(given.get("taskId")) in ids and not x.failed:
-                listed[ids[str(given["taskId"])]] = str(given.get("status") or listed[ids[str(given["taskId"])]])
+                listed[ids[str(given["taskId"])]] = str(
+                    given.get("status") or listed[ids[str(given["taskId"])]]
+                )
             if name == "tasklist":
                 for _, status, subject in re.findall(r"^#(\d+) \[(\w+)\] (.*?)(?: \[blocked by .*\])?(?: \(.*\))?$", x.text, re.M):  # fmt: skip
                     listed[subject] = status
@@ -424,7 +444,7 @@ class Judge:
 
     def _plan(self, one: Statement) -> str:
         plans = [spaced(quote(str(x.call.arguments.get("plan", "")))) for x in self.done if not x.failed]
-        text = spaced(re.sub(r" #\d+$", "", one.text)).removesuffix("…").strip()
+        text = spaced(re.sub(r"^#\d+\n| #\d+$", "", one.text)).removesuffix("…").strip()
         return "" if any(text in plan for plan in plans) else "no such plan"
 
     def _running(self, one: Statement) -> str:

@@ -120,7 +120,7 @@ def test_R11_paths_are_given_from_where_the_session_works() -> None:
     [
         ("pytest -q", "Exit code 1\n2 failed, 11 passed in 0.3s", True, "exit 1: 2 failed, 11 passed"),
         ("pytest -q", "13 passed in 0.3s", False, "13 passed"),
-        ("npm test | tail", "Tests:  1 failed, 4 passed, 5 total", False, "failed: 1 failed, 4 passed, 5 total"),
+        ("npm test | tail", "Tests:  1 failed, 4 passed, 5 total", False, "Tests: 1 failed, 4 passed, 5 total"),
         ("make", '{"output":"cc x.c","metadata":{"exit_code":0}}', False, "exit 0"),
         ("make | tail", "cc x.c", False, ""),
         ("python a.py", "Exit code 1\nTraceback (most recent call last):\n  x\nKeyError: 'a'", True, "exit 1: KeyError: 'a'"),
@@ -155,7 +155,7 @@ def test_R11_an_error_names_files_from_where_the_session_works() -> None:
 
 def test_R11_the_users_own_commands_are_named_as_such() -> None:
     (line,) = lines_of(m.Bash("make", "make: *** [all] Error 2", 2), {}.get)
-    assert line.text == "The user ran make → exit 2: *** [all] Error 2"
+    assert line.text == "The user ran make → exit 2: make: *** [all] Error 2"
 
 
 def test_R11_words_of_the_user_are_no_lines() -> None:
@@ -200,7 +200,7 @@ def test_R11_repeated_lines_are_counted() -> None:
     make = ("bash", {"command": "make"}, "Exit code 2\nmake: *** [all] Error 2", True)
     look = m.assistant("", m.call("x", "LS", path="."), m.call("y", "LS", path="."))
     assert shown(*conversation(make, make, make), look) == (
-        "- bash make → exit 2: *** [all] Error 2 ×3 #0–4\n- LS . ×2 #6"
+        "- bash make → exit 2: make: *** [all] Error 2 ×3 #0–4\n- LS . ×2 #6"
     )
 
 

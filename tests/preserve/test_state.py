@@ -1,11 +1,9 @@
-"""R10: the state of the work is computed from tool calls; what a tool did not report is unknown."""
+"""R10: the state of the work says what tool arguments, exit codes and todo lists say, and nothing else."""
 
 from __future__ import annotations
 
-import re
 import time
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,18 +14,18 @@ from refold import messages as m
 from refold import tokens
 from refold.messages import Message
 from refold.preserve import state
-from refold.preserve.filebook import FileNote
+from refold.preserve.file_history import FileNote
 from refold.preserve.lines import lines_of
-from refold.preserve.state import Check, WorkState
-from refold.preserve.state_text import Shows, render, verdict_text
+from refold.preserve.state import WorkState
+from refold.preserve.state_text import Shows, render, state_text
 from refold.text.redact import redact
-from tests.data import all_transcripts, shared
-from tests.preserve import readers
 from tests.preserve.steps import Step, bash, conversation, done, ran
 from tests.timing import JUDGED
 
 COUNTER = tokens.get("o200k")
-OUTPUTS = Path(__file__).parent / "outputs"
+EDIT: Step = ("Edit", {"file_path": "src/a.py", "old_string": "a", "new_string": "b"}, "ok")
+MARKS: Step = bash("false", "Exit code 1", failed=True)
+"""A tool that marks what fails: what it does not mark did not."""
 
 
 def everything(made: WorkState) -> Any:
@@ -38,179 +36,147 @@ def note(made: WorkState, name: str) -> FileNote:
     return next(one for one in made.notes() if one.name == name)
 
 
-def last_check(made: WorkState) -> Check:
-    return made.checks[-1]
+def told(made: WorkState, title: str) -> list[str]:
+    """The rows under a heading."""
+    text = render(made, 2_000, COUNTER)
+    part = text.split(f"{title}:\n", 1)[1].split("\n") if f"{title}:\n" in text else []
+    rows: list[str] = []
+    for row in part:
+        if not row.startswith(("- ", "    ")):
+            break
+        rows.append(row.removeprefix("- "))
+    return rows
 
 
-# ── ground truth, computed another way ──────────────────────────────────────────────────────────
-
-CHANGING = {"edit", "Edit", "MultiEdit", "write", "Write", "write_file", "replace", "create", "NotebookEdit"}
-
-
-def truth(path: list[Message]) -> set[str]:
-    """Files that succeeded to be changed, by plain string work on the calls (no parser of ours)."""
-    failed = {r.call_id for r in path if isinstance(r, m.Result) and (r.is_error or r.text.startswith(("ERROR", "EXECUTION RESULT of [str_replace_editor]:\nERROR", "failed in sandbox", "patch rejected")))}  # fmt: skip
-    found: set[str] = set()
-    for call in (c for message in path for c in message.calls if c.id not in failed):
-        arguments = call.arguments
-        if call.name in CHANGING or (
-            call.name == "str_replace_editor" and arguments.get("command") != "view"
-        ):
-            found.update(str(arguments[k]) for k in ("path", "file_path", "filename") if arguments.get(k))
-        command = arguments.get("command")
-        script = " ".join(map(str, command)) if isinstance(command, list) else str(command or "")
-        found.update(re.findall(r"^\*\*\* (?:Add|Update) File: (.+)$", script, re.M))
-        found.update(re.findall(r"\bcat > (\S+) *<<", script))
-        found.update(re.findall(r"^create (\S+)$", script, re.M))
-    return {re.sub(r"^\./", "", path) for path in found}
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("path", all_transcripts(), ids=lambda p: f"{p.parent.name}/{p.name[:40]}")
-def test_R10_every_changed_file_of_the_real_transcripts(path: Path) -> None:
-    total = 0
-    for messages in readers.read(path):
-        made = state.of(messages)
-        files = made.files()
-        known = {*files.modified, *files.created, *files.deleted}
-        assert truth(messages) <= known
-        assert not {*files.modified, *files.created, *files.read} & set(files.deleted)
-        total += len(known)
-        shown = render(made, 1500, COUNTER)
-        assert COUNTER.text(shown) <= 1500
-        assert all(Path(file).name in shown for file in (*files.modified, *files.created))
-    assert total or path.parent.name in ("tau-bench", "codex", "claude-code", "swe-agent"), (
-        "no changes found at all"
-    )
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("path", all_transcripts(), ids=lambda p: f"{p.parent.name}/{p.name[:40]}")
-def test_R10_message_by_message_and_looked_at_in_between_equals_the_whole(path: Path) -> None:
-    for messages in readers.read(path)[:5]:
-        grown = WorkState()
-        for number, message in enumerate(messages):
-            grown.take(message, number)
-            if number % 37 == 0:
-                everything(grown)  # looking changes nothing
-        assert everything(grown) == everything(state.of(messages))
-
-
-@pytest.mark.data
-def test_R10_shell_files_of_a_real_session() -> None:
-    """Checked by hand against the session's own shell commands."""
-    (messages,) = readers.read(shared("pi/large-session.jsonl"))
-    files = state.of(messages).files()
-    assert "~/.pi/agent/themes/custom-light.json" in files.created
-    assert "~/.pi/agent/themes/custom.json" in files.deleted
-    assert "packages/tui/test/editor.test.ts" in files.modified
+CHECKS, ERROR, TODOS = "Builds and tests, last result", "Last error, not tried again", "Open todos"
+RUNNING = "Running in the background, no end reported"
 
 
 # ── files ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_R10_swe_agents_edits_change_the_open_file() -> None:
-    files = done(
-        bash("open src/a.py 10", "[File: src/a.py (20 lines total)]"),
-        bash("edit 3:4\nx = y > z\nrm b\nend_of_edit", "[File: src/a.py (20 lines total)]"),
-    ).files()
-    assert (files.modified, files.created, files.deleted) == (("src/a.py",), (), ())
-
-
-def test_R10_last_known_state() -> None:
+def test_R10_files_are_what_edit_tools_say() -> None:
     made = done(
         ("Read", {"file_path": "old.py"}, "1 x"),
-        ("Write", {"file_path": "old.py", "content": ""}, "updated"),
-        ("Write", {"file_path": "new.py", "content": ""}, "created"),
+        ("Write", {"file_path": "old.py", "content": ""}, "The file old.py has been updated."),
+        ("Write", {"file_path": "new.py", "content": ""}, "File created successfully at: new.py"),
         ("Edit", {"file_path": "new.py"}, "ok"),
-        ("Write", {"file_path": "gone.py", "content": ""}, "created"),
-        bash("rm gone.py"),
+        ("Write", {"file_path": "either.py", "content": ""}, "Successfully wrote 12 bytes"),
         ("Edit", {"file_path": "no.py"}, "String to replace not found", True),
+        bash("echo x > shell.py; sed -i s/a/b/ other.py; cp a b; tee c < d"),
     )
     files = made.files()
-    assert (files.modified, files.created, files.deleted) == (("old.py",), ("new.py",), ("gone.py",))
-    assert "Tried to change, without success (1):\n- no.py" in render(made)
+    assert (files.read, files.modified, files.created, files.deleted) == (
+        (), ("old.py", "either.py"), ("new.py",), ()
+    )  # fmt: skip
+    assert "no.py" not in render(made).split("Last error")[0]
 
 
-def test_R10_a_tool_that_says_it_updated_a_file_did_not_create_it() -> None:
-    made = done(
-        ("Write", {"file_path": "a.py", "content": "x"}, "The file a.py has been updated successfully.")
-    )
-    assert made.files().modified == ("a.py",)
-
-
-def test_R10_what_was_deleted_and_written_again_was_changed() -> None:
-    patch = "*** Begin Patch\n*** Delete File: a.ts\n*** Add File: a.ts\n+x\n*** End Patch"
-    assert done(("apply_patch", {"input": patch}, "ok")).files().modified == ("a.ts",)
-
-
-@pytest.mark.parametrize(
-    ("commands", "deleted", "kept"),
-    [
-        (["rm -rf src/old"], ["src/old", "src/old/a.py", "src/old/deep/b.py"], ["src/c.py"]),
-        (["rm -rf src"], ["src", "src/c.py", "src/old/a.py", "src/old/deep/b.py"], []),
-        (["cd src && rm -r old"], ["src/old", "src/old/a.py", "src/old/deep/b.py"], ["src/c.py"]),
-        (["rm src/old/*.py"], ["src/old/a.py"], ["src/c.py", "src/old/deep/b.py"]),
-        (["rm -rf src/old", "mkdir -p src/old"], ["src/old/a.py", "src/old/deep/b.py"], ["src/c.py"]),
-        (["rm -rf src/old", "touch src/old/n.py"], ["src/old/a.py", "src/old/deep/b.py"], ["src/c.py", "src/old/n.py"]),
-        (["mv src/old lib"], ["src/old", "src/old/a.py", "src/old/deep/b.py"], ["lib/a.py", "lib/deep/b.py", "src/c.py"]),
-        (["mv src/old/*.py lib/"], ["src/old/a.py"], ["lib/a.py", "src/c.py", "src/old/deep/b.py"]),
-        (["git rm -r src/old"], ["src/old", "src/old/a.py", "src/old/deep/b.py"], ["src/c.py"]),
-    ],
-)  # fmt: skip
-def test_R10_what_lies_in_a_deleted_folder_is_gone(
-    commands: list[str], deleted: list[str], kept: list[str]
-) -> None:
+def test_R10_a_write_of_our_own_agent_says_whether_it_made_the_file() -> None:
+    answer = '{"status":"success","data":{"path":"a.py","operation":"%s"}}'
     files = done(
-        *(
-            ("Write", {"file_path": p, "content": "x"}, "ok")
-            for p in ("src/old/a.py", "src/old/deep/b.py", "src/c.py")
-        ),
-        *(bash(command) for command in commands),
+        ("Write", {"path": "a.py", "content": "x"}, answer % "created"),
+        ("Write", {"path": "b.py", "content": "x"}, answer % "overwritten"),
     ).files()
-    assert (sorted(files.deleted), sorted(files.created)) == (deleted, kept)
-    assert (files.modified, files.read) == ((), ())
+    assert (files.created, files.modified) == (("a.py",), ("b.py",))
 
 
-def test_R10_a_deleted_folder_is_named_once() -> None:
-    made = done(
-        ("Write", {"file_path": "build/a.o", "content": "x"}, "ok"),
-        ("Write", {"file_path": "build/b.o", "content": "x"}, "ok"),
-        bash("rm -rf build"),
-    )
-    assert render(made) == "Files deleted (1):\n- build/"
-
-
-def test_R10_files_set_back_by_git_say_so() -> None:
-    edits: list[Step] = [
-        ("Edit", {"file_path": f"src/{n}.py", "old_string": "a", "new_string": "b"}, "ok") for n in "ab"
-    ]
-    made = done(*edits, bash("git checkout -- src"))
-    assert made.files().modified == ("src/a.py", "src/b.py")
-    assert note(made, "src/a.py").change == "set back by git checkout"
-    text = render(done(*edits, bash("git reset --hard HEAD")))
-    assert text == "Files set back to what git has (2):\n- src/a.py\n- src/b.py"
+def test_R10_swe_agents_edits_change_the_file_that_their_answer_names() -> None:
+    said = "[File: /w/src/a.py (20 lines total)]\n(Open file: /w/src/a.py)\n(Current directory: /w)\nbash-$"
+    edit = {"command": "edit 3:4\nx = y > z\nrm b\nend_of_edit"}
+    files = done(("open", {"path": "src/a.py"}, said), ("edit", edit, said)).files()
+    assert (files.modified, files.created, files.deleted) == (("/w/src/a.py",), (), ())
+    refused = said.replace("[File", "Your proposed edit has introduced new syntax error(s).\n[File")
+    assert done(("edit", edit, refused)).files().modified == ()
 
 
 @pytest.mark.parametrize(
-    "steps",
+    ("said", "error"),
     [
-        [("Read", {"file_path": "a.py"}, "File does not exist.", True)],
-        [("Read", {"file_path": "a.py"}, "<tool_use_error>File does not exist.</tool_use_error>")],
-        [
-            (
-                "str_replace_editor",
-                {"command": "view", "path": "a.py"},
-                "ERROR:\nInvalid `path` parameter: a.py.",
-            )
-        ],
-        [bash("cat a.py", "cat: a.py: No such file or directory", True)],
-        [bash("cat a.py", '{"output":"cat: a.py: No such file","metadata":{"exit_code":1}}')],
-        [bash("cat b.py a.py; echo end", "text of b\ncat: a.py: No such file or directory\nend")],
+        ("patch rejected by user", False),
+        ("The user doesn't want to proceed with this tool use.", True),
+        ("<tool_use_error>File has not been read yet.</tool_use_error>", False),
+        ("apply_patch verification failed: no such context", False),
+        ("Exit code: 1\nno", False),
     ],
 )
-def test_R10_a_failed_read_is_no_read(steps: list[Step]) -> None:
-    assert "a.py" not in done(*steps).files().read
+def test_R10_a_rejected_edit_is_no_change(said: str, error: bool) -> None:
+    patch = "*** Begin Patch\n*** Add File: a.ts\n+x\n*** End Patch"
+    for name, arguments in (
+        ("apply_patch", {"input": patch}),
+        ("shell", {"command": ["apply_patch", patch]}),
+    ):
+        if name == "shell" and "verification" in said:
+            continue  # a shell's output is the program's own matter; its exit code says that it failed
+        step: Step = (name, arguments, said, True) if error else (name, arguments, said)
+        assert done(step).files() == done().files()
+
+
+def test_R10_what_has_no_answer_is_not_told() -> None:
+    call = m.assistant("", m.call("c", "Write", file_path="a.py", content=""))
+    assert state.of([call, m.user("go on")]).files().modified == ()
+    assert state.of([call, m.user("go on"), m.result("c", "ok")]).files().modified == ("a.py",)
+
+
+@pytest.mark.parametrize(
+    ("command", "deleted", "changed"),
+    [
+        ("rm src/a.py", ("src/a.py",), ()),
+        ("cd src && rm -f a.py", ("src/a.py",), ()),
+        ("rm -rf /w/src", ("src/a.py",), ()),
+        ("git rm -q src/a.py", ("src/a.py",), ()),
+        ("rm src/*.py", (), ()),  # gone; that a pattern meant this file is not sure
+        ("test -f x && (rm src/a.py)", (), ()),
+        ("mv src/a.py lib/", (), ()),
+        ("git checkout src/a.py", (), ()),
+        ("git checkout -- src", (), ()),
+        ("git restore src/a.py && make", (), ()),
+        ("git reset --hard HEAD~1", (), ()),
+        ("git checkout .", (), ()),
+        ("git stash", (), ()),
+        ("git stash && make; git stash pop", (), ("src/a.py",)),
+        ("git checkout -b src/a.py", (), ("src/a.py",)),
+        ("git checkout main", (), ("src/a.py",)),
+        ("git checkout feature/a2.py", (), ("src/a.py",)),
+        ("git reset --soft HEAD~1", (), ("src/a.py",)),
+        ("git commit -m 'rm src/a.py'", (), ("src/a.py",)),
+        ("rm other/a.py", (), ("src/a.py",)),
+        ("echo rm src/a.py", (), ("src/a.py",)),
+        ("cat <<'E'\nrm src/a.py\nE", (), ("src/a.py",)),
+    ],
+)
+def test_R10_what_a_command_took_back_is_not_told_as_changed(
+    command: str, deleted: tuple[str, ...], changed: tuple[str, ...]
+) -> None:
+    files = done(EDIT, bash(command), cwd="/w").files()
+    assert (files.deleted, files.modified) == (deleted, changed)
+    again = done(EDIT, bash(command), EDIT, cwd="/w").files()
+    assert "src/a.py" in again.modified + again.created
+    assert again.deleted == ()
+
+
+def test_R10_a_command_that_failed_or_was_refused_deleted_nothing_for_sure() -> None:
+    assert done(EDIT, bash("rm src/a.py", "Exit code 1\nrm: no", failed=True)).files().deleted == ()
+    refused = bash("rm src/a.py", "The user doesn't want to proceed with this tool use.", failed=True)
+    assert done(EDIT, refused).files().modified == ("src/a.py",)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        ("Read", {"file_path": "a.py"}, "File does not exist.", True),
+        ("Read", {"file_path": "a.py"}, "<tool_use_error>File does not exist.</tool_use_error>"),
+        (
+            "str_replace_editor",
+            {"command": "view", "path": "a.py"},
+            "ERROR:\nInvalid `path` parameter: a.py.",
+        ),
+        bash("cat a.py", "cat: a.py: No such file or directory\nExit code 1", True),
+        bash("cat a.py", '{"output":"cat: a.py: No such file","metadata":{"exit_code":1}}'),
+    ],
+)
+def test_R10_a_failed_read_is_no_read(step: Step) -> None:
+    assert done(step).files().read == ()
 
 
 def test_R10_a_file_that_speaks_of_errors_was_read() -> None:
@@ -218,51 +184,19 @@ def test_R10_a_file_that_speaks_of_errors_was_read() -> None:
     assert done(("read", {"path": "errors.md"}, text)).files().read == ("errors.md",)
 
 
-def test_R10_of_a_command_line_that_failed_only_the_beginning_is_sure() -> None:
-    files = ran(
-        "sed -i s/a/b/ x.c && cat > t.py <<'E'\nx\nE\npython t.py && rm y.c", "Traceback", True
-    ).files()
-    assert (files.modified, files.created, files.deleted) == (("x.c",), ("t.py",), ())
-    assert ran("rm y.c", "rm: cannot remove", True).files().deleted == ()
-    assert ran("pytest > out.txt", "Exit code 1", True).files().created == ("out.txt",)
-
-
-def test_R10_a_folder_that_was_looked_at_is_no_file() -> None:
-    made = done(
-        ("str_replace_editor", {"command": "view", "path": "/w/src"}, "a.py"),
-        ("str_replace_editor", {"command": "view", "path": "/w/src/a.py"}, "x"),
-    )
-    assert made.files().read == ("/w/src/a.py",)
-
-
-def test_R10_an_unanswered_call_counts_as_done() -> None:
-    call = m.assistant("", m.call("c", "Write", file_path="a.py", content=""))
-    assert state.of([call]).files().created == ("a.py",)
-    made = state.of([call, m.user("go on"), m.assistant("", m.call("d", "Edit", file_path="a.py", old_string="1", new_string="2")), m.result("d", "ok")])  # fmt: skip
-    assert made.files().created == ("a.py",)
-    assert note(made, "a.py").change == "- 1\n+ 2"
-
-
 @pytest.mark.parametrize(
     ("cwd", "steps"),
     [
-        ("/w/app", [("Read", {"file_path": "/w/app/src/a.py"}, "x"), bash("sed -i s/x/y/ src/a.py")]),
+        ("/w/app", [("Read", {"file_path": "/w/app/src/a.py"}, "x"), ("edit", {"path": "src/a.py"}, "ok")]),
         ("/w/app", [("edit", {"path": "src/a.py"}, "ok"), bash("cd /w/app && cat src/a.py")]),
         ("", [bash("ls", "a\n[Current working directory: /w/app]"), ("edit", {"path": "/w/app/src/a.py"}, "ok"), bash("cat src/a.py", "x")]),
-        ("", [bash("open src/a.py", "x\n(Current directory: /w/app)\nbash-$"), ("edit", {"path": "/w/app/src/a.py"}, "ok")]),
-        ("", [("edit", {"path": "src/a.py"}, "ok"), bash("ls", "a\n(Current directory: /w/app)"), ("edit", {"path": "/w/app/src/a.py"}, "ok")]),
-        ("", [("shell", {"command": "sed -i s/x/y/ src/a.py", "workdir": "/w/app"}, "ok"), ("read", {"path": "/w/app/src/a.py"}, "x")]),
+        ("", [("apply_patch", {"input": "*** Begin Patch\n*** Update File: src/a.py\n+x\n*** End Patch", "workdir": "/w/app"}, "ok"), ("read", {"path": "/w/app/src/a.py"}, "x")]),
     ],
 )  # fmt: skip
 def test_R10_a_file_counts_once_however_it_is_spelled(cwd: str, steps: list[Step]) -> None:
     files = done(*steps, cwd=cwd).files()
     assert len(files.modified) == 1
     assert files.read == files.created == ()
-
-
-def test_R10_two_files_of_one_name_are_two_where_nothing_shows_they_are_one() -> None:
-    files = done(("edit", {"path": "src/a.py"}, "ok"), bash("cd /w/other && touch src/a.py")).files()
-    assert (files.modified, files.created) == (("src/a.py",), ("/w/other/src/a.py",))
 
 
 # ── what last changed ───────────────────────────────────────────────────────────────────────────
@@ -285,14 +219,8 @@ BEFORE, AFTER = (
         ("apply_patch", {"input": "*** Begin Patch\n*** Update File: a.py\n@@ def f\n-old\n+new\n@@ def g\n x\n-1\n+2\n+3\n*** End Patch"}, "- 1\n+ 2\n+ 3"),
         ("shell", {"command": ["apply_patch", "*** Begin Patch\n*** Update File: a.py\n-1\n+2\n*** Update File: b.py\n-3\n+4\n"]}, "- 1\n+ 2"),
         ("replace_in_file", {"path": "a.py", "diff": "------- SEARCH\nx\ny\n=======\nx\nz\n+++++++ REPLACE\n"}, "- y\n+ z"),
-        ("Write", {"file_path": "a.py", "content": "import os\n\n\nclass A:\n    def f(self):\n        pass\n"}, "6 lines\n+ class A:\n+     def f(self):"),
+        ("Write", {"file_path": "a.py", "content": "import os\n\n\nclass A:\n    def f(self):\n        pass\n"}, "6 lines\n+ class A:\n+     def f(self):" ),
         ("Write", {"file_path": "a.json", "content": '{\n  "a": 1\n}'}, '3 lines\n+   "a": 1'),
-        ("bash", {"command": "sed -i 's/a/b/' a.py"}, "sed s/a/b/"),
-        ("bash", {"command": "cat > a.py <<'E'\nprint(1)\nE"}, "1 line\n+ print(1)"),
-        ("bash", {"command": "echo 'x = 1' >> a.py"}, "+ x = 1"),
-        ("bash", {"command": "mv b.py a.py"}, "moved from b.py"),
-        ("bash", {"command": "cp b.py a.py"}, "copied from b.py"),
-        ("bash", {"command": "open a.py\nedit 3:4\n    y = 2\nend_of_edit"}, "lines 3–4\n+ y = 2"),
     ],
 )  # fmt: skip
 def test_R10_the_newest_change_of_a_file(name: str, arguments: dict[str, Any], change: str) -> None:
@@ -300,63 +228,52 @@ def test_R10_the_newest_change_of_a_file(name: str, arguments: dict[str, Any], c
     assert note(done((name, arguments, "ok")), suffix).change == change
 
 
-def test_R10_the_newest_change_replaces_the_older() -> None:
+def test_R10_what_changed_in_a_file_is_named_over_all_its_changes() -> None:
     made = done(
-        ("Edit", {"file_path": "a.py", "old_string": "1", "new_string": "2"}, "ok"),
-        ("Edit", {"file_path": "b.py", "old_string": "3", "new_string": "4"}, "ok"),
+        ("Edit", {"file_path": "a.py", "old_string": "x", "new_string": "def login(user):\n    x"}, "ok"),
+        ("Edit", {"file_path": "a.py", "old_string": "y", "new_string": "class NoUser:\n    y"}, "ok"),
         ("Edit", {"file_path": "a.py", "old_string": "5", "new_string": "6"}, "ok"),
         ("Edit", {"file_path": "a.py", "old_string": "7", "new_string": "8"}, "old_string not found", True),
     )
-    assert (
-        render(made)
-        .split("Newest changes:\n")[1]
-        .startswith("- a.py #4\n    - 5\n    + 6\n- b.py #2\n    - 3\n    + 4")
-    )
+    assert told(made, "Newest changes") == ["a.py #4: login, NoUser", "    - 5", "    + 6"]
 
 
-# ── verdicts ────────────────────────────────────────────────────────────────────────────────────
+# ── checks ──────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
-    ("command", "result", "failed", "passed"),
+    ("command", "result", "row"),
     [
-        ("pytest -q", "2 failed, 3 passed in 0.1s", True, False),
-        ("python -m pytest tests", "===== 5 passed in 1s =====", False, True),
-        ("npm test 2>&1 | tail -5", "Tests: 1 failed, 4 passed, 5 total", False, False),
-        ("cd x && go test ./...", "ok  \tx/y\t0.1s", False, True),
-        ("cargo test", "test result: FAILED. 1 passed; 1 failed; 0 ignored", False, False),
-        (
-            "pnpm --filter app test",
-            '{"output":"  Tests  245 passed (245)","metadata":{"exit_code":0}}',
-            False,
-            True,
-        ),
-        ("npx vitest run", "no output", False, None),
-        ("pytest -q", "all tests passed, 0 errors", False, None),
+        ("make", "cc x.c\n[Command finished with exit code 0]", "make: passed #1"),
+        ("make", "oh\nExit Code: 3", "make: FAILED (exit 3) #1"),
+        ("cd x && make", '{"output":"oh","metadata":{"exit_code":2}}', "make (in x): FAILED (exit 2) #1"),
+        ("make | tail", "cc x.c\n[Command finished with exit code 0]", ""),
+        ("make; echo done", "done\n[Command finished with exit code 0]", ""),
+        ("make || true", "cc x.c\n[Command finished with exit code 0]", ""),
+        ("make", "cc x.c", ""),
+        ("npm ci && npm test", "npm error no network\nExit code: 1", ""),
+        ("pytest -q | tail -3", "1 failed, 4 passed in 0.1s\nExit code: 0", 'pytest -q: "1 failed, 4 passed" #1'),
+        ("pytest -q", "5 passed in 1s\nCoverage too low\n[Command finished with exit code 1]", 'pytest -q: FAILED (exit 1), "5 passed" #1'),
+        ("pytest -q; echo $?", "2 failed, 1 passed in 1s\n1", 'pytest -q: "2 failed, 1 passed" #1'),
+        ("npm ci && npm test", "Tests: 1 failed, 4 passed, 5 total\nExit code: 1", 'npm test: "Tests: 1 failed, 4 passed, 5 total" #1'),
+        ("npm run lint && npm test", "5 passed in 1s\nExit code: 0", 'npm run lint && npm test: passed, "5 passed" #1'),
     ],
-)
-def test_R10_verdict_of_a_run(command: str, result: str, failed: bool, passed: bool | None) -> None:
-    (check,) = ran(command, result, failed).checks
-    assert check.verdict.passed is passed
-
-
-@pytest.mark.parametrize(
-    "command",
-    ["ls tests", "cat test.py", "git commit -m 'run pytest'", "grep test x", "pip install pytest", "npm install jest",
-     "which pytest", "cat pytest.log", "poetry add pytest", "pytest --version"],
 )  # fmt: skip
-def test_R10_what_is_no_build_or_test(command: str) -> None:
-    assert ran(command, "=== 5 passed in 1s ===" if command.startswith(("cat", "git")) else "").checks == ()
+def test_R10_a_check_is_told_as_far_as_it_was_decided(command: str, result: str, row: str) -> None:
+    assert told(ran(command, result), CHECKS) == ([row] if row else [])
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["make", "npm run build", "pnpm --filter @x/y lint", "yarn test:unit", "npx tsc --noEmit", "./gradlew build", "bash tests/1.2.sh",
-     "python test_x.py", "uv run pytest", "docker compose run web pytest -q", "python3 -m unittest", "cargo clippy", "go vet ./...",
-     "bundle exec rspec", "./scripts/run_tests.sh", "mvn -q verify", "ruff check src", "node --test", "poetry run mypy src"],
-)  # fmt: skip
-def test_R10_what_is_a_build_or_test(command: str) -> None:
-    assert len(ran(command).checks) == 1
+def test_R10_unknown_is_never_written() -> None:
+    made = done(bash("make | tail", "x"), bash("pytest", "y"), bash("npx tsc 2>&1 | head", ""))
+    assert render(made) == ""
+
+
+def test_R10_a_tool_that_marks_failures_needs_no_exit_code_for_success() -> None:
+    assert told(done(bash("make", "cc x.c")), CHECKS) == []
+    assert told(done(bash("make", "cc x.c"), MARKS), CHECKS) == ["make: passed #1"]
+    assert told(done(MARKS, bash("make", "cc x.c", failed=True)), CHECKS) == []  # failed without a code
+    other: Step = ("shell", {"command": "make"}, "cc x.c")
+    assert told(done(MARKS, other), CHECKS) == []
 
 
 @pytest.mark.parametrize(
@@ -365,59 +282,64 @@ def test_R10_what_is_a_build_or_test(command: str) -> None:
         "cd /w && pytest tests/test_a.py",
         "pytest tests/test_a.py 2>&1 | tail -20",
         "timeout 60 pytest tests/test_a.py",
-        "timeout -k 5 60s pytest -q tests/test_a.py",
-        "pytest tests/test_a.py -v --tb=short",
-        "PYTHONPATH=src pytest -x tests/test_a.py > out.txt",
+        "npm ci && pytest tests/test_a.py",
         "bash -lc 'pytest tests/test_a.py'",
-        "pytest ./tests/test_a.py; echo done",
-        ".venv/bin/pytest tests/test_a.py",
-        "pytest",
+        "PYTHONPATH=src pytest tests/test_a.py > out.txt",
+        "pytest 'tests/test_a.py'; echo done",
+        "pytest tests/test_a.py && pytest tests/test_b.py",
     ],
 )
-def test_R10_the_newest_result_of_a_command_supersedes_older_ones(again: str) -> None:
-    made = done(
-        bash("pytest tests/test_a.py", "1 failed in 0.1s", True),
-        bash(again, "3 passed in 0.1s"),
-        cwd="/w",
-    )
-    assert [check.verdict.line for check in made.checks] == ["3 passed"]
-    assert made.error is None
-    assert "FAILED" not in render(made)
+def test_R10_a_later_run_of_the_same_command_replaces_the_earlier_one(again: str) -> None:
+    first = bash("pytest tests/test_a.py", "Exit code 1\n1 failed in 0.1s", True)
+    assert "FAILED" in render(done(first, cwd="/w"))
+    assert "FAILED" not in render(done(first, bash(again, "3 passed in 0.1s"), cwd="/w"))
+    assert "FAILED" not in render(done(first, bash(again, "nothing said"), cwd="/w"))
 
 
 @pytest.mark.parametrize(
     "other", ["pytest tests/test_b.py", "cd sub && pytest tests/test_a.py", "pytest tests/test_a.py -k slow"]
 )
-def test_R10_another_command_supersedes_nothing(other: str) -> None:
-    made = done(
-        bash("pytest tests/test_a.py", "1 failed in 0.1s", True), bash(other, "3 passed in 0.1s"), cwd="/w"
-    )
-    assert [check.verdict.passed for check in made.checks] == [False, True]
+def test_R10_another_command_or_folder_replaces_nothing(other: str) -> None:
+    first = bash("cd /w && pytest tests/test_a.py", "Exit code 1\n1 failed in 0.1s", True)
+    rows = told(done(first, bash(other, "3 passed in 0.1s"), cwd="/w"), CHECKS)
+    assert [row.split(": ")[1][:6] for row in rows] == ["passed", "FAILED"]
 
 
-def test_R10_a_build_of_thousands_of_tests_shows() -> None:
-    log = (OUTPUTS / "maven-passed.txt").read_text()
-    made = done(bash("mvn -q test", "[INFO] BUILD FAILURE", True), bash("mvn test 2>&1 | tail -40", log))
-    assert "mvn test: passed (BUILD SUCCESS, 7097 tests, 12 skipped) #3" in render(made, 200, COUNTER)
+def test_R10_a_run_that_was_refused_replaces_nothing() -> None:
+    refused = bash("pytest", "The user doesn't want to proceed with this tool use.", True)
+    made = done(bash("pytest", "Exit code 1\n1 failed in 1s", True), refused)
+    assert told(made, CHECKS) == ['pytest: FAILED (exit 1), "1 failed" #1']
+
+
+def test_R10_checks_of_one_line_stand_until_all_of_them_ran_again() -> None:
+    both = bash("npm run lint && npm test", "ok\nExit code: 0")
+    lint, test = bash("npm run lint", "ok\nExit code: 0"), bash("npm test", "no\nExit code: 1")
+    assert told(done(both, lint), CHECKS) == [
+        "npm run lint: passed #3",
+        "npm run lint && npm test: passed #1",
+    ]
+    assert told(done(both, lint, test), CHECKS) == ["npm test: FAILED (exit 1) #5", "npm run lint: passed #3"]
 
 
 @pytest.mark.parametrize(
-    ("command", "result", "said"),
+    "steps",
     [
-        ("make", "cc x.c\n[Command finished with exit code 0]", "exit 0"),
-        ("make | tail", "cc x.c\n[Command finished with exit code 0]", "unknown (hidden by what ran after it)"),
-        ("make; echo done", "done\n[Command finished with exit code 0]", "unknown (hidden by what ran after it)"),
-        ("make || true", "cc x.c\n[Command finished with exit code 0]", "unknown (hidden by what ran after it)"),
-        ("make", "cc x.c", "unknown (no error reported)"),
-        ("make", "oh\nExit Code: 3", "exit 3: oh"),
-        ("pytest -q", "5 passed in 1s\nCoverage too low\n[Command finished with exit code 1]", "passed (5 passed), but exit 1"),
-        ("npm run check | head -60", "Checked 22 files in 24ms. No fixes applied.", "unknown; a part of it passed (Checked 22 files in 24ms. No fixes applied)"),
-        ("npm run check", "Checked 22 files in 24ms. No fixes applied.", "passed (Checked 22 files in 24ms. No fixes applied)"),
-        ("pytest", "no tests ran in 0.01s", "unknown (no tests ran)"),
+        [bash("git stash && pytest -q; git stash pop", "1 failed, 4 passed in 0.1s")],
+        [bash("git stash"), bash("pytest -q", "1 failed, 4 passed in 0.1s"), bash("git stash pop")],
     ],
-)  # fmt: skip
-def test_R10_verdicts_are_told_as_they_were_reported(command: str, result: str, said: str) -> None:
-    assert verdict_text(last_check(ran(command, result))) == said
+)
+def test_R10_a_run_without_the_changes_says_so(steps: list[Step]) -> None:
+    row = told(done(EDIT, *steps), CHECKS)[0]
+    assert "stash" in row
+    assert '"1 failed, 4 passed"' in row
+
+
+def test_R10_a_check_says_whether_files_changed_since() -> None:
+    run = bash("pytest -q", "1 failed in 0.1s")
+    assert told(done(EDIT, run), CHECKS) == ['pytest -q: "1 failed" #3']
+    assert told(done(run, EDIT), CHECKS) == ['pytest -q: "1 failed" #1, files changed since']
+    failed: Step = (*EDIT[:2], "String to replace not found", True)  # type: ignore[assignment]
+    assert told(done(run, failed), CHECKS) == ['pytest -q: "1 failed" #1']
 
 
 @pytest.mark.parametrize(
@@ -429,110 +351,73 @@ def test_R10_verdicts_are_told_as_they_were_reported(command: str, result: str, 
         ("y\n[The command completed with exit code 0.]", 0),
         ("Exit code 1\nError: no", 1),
         ("Exit code: 0\nWall time: 0.1 seconds\nOutput:\nx", 0),
-        (
-            "failed in sandbox MacosSeatbelt with execution error: denied, exit code: 2, stdout: , stderr: bash: x",
-            2,
-        ),
+        ("failed in sandbox MacosSeatbelt with execution error: denied, exit code: 2, stdout: , stderr: bash: x", 2),
         ("plain", None),
         ("a program that says: return code 7, exit status 9", None),
         ('{"status":"error","error":{"message":"no"}}', None),
     ],
-)
-def test_R10_exit_status_as_reported(result: str, code: int | None) -> None:
-    assert last_check(ran("make", result)).exit == code
-
-
-def test_R10_a_command_that_goes_on_in_the_background_is_judged_when_it_ends() -> None:
-    made = done(
-        (
-            "Bash",
-            {"command": "npm test", "run_in_background": True},
-            "Command running in background with ID: b57.",
-        ),
-        (
-            "TaskOutput",
-            {"task_id": "b57"},
-            "<status>completed</status>\n<exit_code>1</exit_code>\nTests: 1 failed, 1 total",
-        ),
-    )
-    assert [(check.verdict.line, check.times) for check in made.checks] == [("1 failed, 1 total", 2)]
+)  # fmt: skip
+def test_R10_exit_codes_are_what_tools_report(result: str, code: int | None) -> None:
+    checks = ran("make", result).checks
+    assert [check.exit for check in checks] == ([] if code is None else [code])
 
 
 def test_R10_input_for_a_running_command_is_no_command() -> None:
     made = done(
-        (
-            "execute_bash",
-            {"command": "python x.py"},
-            "Name?\n[The command has no new output after 10 seconds.]",
-        ),
-        (
-            "execute_bash",
-            {"command": "Ada", "is_input": "true"},
-            "KeyError: 'Ada'\n[Command finished with exit code 1]",
-        ),
-    )
+        ("execute_bash", {"command": "python x.py"}, "Name?\n[The command has no new output after 10 seconds.]"),
+        ("execute_bash", {"command": "Ada", "is_input": "true"}, "KeyError: 'Ada'\n[Command finished with exit code 1]"),
+    )  # fmt: skip
     assert made.error is not None
     assert (made.error.what, made.error.exit) == ("python x.py", 1)
 
 
-# ── errors, todos ───────────────────────────────────────────────────────────────────────────────
+# ── errors ──────────────────────────────────────────────────────────────────────────────────────
 
-CRASH = 'Traceback (most recent call last):\n  File "x", line 1\nValueError: bad'
+CRASH = 'Exit code 1\nTraceback (most recent call last):\n  File "x", line 1\nValueError: bad'
 
 
-def test_R10_the_last_error_that_no_success_answered() -> None:
-    steps = [
-        bash("python a.py", CRASH, True),
-        bash("python b.py", "ImportError: no b", True),
-        bash("python b.py", "ok"),
-    ]
-    made = done(*steps)
-    assert made.error is not None
-    assert (made.error.what, made.error.error, made.error.number) == ("python a.py", "ValueError: bad", 1)
-    assert "Last error, not answered since:\n- python a.py: ValueError: bad #1" in render(made)
-    assert done(*steps, bash("cd . && python3 a.py 2>&1 | tail -3", "ok")).error is None
+def test_R10_the_last_error_whose_command_was_not_tried_again() -> None:
+    steps = [bash("python a.py", CRASH, True), bash("python b.py", "Exit code 1\nImportError: no b", True)]
+    assert told(done(*steps), ERROR) == ["python b.py: exit 1: ImportError: no b #3"]
+    assert told(done(*steps, bash("python b.py", "ok")), ERROR) == ["python a.py: exit 1: ValueError: bad #1"]
+    assert told(done(*steps, bash("python b.py", "ok"), bash("cd . && python a.py 2>&1 | tail")), ERROR) == []
+
+
+def test_R10_an_error_is_not_told_after_twenty_steps() -> None:
+    failed, later = bash("./deploy", "Exit code 1\nno route", True), ("Read", {"file_path": "a"}, "x")
+    assert done(failed, *[later] * 20).error is not None
+    assert done(failed, *[later] * 21).error is None
 
 
 @pytest.mark.parametrize(
     "step",
     [
         bash("grep -n x a.py", "\n[Command finished with exit code 1]"),
-        bash("ls nowhere", "ls: nowhere: No such file or directory", True),
-        bash("git diff --quiet", "[Command finished with exit code 1]"),
+        bash("ls nowhere", "Exit code 1\nls: nowhere: No such file or directory", True),
+        bash("make 2>&1 | grep error", "Exit code 1", True),
+        bash("git push", "The user doesn't want to proceed with this tool use.", True),
+        bash("./deploy", "Command aborted", True),
         ("Read", {"file_path": "a.py"}, "File does not exist.", True),
-        ("Grep", {"pattern": "("}, "regex parse error", True),
+        ("WebFetch", {"url": "https://x.org"}, "404", True),
     ],
 )
-def test_R10_looking_for_something_in_vain_is_no_error(step: Step) -> None:
+def test_R10_what_is_no_error_of_the_work(step: Step) -> None:
     assert done(step).error is None
 
 
+def test_R10_an_edit_that_failed_is_answered_by_any_try_on_the_file() -> None:
+    failed: Step = ("Edit", {"file_path": "a.py", "old_string": "x"}, "String to replace not found", True)
+    assert told(done(failed), ERROR) == ["Edit a.py: String to replace not found #1"]
+    assert done(failed, ("Write", {"file_path": "a.py", "content": "y"}, "ok")).error is None
+
+
 def test_R10_an_error_is_told_without_colours() -> None:
-    made = ran("python a.py", "\x1b[1m\x1b[31mError: no such user\x1b[0m", True)
+    made = ran("python a.py", "Exit code 1\n\x1b[1m\x1b[31mError: no such user\x1b[0m", True)
     assert made.error is not None
     assert made.error.error == "Error: no such user"
 
 
-@pytest.mark.parametrize("said", ["patch rejected by user", "aborted by user after 2.1s"])
-def test_R10_a_patch_that_was_not_let_through_changed_nothing(said: str) -> None:
-    patch = "apply_patch <<'P'\n*** Begin Patch\n*** Add File: src/hook.ts\n+export const a = 1;\n*** End Patch\nP"
-    made = ran(patch, said)
-    assert note(made, "src/hook.ts").fate == "failed"
-    assert made.error is not None
-    assert (made.error.what, made.error.error) == ("apply_patch src/hook.ts", said)
-
-
-def test_R10_an_edit_that_failed_is_answered_by_any_change_of_the_file() -> None:
-    failed: Step = ("Edit", {"file_path": "a.py", "old_string": "x"}, "String to replace not found", True)
-    assert done(failed).error is not None
-    assert done(failed, bash("sed -i s/x/y/ a.py")).error is None
-
-
-def test_R10_an_output_that_ends_in_a_traceback_is_an_error_though_nobody_says_so() -> None:
-    made = ran("python a.py", f"loading\n{CRASH}\n\n(Open file: n/a)\n(Current directory: /w)\nbash-$")
-    assert made.error is not None
-    assert made.error.error == "ValueError: bad"
-    assert ran("python a.py", f"{CRASH}\nbut it went on").error is None
+# ── lists, and what runs ────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -540,24 +425,74 @@ def test_R10_an_output_that_ends_in_a_traceback_is_an_error_though_nobody_says_s
     [
         ("TodoWrite", {"todos": [{"content": "a", "status": "completed"}, {"content": "b", "status": "in_progress"}, {"content": "c", "status": "pending"}]}),
         ("update_plan", {"plan": [{"step": "a", "status": "completed"}, {"step": "b", "status": "in_progress"}, {"step": "c", "status": "pending"}]}),
-        ("task_tracker", {"command": "plan", "task_list": [{"title": "a", "status": "done"}, {"title": "b", "status": "in_progress"}, {"title": "c", "status": "todo"}]}),
+        ("task_tracker", {"command": "plan", "task_list": [{"title": "a", "status": "done"}, {"title": "b", "status": "in_progress"}, {"title": "c", "status": "pending"}]}),
         ("update_todo_list", {"todos": "- [x] a\n- [-] b\n- [ ] c\n"}),
     ],
 )  # fmt: skip
 def test_R10_open_todos_of_the_common_agents(name: str, arguments: dict[str, Any]) -> None:
     made = done((name, arguments, "ok"), ("TodoRead", {}, "ok"))
-    assert [todo.text for todo in made.open_todos] == ["b", "c"]
-    assert "Open todos:\n- b [in progress]\n- c" in render(made)
-    assert "(1 of 3 done)" in render(made)
+    assert told(made, TODOS) == ["b [in progress]", "c", "(1 of 3 done)"]
+
+
+def test_R10_tasks_that_are_made_and_closed_one_by_one() -> None:
+    steps: list[Step] = [
+        ("TaskCreate", {"subject": "one"}, "Task #1 created successfully: one"),
+        ("TaskCreate", {"subject": "two"}, "Task #2 created successfully: two"),
+        ("TaskCreate", {"subject": "three"}, "Task #3 created successfully: three"),
+        ("TaskUpdate", {"taskId": "1", "status": "completed"}, "Updated task #1 status"),
+        ("TaskUpdate", {"taskId": "2", "status": "in_progress"}, "Updated task #2 status"),
+    ]
+    assert told(done(*steps), TODOS) == ["two [in progress]", "three", "(1 of 3 done)"]
+    listed: Step = (
+        "TaskList",
+        {},
+        "#1 [completed] one\n#2 [completed] two\n#3 [pending] three [blocked by #2]",
+    )
+    assert told(done(*steps, listed), TODOS) == ["three", "(2 of 3 done)"]
 
 
 def test_R10_a_plan_stands_until_a_list_takes_its_place() -> None:
     refused: Step = ("ExitPlanMode", {"plan": "# Bad plan"}, "User chose to stay in plan mode", True)
-    agreed: Step = ("ExitPlanMode", {"plan": "# Good plan\n1. tests"}, "User has approved your plan.")
+    agreed: Step = ("ExitPlanMode", {"plan": "# Good plan\n\n1. tests"}, "User has approved your plan.")
     assert render(done(refused)) == ""
-    assert "Good plan" in render(done(refused, agreed))
+    assert told(done(refused, agreed), "Plan") == ["#2", "    # Good plan", "    1. tests"]
     listed: Step = ("TodoWrite", {"todos": [{"content": "tests", "status": "completed"}]}, "ok")
     assert render(done(agreed, listed)) == ""
+
+
+STARTED: Step = ("Bash", {"command": "npm test"}, "Command running in background with ID: b57. Output is …")
+AGENT: Step = ("Task", {"description": "Review it", "prompt": "…"}, "Async agent launched successfully.\nagentId: a3e (internal)")  # fmt: skip
+ENDED = "<task-notification>\n<task-id>a3e</task-id>\n<status>completed</status>\n</task-notification>"
+
+
+def test_R10_commands_and_sub_agents_in_the_background_are_state() -> None:
+    made = done(STARTED, AGENT)
+    assert told(made, RUNNING) == ["npm test (b57) #1", "Review it (a3e) #3"]
+    assert told(made, CHECKS) == []
+    made.take(m.user(ENDED), 4)
+    assert [running.id for running in made.running] == ["b57"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said", "ended"),
+    [
+        ("TaskOutput", {"task_id": "b57"}, "<task_id>b57</task_id>\n<status>running</status>", False),
+        ("TaskOutput", {"task_id": "b57"}, "<task_id>b57</task_id>\n<status>completed</status>\n<exit_code>1</exit_code>\nTests: 1 failed, 1 total", True),
+        ("KillShell", {"shell_id": "b57"}, '{"message":"Successfully killed shell: b57"}', True),
+        ("KillShell", {"shell_id": "b58"}, '{"message":"Successfully killed shell: b58"}', False),
+    ],
+)  # fmt: skip
+def test_R10_what_runs_is_told_until_its_end_is_reported(
+    name: str, arguments: dict[str, Any], said: str, ended: bool
+) -> None:
+    made = done(STARTED, (name, arguments, said))
+    assert [running.id for running in made.running] == ([] if ended else ["b57"])
+
+
+def test_R10_a_check_in_the_background_is_judged_when_it_ends() -> None:
+    said = "<task_id>b57</task_id>\n<status>completed</status>\n<exit_code>1</exit_code>\nTests: 1 failed, 1 total"
+    made = done(STARTED, ("TaskOutput", {"task_id": "b57"}, said))
+    assert told(made, CHECKS) == ['npm test: FAILED (exit 1), "Tests: 1 failed, 1 total" #3']
 
 
 # ── text ────────────────────────────────────────────────────────────────────────────────────────
@@ -576,7 +511,54 @@ def test_R10_what_does_not_fit_is_counted_and_the_newest_stays() -> None:
     assert "Files changed (100):" in shown
     assert "file_99.py" in shown
     assert "file_0.py" not in shown
-    assert re.search(r"- \(and \d\d more\)", shown)
+    assert "more)" in shown
+
+
+def test_R25_the_root_that_names_share_is_said_once() -> None:
+    made = done(
+        ("Edit", {"file_path": "/w/app/a.py"}, "ok"),
+        ("create_file", {"filePath": "/w/app/b.py"}, "ok"),
+        ("Read", {"file_path": "/etc/hosts"}, "x"),
+        cwd="/w/app",
+    )
+    assert render(made) == (
+        "Files changed (1, relative to /w/app/):\n- a.py\nFiles created (1):\n- b.py\nFiles read (1):\n- /etc/hosts"
+    )
+
+
+def test_R10_files_that_share_only_the_root_are_named_in_full() -> None:
+    paths = ("/srv/shop/app.py", "/home/dev/gate/limit.go")
+    steps: list[Step] = [
+        ("Edit", {"file_path": path, "old_string": "a", "new_string": "b"}, "ok") for path in paths
+    ]
+    assert render(done(*steps)).startswith(
+        "Files changed (2):\n- /home/dev/gate/limit.go\n- /srv/shop/app.py\n"
+    )
+
+
+def test_R21_a_change_names_its_file_shortly_where_the_file_is_listed() -> None:
+    paths = ("app/very/deep/one.py", "app/very/deep/page.py", "lib/very/deep/page.py")
+    steps: list[Step] = [
+        ("Edit", {"file_path": path, "old_string": "x", "new_string": "y"}, "ok") for path in paths
+    ]
+    said = render(done(*steps), 800, COUNTER)
+    assert "- one.py #0\n" in said
+    assert "- app/very/deep/page.py #2\n" in said
+
+
+def test_R10_a_change_is_told_by_lines_that_say_something() -> None:
+    rule = "\t// " + "=" * 60
+    new = f"}}\n\n{rule}\n\t// Sessions\n{rule}\n\tbranch() {{\n\t}}"
+    assert render(done(("edit", {"path": "a.ts", "oldText": "}", "newText": new}, "ok"))).endswith(
+        "    + // Sessions\n    + branch() {"
+    )
+
+
+def test_R10_a_change_in_little_room_tells_what_was_put_in() -> None:
+    made = done(("Edit", {"file_path": "a.py", "old_string": "gone = 1", "new_string": "put = 2"}, "ok"))
+    texts = [render(made, budget, COUNTER) for budget in range(10, 60)]
+    assert any("put = 2" in text and "gone = 1" not in text for text in texts)
+    assert not any("gone = 1" in text and "put = 2" not in text for text in texts)
 
 
 def from_on(first: int) -> Shows:
@@ -588,30 +570,29 @@ def test_R10_what_the_view_shows_itself_is_not_said_again() -> None:
     made = done(
         ("Edit", {"file_path": "a.py", "old_string": "1", "new_string": "2"}, "ok"),
         ("Edit", {"file_path": "b.py", "old_string": "3", "new_string": "4"}, "ok"),
-        bash("pytest", "1 failed in 1s", True),
+        bash("pytest", "Exit code 1\n1 failed in 1s", True),
         bash("python x.py", CRASH, True),
         ("TodoWrite", {"todos": [{"content": "c", "status": "pending"}]}, "ok"),
     )
-    assert (
-        render(made, shows=from_on(2))
-        == "Files changed (2):\n- b.py\n- a.py\nNewest changes:\n- a.py #0\n    - 1\n    + 2"
+    assert state_text(made, 1_500, COUNTER, from_on(2)) == (
+        "Files changed (2):\n- b.py\n- a.py\nNewest changes:\n- a.py #0\n    - 1\n    + 2"
     )
-    assert all(said in render(made) for said in ("+ 4", "pytest: FAILED", "ValueError", "Open todos"))
+    assert all(said in render(made) for said in ("+ 4", "pytest: FAILED", "ValueError", TODOS))
 
 
 PATHS = st.text(min_size=1, max_size=40)
 STEPS = st.one_of(
-    st.tuples(st.just("Write"), st.fixed_dictionaries({"file_path": PATHS, "content": st.text(max_size=60)}), st.text(max_size=40)),
+    st.tuples(st.just("Write"), st.fixed_dictionaries({"file_path": PATHS, "content": st.text(max_size=60)}), st.sampled_from(["File created", "ok"])),
     st.tuples(st.just("Edit"), st.fixed_dictionaries({"file_path": PATHS, "old_string": st.text(max_size=30), "new_string": st.text(max_size=60)}), st.sampled_from(["ok", "Error: no"])),
     st.tuples(st.just("Read"), st.fixed_dictionaries({"file_path": PATHS}), st.text(max_size=40)),
-    st.tuples(st.just("bash"), st.fixed_dictionaries({"command": st.one_of(st.text(max_size=60), st.sampled_from(["pytest", "rm -rf a", "mv a b", "cd x && make", "git checkout .", "cat a"]))}), st.sampled_from(["", "1 failed in 1s", "Exit code 1\nx", "x\n[Current working directory: /w]"])),
+    st.tuples(st.just("bash"), st.fixed_dictionaries({"command": st.one_of(st.text(max_size=60), st.sampled_from(["pytest", "rm -rf a", "mv a b", "cd x && make", "git checkout .", "git stash", "git stash pop", "cat a"]))}), st.sampled_from(["", "1 failed in 1s", "Exit code 1\nx", "x\n[Current working directory: /w]", "Command running in background with ID: b1"])),
     st.tuples(st.just("TodoWrite"), st.fixed_dictionaries({"todos": st.lists(st.fixed_dictionaries({"content": st.text(max_size=40), "status": st.sampled_from(["pending", "done"])}), max_size=4)}), st.just("")),
 )  # fmt: skip
 
 
 @given(st.lists(STEPS, max_size=25), st.integers(0, 300), st.integers(0, 50))
 def test_R10_the_text_never_passes_its_budget(steps: list[Step], budget: int, first: int) -> None:
-    assert COUNTER.text(render(done(*steps), budget, COUNTER, from_on(first))) <= budget
+    assert COUNTER.text(state_text(done(*steps), budget, COUNTER, from_on(first))) <= budget
 
 
 class Greedy:
@@ -626,7 +607,7 @@ class Greedy:
 
 @given(st.lists(STEPS, max_size=25), st.integers(0, 600))
 def test_R10_the_text_fits_by_any_counter(steps: list[Step], budget: int) -> None:
-    assert Greedy().text(render(done(*steps), budget, Greedy())) <= budget
+    assert Greedy().text(render(done(*steps), budget, Greedy())) <= budget  # type: ignore[arg-type]
 
 
 @given(st.lists(STEPS, max_size=25), st.lists(st.integers(0, 50), max_size=4))
@@ -642,12 +623,13 @@ def test_R10_any_chunks_give_the_same_state(steps: list[Step], cuts: list[int]) 
 @given(st.lists(STEPS, max_size=25))
 def test_R10_a_file_is_in_one_list_only(steps: list[Step]) -> None:
     made = done(*steps)
-    names = [one.name for one in made.book.listed() if one.fate != "failed"]
     files = made.files()
-    assert sorted({*files.read, *files.modified, *files.created, *files.deleted}) == sorted(set(names))
+    listed = [*files.read, *files.modified, *files.created, *files.deleted]
+    assert len(listed) == len(made.notes()) or len(set(listed)) < len(listed)
+    assert set(listed) == {note.name for note in made.notes()}
 
 
-# ── cost ────────────────────────────────────────────────────────────────────────────────────────
+# ── cost, and hostile values ────────────────────────────────────────────────────────────────────
 
 
 def _step(i: int) -> Step:
@@ -664,7 +646,6 @@ def _step(i: int) -> Step:
     return kinds[i % 4]
 
 
-@pytest.mark.timing
 def test_R10_the_cost_of_a_message_does_not_follow_the_past() -> None:
     messages = conversation(*map(_step, range(12_000)))
     made, spent = WorkState("/w"), list[float]()
@@ -672,22 +653,12 @@ def test_R10_the_cost_of_a_message_does_not_follow_the_past() -> None:
         began = time.process_time()
         made.extend(messages[start : start + 8_000], start)
         spent.append(time.process_time() - began)
-    assert spent[2] < 3 * spent[0] + 0.5
+    assert not JUDGED or spent[2] < 3 * spent[0] + 0.5
     assert len(made.checks) <= 40
-    assert len(made._errors) <= 20
-    assert len(made._pending) <= 256
     began = time.process_time()
     render(made, 1500, COUNTER)
     took = time.process_time() - began
     assert not JUDGED or took < 0.5
-
-
-def test_R10_calls_that_are_never_answered_do_not_pile_up() -> None:
-    made = state.of(
-        m.assistant("", m.call(f"c{i}", "Write", file_path=f"{i}.py", content="x")) for i in range(2_000)
-    )
-    assert len(made._pending) <= 256
-    assert len(made.files().created) == 2_000
 
 
 HOSTILE: list[Any] = [None, 7, 10**6000, [], {}, [[]], {"a": []}, "", "\0" * 500, "a\n" * 50_000, "/" * 5_000, "../" * 900, "\ud800", ["x"] * 500, True]  # fmt: skip
@@ -695,19 +666,8 @@ HOSTILE: list[Any] = [None, 7, 10**6000, [], {}, [[]], {"a": []}, "", "\0" * 500
 
 @pytest.mark.parametrize("value", HOSTILE, ids=range(len(HOSTILE)))
 def test_R10_hostile_calls_are_read(value: Any) -> None:
-    names = (
-        "Edit",
-        "Write",
-        "bash",
-        "apply_patch",
-        "str_replace_editor",
-        "TodoWrite",
-        "Read",
-        "move",
-        "ExitPlanMode",
-        "x",
-    )
-    keys = ("file_path", "path", "command", "edits", "old_string", "new_string", "insert_line", "todos", "plan", "content", "input", "view_range", "offset", "limit", "workdir", "is_input", "task_id", "destination", "diff", "paths")  # fmt: skip
+    names = ("Edit", "Write", "bash", "apply_patch", "str_replace_editor", "TodoWrite", "Read", "move", "ExitPlanMode", "TaskCreate", "TaskUpdate", "x")  # fmt: skip
+    keys = ("file_path", "path", "command", "edits", "old_string", "new_string", "insert_line", "todos", "plan", "content", "input", "view_range", "offset", "limit", "workdir", "is_input", "task_id", "taskId", "status", "subject", "destination", "diff", "paths")  # fmt: skip
     began = time.process_time()
     made = done(*((name, dict.fromkeys(keys, value), "\n" * 20_000) for name in names))
     made.extend([m.Bash("make", "x", None), m.result("none", "x"), m.system("x")])
@@ -725,187 +685,6 @@ def test_R10_hostile_results_are_bounded(text: str) -> None:
     assert not JUDGED or took < 2
 
 
-# ── read by eye ─────────────────────────────────────────────────────────────────────────────────
-
-
-def test_R21_a_file_in_two_spellings_is_one_file() -> None:
-    patch = "*** Begin Patch\n*** Update File: apps/web/src/page.tsx\n@@\n-{old}\n+{new}\n*** End Patch"
-    first = ("shell", {"command": ["apply_patch", patch.format(old="a", new="b")]}, "ok")
-    second = (
-        "shell",
-        {"command": ["apply_patch", patch.format(old="b", new="c")], "workdir": "/home/me/mono"},
-        "ok",
-    )
-    for steps in ((first, second), (second, first)):
-        made = done(*steps)
-        assert made.files().modified == ("apps/web/src/page.tsx",)
-        assert render(made, 800, COUNTER).count("page.tsx") == 2  # the name, and its newest change
-        assert made.notes()[0].number == 2
-        assert made.home == "/home/me/mono"
-
-
-def test_R10_what_is_known_of_a_file_survives_its_second_spelling() -> None:
-    made = done(
-        ("Write", {"file_path": "new.py", "content": "x"}, "File created"),
-        ("Edit", {"file_path": "/w/new.py", "old_string": "x", "new_string": "y"}, "ok"),
-        ("Read", {"file_path": "old.py"}, "text"),
-        ("Write", {"file_path": "/w/old.py", "content": "z"}, "ok"),
-        ("Read", {"file_path": "a/deep/folder.py"}, "text"),
-        ("Read", {"file_path": "/w/a/deep/folder.py"}, "text"),  # now it is known where relative paths start
-    )
-    assert made.files().created == ("/w/new.py",)
-    assert made.files().modified == ("/w/old.py",)
-    assert note(made, "/w/new.py").change == "- x\n+ y"
-
-
-def test_R10_short_names_are_not_taken_for_the_same_file() -> None:
-    made = done(
-        ("Edit", {"file_path": "src/index.ts", "old_string": "x", "new_string": "y"}, "ok"),
-        ("Edit", {"file_path": "/w/other/src/index.ts", "old_string": "x", "new_string": "y"}, "ok"),
-    )
-    assert len(made.files().modified) == 2
-
-
-def test_R10_names_are_told_from_one_root_however_they_are_spelled() -> None:
-    made = done(
-        ("Edit", {"file_path": "/w/a/one.py", "old_string": "x", "new_string": "y"}, "ok"),
-        bash("touch b/two.py"),
-        cwd="/w",
-    )
-    said = render(made, 800, COUNTER)
-    assert "- a/one.py" in said
-    assert "/w/a/one.py" not in said
-
-
-def test_R10_what_a_tool_without_traces_refused_is_over_when_the_user_speaks() -> None:
-    made = done(("Skill", {"skill": "commit"}, "<tool_use_error>Unknown skill: commit</tool_use_error>"))
-    assert made.error is not None
-    made.take(m.user("thanks, and now the other thing"))
-    assert made.error is None
-    failed = ran("./deploy", "no route to host", failed=True)
-    failed.take(m.user("and now?"))
-    assert failed.error is not None
-
-
-def test_R10_a_change_in_little_room_tells_what_was_put_in() -> None:
-    edit = {"file_path": "a.py", "old_string": "gone = 1", "new_string": "put = 2"}
-    made = done(("Edit", edit, "ok"))
-    texts = [render(made, budget, COUNTER) for budget in range(10, 60)]
-    assert any("put = 2" in text and "gone = 1" not in text for text in texts)
-    assert not any("gone = 1" in text and "put = 2" not in text for text in texts)
-
-
-@pytest.mark.parametrize("word", ["failed", "passed"])
-def test_R10_a_verdict_says_whether_files_changed_since(word: str) -> None:
-    run = bash("pytest -q", f"1 {word} in 0.1s")
-    edit: Step = ("Edit", {"file_path": "a.py", "old_string": "x", "new_string": "y"}, "ok")
-    assert f"(1 {word}) #3\n" in render(done(edit, run), 800, COUNTER) + "\n"
-    assert f"(1 {word}) #1, files changed since" in render(done(run, edit), 800, COUNTER)
-
-
-def test_R10_a_pattern_changes_the_files_that_it_stands_for() -> None:
-    made = done(
-        bash("mkdir -p src/parts && cp old/a.ts src/parts/ && cp old/b.ts src/parts/"),
-        bash("sed -i 's/x/y/' src/parts/*.ts"),
-    )
-    assert made.files().created == ("src/parts/a.ts", "src/parts/b.ts")
-    assert made.files().modified == ()
-    assert note(made, "src/parts/b.ts").change == "sed s/x/y/"
-
-
-def test_R10_a_script_in_the_line_that_is_written_anew_answers_the_one_that_failed() -> None:
-    failed = bash("npx tsx -e \"import './a.js'; run()\"", "Error: Cannot find module './a.js'", failed=True)
-    assert done(failed).error is not None
-    assert done(failed, bash("npx tsx -e \"import './b.js'; run()\"", "ok")).error is None
-    assert done(failed, bash("npx tsx other.ts", "ok")).error is not None
-
-
-def test_R21_a_change_names_its_file_shortly_where_the_file_is_listed() -> None:
-    edits: list[Step] = [
-        ("Edit", {"file_path": path, "old_string": "x", "new_string": "y"}, "ok")
-        for path in ("app/very/deep/one.py", "app/very/deep/page.py", "lib/very/deep/page.py")
-    ]
-    said = render(done(*edits), 800, COUNTER)
-    assert "- one.py #0\n" in said
-    assert "- app/very/deep/page.py #2\n" in said
-
-
-def test_R10_a_change_is_told_by_lines_that_say_something() -> None:
-    rule = "\t// " + "=" * 60
-    change = {
-        "path": "a.ts",
-        "oldText": "}",
-        "newText": f"}}\n\n{rule}\n\t// Sessions\n{rule}\n\tbranch() {{\n\t}}",
-    }
-    told = render(done(("edit", change, "ok")))
-    assert told.endswith("    + // Sessions\n    + branch() {")
-
-
-def test_R10_git_checkout_of_a_known_file_sets_it_back_and_of_a_branch_changes_nothing() -> None:
-    edit: Step = ("Edit", {"file_path": "src/a.py", "old_string": "a", "new_string": "b"}, "ok")
-    assert render(done(edit, bash("git checkout src/a.py"))) == (
-        "Files set back to what git has (1):\n- src/a.py"
-    )
-    for line in ("git checkout feature/b.py", "git checkout -b src/a.py", "git checkout main"):
-        assert render(done(edit, bash(line))) == render(done(edit))
-
-
-def test_R10_a_file_that_was_set_back_and_changed_again_is_changed() -> None:
-    edit: Step = ("Edit", {"file_path": "src/a.py", "old_string": "a", "new_string": "b"}, "ok")
-    assert "Files changed (1):" in render(done(edit, bash("git checkout -- src/a.py"), edit))
-
-
-def test_R10_what_is_moved_into_a_known_folder_keeps_its_name() -> None:
-    read: Step = ("Read", {"file_path": "docs/b.md"}, "text")
-    assert done(read, bash("mv report.pdf docs")).files().created == ("docs/report.pdf",)
-    assert done(read, bash("rm -rf docs"), bash("mv report.pdf docs")).files().modified == ("docs",)
-
-
-@pytest.mark.parametrize(
-    "steps",
-    [
-        [bash("git stash && pytest -q; git stash pop", "1 failed, 4 passed in 0.1s")],
-        [bash("git stash"), bash("pytest -q", "1 failed, 4 passed in 0.1s"), bash("git stash pop")],
-        [bash("git stash push -u"), bash("pytest", "1 failed, 4 passed in 0.1s"), bash("git stash apply")],
-    ],
-)
-def test_R10_a_run_without_the_changes_is_no_verdict_of_the_work(steps: list[Step]) -> None:
-    before, after = bash("pytest -q", "5 passed in 0.1s"), bash("pytest -q", "2 failed, 3 passed in 0.1s")
-    made = done(before, *steps)
-    assert any(row.endswith("pytest -q: passed (5 passed) #1") for row in render(made).split("\n"))
-    assert "stash" in last_check(made).command
-    assert last_check(done(before, *steps, after)).command == "pytest -q"
-
-
-def test_R10_a_verdict_names_the_check_and_not_the_steps_before_it() -> None:
-    assert last_check(ran("sed -i s/a/b/ x.py && pytest -q", "3 passed in 0.1s")).command == "pytest -q"
-    failed = ran("npm ci && npm test", "npm error code E404", failed=True)
-    assert last_check(failed).command == "npm ci && npm test"
-
-
-def test_R10_go_tests_with_the_race_detector_are_the_same_run() -> None:
-    made = done(
-        bash("go test ./...", "FAIL\tx.org/a\t0.1s\nFAIL"),
-        bash("go test -race -count=1 ./...", "ok  \tx.org/a\t0.2s"),
-    )
-    assert [verdict_text(check) for check in made.checks] == ["passed (1 ok (packages))"]
-
-
-NOTEBOOK = """---------------------------------------------------------------------------
-AttributeError                            Traceback (most recent call last)
-Cell In[7], line 1
-----> 1 df['price'] = df.revenue / df.unit
-
-AttributeError: 'DataFrame' object has no attribute 'unit'"""
-
-
-def test_R10_an_exception_in_a_notebook_is_an_error_until_a_cell_runs() -> None:
-    failed: Step = ("execute_cell", {"code": "df.unit"}, NOTEBOOK)
-    error = done(failed).error
-    assert error and error.error == "AttributeError: 'DataFrame' object has no attribute 'unit'"
-    assert done(failed, ("execute_cell", {"code": "df.units"}, "0    1\n1    2")).error is None
-
-
 JWT = f"eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJ{'aZ3kQ9xP' * 24}.{'Rt7mW2cV' * 6}"
 
 
@@ -913,26 +692,13 @@ JWT = f"eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJ{'aZ3kQ9xP' * 24}.{'Rt7mW2cV' * 
 def test_R17_no_statement_holds_half_of_a_secret(before: int) -> None:
     words = "word " * (before // 5)
     steps: list[Step] = [
-        bash(
-            f"curl {words}-H 'Authorization: Bearer {JWT}' https://x.org",
-            f"error: {words}{JWT} refused",
-            True,
-        ),
-        bash(f"deploy {words}--token {JWT} && pytest", f"error: {words}{JWT} refused", True),
+        bash(f"curl {words}-H 'Authorization: Bearer {JWT}' https://x.org", f"Exit code 1\nerror: {words}{JWT} refused", True),
+        bash(f"deploy {words}--token {JWT} && pytest", f"Exit code 1\nerror: {words}{JWT} refused", True),
         ("Write", {"file_path": "a.env", "content": f"{words}{JWT}\n"}, "ok"),
         ("http", {"target": f"{words}{JWT}"}, f"Error: {words}{JWT}", True),
-    ]
+    ]  # fmt: skip
     text = redact(render(done(*steps)))[0]
     lines = [lines_of(message, lambda _: None) for message in conversation(*steps)]
     text += "".join(redact(line.text)[0] for made in lines for line in made)
     assert "aZ3kQ9xP" not in text
     assert "eyJ" not in text
-
-
-def test_R10_files_that_share_only_the_root_are_named_in_full() -> None:
-    steps: list[Step] = [
-        ("Edit", {"file_path": path, "old_string": "a", "new_string": "b"}, "ok")
-        for path in ("/srv/shop/app.py", "/home/dev/gate/limit.go")
-    ]
-    text = render(done(*steps))
-    assert text.startswith("Files changed (2):\n- /home/dev/gate/limit.go\n- /srv/shop/app.py\n")

@@ -9,16 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from refold import messages as m
 from refold.entries import Files
 from refold.messages import Message
-from refold.preserve.action import Action
-from refold.preserve.commands import shell_actions
-from refold.preserve.shell import parse
-from refold.preserve.tools import actions, pi_files
+from refold.preserve.tools import Action, actions, pi_files
 from tests.data import shared
 from tests.preserve import readers
 from tests.preserve.steps import done, ran
@@ -119,8 +114,9 @@ def _previous(case: dict[str, Any], by_id: dict[str, Any]) -> Files | None:
         ("shell", {"command": ["apply_patch", "*** Begin Patch\n*** Update File: a.py\n"]}, "modified"),
         ("edit_file", {"target_file": "a.py", "code_edit": ""}, "modified"),
         ("mcp__filesystem__edit_file", {"path": "a.py"}, "modified"),
-        ("functions.Write", {"file_path": "a.py", "content": ""}, "created"),
-        ("write_to_file", {"path": "a.py", "content": ""}, "created"),
+        ("functions.Write", {"file_path": "a.py", "content": ""}, "modified"),
+        ("write_to_file", {"path": "a.py", "content": ""}, "modified"),
+        ("write_file", {"file_path": "a.py", "content": ""}, "modified"),
         ("create_file", {"filePath": "a.py"}, "created"),
         ("str_replace_editor", {"command": "create", "path": "a.py"}, "created"),
         ("delete_file", {"target_file": "a.py"}, "deleted"),
@@ -145,49 +141,34 @@ def test_A16_the_table_is_extensible() -> None:
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("echo hi > out.txt", {"created": ["out.txt"]}),
-        ("echo hi >> log.txt", {"modified": ["log.txt"]}),
-        ("make 2>&1 | tee build.log", {"created": ["build.log"]}),
-        ("npm test > /dev/null 2>&1", {}),
-        ("sed -i 's/a/b/' x.c y.c", {"modified": ["x.c", "y.c"]}),
-        ("sed -i '' -e 's/a/b/' x.c", {"modified": ["x.c"]}),
-        ("sed -n '1,200p' 'app/(x)/a.ts'", {"read": ["app/(x)/a.ts"]}),
-        ("perl -pi -e 's/a/b/' x.c", {"modified": ["x.c"]}),
-        ("mv a.py b.py", {"created": ["b.py"], "deleted": ["a.py"]}),
-        ("mkdir -p d && mv a.py b.py d", {"created": ["d/a.py", "d/b.py"], "deleted": ["a.py", "b.py"]}),
-        ("cp a.py d/", {"created": ["d/a.py"], "read": ["a.py"]}),
-        ("rm -rf a b", {"deleted": ["a", "b"]}),
-        ("touch a.py", {"created": ["a.py"]}),
-        ("git mv a.py b.py", {"created": ["b.py"], "deleted": ["a.py"]}),
-        ("git rm -q a.py", {"deleted": ["a.py"]}),
-        ("git checkout -- a.py", {"modified": ["a.py"]}),
-        ("git checkout -b new", {}),
-        ("cat > f.py <<'EOF'\nrm -rf /\nEOF\npython f.py", {"created": ["f.py"]}),
-        ("cd src && cat > f.py <<EOF\nx\nEOF", {"created": ["src/f.py"]}),
-        ("bash -lc 'cd a && touch b'", {"created": ["a/b"]}),
-        ("sudo tee -a /etc/hosts < x", {"modified": ["/etc/hosts"]}),
-        ("python - <<'E'\nopen('o.txt', 'w').write('x')\nE", {"created": ["o.txt"]}),
-        ("python3 -c \"from pathlib import Path; Path('p.txt').write_text('x')\"", {"created": ["p.txt"]}),
+        ("sed -n '1,200p' 'app/(x)/a.ts'", ["app/(x)/a.ts"]),
+        ("cd src && cat a.py b.py | head -3", ["src/a.py", "src/b.py"]),
+        ("nl -ba a.py; head -50 b.py; tail -n 20 c.py", ["a.py", "b.py", "c.py"]),
+        ("cat *.py; cat $FILE; cat `ls`", []),
+        ("sed s/a/b/ x.c", []),
+        ("echo 'a > b' && grep '>' file", []),
+        ("diff <(ls a) <(ls b)", []),
+    ],
+)
+def test_R10_files_that_a_command_line_prints(command: str, expected: list[str]) -> None:
+    assert sorted(ran(command).files().read) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
         ("apply_patch <<'P'\n*** Begin Patch\n*** Add File: n.ts\n+x\n*** Delete File: o.ts\n*** Update File: u.ts\n*** Move to: v.ts\n*** End Patch\nP", {"created": ["n.ts", "v.ts"], "deleted": ["o.ts", "u.ts"]}),
-        ("git apply <<'P'\n--- a/x.c\n+++ b/x.c\n@@ -1 +1 @@\n-a\n+b\nP", {"modified": ["x.c"]}),
-        ("for f in a b; do mv $f.txt d/; done", {"created": ["d/a.txt", "d/b.txt"], "deleted": ["a.txt", "b.txt"]}),
-        ("curl -sL https://x.org/a -o a.tgz", {"created": ["a.tgz"]}),
-        ("echo 'a > b' && grep '>' file", {}),
-        ("open a.py\n", {"read": ["a.py"]}),
-        ("diff <(ls a) <(ls b)", {}),
+        ("echo hi > out.txt; sed -i 's/a/b/' x.c; touch a.py; cp a.py d/; mv a b; rm -rf a b", {}),
+        ("cat > f.py <<'EOF'\nrm -rf /\nEOF\npython f.py", {}),
+        ("python - <<'E'\nopen('o.txt', 'w').write('x')\nE", {}),
+        ("git checkout -- a.py && git mv a.py b.py", {}),
+        ("curl -sL https://x.org/a -o a.tgz | tee b.log", {}),
     ],
 )  # fmt: skip
-def test_R10_shell_commands(command: str, expected: dict[str, list[str]]) -> None:
+def test_R10_of_command_lines_only_patches_change_files(command: str, expected: dict[str, list[str]]) -> None:
     files = ran(command).files()
-    for kind in ("created", "modified", "deleted", "read"):
-        if kind != "read" or "read" in expected:
-            assert sorted(getattr(files, kind)) == sorted(expected.get(kind, [])), kind
-
-
-@given(st.text(alphabet="ab '\"\\$()`|&;<>\n#={}-EOF", max_size=200))
-def test_R10_any_command_line_is_read(line: str) -> None:
-    parse(line)
-    shell_actions(line)
+    for kind in ("created", "modified", "deleted"):
+        assert sorted(getattr(files, kind)) == expected.get(kind, []), kind
 
 
 HOSTILE = ["<<a " * 50_000, "$(" * 100_000, "'" * 99_999, "a;" * 200_000, "\\" * 200_000, "x" * 1_000_000]

@@ -495,11 +495,12 @@ def test_B12_files_of_other_agents_tools_are_listed(name: str, any_: bool) -> No
     assert not plan.files.created
 
 
-def test_B12_shell_commands_count_for_other_agents_not_for_pi() -> None:
+def test_B12_patches_in_shell_commands_count_for_other_agents_not_for_pi() -> None:
+    patch = "apply_patch <<'P'\n*** Begin Patch\n*** Update File: a.txt\n+hi\n*** End Patch\nP"
     for name, listed in (("bash", ()), ("Bash", ("a.txt",)), ("shell", ("a.txt",))):
         session = Session()
         session.append(m.user("go"))
-        session.append(m.assistant("", m.call("c", name, command="echo hi > a.txt")))
+        session.append(m.assistant("", m.call("c", name, command=patch)))
         session.append(m.result("c", ""))
         session.append(m.user("and now?"))
         plan = Engine(pi(keep_recent_tokens=1)).plan(session, force=True)

@@ -443,7 +443,7 @@ def test_R10_a_verdict_is_told_where_the_clip_of_its_result_has_lost_it() -> Non
     record, *rest = engine.view(session).messages
     assert any(call.name == "Bash" for message in rest for call in message.calls)
     assert "6 failed" not in "".join(message.text for message in rest)
-    assert "pytest -q: FAILED (6 failed, 18 passed)" in record.text
+    assert 'pytest -q: "6 failed, 18 passed"' in record.text
 
 
 def test_R21_a_file_that_was_read_is_named_once_in_the_record_and_not_where_the_read_is_seen() -> None:

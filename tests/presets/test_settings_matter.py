@@ -73,6 +73,7 @@ OTHERS: dict[tuple[str, str], tuple[Any, ...]] = {
     ("pi", "models"): ({MODEL: {"keep_recent_tokens": 500}},),
     ("refold", "output_reserve"): (3_000,),
     ("refold", "min_gain"): (0.9,),
+    ("refold", "state_tokens"): (20,),
     ("refold", "lines_share"): (0.9, 0.0),
 }
 

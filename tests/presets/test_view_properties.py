@@ -184,7 +184,8 @@ def built(*lines: int) -> Session:
     session.append(m.user("Request: build all parts."))
     for number, size in enumerate(lines):
         session.append(m.assistant([m.call(f"c{number}", "Bash", command=f"make part{number}")]))
-        session.append(m.result(f"c{number}", text(f"out{number}", size), name="Bash"))
+        output = text(f"out{number}", size) + "\nExit code: 0"
+        session.append(m.result(f"c{number}", output, name="Bash"))
     return session
 
 

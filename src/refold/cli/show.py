@@ -16,6 +16,9 @@ from refold.cli.output import console, emit, first_line, styled, waiting
 from refold.text.terminal import clean
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from refold.compaction.details import LineSource
     from refold.engine import Engine
     from refold.entries import Fold
     from refold.session import Session, View
@@ -32,6 +35,7 @@ def _look(name: str, text: str) -> Any:
 @_look("ledger", "What each fold took out of the view, and its check.")
 @_look("abridged", "One block per turn: asked, done, ended.")
 @_look("trail", "Files, commands, tests, todos, from the tool calls.")
+@_look("why", "The records of folds line by line, each with the entries it comes from.")
 @click.option("--wire", type=Names("refold.session.dialects:names"), help="As a provider gets it.")
 @preset_option("Whose view.")
 @click.option("--full", is_flag=True, help="Whole messages instead of first lines.")
@@ -193,6 +197,61 @@ def _trail(engine: Engine, session: Session) -> dict[str, Any]:
     return redacted.values(msgspec.to_builtins(shown))
 
 
+def _why(engine: Engine, session: Session) -> dict[str, Any]:  # noqa: ARG001
+    """The records that folds put into the view, and where their lines come from."""
+    from refold.compaction.details import RefoldDetails
+    from refold.entries import Fold
+    from refold.session.edits import active_folds
+
+    active = {fold.id for fold in active_folds(session.path)}
+    shown: list[dict[str, Any]] = []
+    for fold in session.annotations(Fold):
+        sources = RefoldDetails.of(fold).sources
+        record = next((edit.put[0].text for edit in fold.edits if edit.kind == "summary" and edit.put), "")
+        if record:
+            known = sources is not None
+            shown.append(
+                {
+                    "id": fold.id, "preset": fold.preset, "active": fold.id in active, "sources": known,
+                    "lines": _sourced(record, sources or ()),
+                }
+            )  # fmt: skip
+    return {"folds": shown}
+
+
+def _sourced(record: str, sources: Sequence[LineSource]) -> list[dict[str, Any]]:
+    from refold.entries import key
+
+    rows = [
+        {"line": number, "text": row, "ids": list[str](), "keys": list[str](), "through": False}
+        for number, row in enumerate(record.split("\n"))
+    ]
+    for source in sources:
+        for row in rows[source.first : source.last + 1]:
+            row.update(ids=source.ids, keys=[key(id) for id in source.ids], through=source.through)
+    return rows
+
+
+def _print_why(out: Any, value: dict[str, Any], full: bool) -> None:
+    if not value["folds"]:
+        out.print("no fold has put a record into the view")
+    for fold in value["folds"]:
+        state = "" if fold["active"] else " (undone)"
+        out.print(styled((fold["id"], "bold magenta"), f"{state} {fold['preset']}"))
+        if not fold["sources"]:
+            out.print(
+                "  this fold does not say where its lines come from: an earlier release made it", style="dim"
+            )
+            continue
+        for row in fold["lines"]:
+            keys = row["keys"] if full or row["through"] else row["keys"][:4]
+            more = f" and {len(row['keys']) - len(keys)} more" if len(keys) < len(row["keys"]) else ""
+            came = (" … " if row["through"] else " ").join(keys) + more
+            text = clean(row["text"]) if full else first_line(row["text"], max(out.columns - 40, 40))
+            out.print(styled(f"  {text}", (f"  ← {came}" if keys else "", "dim")), soft_wrap=True)
+    out.print("back: `refold recall FILE --keys KEY --full`", style="dim")
+
+
 def _print_view(out: Any, value: dict[str, Any], full: bool) -> None:
     for row in value["messages"]:
         body = "\n".join(getattr(part, "text", "") or _part(part) for part in row["content"])
@@ -270,4 +329,5 @@ LOOKS = {
     "ledger": (_ledger, _print_ledger),
     "abridged": (_abridged, _print_text),
     "trail": (_trail, _print_text),
+    "why": (_why, _print_why),
 }

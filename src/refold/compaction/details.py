@@ -53,12 +53,25 @@ class CalibrationNote(msgspec.Struct, frozen=True):
     """Scale, fixed part, number of points."""
 
 
+class LineSource(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """The entries that some lines of a record come from."""
+
+    first: int
+    last: int
+    """Lines, counted from 0."""
+    ids: list[str]
+    through: bool = False
+    """All entries from the first to the last of them."""
+
+
 class RefoldDetails(Details, frozen=True):
     calibration: CalibrationNote | None = None
     words_left_out: list[str] = []
     """Entries whose typed words are not all in the record (R8), the newest of them."""
     words_left_out_before: int = 0
     """How many there are before these."""
+    sources: list[LineSource] | None = None
+    """Which entries the lines of the record come from; None in folds of releases that did not note it."""
 
 
 class AugmentDetails(Details, frozen=True):

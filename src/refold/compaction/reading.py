@@ -28,6 +28,8 @@ KEY = 5
 """Tokens of an entry's number beside its words or lines, and the line end."""
 READ, COUNTED = 8, 64
 """Entries that are read, and texts that are counted, between two breaths."""
+ANSWERS = 64
+"""Entries after a call among which its results are looked for."""
 LINES = 4_096
 """Entries whose lines are kept; they are made again where they are wanted again."""
 
@@ -126,10 +128,10 @@ class Reading:
         key = (bisect_left(told, position), most, counter.name)
         if key not in files.sizes:
             yield
-            told_of = state_text(
+            text = state_text(
                 state, most, counter, lambda number, _: number >= position, files=files.catalogue
             )
-            files.sizes[key] = counter.text(told_of.text)
+            files.sizes[key] = counter.text(text)
         return files.sizes[key]
 
     def lines_at(self, position: int) -> EntryLines:
@@ -158,6 +160,13 @@ class Reading:
         message = message_of(self.session.path[at]) if at >= 0 else None
         calls = message.calls if message else ()
         return next((call for call in reversed(calls) if call.id == id), None)
+
+    def step_at(self, position: int) -> list[int]:
+        """The positions of a call and of its results, asked for by one of them."""
+        asked = self._asked[position] if position < self.length else -1
+        call = position if asked < 0 else asked
+        after = range(call + 1, min(call + 1 + ANSWERS, self.length))
+        return [call, *(at for at in after if self._asked[at] == call)]
 
     def _sized(self, counter: TokenCounter) -> tuple[list[int], dict[int, int]]:
         return self._sizes.setdefault(counter.name, ([0], {}))

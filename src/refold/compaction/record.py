@@ -91,6 +91,8 @@ class Record:
     """The bare text: what the next summary starts from."""
     left_out: tuple[str, ...] = ()
     """Entries whose typed words are not all there."""
+    parts: tuple[tuple[str, str], ...] = ()
+    """Its texts in order, by what they are."""
 
 
 class Composer:
@@ -191,18 +193,19 @@ class Composer:
     def _state(self, shown: _Shown, room: int) -> Steps[str]:
         """The state of the work: what the view shows elsewhere need not be said again."""
         files, room = (yield from self.reading.filed()).catalogue, max(min(self.room.state, room), 0)
-        return state_text(self.reading.state, room, self.s.counter, shown.shows, files=files).text
+        return state_text(self.reading.state, room, self.s.counter, shown.shows, files=files)
 
     def _record(
         self, front: str, left_out: tuple[str, ...], sections: Iterable[tuple[str, str]], summary: str
     ) -> Record:
         # What a model wrote has headings of its own: one above them would say that nothing is below it.
-        rows = (text if text.startswith("## ") else f"## {title}\n{text}" for title, text in sections if text)
-        body = "\n\n".join(rows)
+        told = [(title, x if x.startswith("## ") else f"## {title}\n{x}") for title, x in sections if x]
+        body = "\n\n".join(text for _, text in told)
         parts = (HEAD, front, self._pins, frame("summary", redact(body)[0], note=NOTE) if body else "")
         back = RECALL if self.s.can_recall else KEPT
         text = "\n\n".join(part for part in (*parts, back) if part)
-        return Record(User((Text(text, "summary"),)), summary, left_out)
+        told = (("words", front), ("pins", self._pins), *told)
+        return Record(User((Text(text, "summary"),)), summary, left_out, told)
 
 
 class _Shown:

@@ -64,8 +64,8 @@ class FileHistory:
         names = {fate: tuple(dict.fromkeys(names)) for fate, names in lists.items()}
         return Files(**names, more=len(notes) - len(newest))
 
-    def take(self, action: Action, base: str, number: int, entry: str, said: str) -> None:
-        """One more action that succeeded. `base` is where relative paths start, `said` what the tool answered."""
+    def take(self, action: Action, base: str, number: int, entry: str, *, created: bool) -> None:
+        """One more action that succeeded. `base`: where relative paths start; `created`: the tool says so."""
         path = absolute(action.path, base)
         known = self.notes.get(path)
         if action.verb == "view":
@@ -77,7 +77,7 @@ class FileHistory:
             fate = "deleted"
         elif known and known.fate == "created":
             fate = "created"
-        elif action.verb == "create" or (action.verb == "write" and _made(said)):
+        elif action.verb == "create" or (action.verb == "write" and created):
             fate = "modified" if known and known.fate in ("read", "modified", "deleted") else "created"
         names = dict.fromkeys((*(known.defines if known else ()), *defined(action)))
         for name in defined(action):  # the newest last
@@ -97,7 +97,9 @@ class FileHistory:
                 self._stash |= self._of("modified")
                 self._forget(self._stash)
             elif verb == "unstash" and sure:
-                self.notes |= {path: note for path, note in self._stash.items() if self.notes[path].fate == "gone"}
+                self.notes |= {
+                    path: note for path, note in self._stash.items() if self.notes[path].fate == "gone"
+                }
                 self.stashed, self._stash = False, {}
             elif verb == "drop":
                 self.stashed, self._stash = False, {}
@@ -149,14 +151,6 @@ def absolute(path: str, base: str) -> str:
     return path if not base or path.startswith(("/", "~")) else tidy(posixpath.join(base, path))
 
 
-_MADE = ("File created", "Successfully created", "Created ", "created ", "New file")
-
-
-def _made(said: str) -> bool:
-    """Whether a tool says that the file it wrote is new."""
-    return said[:200].startswith(_MADE)
-
-
 def _verb(simple: Simple) -> tuple[str, list[str]]:
     """What a command may take back, and of what: rm, mv, checkout, reset, stash, unstash."""
     words, rest = simple.words, set(simple.words[2:])
@@ -167,7 +161,14 @@ def _verb(simple: Simple) -> tuple[str, list[str]]:
         return "", []
     sub, named = words[1], operands(words[1:])
     if sub == "stash":
-        ends = {"push": "stash", "save": "stash", "pop": "unstash", "apply": "unstash", "drop": "drop", "clear": "drop"}
+        ends = {
+            "push": "stash",
+            "save": "stash",
+            "pop": "unstash",
+            "apply": "unstash",
+            "drop": "drop",
+            "clear": "drop",
+        }
         return ends.get(named[0] if named else "push", ""), []
     if sub in ("checkout", "restore"):
         return ("", []) if rest & {"-b", "-B", "--orphan", "--staged"} else ("checkout", named)

@@ -16,9 +16,9 @@ _LONG = 4_000
 _READ = 40_000
 """Characters of a text that are looked at."""
 _DEFINES = re.compile(
-    r"(?:(?:export|default|public|private|protected|static|abstract|async|override|pub(?:\([a-z]{1,10}\))?)[ ]){0,4}"
-    r"(?:def|class|function\*?|fn|func(?: \([^)]{0,80}\))?|interface|struct|enum|trait|impl|type|module|namespace"
-    r"|record|(?<=export )(?:const|let)) ([\w$]{2,60})"
+    r"(?:(?:export|default|public|private|protected|static|abstract|async|override|pub(?:\([a-z]{1,9}\))?)"
+    r" ){0,4}(?:def|class|function\*?|fn|func(?: \([^)]{0,80}\))?|interface|struct|enum|trait|impl|type"
+    r"|module|namespace|record|(?<=export )(?:const|let)) ([\w$]{1,60})"
 )
 _HEADING = re.compile(r"#{1,4} (\S.{0,60})")
 

@@ -95,6 +95,8 @@ def _ran(line: str, ended: ToolOutcome) -> str:
         return _status(ended, ended.error) if missing else "" if ended.error else "nothing found"
     run = check_run(line)
     quote = summary_line(ended.body) if run else ""
+    if quote and ended.failed and ended.exit is None:
+        quote = f"failed: {quote}"
     if ended.failed or ended.error or quote:
         return _status(ended, quote or ended.error)
     return "exit 0" if run and run.zero_proves and ended.exit == 0 else ""

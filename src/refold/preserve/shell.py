@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
@@ -17,11 +18,12 @@ from refold.session.toolnames import SHELLS
 LIMIT = 20_000
 """Characters of a command line that are looked at."""
 _HEREDOC = re.compile(
-    r"(?<!<)<<-?[ \t]{0,8}(?:\\|['\"])?(\w{1,60}+)['\"]?([^\n]*+)\n(?:(?s:.*?)\n)??[ \t]*+\1(?=[ \t\r]*+(?:\n|\Z|[\"')]))"
+    r"(?<!<)<<-?[ \t]{0,8}(?:\\|['\"])?(\w{1,60}+)['\"]?([^\n]*+)\n(?:(?s:.*?)\n)??"
+    r"[ \t]*+\1(?=[ \t\r]*+(?:\n|\Z|[\"')]))"
 )
 _TOKEN = re.compile(
-    r"(?P<space>[ \t\r]++|(?<![^\s;&|()])\#[^\n]*+)"
-    r"|(?P<redirect>\d{0,2}(?:[<>]&(?:\d++|-)|(?P<target>(?:<<<|&>>?|>>|>\||[<>])[ \t]*+)))"
+    r"[ \t\r]++|(?<![^\s;&|()])\#[^\n]*+"
+    r"|\d{0,2}(?:[<>]&(?:\d++|-)|(?P<redirect>(?:<<<|&>>?|>>|>\||[<>])[ \t]*+))"
     r"|(?P<operator>&&|\|\||\|&|;;|[;&|()\n])"
     r"""|(?P<word>(?:[^\s;&|()<>'"\\]|\\[^\n]|'[^']*+'?|"(?:\\(?s:.)|[^"\\])*+"?|(?<=\$)\([^()]*+\))++)"""
     r"|(?s:.)"
@@ -29,8 +31,8 @@ _TOKEN = re.compile(
 _QUOTED = re.compile(r"""\\((?s:.))|'([^']*+)'?|"((?:\\(?s:.)|[^"\\])*+)"?""")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w{0,80}=")
 _DURATION = re.compile(r"\d[\d.]*[smhd]?$")
-_WRAPPERS = frozenset({"sudo", "env", "nohup", "command", "exec", "nice", "timeout", "time", "doas", "stdbuf"})
-_KEYWORDS = frozenset({"do", "then", "else", "elif", "if", "while", "until", "for", "case", "{", "!", "done", "fi"})
+_WRAPPERS = frozenset({"sudo", "env", "nohup", "command", "exec", "nice", "timeout", "time", "doas"})
+_KEYWORDS = frozenset({"do", "then", "else", "elif", "if", "while", "until", "for", "case", "{", "!"})
 
 
 class Simple(msgspec.Struct, frozen=True):
@@ -67,33 +69,26 @@ def parse(line: str) -> CommandLine:
     made, operator, plain = list[Simple](), "", len(line) <= LIMIT
     words, start, end, skip = list[str](), 0, 0, False
     for token in _TOKEN.finditer(text + "\n"):
-        kind = token.lastgroup
-        if kind == "word" and skip:
+        if token["redirect"]:
+            skip = True
+        elif token["word"] and skip:
             skip = False
-        elif kind == "word":
+        elif token["word"]:
             start, end = (start if words else token.start()), token.end()
             words.append(_QUOTED.sub(lambda part: part[1] or part[2] or part[3] or "", token[0]))
-        elif kind in ("redirect", "target"):
-            skip = token["target"] is not None
-        elif kind == "operator":
+        elif sign := token["operator"]:
             if words:
                 plain = plain and words[0] not in _KEYWORDS
                 made.append(Simple(_bare(words), operator, start, end))
                 words, operator = [], ""
-            if token[0] in "()":
-                plain = False
-            elif token[0] != "\n":
-                operator = token[0]
-            elif not operator and made:
-                operator = ";"
-    closed = operator in ("", ";")
-    only = made[0].words if len(made) == 1 else ()
-    if len(only) > 2 and only[0].rsplit("/", 1)[-1] in SHELLS and only[1] in ("-c", "-lc"):
-        return parse(only[2])
-    return CommandLine(text, tuple(made), plain, closed)
+            plain = plain and sign not in "()"
+            operator = sign if sign != "\n" else operator or (";" if made else "")
+    if len(made) == 1 and made[0].program in SHELLS and made[0].words[1:2] in (("-c",), ("-lc",)):
+        return parse("".join(made[0].words[2:3]))
+    return CommandLine(text, tuple(made), plain, operator in ("", ";"))
 
 
-def _bare(words: list[str]) -> tuple[str, ...]:
+def _bare(words: Sequence[str]) -> tuple[str, ...]:
     """The words of a command without keywords, assignments and wrappers in front of it."""
     at = 0
     while at < len(words):
@@ -108,7 +103,7 @@ def _bare(words: list[str]) -> tuple[str, ...]:
     return tuple(words[at:])
 
 
-def operands(words: tuple[str, ...]) -> list[str]:
+def operands(words: Sequence[str]) -> list[str]:
     """The words that are no options."""
     return [word for word in words[1:] if not word.startswith("-") or word == "-"]
 

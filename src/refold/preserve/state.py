@@ -1,8 +1,8 @@
 """The state of the work (R10): what tool arguments, exit codes and todo lists say, and nothing else.
 
-A `WorkState` takes one message after the other, each once, at a cost that follows the message and not the past,
-and may be kept beside a session for as long as that grows. Everything is read from a call together with its
-answer: what has no answer, or an answer that does not say, is not told.
+A `WorkState` takes one message after the other, each once, at a cost that follows the message and not the
+past, and may be kept beside a session for as long as that grows. Everything is read from a call together with
+its answer: what has no answer, or one that does not say, is not told.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class WorkState:
         for action in actions(step.call, opened[1] if opened else ""):
             self._errors.pop(absolute(action.path, base), None)
             if not outcome.failed:
-                self.history.take(action, base, step.number, step.entry, outcome.body)
+                self.history.take(action, base, step.number, step.entry, created=outcome.created)
             elif action.verb != "view" and what != "bash":
                 error = Failure(f"{step.call.name} {action.path}", outcome.error, outcome.exit, number, entry)
                 self._blame(absolute(action.path, base), error, frozenset(), step.count)
@@ -160,7 +160,11 @@ class WorkState:
 
     def _base(self, call: Call) -> str:
         given = call.arguments.get("workdir")
-        return given.rstrip("/") if isinstance(given, str) and given.startswith("/") else self._shell or self.home
+        return (
+            given.rstrip("/")
+            if isinstance(given, str) and given.startswith("/")
+            else self._shell or self.home
+        )
 
     def _lists(self, step: _Step, outcome: ToolOutcome, is_list: bool, number: int) -> None:
         call = step.call
@@ -208,12 +212,18 @@ class WorkState:
         rows = (_without(row, folder, frozenset(run.commands)) for row in self._rows)
         self._rows = [row for row in rows if row.left]
         proven = outcome.exit is not None and (run.other_proves if outcome.exit else run.zero_proves)
-        decided: Literal["", "passed", "FAILED"] = "" if not proven else "FAILED" if outcome.exit else "passed"
+        decided: Literal["", "passed", "FAILED"] = (
+            "" if not proven else "FAILED" if outcome.exit else "passed"
+        )
         text = f"{run.text} (changes stashed)" if self.history.stashed else run.text
-        check = Check(text, decided, outcome.exit if proven else None, summary_line(outcome.body), folder, number, entry)
+        check = Check(
+            text, decided, outcome.exit if proven else None, summary_line(outcome.body), folder, number, entry
+        )
         proves = outcome.exit is None and run.zero_proves and not outcome.failed
         if decided or check.quote or proves:
-            self._rows = [*self._rows, _Row(check, frozenset(run.commands), step.call.name, proves)][-_CHECKS:]
+            self._rows = [*self._rows, _Row(check, frozenset(run.commands), step.call.name, proves)][
+                -_CHECKS:
+            ]
         return bool(decided or check.quote)
 
     def _blame(self, subject: str, error: Failure, names: frozenset[tuple[str, str]], step: int) -> None:
@@ -291,11 +301,13 @@ def of(messages: Iterable[Message]) -> WorkState:
 
 
 _STARTED = re.compile(
-    r"Command running in background with ID: (\w{1,40})|Async agent launched successfully\.\s{1,4}agentId: (\w{1,40})"
+    r"Command running in background with ID: (\w{1,40})"
+    r"|Async agent launched successfully\.\s{1,4}agentId: (\w{1,40})"
     r"|(?s:.{0,200})Process running with session ID (\w{1,40})"
 )
 _ENDED = re.compile(
-    r"<status>(?:completed|failed|killed|stopped)|Successfully (?:killed|stopped)|exited with code|<exit_code>"
+    r"<status>(?:completed|failed|killed|stopped)|Successfully (?:killed|stopped)|exited with code"
+    r"|<exit_code>"
 )
 _OPENED = re.compile(r"\(Open file: (/[^\n]{1,1000})\)$", re.M)
 """SWE-agent's edits name no file: they change the one that is open, and their answer says which."""
@@ -304,7 +316,9 @@ _OPENED = re.compile(r"\(Open file: (/[^\n]{1,1000})\)$", re.M)
 def _names(line: CommandLine) -> frozenset[tuple[str, str]]:
     """The programs of a line, each with what it is first told: who runs one again tries the same again."""
     named = ((simple.program, next(iter(operands(simple.words)), "")) for simple in line.commands)
-    return frozenset((program, first) for program, first in named if program and program not in ("cd", "echo"))
+    return frozenset(
+        (program, first) for program, first in named if program and program not in ("cd", "echo")
+    )
 
 
 def _without(row: _Row, folder: str, commands: frozenset[tuple[str, ...]]) -> _Row:

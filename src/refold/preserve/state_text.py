@@ -1,7 +1,7 @@
 """The state of the work as text within a token budget.
 
-In order of choice: names of changed files; what is open (checks, the last error, what runs, todos); what was last
-changed in the newest files; the rest. What does not fit is left out as a whole.
+In order of choice: names of changed files; what is open (checks, the last error, what runs, todos); what was
+last changed in the newest files; the rest. What does not fit is left out as a whole.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 from refold import tokens
-from refold.preserve.file_history import FileNote
+from refold.preserve.file_history import Fate, FileNote
 from refold.preserve.state import Check, Failure, WorkState
 from refold.protocols import TokenCounter
 from refold.text.truncate import head, in_short
@@ -49,12 +49,6 @@ class Catalogue(NamedTuple):
     """The folder, with its slash, that names are given below."""
 
 
-class StateText(NamedTuple):
-    text: str
-    sources: tuple[tuple[int, ...], ...] = ()
-    """Numbers of the entries that each line comes from; none for a heading."""
-
-
 def catalogue(state: WorkState) -> Catalogue:
     notes = sorted(state.notes(), key=attrgetter("number"), reverse=True)
     names = [note.name for note in notes]
@@ -65,7 +59,7 @@ def render(
     state: WorkState, budget: int = 1_500, counter: TokenCounter | None = None, *, changes: bool = True
 ) -> str:
     """The state within `budget` tokens (o200k unless another counter is given)."""
-    return state_text(state, budget, counter or tokens.get(), changes=changes).text
+    return state_text(state, budget, counter or tokens.get(), changes=changes)
 
 
 def state_text(
@@ -76,10 +70,10 @@ def state_text(
     *,
     changes: bool = True,
     files: Catalogue | None = None,
-) -> StateText:
-    """The state within `budget` tokens. Of entries that the view shows elsewhere only the names of changed files
-    are given. `changes`: with what was last changed in the newest files; `files`: the catalogue of the state,
-    where that is there."""
+) -> str:
+    """The state within `budget` tokens. Of entries that the view shows elsewhere only the names of changed
+    files are given. `changes`: with what was last changed in the newest files; `files`: the catalogue of the
+    state, where that is there."""
     sheet = _Sheet(budget, counter, files or catalogue(state))
     notes = sheet.files.notes
     changed = [note for note in notes if note.fate in ("modified", "created")]
@@ -87,26 +81,27 @@ def state_text(
     sheet.put_names({DELETED: "deleted"}, notes, _DELETED)
     newest = max((note.number for note in notes if note.fate != "read"), default=-1)
     checks = [x for x in reversed(state.checks) if not shows(x.number, x.quote or x.command)][:_CHECKS]
-    rows = [(check.number, CHECKS, _check(check, state.home, newest)) for check in checks]
-    opened = rows[:2]
+    rows = [_check(check, state.home, newest) for check in checks]
+    opened = [(check.number, CHECKS, row) for check, row in zip(checks[:2], rows, strict=False)]
     if state.error and not shows(state.error.number, state.error.error):
         opened.append((state.error.number, ERROR, _failure(state.error)))
-    for number, title, row in sorted(opened, key=lambda one: -one[0]):
-        sheet.put(title, row, number)
+    for _, title, row in sorted(opened, key=lambda one: -one[0]):
+        sheet.put(title, row)
     for running in state.running:
-        sheet.put(RUNNING, f"{in_short(running.what, SHOWN)} ({running.id}) #{running.number}", running.number)
+        sheet.put(RUNNING, f"{in_short(running.what, SHOWN)} ({running.id}) #{running.number}")
     if not all(shows(state.todos_at, todo.text) for todo in state.open_todos):
         for row in _todos(state):
-            sheet.put(TODOS, row, state.todos_at)
+            sheet.put(TODOS, row)
     told = [note for note in changed if note.change and not _shown(note, shows)][: _CHANGES if changes else 0]
     for note, most in zip(told[:3], (8, 4, 4), strict=False):
         sheet.put_change(note, most)
-    for number, title, row in rows[2:]:
-        sheet.put(title, row, number)
+    for row in rows[2:]:
+        sheet.put(CHECKS, row)
     for note in told[3:]:
         sheet.put_change(note, 3)
     if state.plan and state.todos_at < state.plan_at and not shows(state.plan_at, state.plan):
-        sheet.put(PLAN, f"{head(state.plan, _PLAN)} #{state.plan_at}", state.plan_at)
+        rows = [f"#{state.plan_at}", *(row for row in head(state.plan, _PLAN).split("\n") if row.strip())]
+        sheet.put(PLAN, "\n    ".join(rows))
     read = [note for note in notes if note.fate == "read" and not shows(note.number, "")]
     sheet.put_names({READ: "read"}, read, max(_READ, sheet.left / 2 / max(budget, 1)))
     return sheet.text()
@@ -121,26 +116,26 @@ class _Sheet:
         """Said once, by the first list of names."""
         self.named: set[str] = set()
         """Files whose names stand there."""
-        self.sections: dict[str, list[StateText]] = {}
+        self.sections: dict[str, list[str]] = {}
         self.order: list[str] = []
 
-    def text(self) -> StateText:
+    def text(self) -> str:
         """All that was put; what was put last leaves where the joints made it too long after all."""
         while True:
             parts = [part for title in _ORDER for part in self.sections.get(title, ())]
-            text = "\n".join(part.text for part in parts)
-            first = text.find(self.root) + len(self.root)
-            text = text[:first] + text[first:].replace(self.root, "") if self.root else text
+            rooted = [
+                at for at, part in enumerate(parts) if self.root and self.root in part.partition("\n")[0]
+            ]
+            for at in rooted[1:]:
+                parts[at] = parts[at].replace(self.root, "", 1)
+            text = "\n".join(parts)
             if not self.order or self.counter.text(text) <= self.budget:
-                return StateText(text, tuple(numbers for part in parts for numbers in part.sources))
+                return text
             self.sections[self.order.pop()].pop()
 
-    def put(self, title: str, row: str, number: int) -> bool:
+    def put(self, title: str, row: str) -> bool:
         """One statement under its heading, if it fits."""
-        sources = ((number,),) * (row.count("\n") + 1)
-        if self.sections.get(title):
-            return self._put(title, StateText(f"- {row}", sources))
-        return self._put(title, StateText(f"{title}:\n- {row}", ((), *sources)))
+        return self._put(title, f"- {row}" if self.sections.get(title) else f"{title}:\n- {row}")
 
     def put_change(self, note: FileNote, most: int) -> None:
         """What was last changed in a file, in as many of its rows as fit."""
@@ -149,56 +144,65 @@ class _Sheet:
         rows = note.change.split("\n")[:most]
         names = in_short(", ".join(name for name in note.defines if name not in note.change), SHOWN)
         heading = f"{title} #{note.number}" + (f": {names}" if names else "")
-        while rows and not self.put(
-            CHANGES, "\n".join([heading, *(f"    {row}" for row in rows)]), note.number
-        ):
+        while rows and not self.put(CHANGES, "\n    ".join([heading, *rows])):
             # What was put in tells more than what it replaced.
             rows = rows[1:] if rows[0].startswith("- ") else rows[: len(rows) // 2]
 
-    def put_names(self, titles: dict[str, str], notes: Sequence[FileNote], share: float) -> None:
-        """Names of files, by what became of them, below the folder they share: the newest, and how many are
-        left out."""
+    def put_names(self, titles: dict[str, Fate], notes: Sequence[FileNote], share: float) -> None:
+        """Names of files, by what became of them: each in full, by folder where that is too long, or the newest
+        and how many are left out."""
         lists = {title: [note for note in notes if note.fate == fate] for title, fate in titles.items()}
         total = sum(map(len, lists.values()))
         room = min(self.left, int(self.budget * share))
         for title, listed in lists.items():
-            part = room * len(listed) // max(total, 1)
-            count = largest(min(len(listed), part), lambda n, title=title, listed=listed, part=part: self._size(self._listed(title, listed, n).text) <= part)  # fmt: skip
-            if count and self._put(title, self._listed(title, listed, count)):
-                self.named.update(note.name for note in listed[:count])
+            self._put_some(title, listed, room * len(listed) // max(total, 1))
 
-    def _listed(self, title: str, notes: Sequence[FileNote], count: int) -> StateText:
-        """Names of the newest: one row per folder (`- src/: a.py, b.py`)."""
-        folders: dict[str, list[FileNote]] = {}
+    def _put_some(self, title: str, notes: Sequence[FileNote], room: int) -> None:
+        def text(count: int) -> str:
+            return self._listed(title, notes, count, by_folder=True)
+
+        if not notes or room <= 0:
+            return
+        in_full = self._listed(title, notes[:room], len(notes), by_folder=False)
+        if self._size(in_full) <= room // 2:
+            count = len(notes)
+            self._put(title, in_full)
+        elif count := largest(min(len(notes), room), lambda count: self._size(text(count)) <= room):
+            self._put(title, text(count))
+        self.named.update(note.name for note in notes[:count])
+
+    def _listed(self, title: str, notes: Sequence[FileNote], count: int, *, by_folder: bool) -> str:
+        """Names of the newest, or one row per folder (`- src/: a.py, b.py`)."""
+        folders: dict[str, list[str]] = {}
         for note in notes[:count]:
-            folder = posixpath.dirname(self.short(note.name))
-            alone = not folder or folder.startswith(("/", "~"))
-            folders.setdefault(note.name if alone else folder, []).append(note)
-        rows = [
-            f"- {self.short(some[0].name)}" if len(some) == 1
-            else f"- {folder}/: {', '.join(posixpath.basename(note.name) for note in some)}"
-            for folder, some in folders.items()
-        ]  # fmt: skip
+            folder, base = (
+                posixpath.split(self.short(note.name)) if by_folder else ("", self.short(note.name))
+            )
+            folders.setdefault(folder, []).append(base)
+        rows = [_row(folder, names) for folder, names in folders.items()]
         more = [f"- (and {len(notes) - count} more)"] if count < len(notes) else []
-        sources = [tuple(note.number for note in some) for some in folders.values()]
-        return StateText(
-            "\n".join([f"{title} ({len(notes)}{self.root}):", *rows, *more]), ((), *sources, *([()] if more else ()))
-        )
+        return "\n".join([f"{title} ({len(notes)}{self.root}):", *rows, *more])
 
     def short(self, name: str) -> str:
         return name.removeprefix(self.files.root) or name
 
-    def _put(self, title: str, part: StateText) -> bool:
-        size = self._size(part.text)
+    def _put(self, title: str, text: str) -> bool:
+        size = self._size(text)
         if size > self.left:
             return False
         self.left -= size
-        self.sections.setdefault(title, []).append(part)
+        self.sections.setdefault(title, []).append(text)
         self.order.append(title)
         return True
 
     def _size(self, text: str) -> int:
         return self.counter.text(text) + 1
+
+
+def _row(folder: str, names: Sequence[str]) -> str:
+    if len(names) > 1 and folder and not folder.startswith(("/", "~")):
+        return f"- {folder}/: {', '.join(names)}"
+    return "\n".join(f"- {posixpath.join(folder, name)}" for name in names)
 
 
 def _root(names: Sequence[str], home: str) -> str:

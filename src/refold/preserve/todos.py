@@ -64,15 +64,17 @@ _LISTED = re.compile(r"^#(\w{1,20}) \[(\w{1,20})\] (.{1,400}?)(?: \[blocked by [
 
 
 def with_task(call: Call, said: str, listed: tuple[Todo, ...]) -> tuple[Todo, ...] | None:
-    """The list after one call of the tools that make, change and list tasks; None where it is none of them."""
-    name, id = canonical(call.name), str(call.arguments.get("taskId", ""))
+    """The list after one call of the tools that make, change and list tasks; None where it is none."""
+    name, id = canonical(call.name), text_argument(call, ("taskId",))
     if name == "taskcreate" and (made := _CREATED.match(said[:200])):
         return (*listed, Todo(one_line(text_argument(call, ("subject",)), 200), "pending", made[1]))[-_MOST:]
     if name == "taskupdate" and text_argument(call, ("status",)):
         status = _status(text_argument(call, ("status",)))
         return tuple(msgspec.structs.replace(t, status=status) if t.id == id else t for t in listed)
     if name == "tasklist":
-        told = {id: Todo(one_line(text, 200), status, id) for id, status, text in _LISTED.findall(said[:20_000])}
+        told = {
+            id: Todo(one_line(text, 200), status, id) for id, status, text in _LISTED.findall(said[:20_000])
+        }
         return tuple(told.values()) if told else None
     return None
 

@@ -1,4 +1,4 @@
-"""How a tool call ended, as the agent's tool reports it: exit status, failure, the line that says what went wrong.
+"""How a tool call ended, as the agent's tool reports it: exit status, failure, what went wrong.
 
 Only what a tool says of a call is taken for its status, in the forms the common agents use; the text of a
 program is its own matter. Cost is bounded: a few lines at either end.
@@ -21,9 +21,12 @@ from refold.text.truncate import in_short
 _EDGE = 6_000
 """Characters looked at from each end of a text for the line that says what went wrong."""
 _ROW, _LONG_ROW = 400, 4_000
-LOOKS = frozenset("""
-    grep egrep fgrep rg ls cat find head tail test [ which type diff cmp stat file wc awk jq ps pgrep lsof tree fd nl sed
-    """.split())  # fmt: skip
+LOOKS = frozenset(
+    {
+        "grep", "egrep", "fgrep", "rg", "ls", "cat", "find", "head", "tail", "sed", "nl", "tree", "fd",
+        "test", "[", "which", "type", "diff", "cmp", "stat", "file", "wc", "awk", "jq", "ps", "pgrep", "lsof",
+    }
+)  # fmt: skip
 """Commands that end with 1 where they find nothing: no failure of the work."""
 
 
@@ -38,13 +41,15 @@ class ToolOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the tool printed, out of its envelope."""
     cwd: str = ""
     """The directory the shell reports to stand in."""
+    created: bool = False
+    """The tool says that the file it wrote is new."""
 
 
 def outcome_of(result: Result, tool: Kind = "other") -> ToolOutcome:
     """How the call ended that this result answers. `tool` is the kind of tool that was called."""
     body, code, failed = unwrapped(result.text)
     cwd = ""
-    if tool in ("bash", "other") and code is None:
+    if tool in ("bash", "patch", "other") and code is None:
         rows = [row[:_ROW].strip() for row in body[:1_000].splitlines()[:3] + body[-1_500:].splitlines()[-8:]]
         code = next((found for row in reversed(rows) if (found := status(row)) is not None), None)
         cwd = next((place for row in reversed(rows) if (place := folder(row))), "")
@@ -54,7 +59,9 @@ def outcome_of(result: Result, tool: Kind = "other") -> ToolOutcome:
     if result.is_error or failed or code:
         return ToolOutcome(True, False, code, error_line(body), body, cwd)
     raised = _raised(_rows(body[-_EDGE:]), last=True) if tool in ("bash", "other") and code is None else ""
-    return ToolOutcome(False, False, code, in_short(raised, 300), body, cwd)
+    return ToolOutcome(
+        False, False, code, in_short(raised, 300), body, cwd, _CREATED.match(result.text) is not None
+    )
 
 
 def outcome_of_run(message: Bash) -> ToolOutcome:
@@ -115,6 +122,9 @@ _FAILED = re.compile(
     r"|String to replace not found|Your proposed edit has introduced|apply_patch verification failed|ENOENT"
     r"|Missing required parameter)"
 )
+_CREATED = re.compile(
+    r"(?:File created|Successfully created|Created |New file)|\{.{0,200}\"operation\": ?\"created\""
+)
 _SHORT = 1_200
 """A tool that refuses says so in a few words; a longer text is what was asked for."""
 
@@ -138,8 +148,8 @@ _BROKEN = re.compile(
 
 
 def error_line(text: str) -> str:
-    """The line that says what went wrong: that it was stopped, the last of a traceback, the first that names an
-    error, or else the last that was printed."""
+    """The line that says what went wrong: that it was stopped, the last of a traceback, the first that names
+    an error, or else the last that was printed."""
     rows = _rows(text)
     last = rows[-1] if rows else ""
     said = last if stopped(last.strip()) else _raised(rows) or _named(rows) or last

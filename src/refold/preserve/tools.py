@@ -238,8 +238,12 @@ def shown_by(call: Call | None) -> Kind:
     if call is None or what != "bash":
         viewed = call is not None and what == "editor" and call.arguments.get("command") == "view"
         return "read" if viewed else what
-    first = [x for x in parse(command_line(call)).commands if x.joined not in ("|", "|&") and x.program != "cd"]
-    kinds: set[Kind] = {_LOOKERS.get(simple.program, "bash") for simple in first}
+    first = [
+        x for x in parse(command_line(call)).commands if x.joined not in ("|", "|&") and x.program != "cd"
+    ]
+    kinds: set[Kind] = {
+        "bash" if "-i" in simple.words else _LOOKERS.get(simple.program, "bash") for simple in first
+    }
     return kinds.pop() if len(kinds) == 1 else "bash"
 
 

@@ -13,13 +13,14 @@ import msgspec
 from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.clips import Form, reading_step
-from refold.compaction.details import Check, RefoldDetails
+from refold.compaction.details import Check, LineSource, RefoldDetails
 from refold.compaction.layout import Before, Layout, clip_kept, lay_out
 from refold.compaction.plan import Ask, Finished, Proposal, Reason, Stepwise
 from refold.compaction.reading import read, reading
 from refold.compaction.record import Composer, Record, Shape, check_floor
 from refold.compaction.requests import choose_form, continued, prompt, stand_alone
 from refold.compaction.situation import Situation, legal_cut, may_leave, newest_step
+from refold.compaction.sources import line_sources
 from refold.compaction.transcript import Source, for_digest, message_of, reading_sources, source_of, sources
 from refold.compaction.verify import verify
 from refold.digest import digest
@@ -68,8 +69,13 @@ class Graded:
                 calibration=s.sizes.calibration_note,
                 words_left_out=list(left_out[-NOTED:]),
                 words_left_out_before=max(len(left_out) - NOTED, 0),
+                sources=self._sources(record) if record else None,
             ).stored(),
         )
+
+    def _sources(self, record: Record) -> list[LineSource]:
+        stretch = self.s.projection.floor, self.position - 1
+        return line_sources(record.message.text, record.parts, self.composer.reading, stretch)
 
     def proposal(self, name: str, finish: Callable[[Sequence[str]], Finished | Steps[Finished]]) -> Proposal:
         s, path = self.s, self.s.session.path
