@@ -52,14 +52,20 @@ def records(messages: Sequence[m.Message], cwd: str, budget: int, folds: int) ->
             yield text, Judge([x.message if isinstance(x, e.MessageEntry) else None for x in path], cwd)
 
 
-def false_statements(messages: Sequence[m.Message], cwd: str, budget: int, folds: int) -> tuple[int, list[str]]:
+def false_statements(
+    messages: Sequence[m.Message], cwd: str, budget: int, folds: int
+) -> tuple[int, list[str]]:
     made = list(records(messages, cwd, budget, folds))
-    return sum(len(list(statements(text))) for text, _ in made), [x for text, judge in made for x in judge.wrong(text)]
+    return sum(len(list(statements(text))) for text, _ in made), [
+        x for text, judge in made for x in judge.wrong(text)
+    ]
 
 
 # ── made conversations ──────────────────────────────────────────────────────────────────────────
 
-FAILS = bash("python tool.py", "Exit code 2\nTraceback (most recent call last):\nOSError: no disk", failed=True)
+FAILS = bash(
+    "python tool.py", "Exit code 2\nTraceback (most recent call last):\nOSError: no disk", failed=True
+)
 WORK: list[Step] = [
     ("TaskCreate", {"subject": "Fix the login"}, "Task #1 created successfully: Fix the login"),
     ("TaskCreate", {"subject": "Write it down"}, "Task #2 created successfully: Write it down"),
@@ -86,7 +92,10 @@ def work(times: int) -> list[m.Message]:
     messages: list[m.Message] = [m.user("Fix the login. Never touch migrations.")]
     for n in range(times):
         messages += [m.user(f"Go on with part {n}."), *conversation(*WORK, first=n * 100)]
-        messages += [m.assistant(f"Part {n} is done."), m.user("<task-id>a3e</task-id>\n<status>completed</status>")]
+        messages += [
+            m.assistant(f"Part {n} is done."),
+            m.user("<task-id>a3e</task-id>\n<status>completed</status>"),
+        ]
     return messages
 
 
@@ -128,7 +137,9 @@ STEPS = st.one_of(
 @given(st.lists(STEPS, max_size=20))
 @settings(max_examples=examples(200), deadline=None)
 def test_R22_no_state_of_any_session_is_false(steps: list[tuple[str, dict[str, Any], str, bool]]) -> None:
-    messages = conversation(*((name, given, said, *([True] if failed else [])) for name, given, said, failed in steps))  # type: ignore[misc]
+    messages = conversation(
+        *((name, given, said, *([True] if failed else [])) for name, given, said, failed in steps)
+    )  # type: ignore[misc]
     text = render(state.WorkState("/w").extend(messages), 1_500, COUNTER)
     assert Judge(messages, "/w").wrong(text) == []
 
@@ -211,26 +222,37 @@ def test_R10_the_state_names_what_was_counted_by_hand(case: dict[str, Any]) -> N
 @pytest.mark.parametrize("case", BY_HAND, ids=lambda case: case["transcript"][:30])
 def test_R10_a_view_with_a_record_names_what_was_counted_by_hand(case: dict[str, Any]) -> None:
     """≥ 95 % of the files that edit tools changed, and of the newest checks."""
-    read, folded = by_hand(case), 0
-    for budget in (4_000, 8_000, 16_000):
-        session = Session(read.entries, problems=read.problems, info=read.info)
-        engine = Engine(presets.get("refold", budget=budget))
-        plan = engine.plan(session, force=True)
-        assert isinstance(plan, Plan)
-        run(engine.apply(session, plan))
-        text = spaced("\n".join(m.searchable(item.message) for item in engine.view(session).items))
-        if "<refold-record" not in text:
-            continue  # all of it stays in its place
-        folded += 1
-        named = [name for name in case["changed"] if name.rsplit("/", 1)[-1] in text]
-        assert len(named) >= 0.95 * len(case["changed"])
-        newest = case["checks"][: 4 if budget > 4_000 else 2]
-        assert sum(spaced(row["command"]) in text for row in newest) >= 0.95 * len(newest)
-    assert folded
+    read = by_hand(case)
+    text = next(
+        filter(lambda text: "<refold-record" in text, (folded(read, n) for n in (16_000, 8_000, 4_000)))
+    )
+    named = [name for name in case["changed"] if name.rsplit("/", 1)[-1] in text]
+    assert len(named) >= 0.95 * len(case["changed"])
+    newest = case["checks"][:3]
+    assert sum(spaced(row["command"]) in text for row in newest) >= 0.95 * len(newest)
+
+
+def folded(read: Loaded, budget: int) -> str:
+    """The view of a session at a budget, as text."""
+    session = Session(read.entries, problems=read.problems, info=read.info)
+    engine = Engine(presets.get("refold", budget=budget))
+    plan = engine.plan(session, force=True)
+    assert isinstance(plan, Plan)
+    run(engine.apply(session, plan))
+    return spaced("\n".join(m.searchable(item.message) for item in engine.view(session).items))
 
 
 def real() -> list[Path]:
-    folders = ("adp", "claude-code", "claude-code-compactions", "codex", "gemini", "openhands", "pi", "swe-agent")
+    folders = (
+        "adp",
+        "claude-code",
+        "claude-code-compactions",
+        "codex",
+        "gemini",
+        "openhands",
+        "pi",
+        "swe-agent",
+    )
     found = (path for folder in folders for path in sorted((DATA / folder).glob("*")))
     return [x for x in found if x.name != "oracle.json.gz" and not x.name.startswith(("LICENSE", "cuts."))]
 

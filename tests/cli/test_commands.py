@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from refold import Session
+from refold import entries as e
 from refold import messages as m
 from refold.cli import COMMANDS, main
 from refold.presets import NAMES
@@ -138,13 +139,67 @@ def test_compact_in_place_undo_redo_pin_unpin(own: str) -> None:
     assert refold("unpin", own, entry).exit_code == 1
 
 
-@pytest.mark.parametrize("look", ["--view", "--tree", "--ledger", "--abridged", "--trail"])
+@pytest.mark.parametrize("look", ["--view", "--tree", "--ledger", "--abridged", "--trail", "--why"])
 def test_show_every_look_for_people_and_machines(look: str, own: str) -> None:
     refold("compact", own, "--budget", "5000")
     assert as_json("show", own, look)
     result = refold("show", own, look)
     assert result.exit_code == 0, result.output
     assert result.output.strip()
+
+
+def test_show_why_names_the_entries_that_each_line_comes_from(tmp_path: Path) -> None:
+    path = tmp_path / "work.jsonl"
+    session = Session()
+    session.append(m.user("Fix the login. Never touch migrations."))
+    for n in range(40):
+        session.append(m.assistant("Looking.", m.call(f"r{n}", "Read", file_path=f"src/part{n}.py")))
+        session.append(m.result(f"r{n}", f"line {n}\n" * 60, name="Read"))
+        session.append(
+            m.assistant(
+                "", m.call(f"e{n}", "Edit", file_path=f"src/part{n}.py", old_string="a", new_string="b")
+            )
+        )
+        session.append(m.result(f"e{n}", "ok", name="Edit"))
+    save(session, path)
+    assert as_json("show", str(path), "--why") == {"folds": []}
+    fold = as_json("compact", str(path), "--budget", "3000")["folds"][0]["id"]
+    [shown] = as_json("show", str(path), "--why")["folds"]
+    assert (shown["id"], shown["active"], shown["sources"]) == (fold, True, True)
+    entries = {entry.id: number for number, entry in enumerate(session.path)}
+    rows = {row["text"]: [entries[id] for id in row["ids"]] for row in shown["lines"]}
+    own = next(text for text in rows if text.startswith("[#0] "))
+    assert rows[own] == [0]
+    named = next(text for text in rows if text.startswith("- src/: part"))
+    assert all(f"part{(number - 3) // 4}.py" in named for number in rows[named])
+    done = next(text for text in rows if "Edit src/part" in text)
+    call = int(done.rsplit("#", 1)[1])
+    assert rows[done] == [call, call + 1]
+    bare = [text for text, numbers in rows.items() if not numbers and text]
+    assert all(
+        text.startswith(("[", "The user's own words", "Quoted record", "<", "</", "## "))
+        or text.endswith(":")
+        for text in bare
+    )
+    text = refold("show", str(path), "--why").output
+    assert f"← {e.key(session.path[0].id)}" in text
+    assert "recall FILE --keys" in text
+
+
+def test_show_why_of_a_fold_that_noted_nothing_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "old.jsonl"
+    session = Session()
+    first, last = session.append(m.user("one")), session.append(m.assistant("two"))
+    session.append(
+        session.make(
+            e.Fold, edits=(e.Edit(first.id, last.id, (m.user("What happened: …"),)),), preset="refold"
+        )
+    )
+    save(session, path)
+    [shown] = as_json("show", str(path), "--why")["folds"]
+    assert shown["sources"] is False
+    assert [row["ids"] for row in shown["lines"]] == [[]]
+    assert "does not say where its lines come from" in refold("show", str(path), "--why").output
 
 
 @pytest.mark.parametrize("wire", ["openai", "anthropic", "responses"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -63,25 +63,28 @@ class Running(msgspec.Struct, frozen=True, omit_defaults=True):
     entry: str = ""
 
 
+At: TypeAlias = tuple[int, str]
+"""Number and id of an entry."""
+
+
 class _Step(msgspec.Struct, frozen=True):
     """A call and where it stands."""
 
     call: Call
-    number: int
-    entry: str
+    at: At
     count: int
     """Which step of the session it belongs to."""
 
 
-class _Row(msgspec.Struct, frozen=True):
-    """A check, and what tells whether it still is the newest."""
+class _Run(msgspec.Struct, frozen=True):
+    """A run of checks, and what tells whether it still is the newest."""
 
     check: Check
     left: frozenset[tuple[str, ...]]
     """Its commands that did not run again."""
     tool: str
-    proves: bool
-    """That the tool marks no failure is exit code 0, where it marks failures at all."""
+    unmarked: bool
+    """The tool did not mark it as failed: exit code 0, if it marks what fails, and that decides."""
 
 
 class WorkState:
@@ -99,10 +102,11 @@ class WorkState:
         """Where the shell reports to stand."""
         self._steps = 0
         self._waiting: dict[str, _Step] = {}
-        self._rows: list[_Row] = []
+        self._runs: list[_Run] = []
         self._marking: set[str] = set()
         """Tools that mark commands that fail: seen to do so in this session."""
         self._errors: dict[str, tuple[Failure, frozenset[tuple[str, str]], int]] = {}
+        """By what failed; with the programs that try it again, and the step."""
         self._running: dict[str, tuple[Running, _Step]] = {}
         self._last: _Step | None = None
         """The newest command line, which may still wait for input."""
@@ -111,19 +115,17 @@ class WorkState:
 
     def take(self, message: Message, number: int = -1, entry: str = "") -> None:
         """One more message: `number` and `entry` say where it stands on the path."""
-        calls = message.calls
+        at, calls = (number, entry), message.calls
         self._steps += bool(calls)
         for call in calls:
-            self._waiting[call.id] = _Step(call, number, entry, self._steps)
-            if len(self._waiting) > _WAITING:
-                del self._waiting[next(iter(self._waiting))]
+            _keep(self._waiting, call.id, _Step(call, at, self._steps), _WAITING)
         if isinstance(message, Result) and (step := self._waiting.pop(message.call_id, None)):
-            self._end(step, outcome_of(message, kind(step.call.name)), number, entry)
+            self._end(step, outcome_of(message, kind(step.call.name)), at)
         elif isinstance(message, Bash):
-            call = Call("", "bash", {"command": message.command})
-            self._end(_Step(call, number, entry, self._steps), outcome_of_run(message), number, entry)
+            step = _Step(Call("", "bash", {"command": message.command}), at, self._steps)
+            self._end(step, outcome_of_run(message), at)
         elif isinstance(message, User) and self._running:
-            self._ends(message.text, None, number, entry)
+            self._ends(message.text, None, at)
         else:
             return
         self.version += 1
@@ -134,122 +136,110 @@ class WorkState:
             self.take(message, number)
         return self
 
-    def _end(self, step: _Step, outcome: ToolOutcome, number: int, entry: str) -> None:
+    def _end(self, step: _Step, outcome: ToolOutcome, at: At) -> None:
         if outcome.refused:
             return
-        what, base = kind(step.call.name), self._base(step.call) or outcome.cwd
-        if what == "bash":
-            self._ran(self._continued(step), outcome, base, number, entry)
+        call, what = step.call, kind(step.call.name)
+        base = self._base(call) or outcome.cwd
+        started = _STARTED.match(outcome.body[:400])
+        if started:
+            self._start(step, started[1] or started[2] or started[3], at)
+        elif what == "bash":
+            self._ran(self._continued(step), outcome, base, at)
         elif self._running:
-            self._ends(outcome.body, outcome, number, entry)
-        if started := _STARTED.match(outcome.body[:400]):
-            self._start(step, started[1] or started[2] or started[3], number, entry)
+            self._ends(outcome.body, outcome, at)
         opened = _OPENED.search(outcome.body[-800:]) if what == "edit" else None
-        for action in actions(step.call, opened[1] if opened else ""):
-            self._errors.pop(absolute(action.path, base), None)
+        for action in actions(call, opened[1] if opened else ""):
+            path = absolute(action.path, base)
+            self._errors.pop(path, None)
             if not outcome.failed:
-                self.history.take(action, base, step.number, step.entry, created=outcome.created)
+                self.history.take(action, base, *step.at, created=outcome.created)
             elif action.verb != "view" and what != "bash":
-                error = Failure(f"{step.call.name} {action.path}", outcome.error, outcome.exit, number, entry)
-                self._blame(absolute(action.path, base), error, frozenset(), step.count)
+                error = Failure(f"{call.name} {action.path}", outcome.error, outcome.exit, *at)
+                _keep(self._errors, path, (error, frozenset(), step.count), _ERRORS)
         if not outcome.failed:
-            self._lists(step, outcome, what == "todo", number)
+            self._lists(step, outcome, what == "todo", at)
         if outcome.cwd:
             self._shell = outcome.cwd.rstrip("/")
             self.home = self.home or self._shell
 
     def _base(self, call: Call) -> str:
+        """Where relative paths of a call start."""
         given = call.arguments.get("workdir")
-        return (
-            given.rstrip("/")
-            if isinstance(given, str) and given.startswith("/")
-            else self._shell or self.home
-        )
+        stated = isinstance(given, str) and given.startswith("/")
+        return str(given).rstrip("/") if stated else self._shell or self.home
 
-    def _lists(self, step: _Step, outcome: ToolOutcome, is_list: bool, number: int) -> None:
-        call = step.call
-        listed = todos(call) if is_list else with_task(call, outcome.body, self.todos)
+    def _lists(self, step: _Step, outcome: ToolOutcome, is_list: bool, at: At) -> None:
+        listed = todos(step.call) if is_list else with_task(step.call, outcome.body, self.todos)
         if listed is not None:
-            self.todos, self.todos_at = listed, step.number if is_list else number
-        elif proposed := plan(call):
-            self.plan, self.plan_at = proposed, step.number
+            self.todos, self.todos_at = listed, (step.at if is_list else at)[0]
+        elif proposed := plan(step.call):
+            self.plan, self.plan_at = proposed, step.at[0]
 
     # ── commands ────────────────────────────────────────────────────────────────────────────────
 
     def _continued(self, step: _Step) -> _Step:
         """Input for a command that still runs, or a question for its output: the same run goes on."""
         given = step.call.arguments.get("is_input") in (True, "true", "True")
-        if self._last is not None and (given or not command_line(step.call).strip()):
-            return self._last
-        self._last = step
-        return step
+        if self._last is None or not (given or not command_line(step.call).strip()):
+            self._last = step
+        return self._last
 
-    def _ran(self, step: _Step, outcome: ToolOutcome, base: str, number: int, entry: str) -> None:
-        if isinstance(outcome.exit, int) and outcome.exit and outcome.failed:
+    def _ran(self, step: _Step, outcome: ToolOutcome, base: str, at: At) -> None:
+        if outcome.exit and outcome.marked:
             self._marking.add(step.call.name)
         line = command_line(step.call)
         parsed = parse(line)
-        self.history.ran(parsed, base, step.number, step.entry, outcome)
+        self.history.ran(parsed, base, *step.at, outcome)
         names = _names(parsed)
-        self._errors = {key: error for key, error in self._errors.items() if not error[1] & names}
-        if _STARTED.match(outcome.body[:400]):
-            return
-        told = self._checked(step, outcome, line, base, number, entry)
-        looks = bool(parsed.commands) and parsed.commands[-1].program in LOOKS
-        if outcome.failed and outcome.exit and not told and not looks and names:
+        for subject in [key for key, error in self._errors.items() if not error[1].isdisjoint(names)]:
+            del self._errors[subject]
+        told = self._checked(step, outcome, line, base, at)
+        if outcome.exit and names and not told and parsed.commands[-1].program not in LOOKS:
             what = one_line(without_folder(line), 4_000)
-            self._blame(what, Failure(what, outcome.error, outcome.exit, number, entry), names, step.count)
+            error = Failure(what, outcome.error, outcome.exit, *at)
+            _keep(self._errors, what, (error, names, step.count), _ERRORS)
 
-    def _checked(
-        self, step: _Step, outcome: ToolOutcome, line: str, base: str, number: int, entry: str
-    ) -> bool:
+    def _checked(self, step: _Step, outcome: ToolOutcome, line: str, base: str, at: At) -> bool:
         """A run of checks takes the place of what they gave before. Says whether something is told of it."""
         run = check_run(line)
         if run is None:
             return False
-        stated = bool(run.folder) or bool(self._shell) or "workdir" in step.call.arguments
+        stated = run.folder or self._shell or "workdir" in step.call.arguments
         folder = absolute(run.folder or ".", base) if stated else ""
-        rows = (_without(row, folder, frozenset(run.commands)) for row in self._rows)
-        self._rows = [row for row in rows if row.left]
-        proven = outcome.exit is not None and (run.other_proves if outcome.exit else run.zero_proves)
-        decided: Literal["", "passed", "FAILED"] = (
-            "" if not proven else "FAILED" if outcome.exit else "passed"
-        )
+        self._supersede(run.commands, folder)
+        code = outcome.exit
+        proven = code is not None and (run.other_proves if code else run.zero_proves)
         text = f"{run.text} (changes stashed)" if self.history.stashed else run.text
-        check = Check(
-            text, decided, outcome.exit if proven else None, summary_line(outcome.body), folder, number, entry
-        )
-        proves = outcome.exit is None and run.zero_proves and not outcome.failed
-        if decided or check.quote or proves:
-            self._rows = [*self._rows, _Row(check, frozenset(run.commands), step.call.name, proves)][
-                -_CHECKS:
-            ]
+        decided = ("FAILED" if code else "passed") if proven else ""
+        check = Check(text, decided, code if proven else None, summary_line(outcome.body), folder, *at)
+        unmarked = code is None and run.zero_proves and not outcome.failed
+        if decided or check.quote or unmarked:
+            self._runs.append(_Run(check, run.commands, step.call.name, unmarked))
+            del self._runs[:-_CHECKS]
         return bool(decided or check.quote)
 
-    def _blame(self, subject: str, error: Failure, names: frozenset[tuple[str, str]], step: int) -> None:
-        self._errors.pop(subject, None)
-        self._errors[subject] = error, names, step
-        if len(self._errors) > _ERRORS:
-            del self._errors[next(iter(self._errors))]
+    def _supersede(self, commands: frozenset[tuple[str, ...]], folder: str) -> None:
+        """A run of which every command ran again, there or where it is not said, is the newest no more."""
+        for run in [run for run in self._runs if not run.left.isdisjoint(commands)]:
+            if not folder or run.check.folder in ("", folder):
+                place, left = self._runs.index(run), run.left - commands
+                self._runs[place : place + 1] = [msgspec.structs.replace(run, left=left)] if left else []
 
     # ── the background ──────────────────────────────────────────────────────────────────────────
 
-    def _start(self, step: _Step, id: str, number: int, entry: str) -> None:
+    def _start(self, step: _Step, id: str, at: At) -> None:
         given = step.call.arguments.get("description")
         what = command_line(step.call) or (given if isinstance(given, str) else "") or step.call.name
-        self._running[id] = Running(one_line(what, 400), id, number, entry), step
-        if len(self._running) > _RUNNING:
-            del self._running[next(iter(self._running))]
+        _keep(self._running, id, (Running(one_line(what, 400), id, *at), step), _RUNNING)
 
-    def _ends(self, text: str, outcome: ToolOutcome | None, number: int, entry: str) -> None:
+    def _ends(self, text: str, outcome: ToolOutcome | None, at: At) -> None:
         """What a text says of things in the background. A check that ended there is judged by that."""
         edge = text if len(text) <= 8_000 else text[:4_000] + text[-4_000:]
-        if not _ENDED.search(edge):
-            return
-        for id in [id for id in self._running if id in edge]:
+        for id in [id for id in self._running if id in edge] if _ENDED.search(edge) else ():
             _, step = self._running.pop(id)
             if outcome is not None and kind(step.call.name) == "bash":
-                self._ran(step, outcome, self._base(step.call), number, entry)
+                self._ran(step, outcome, self._base(step.call), at)
 
     # ── what it says ────────────────────────────────────────────────────────────────────────────
 
@@ -265,13 +255,13 @@ class WorkState:
     @property
     def checks(self) -> tuple[Check, ...]:
         """The newest run of each check of which something is known, newest last."""
-        rows = (self._judged(row) for row in self._rows)
-        return tuple(check for check in rows if check.outcome or check.quote)
-
-    def _judged(self, row: _Row) -> Check:
-        if row.proves and row.tool in self._marking:
-            return msgspec.structs.replace(row.check, outcome="passed", exit=0)
-        return row.check
+        runs = (
+            msgspec.structs.replace(run.check, outcome="passed", exit=0)
+            if run.unmarked and run.tool in self._marking
+            else run.check
+            for run in self._runs
+        )
+        return tuple(check for check in runs if check.outcome or check.quote)
 
     @property
     def error(self) -> Failure | None:
@@ -311,18 +301,18 @@ _ENDED = re.compile(
 )
 _OPENED = re.compile(r"\(Open file: (/[^\n]{1,1000})\)$", re.M)
 """SWE-agent's edits name no file: they change the one that is open, and their answer says which."""
+_V = TypeVar("_V")
+
+
+def _keep(values: dict[str, _V], name: str, value: _V, most: int) -> None:
+    """The value as the newest of at most so many."""
+    values.pop(name, None)
+    values[name] = value
+    if len(values) > most:
+        del values[next(iter(values))]
 
 
 def _names(line: CommandLine) -> frozenset[tuple[str, str]]:
     """The programs of a line, each with what it is first told: who runs one again tries the same again."""
-    named = ((simple.program, next(iter(operands(simple.words)), "")) for simple in line.commands)
-    return frozenset(
-        (program, first) for program, first in named if program and program not in ("cd", "echo")
-    )
-
-
-def _without(row: _Row, folder: str, commands: frozenset[tuple[str, ...]]) -> _Row:
-    """A row after some commands ran again, there or where it is not said."""
-    if folder and row.check.folder and folder != row.check.folder:
-        return row
-    return msgspec.structs.replace(row, left=row.left - commands)
+    named = {(simple.program, "".join(operands(simple.words)[:1])) for simple in line.commands}
+    return frozenset(name for name in named if name[0] not in ("", "cd", "echo"))

@@ -149,8 +149,8 @@ class _Sheet:
             rows = rows[1:] if rows[0].startswith("- ") else rows[: len(rows) // 2]
 
     def put_names(self, titles: dict[str, Fate], notes: Sequence[FileNote], share: float) -> None:
-        """Names of files, by what became of them: each in full, by folder where that is too long, or the newest
-        and how many are left out."""
+        """Names of files by what became of them: in full, by folder where that is too long, or the newest and
+        how many are left out."""
         lists = {title: [note for note in notes if note.fate == fate] for title, fate in titles.items()}
         total = sum(map(len, lists.values()))
         room = min(self.left, int(self.budget * share))

@@ -21,6 +21,8 @@ from refold.text.truncate import in_short
 _EDGE = 6_000
 """Characters looked at from each end of a text for the line that says what went wrong."""
 _ROW, _LONG_ROW = 400, 4_000
+_SHOW: tuple[Kind, ...] = ("read", "grep", "glob", "ls")
+"""Tools whose answers are the text of files, and may say anything."""
 LOOKS = frozenset(
     {
         "grep", "egrep", "fgrep", "rg", "ls", "cat", "find", "head", "tail", "sed", "nl", "tree", "fd",
@@ -43,13 +45,15 @@ class ToolOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """The directory the shell reports to stand in."""
     created: bool = False
     """The tool says that the file it wrote is new."""
+    marked: bool = False
+    """The result is marked as an error, whatever its text says."""
 
 
 def outcome_of(result: Result, tool: Kind = "other") -> ToolOutcome:
     """How the call ended that this result answers. `tool` is the kind of tool that was called."""
     body, code, failed = unwrapped(result.text)
     cwd = ""
-    if tool in ("bash", "patch", "other") and code is None:
+    if tool not in _SHOW and code is None:
         rows = [row[:_ROW].strip() for row in body[:1_000].splitlines()[:3] + body[-1_500:].splitlines()[-8:]]
         code = next((found for row in reversed(rows) if (found := status(row)) is not None), None)
         cwd = next((place for row in reversed(rows) if (place := folder(row))), "")
@@ -57,11 +61,10 @@ def outcome_of(result: Result, tool: Kind = "other") -> ToolOutcome:
     if refused or (code is None and not failed and _says_failed(body, tool)):
         return ToolOutcome(True, refused, None, in_short(" ".join(_rows(body[:4_000])[:3]), 300), body, cwd)
     if result.is_error or failed or code:
-        return ToolOutcome(True, False, code, error_line(body), body, cwd)
-    raised = _raised(_rows(body[-_EDGE:]), last=True) if tool in ("bash", "other") and code is None else ""
-    return ToolOutcome(
-        False, False, code, in_short(raised, 300), body, cwd, _CREATED.match(result.text) is not None
-    )
+        return ToolOutcome(True, False, code, error_line(body), body, cwd, marked=result.is_error)
+    ends = body[-_EDGE:] if tool in ("bash", "other") and code is None else ""
+    raised = in_short(_raised(_rows(ends), last=True), 300) if _TRACEBACK in ends else ""
+    return ToolOutcome(False, False, code, raised, body, cwd, _CREATED.match(result.text) is not None)
 
 
 def outcome_of_run(message: Bash) -> ToolOutcome:
@@ -130,7 +133,7 @@ _SHORT = 1_200
 
 
 def _says_failed(body: str, tool: Kind) -> bool:
-    if tool == "bash" or (tool in ("read", "grep", "glob", "ls", "other") and len(body) > _SHORT):
+    if tool == "bash" or (tool in (*_SHOW, "other") and len(body) > _SHORT):
         return False
     return _FAILED.match(body[:400]) is not None
 
