@@ -43,12 +43,7 @@ BOUNDED = {
     "refold.preserve.check_results.": 600,
     "refold.preserve.tool_outcome.": 400,
     "refold.preserve.hunks._DEFINES": 200,
-<<<<<<< HEAD
-    "refold.preserve.runs._SCRIPT": 300,
     "refold.compare.measures._SHAPE": 200,
-=======
-    "refold.compare.measures._SHAPED": 200,
->>>>>>> a2c3f7f (The state of the work: shorter, and as quick as before; docs; golden folds)
     "refold.recall.index._remark": 400,
 }
 """Patterns whose callers cut what they read to so many characters first. They must be quick at that length."""
