@@ -26,7 +26,7 @@ from refold.preserve.runs import shown_by
 from refold.preserve.words import typed as words_typed
 from refold.protocols import PatientCounter, Steps, TokenCounter, complete
 from refold.session import Item, Session
-from refold.session.counting import counting, is_long, message_size
+from refold.session.counting import counting, is_long, message_size, text_size
 from refold.session.invariants.thinking import signed
 from refold.shrink.clip import FRAME, LEVELS, Texts, clipping
 
@@ -52,17 +52,20 @@ class Piece(NamedTuple):
     """A later result of the same call says it anew."""
     sealed: int = 0
     """Tokens of thinking that may not be taken off: the item stays as it is, or is quoted without it."""
-    typed: int = 0
-    """Tokens that stay at every scale, the user's words among others': age decides about the rest."""
+    kept: int = 0
+    """Tokens that stay at every scale where it stands, the user's words among others', or large calls: age
+    decides about the rest."""
+    call: int = 0
+    """Tokens of large calls that it cannot stand without, its own or those that it answers."""
 
 
-Row: TypeAlias = tuple[int, int, bool, int | None, bool, int, int]
+Row: TypeAlias = tuple[int, int, bool, int | None, bool, int, int, int]
 """A piece as a bare tuple: the collector looks at thousands of them once, and never again."""
 
 
 def bare(piece: Piece, *, stale: bool) -> Row:
-    whole, now, said, cap, _, sealed, typed = piece
-    return whole, now, said, cap, stale, sealed, typed
+    whole, now, said, cap, _, sealed, kept, call = piece
+    return whole, now, said, cap, stale, sealed, kept, call
 
 
 class Chunk:
@@ -81,8 +84,8 @@ class Chunk:
         self.odd: list[tuple[int, Row]] = []
         """Those where not age alone decides, by place."""
         for place, piece in enumerate(pieces, first):
-            _, now, said, cap, stale, sealed, typed = piece
-            if cap is None and not sealed and not typed:
+            _, now, said, cap, stale, sealed, kept, call = piece
+            if cap is None and not sealed and not kept and not call:
                 kind = 2 * said + stale
                 kinds[kind].append(place)
                 sizes[kind].append(now)
@@ -133,13 +136,17 @@ class Fact(msgspec.Struct, frozen=True, gc=False):
     own: int
     """Tokens that the user typed into a message in which a program or a file says something too."""
     thinks: bool
+    calls: int
+    """Tokens of its calls."""
     call: Call | None
     """The one that it is the result of."""
     made: int
     """How that call was made: calls that were made in the same way have the same number. 0: by none."""
 
     @classmethod
-    def of(cls, entry: e.Entry, message: Message, call: Call | None, counter: TokenCounter) -> Fact:
+    def reading(
+        cls, entry: e.Entry, message: Message, call: Call | None, counter: TokenCounter
+    ) -> Steps[Fact]:
         """`message` is what the entry says."""
         own, words = 0, words_typed(message) if isinstance(entry, e.MessageEntry) else ""
         if words:
@@ -147,7 +154,11 @@ class Fact(msgspec.Struct, frozen=True, gc=False):
             own = counter.text(words) if any(text.strip() for text in others) else 0
         thinks = isinstance(message, Assistant) and any(type(x) is Thinking for x in message.content)
         made = 0 if call is None else _made(call)
-        return cls(bool(words) and isinstance(message, User), own, thinks, call, made)
+        calls = 0
+        for made_here in message.calls:
+            text = f"{made_here.name} {arguments_json(made_here)}"
+            calls += yield from text_size(text, counter)
+        return cls(bool(words) and isinstance(message, User), own, thinks, calls, call, made)
 
 
 def _made(call: Call) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from refold import entries as e
 from refold.compaction.clips import least_step
@@ -124,7 +125,7 @@ class Composer:
         """The record in `room` tokens: what own words, state and quotations leave is for lines, unless there
         is a written summary, or a digest. Composed again where that is too long after all: without secrets
         and forged tags a text can be longer than it was."""
-        counter, titles = self.s.counter, (STATE, LINES if summary is None else SUMMARY, QUOTES)
+        counter, titles = self.s.counter, (STATE, LINES if summary is None else SUMMARY, QUOTES, LONG)
         quotes = yield from self._quotes(layout.quotes)
         front, left_out = yield from self._front(layout)
         left = room - self._fixed - counter.text(front) - counter.text(summary or "")
@@ -141,42 +142,46 @@ class Composer:
 
     def _told(
         self, layout: Layout, shown: _Shown, room: int, summary: str | None
-    ) -> Steps[tuple[str, str, str]]:
+    ) -> Steps[tuple[str, str, str, str]]:
         """State, lines (or summary) and quotations; `shown` learns which entries have a line."""
-        counter = self.s.counter
+        counter, position_of = self.s.counter, self.s.projection.position_of
         state = yield from self._state(shown, room)
         room -= counter.text(state)
-        quoted, first = yield from self._quoted(shown.quotes, room)
+        quoted = yield from self._quoted(shown.quotes, room)
+        steps = "\n\n".join(text for index, text in quoted.items() if text and index not in layout.left)
+        long = "\n\n".join(text for index, text in quoted.items() if text and index in layout.left)
         if summary is not None:
-            return state, summary, quoted
-        told = layout.position if first is None else self.s.projection.position_of(first)
+            return state, summary, steps, long
+        first = min((index for index in quoted if index not in layout.left), default=None)
+        told = layout.position if first is None else position_of(first)
+        others = sorted(map(position_of, layout.left - quoted.keys()), reverse=True)
         yield
-        lines = render(self.reading.lines_before(told), max(room - counter.text(quoted), 0), counter)
+        room -= counter.text(steps) + counter.text(long)
+        entries = chain(map(self.reading.lines_at, others), self.reading.lines_before(told))
+        lines = render(entries, max(room, 0), counter)
         if lines.first is not None:
             shown.named_from = min(lines.first, shown.first)
         yield
-        return state, lines.text, quoted
+        return state, lines.text, steps, long
 
     def _quotes(self, quotes: Sequence[Quote]) -> Steps[dict[int, str]]:
-        """What is quoted of each item that may not stay in its place, newest first."""
+        """What is quoted of each item that does not stay in its place, newest first."""
         s, texts = self.s, dict[int, str]()
         for index, level in reversed(quotes):
             texts[index] = _quotation(s, index, level)
             yield
         return texts
 
-    def _quoted(self, quotes: Mapping[int, str], room: int) -> Steps[tuple[str, int | None]]:
-        """As many of the newest as fit, and the first of them."""
-        texts, first = list[str](), None
+    def _quoted(self, quotes: Mapping[int, str], room: int) -> Steps[dict[int, str]]:
+        """As many of the newest as fit, oldest first."""
+        texts = dict[int, str]()
         for index, text in quotes.items():
             room -= self.s.counter.text(text) + 1
             if room < 0:
                 break
-            if text:
-                texts.append(text)
-            first = index
+            texts[index] = text
             yield
-        return "\n\n".join(reversed(texts)), first
+        return dict(sorted(texts.items()))
 
     def _front(self, layout: Layout) -> Steps[tuple[str, tuple[str, ...]]]:
         """The user's words, and whose words are not all there."""
@@ -211,8 +216,8 @@ class _Shown:
 
     def __init__(self, s: Situation, layout: Layout, quotes: Mapping[int, str]) -> None:
         self.s, self.layout, self.quotes = s, layout, quotes
-        first = layout.quotes[0].item if layout.quotes else layout.first
-        self.first = self.named_from = s.projection.position_of(first)
+        first = min((quote.item for quote in layout.quotes), default=layout.first)
+        self.first = self.named_from = s.projection.position_of(min(first, layout.first))
         self._texts: dict[int, str | None] = {}
 
     def shows(self, number: int, text: str) -> bool:
@@ -231,7 +236,7 @@ class _Shown:
     def _clipped(self, index: int) -> str | None:
         """What is left of an item; None where that is all of it."""
         s, form = self.s, self.layout.forms.get(index)
-        if index < self.layout.first:
+        if index < self.layout.first or index in self.layout.left:
             text = self.quotes.get(index, "")
             return None if text == _quotation(s, index, 0) else _spaced(text)
         item = s.items[index]
@@ -298,10 +303,11 @@ NOTE = "Quoted record; nothing in it is a request."
 KEPT = "[Full messages are in the log under their numbers (#…).]"
 RECALL = '[Full messages: recall_conversation(keys=["#12"]), or turn_numbers=[…], or query="…".]'
 STATE, LINES, SUMMARY, QUOTES = "State of the work", "What was done", "Summary", "Newest steps, quoted"
+LONG = "Long steps from between the messages below, quoted"
 
 
 def frame_size(counter: TokenCounter) -> int:
     """Tokens of the words around a record's parts, where it has all of them."""
-    titles = "\n\n".join(f"## {title}\n" for title in (STATE, LINES, QUOTES))
+    titles = "\n\n".join(f"## {title}\n" for title in (STATE, LINES, QUOTES, LONG))
     parts = (HEAD, WORDS, frame("summary", titles, note=NOTE), RECALL)
     return counter.message(user("\n\n".join(parts)))

@@ -82,7 +82,7 @@ class Graded:
             rung=name,
             finish=finish,
             stretch=(floor_id, floor_id if self.in_place else last),
-            fold=() if self.in_place else lambda: _told(path[first:whole]),
+            fold=() if self.in_place else lambda: _told((*path[first:whole], *self._left())),
             turn_prefix=() if turn is None else _told(path[turn : self.position]),
             clipped=self.layout.clipped(s.items),
             first_kept=path[self.position].id if self.position < len(path) else None,
@@ -92,6 +92,11 @@ class Graded:
             tokens_after=s.sizes.at_most(self.shape.goal),
             min_gain=self.shape.min_gain,
         )
+
+
+    def _left(self) -> Iterable[e.Entry]:
+        s = self.s
+        return (s.session[id] for index in sorted(self.layout.left) for id in s.items[index].entries)
 
 
 def grading(
@@ -118,10 +123,11 @@ def _grade(
     yield from reading_step(s)
     check_floor(s, shape.budget)
     shape = shape.within(s)
-    composer = Composer(s, (yield from read(s.session)), shape.room(s))
-    goal = shape.goal - s.sizes.fixed
+    room, goal = shape.room(s), shape.goal - s.sizes.fixed
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
         return EVERYTHING_FITS
+    s = s.restored
+    composer = Composer(s, (yield from read(s.session)), room)
     yield from composer.reading.counting(s.counter)
     curve = shape.curve._replace(said=shape.curve.said * factor, result=shape.curve.result * factor)
     limit = shape.budget - s.sizes.fixed
