@@ -239,15 +239,15 @@ class _Adding:
     def _part(self, place: int, now: int, cap: int, shown: int, *, new: bool) -> Steps[bool]:
         """As much of the item as there is room for, to the token. One that comes new leaves room for the call
         before it, which it cannot be without."""
-        piece = self.pieces.piece(place)
-        call = max(_CALL, LEVELS[0] + piece.call) if new else 0
+        piece, quoted = self.pieces.piece(place), place in self.left
+        call = (_CALL if quoted else max(_CALL, LEVELS[0] + piece.call)) if new else 0
         room = self.room + shown - call
         low, found = 0 if new else self.caps[place], min(room, (cap or now) - 1)
         least = max(low + 1, LEVELS[0])
         while found >= least and (over := (yield from self._size(place, now, found)) - room) > 0:
             found -= over
         found = found if found >= least else low
-        if new and (not found or not cap or piece.kept):
+        if new and (not found or (not quoted and (not cap or piece.kept))):
             self.caps.pop()
             return False
         self.caps[place], self.room = found, call

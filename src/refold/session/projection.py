@@ -31,9 +31,7 @@ class Projection:
     """The items of a session's path under one rule of which folds count; follows the session.
     `with_left`: what left its place alone (`entries.LEFT`) is among them, as it was said."""
 
-    def __init__(
-        self, session: Session, accepts: Accepts = accept_all, *, with_left: bool = False
-    ) -> None:
+    def __init__(self, session: Session, accepts: Accepts = accept_all, *, with_left: bool = False) -> None:
         self.session = session
         self.accepts = accepts
         self.with_left = with_left

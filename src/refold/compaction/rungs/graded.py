@@ -93,7 +93,6 @@ class Graded:
             min_gain=self.shape.min_gain,
         )
 
-
     def _left(self) -> Iterable[e.Entry]:
         s = self.s
         return (s.session[id] for index in sorted(self.layout.left) for id in s.items[index].entries)
