@@ -68,10 +68,12 @@ def one_by_one(pieces: list[Piece], scale: float, last: int) -> tuple[list[tuple
             piece = piece._replace(kept=0, cap=None, sealed=0)
         if piece.sealed and place is None:
             thought += piece.sealed
-            if (thought > CURVE.sealed * scale or piece.kept > CURVE.call * scale) and index < last:
+            if thought > CURVE.sealed * scale and index < last:
                 place = index + 1
             else:
                 sealed = piece.sealed
+        if place is not None and piece.cap != 0:
+            piece = piece._replace(kept=0, cap=None)
         cap = 0 if sealed else level(piece, scale, age)
         quoted = left or (cap and place is not None)
         tokens = QUOTED + (cap or piece.now) if quoted else None if cap else piece.now + sealed

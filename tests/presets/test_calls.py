@@ -228,9 +228,13 @@ def forms(messages: list[m.Message], budget: int) -> dict[int, int]:
     """Tokens of every message in its place; 0: it is not there. Thinking goes with the turn, and is not counted."""
     session = session_of(messages)
     view = folded(session, budget).view(session)
-    shown = {x.entries[0]: x.message for x in view.items if len(x.entries) == 1}
+    shown = {x.entries[0]: x.message for x in view.items if not is_record(x.message)}
     found = (shown.get(entry.id) for entry in session.path if isinstance(entry, e.MessageEntry))
     return {number: 0 if x is None else COUNTER.message(bare(x)) for number, x in enumerate(found)}
+
+
+def is_record(message: m.Message) -> bool:
+    return any(isinstance(part, m.Text) and part.origin == "summary" for part in message.parts)
 
 
 def bare(message: m.Message) -> m.Message:

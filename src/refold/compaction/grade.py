@@ -388,18 +388,17 @@ class Walk:
     def _odd(self, place: int, piece: Row, age: float) -> tuple[int, int]:
         """The size in the view of a piece where not age alone decides, and its level."""
         _, now, said, least, stale, sealed, kept, call = piece
-        if call > self._largest_call:
-            sealed = kept = 0  # it is quoted without its thinking, and its calls are cut like any text
-            least = None
-        if sealed and not self.quotes:
+        leaves = call > self._largest_call
+        if sealed and not leaves and not self.quotes:
             self._thought += sealed
             index = self.pieces.total - 1 - place
-            fits = self._thought <= self._most_thought and kept <= self._largest_call
-            if fits or index >= self.last:
+            if self._thought <= self._most_thought or index >= self.last:
                 return now + sealed, 0
             self.place, self.quotes = index + 1, True
-        if least == 0:
+        if least == 0 and not leaves:
             return now, 0
+        if leaves or self.quotes:
+            least, kept = None, 0  # in a quotation calls are cut like any text
         allowed = self._caps[2 * said + stale]
         most = allowed.at(age)
         at = bisect_right(LEVELS, most)

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import NamedTuple
 
 from refold import entries as e
@@ -124,8 +125,9 @@ def lay_out(
             # A record has to stand somewhere: what leaves takes at least the first item with it.
             begins = max(first + grades.place, first + 1 if left else first)
             cut = legal_cut(s, begins, goal // 10, reader.open_from)
-            while cut in left:
-                cut += 1
+            cut = _with_thinking(
+                s.items, next(i for i in count(cut) if i not in left), left, reader.open_from
+            )
         steps = range(first + grades.first, cut)
         whole = next((i for i in steps if legal(s.items, i, PAIRS)), cut)  # no result without its call
         gone = frozenset(index for index in left if index >= cut)
@@ -148,6 +150,17 @@ def lay_out(
             return layout
     # The newest step alone is too large, or the rules of the wire left no cut that fits: all is quoted.
     return (yield from laid(_Reader(s, goal, limit, loose=True), len(s.items), len(s.items)))
+
+
+def _with_thinking(items: Sequence[Item], cut: int, left: Container[int], open_from: int) -> int:
+    """A cut from which on the tool loop that goes on starts with the signed thinking that led to it: a later
+    one than `cut`, where the reply with that thinking left. The same where there is none."""
+    later = range(max(cut, open_from), len(items))
+    replies = (i for i in later if i not in left and isinstance(items[i].message, Assistant))
+    first = next((i for i in replies if not blank(items[i].message)), None)
+    if first is None or thinking.legal(items, first):
+        return cut
+    return next((i for i in range(first + 1, len(items)) if i not in left and legal(items, i)), cut)
 
 
 def _quotable(items: Sequence[Item], left: Iterable[int], caps: Mapping[int, int]) -> Iterator[int]:
@@ -383,11 +396,10 @@ class _Reader:
         calls = sum(self._fact(items[head]).calls for head in batch.heads)
         if any(items[i].entries[0] in self.s.projection.left for i in step):
             calls = sys.maxsize
-        thinks = any(i >= self.open_from and any(map(signed, items[i].message.parts)) for i in step)
-        held = thinks and not thinking.legal(items, batch.end)  # what follows goes back to its thinking
-        held = held or batch.end > self.step or any(self._stays(i, items[i]) for i in step)
-        self._held.update(step if held else ())
-        return dict.fromkeys(step, 0 if held or calls <= SMALL else calls)
+        if batch.end > self.step or any(self._stays(i, items[i]) for i in step):
+            calls = 0
+            self._held.update(step)
+        return dict.fromkeys(step, calls if calls > SMALL else 0)
 
     def _stays(self, index: int, item: Item) -> bool:
         return not self._one_entry(index, item) or self._fixed(index, item)

@@ -233,25 +233,58 @@ def _between(
 
 
 def quotation(message: Message, key: str, tokens: int, counter: TokenCounter) -> str:
-    """What a message says, to be quoted in a record: no call to be made, so arguments are cut like any text.
-    The user's own words are not quoted: they stand beside the record."""
+    """What a message says, to be quoted in a record in about `tokens` tokens (0: all of it): no call to be
+    made, so long arguments are cut to head and end. The user's own words are not quoted: they stand beside
+    the record."""
     match message:
         case Assistant():
-            calls = (f"{call.name} {_arguments(call)}" for call in message.calls)
-            text, who = "\n".join(part for part in (message.text, *calls) if part), "assistant"
+            who, words = "assistant", message.text.strip()
+            calls = [f"{call.name} {_arguments(call)}" for call in message.calls]
+            if tokens:
+                words = _quoted(words, tokens // 2 if calls else tokens, counter, key)
+                rooms = _rooms(calls, tokens - counter.text(words))
+                made = zip(message.calls, rooms, strict=True)
+                calls = [_quoted_call(call, room, counter, key) for call, room in made]
+            text = "\n".join(filter(None, (words, *calls)))
         case Result():
             text, who = bare(message.text), "result"
+            text = _quoted(text, tokens, counter, key) if tokens else text
         case _:
             return ""
-    if not text:
-        return ""
-    if not tokens:
-        return f"{key} {who}: {text}"
-    mark, most = key, max(LONG // 2, _WIDE * tokens)
+    return f"{key} {who}: {text}" if text else ""
+
+
+def _quoted_call(call: Call, tokens: int, counter: TokenCounter, key: str) -> str:
+    """A call as it is written, its long arguments cut to head and end."""
+    if call.raw is not None:
+        return f"{call.name} {_quoted(call.raw, tokens, counter, key)}"
+    given = {name: compact_json(value) for name, value in call.arguments.items()}
+    rows = list[str]()
+    for (name, written), room in zip(given.items(), _rooms([*given.values()], tokens), strict=True):
+        value = call.arguments[name]
+        if isinstance(value, str):  # cut as it reads, so that lines stay whole
+            short = _quoted(value, room * len(value) // len(written), counter, key, "read")
+            written = written if short == value else compact_json(short)
+        else:
+            written = _quoted(written, room, counter, key)
+        rows.append(f"{compact_json(name)}:{written}")
+    return f"{call.name} {{{','.join(rows)}}}"
+
+
+def _rooms(texts: Sequence[str], tokens: int) -> list[int]:
+    """Tokens for each of several texts: what is short stays, the others share the rest by length."""
+    most = 4 * _SHORT
+    rest = max(tokens - sum(len(text) for text in texts if len(text) <= most) // 4, 0)
+    long = sum(len(text) for text in texts if len(text) > most)
+    return [most if len(text) <= most else max(rest * len(text) // long, 8) for text in texts]
+
+
+def _quoted(text: str, tokens: int, counter: TokenCounter, key: str, kind: Kind = "other") -> str:
+    most = max(LONG // 2, _WIDE * tokens)
     if len(text) > 2 * most:  # of megabytes only the ends can be there
-        text, mark = f"{head(text, most)}\n{tail(text, most)}", ""
+        text, key = f"{head(text, most)}\n{tail(text, most)}", ""
     # Half of a secret is not known for what it is: what is cut loses them first.
-    return f"{key} {who}: " + clip_text(redact(text)[0], tokens, counter, key=mark)
+    return clip_text(redact(text)[0], tokens, counter, key=key, kind=kind)
 
 
 def _arguments(call: Call) -> str:
