@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from refold.compaction.clips import CHUNK, Chunk, Piece, bare
-from refold.compaction.grade import GRID, QUOTED, Curve, Grades, Walk, estimate, grade
+from refold.compaction.grade import GRID, QUOTE, QUOTED, Curve, Grades, Walk, estimate, grade
 from refold.protocols import Steps, complete
 from refold.shrink.clip import LEVELS, WORTH
 
@@ -65,17 +65,19 @@ def one_by_one(pieces: list[Piece], scale: float, last: int) -> tuple[list[tuple
             break
         left, sealed = piece.call > CURVE.call * scale, 0
         if left:
-            piece = piece._replace(kept=0, cap=None, sealed=0)
+            piece = piece._replace(cap=None, sealed=0)
         if piece.sealed and place is None:
             thought += piece.sealed
             if thought > CURVE.sealed * scale and index < last:
                 place = index + 1
             else:
                 sealed = piece.sealed
-        if place is not None and piece.cap != 0:
-            piece = piece._replace(kept=0, cap=None)
-        cap = 0 if sealed else level(piece, scale, age)
-        quoted = left or (cap and place is not None)
+        quoted = left or (place is not None and piece.kept and piece.cap != 0)
+        if quoted:
+            cap = level(piece._replace(kept=0, cap=None), scale, age)
+            cap = max(cap, QUOTE) if cap else 0
+        else:
+            cap = 0 if sealed else level(piece, scale, age)
         tokens = QUOTED + (cap or piece.now) if quoted else None if cap else piece.now + sealed
         reached.append((tokens, cap))
         age += min(piece.whole, CURVE.weight * scale)

@@ -26,7 +26,7 @@ from refold.preserve.runs import shown_by
 from refold.preserve.words import typed as words_typed
 from refold.protocols import PatientCounter, Steps, TokenCounter, complete
 from refold.session import Item, Session
-from refold.session.counting import counting, is_long, message_size, text_size
+from refold.session.counting import counting, is_long, message_size
 from refold.session.invariants.thinking import signed
 from refold.shrink.clip import FRAME, LEVELS, Texts, clipping
 
@@ -136,17 +136,13 @@ class Fact(msgspec.Struct, frozen=True, gc=False):
     own: int
     """Tokens that the user typed into a message in which a program or a file says something too."""
     thinks: bool
-    calls: int
-    """Tokens of its calls."""
     call: Call | None
     """The one that it is the result of."""
     made: int
     """How that call was made: calls that were made in the same way have the same number. 0: by none."""
 
     @classmethod
-    def reading(
-        cls, entry: e.Entry, message: Message, call: Call | None, counter: TokenCounter
-    ) -> Steps[Fact]:
+    def of(cls, entry: e.Entry, message: Message, call: Call | None, counter: TokenCounter) -> Fact:
         """`message` is what the entry says."""
         own, words = 0, words_typed(message) if isinstance(entry, e.MessageEntry) else ""
         if words:
@@ -154,11 +150,7 @@ class Fact(msgspec.Struct, frozen=True, gc=False):
             own = counter.text(words) if any(text.strip() for text in others) else 0
         thinks = isinstance(message, Assistant) and any(type(x) is Thinking for x in message.content)
         made = 0 if call is None else _made(call)
-        calls = 0
-        for made_here in message.calls:
-            text = f"{made_here.name} {arguments_json(made_here)}"
-            calls += yield from text_size(text, counter)
-        return cls(bool(words) and isinstance(message, User), own, thinks, calls, call, made)
+        return cls(bool(words) and isinstance(message, User), own, thinks, call, made)
 
 
 def _made(call: Call) -> int:

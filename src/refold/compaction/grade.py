@@ -28,8 +28,8 @@ SMALL = 64
 """Calls of at most so many tokens stand at every scale."""
 _CALL = SMALL + LEVELS[0]
 """Tokens of a small call for whose result there is room."""
-QUOTED = 8
-"""Tokens that a quotation has beside what is quoted: its number, and who said it."""
+QUOTE, QUOTED = 48, 8
+"""Tokens of a step that left, at least, and of its number and who said it beside it."""
 _MADE = 8
 """Clips that are made between two breaths."""
 
@@ -164,8 +164,8 @@ def grade(
 
 
 def _filled(pieces: Pieces, low: int, room: int, size: Size, curve: Curve, last: int) -> Steps[Grades]:
-    """The items at a scale, and as much of what the next one would add as there is room for. Steps that left
-    do not come back one by one: what is left of the goal then is for their quotations, the newest first."""
+    """The items at a scale, and as much of what the next one would add as there is room for. No step that
+    left comes back so: a batch stands or leaves as a whole."""
     walk, caps, left = Walk(pieces, GRID[low], curve, last), list[int](), set[int]()
     while (part := (yield from walk.part())) is not None:
         caps += part.caps()
@@ -185,8 +185,6 @@ def _filled(pieces: Pieces, low: int, room: int, size: Size, curve: Curve, last:
                 if not fits:
                     break
             yield
-        if fits:
-            adding.quote_more()
     first, newest = pieces.total - len(caps), pieces.total - 1
     gone = frozenset(newest - place for place in left if place < len(caps))
     return Grades(GRID[low], first, first + quoted, tuple(reversed(caps)), gone)
@@ -222,14 +220,6 @@ class _Adding:
             return (yield from self._part(place, now, cap, shown, new=new))
         self.room, self.caps[place] = self.room - more, cap
         return True
-
-    def quote_more(self) -> None:
-        """What is left of the room for the quotations, the newest first."""
-        for place in sorted(self.left):
-            now, cap = self.pieces.sizes[place], self.caps[place]
-            if cap and self.room > 0:
-                more = min(self.room, now - cap)
-                self.room, self.caps[place] = self.room - more, cap + more if cap + more < now else 0
 
     def _size(self, place: int, now: int, cap: int) -> Steps[int]:
         if place in self.left:
@@ -325,19 +315,12 @@ class Walk:
             whole += sums[end] - self._clip(kind, places, end, first, ages, clipped)
         for place, piece in chunk.odd:
             if place < first + length:
-                tokens, cap = self._odd(place, piece, age + ages[place - first])
-                if piece[-1] > self._largest_call:
-                    self._left = True
+                tokens, cap, cut = self._odd(place, piece, age + ages[place - first])
+                if cut:
                     quoted.append((cap, [place]))
-                    whole += QUOTED + (cap or tokens)
                 elif cap:
                     clipped.append((cap, [place]))
-                else:
-                    whole += tokens
-        if self.quotes:
-            clipped, before = _divided(clipped, pieces.total - self.place)
-            quoted += before
-            whole += sum([(QUOTED + cap) * len(places) for cap, places in before])
+                whole += tokens if cut or not cap else 0
         self._age, self._read = age + ages[length], self._read + 1
         self.first = pieces.total - first - length
         self._ended = length < chunk.length or self.first == 0
@@ -385,36 +368,29 @@ class Walk:
             at = stop
         return total
 
-    def _odd(self, place: int, piece: Row, age: float) -> tuple[int, int]:
-        """The size in the view of a piece where not age alone decides, and its level."""
+    def _odd(self, place: int, piece: Row, age: float) -> tuple[int, int, bool]:
+        """The size in the view of a piece where not age alone decides, its level, and whether it is quoted
+        with its calls cut like any text: no form has to be made then to know its size."""
         _, now, said, least, stale, sealed, kept, call = piece
         leaves = call > self._largest_call
         if sealed and not leaves and not self.quotes:
             self._thought += sealed
             index = self.pieces.total - 1 - place
             if self._thought <= self._most_thought or index >= self.last:
-                return now + sealed, 0
+                return now + sealed, 0, False
             self.place, self.quotes = index + 1, True
         if least == 0 and not leaves:
-            return now, 0
-        if leaves or self.quotes:
-            least, kept = None, 0  # in a quotation calls are cut like any text
+            return now, 0, False
         allowed = self._caps[2 * said + stale]
         most = allowed.at(age)
         at = bisect_right(LEVELS, most)
         cap = LEVELS[max(at - 1, 0)]
+        if leaves or (self.quotes and kept):
+            self._left, cap = True, 0 if now <= max(cap + WORTH, most) else max(cap, QUOTE)
+            return QUOTED + (cap or now), cap, True
         if now - kept <= max(cap + WORTH, most):
-            return now, 0
-        return now, cap + kept if kept else max(cap, least or 0)
-
-
-def _divided(
-    clipped: list[tuple[int, list[int]]], at: int
-) -> tuple[list[tuple[int, list[int]]], list[tuple[int, list[int]]]]:
-    """Items by level, divided by their places: those below `at`, and the others."""
-    below = [(cap, places[: bisect_left(places, at)]) for cap, places in clipped]
-    others = [(cap, places[bisect_left(places, at) :]) for cap, places in clipped]
-    return [(cap, places) for cap, places in below if places], [(c, places) for c, places in others if places]
+            return now, 0, False
+        return now, cap + kept if kept else max(cap, least or 0), False
 
 
 class _Caps:

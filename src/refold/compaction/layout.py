@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from typing import NamedTuple
 
 from refold import entries as e
@@ -38,8 +37,6 @@ PIECE = 32
 FAR = 0.75
 """Where by estimate more than this share of the items leaves its place, all of them never stay: clips would
 have to have half of the tokens that they are made for."""
-QUOTE = 48
-"""Least tokens with which a step that left is quoted: with fewer its line tells more."""
 TYPED = 0.25
 """Share of the goal up to which one message that the user typed stays whole; more is clipped to that."""
 
@@ -123,15 +120,12 @@ def lay_out(
         left = {first + index for index in grades.left}
         if cut is None:
             # A record has to stand somewhere: what leaves takes at least the first item with it.
-            begins = max(first + grades.place, first + 1 if left else first)
-            cut = legal_cut(s, begins, goal // 10, reader.open_from)
-            cut = _with_thinking(
-                s.items, next(i for i in count(cut) if i not in left), left, reader.open_from
-            )
+            begins = first + max(grades.place, int(bool(left)))
+            cut = _cut(s, begins, left, goal // 10, reader.open_from)
         steps = range(first + grades.first, cut)
         whole = next((i for i in steps if legal(s.items, i, PAIRS)), cut)  # no result without its call
-        gone = frozenset(index for index in left if index >= cut)
-        quotes = tuple(Quote(i, caps[i]) for i in (*range(whole, cut), *_quotable(s.items, gone, caps)))
+        gone = frozenset(index for index in left if index >= cut > first)
+        quotes = tuple(Quote(i, caps[i]) for i in (*range(whole, cut), *sorted(gone)))
         caps |= {index: reader.least(index) for index in range(cut, first + grades.first)}
         stays = [index for index in range(cut, len(s.items)) if index not in gone]
         forms = yield from reader.forms(stays, caps)
@@ -152,25 +146,16 @@ def lay_out(
     return (yield from laid(_Reader(s, goal, limit, loose=True), len(s.items), len(s.items)))
 
 
-def _with_thinking(items: Sequence[Item], cut: int, left: Container[int], open_from: int) -> int:
-    """A cut from which on the tool loop that goes on starts with the signed thinking that led to it: a later
-    one than `cut`, where the reply with that thinking left. The same where there is none."""
-    later = range(max(cut, open_from), len(items))
-    replies = (i for i in later if i not in left and isinstance(items[i].message, Assistant))
+def _cut(s: Situation, begins: int, left: Container[int], slack: int, open_from: int) -> int:
+    """Where the part begins that stays in its place (`legal_cut`). Where the reply with the signed thinking
+    left that the tool loop going on starts with: the next reply that starts with its own, if there is one."""
+    items, cut = s.items, legal_cut(s, begins, slack, open_from)
+    stays = [i for i in range(cut, len(items)) if i not in left]
+    replies = (i for i in stays if i >= open_from and isinstance(items[i].message, Assistant))
     first = next((i for i in replies if not blank(items[i].message)), None)
-    if first is None or thinking.legal(items, first):
-        return cut
-    return next((i for i in range(first + 1, len(items)) if i not in left and legal(items, i)), cut)
-
-
-def _quotable(items: Sequence[Item], left: Iterable[int], caps: Mapping[int, int]) -> Iterator[int]:
-    """Those that are quoted, not told by a line: of each step that left all or nothing."""
-    quoted = False
-    for index in sorted(left):
-        if isinstance(items[index].message, Assistant):
-            quoted = not 0 < caps[index] < QUOTE
-        if quoted:
-            yield index
+    if first is not None and not thinking.legal(items, first):
+        return next((i for i in stays if i > first and legal(items, i)), stays[0])
+    return stays[0] if stays else cut
 
 
 _RECORD = Item(user("(the record)"))
@@ -230,8 +215,8 @@ class _Reader:
             if is_long(self.items[index].message):
                 key = self.s.projection.key(index)
                 yield from counting(self.s.session, key, self.items[index].message, self.s.counter)
-                yield from self._reading_fact(self.items[index])
                 yield from self.form(index, 0)
+                yield from self.form(index, LEVELS[0])
             self.pieces.append(self._piece(index))
             if index % PIECE == 0:
                 yield
@@ -318,13 +303,12 @@ class _Reader:
         return size + surcharge([*record, *kept], self.s.counter)
 
     def _fact(self, item: Item) -> Fact:
-        return self._facts.get(item.entries[0]) or complete(self._reading_fact(item))
-
-    def _reading_fact(self, item: Item) -> Steps[Fact]:
-        entry, message, call = self.s.session[item.entries[0]], self._original(item), None
-        if isinstance(message, Result) and (at := self.s.session.position(entry.id)) is not None:
-            call = self._reading.call_at(at, message.call_id)
-        fact = self._facts[entry.id] = yield from Fact.reading(entry, message, call, self.s.counter)
+        fact = self._facts.get(item.entries[0])
+        if fact is None:
+            entry, message, call = self.s.session[item.entries[0]], self._original(item), None
+            if isinstance(message, Result) and (at := self.s.session.position(entry.id)) is not None:
+                call = self._reading.call_at(at, message.call_id)
+            fact = self._facts[entry.id] = Fact.of(entry, message, call, self.s.counter)
         return fact
 
     def _superseded(self, made: int) -> bool:
@@ -377,8 +361,16 @@ class _Reader:
         if cap:
             said = False  # its part is sure; for more it waits until the rest is there
             sizes.pop(cap, None)
-        kept = own or (fact.calls if fact.calls > SMALL else 0)
+        kept = own or self._large(index)
         return Piece(whole, now - sealed, said, cap, stale, sealed, kept, self._call(index))
+
+    def _large(self, index: int) -> int:
+        """Tokens of the calls of a reply, where they are not small."""
+        if not self.items[index].message.calls:
+            return 0
+        least = complete(self.form(index, LEVELS[0]))
+        calls = (self._count(index) if least is None else least.size) - LEVELS[0]
+        return calls if calls > SMALL else 0
 
     def _call(self, index: int) -> int:
         """Tokens of the calls of an item's step, where they are not small and the step may leave."""
@@ -393,13 +385,13 @@ class _Reader:
         while first > self.first and blank(items[first - 1].message):
             first -= 1  # thinking that waits for its reply
         step = range(first, batch.end)
-        calls = sum(self._fact(items[head]).calls for head in batch.heads)
+        calls = sum(map(self._large, batch.heads))
         if any(items[i].entries[0] in self.s.projection.left for i in step):
             calls = sys.maxsize
         if batch.end > self.step or any(self._stays(i, items[i]) for i in step):
             calls = 0
             self._held.update(step)
-        return dict.fromkeys(step, calls if calls > SMALL else 0)
+        return dict.fromkeys(step, calls)
 
     def _stays(self, index: int, item: Item) -> bool:
         return not self._one_entry(index, item) or self._fixed(index, item)
