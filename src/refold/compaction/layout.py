@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
@@ -37,6 +36,8 @@ PIECE = 32
 FAR = 0.75
 """Where by estimate more than this share of the items leaves its place, all of them never stay: clips would
 have to have half of the tokens that they are made for."""
+NEVER = 1 << 60
+"""Tokens of a call that stands at no scale."""
 TYPED = 0.25
 """Share of the goal up to which one message that the user typed stays whole; more is clipped to that."""
 
@@ -216,7 +217,7 @@ class _Reader:
                 key = self.s.projection.key(index)
                 yield from counting(self.s.session, key, self.items[index].message, self.s.counter)
                 yield from self.form(index, 0)
-                yield from self.form(index, LEVELS[0])
+                yield from self._large(index)
             self.pieces.append(self._piece(index))
             if index % PIECE == 0:
                 yield
@@ -356,21 +357,22 @@ class _Reader:
         waits, own = type(message) is Result and index > self.last_reply, 0 if self.loose else fact.own
         said = waits or type(message) is Assistant or (not own and fact.typed)
         if self.loose:
-            return Piece(whole, now - sealed, said, stale=stale, call=sys.maxsize)
+            return Piece(whole, now - sealed, said, stale=stale, call=NEVER)
         cap = self._cap(index, item, now, own, waits=waits)
         if cap:
             said = False  # its part is sure; for more it waits until the rest is there
             sizes.pop(cap, None)
-        kept = own or self._large(index)
+        kept = own or complete(self._large(index))
         return Piece(whole, now - sealed, said, cap, stale, sealed, kept, self._call(index))
 
-    def _large(self, index: int) -> int:
+    def _large(self, index: int) -> Steps[int]:
         """Tokens of the calls of a reply, where they are not small."""
-        if not self.items[index].message.calls:
+        item, calls = self.items[index], self.items[index].message.calls
+        if not calls or self._count(index) <= SMALL:
             return 0
-        least = complete(self.form(index, LEVELS[0]))
-        calls = (self._count(index) if least is None else least.size) - LEVELS[0]
-        return calls if calls > SMALL else 0
+        bare = Assistant(tuple(calls))
+        tokens = yield from counting(self.s.session, f"{item.entries[0]}/calls", bare, self.s.counter)
+        return tokens if tokens > SMALL else 0
 
     def _call(self, index: int) -> int:
         """Tokens of the calls of an item's step, where they are not small and the step may leave."""
@@ -385,9 +387,9 @@ class _Reader:
         while first > self.first and blank(items[first - 1].message):
             first -= 1  # thinking that waits for its reply
         step = range(first, batch.end)
-        calls = sum(map(self._large, batch.heads))
+        calls = sum(complete(self._large(head)) for head in batch.heads)
         if any(items[i].entries[0] in self.s.projection.left for i in step):
-            calls = sys.maxsize
+            calls = NEVER
         if batch.end > self.step or any(self._stays(i, items[i]) for i in step):
             calls = 0
             self._held.update(step)

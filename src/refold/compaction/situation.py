@@ -96,12 +96,16 @@ class Situation(Question):
         """What the model sees."""
         return self.projection.items
 
-    @cached_property
+    @property
     def restored(self) -> Situation:
         """The same, asked of the view with every step in its place that left it alone: what is quoted of it
         depends on its age, not on when it left."""
         projection = self.projection.restored()
-        return self if projection is self.projection else replace(self, projection=projection)
+        if projection is self.projection:
+            return self
+        if projection not in self.memo:
+            self.memo[projection] = replace(self, projection=projection)
+        return self.memo[projection]
 
     @property
     def has_model(self) -> bool:
