@@ -67,9 +67,14 @@ class Layout:
     """Items of steps whose calls are too large to stand: the record tells of them."""
 
     def edits(self, items: Sequence[Item]) -> Iterator[e.Edit]:
-        for index in sorted({*self.forms, *self.left}):
-            ids, form = items[index].entries, self.forms.get(index)
-            yield e.Edit(ids[0], ids[-1], *(((form.message,), "clip") if form else ((), e.LEFT)))
+        for index, form in sorted(self.forms.items()):
+            ids = items[index].entries
+            yield e.Edit(ids[0], ids[-1], (form.message,), "clip")
+        first = 0
+        for index in sorted(self.left):
+            first = first if index - 1 in self.left else index
+            if index + 1 not in self.left:
+                yield e.Edit(items[first].entries[0], items[index].entries[-1], (), e.LEFT)
 
     def clipped(self, items: Sequence[Item]) -> tuple[str, ...]:
         return tuple(items[index].entries[0] for index in sorted(self.forms))

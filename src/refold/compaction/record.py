@@ -31,6 +31,8 @@ from refold.text.truncate import in_short
 
 STEP = 200
 """Tokens that a newest step needs at least where it may go into the record."""
+SPARE = 24
+"""Tokens by which a record may be smaller than its room."""
 PLACE = 48
 """Characters of the message by which the place of a step that left is told."""
 
@@ -128,7 +130,7 @@ class Composer:
         is a written summary, or a digest. Composed again where that is too long after all: without secrets
         and forged tags a text can be longer than it was."""
         counter, titles = self.s.counter, (STATE, LINES if summary is None else SUMMARY, QUOTES)
-        quotes = yield from self._quotes(layout)
+        quotes, before = (yield from self._quotes(layout)), (0, None)
         front, left_out = yield from self._front(layout)
         left = room - self._fixed - counter.text(front) - counter.text(summary or "")
         while True:
@@ -137,10 +139,16 @@ class Composer:
             if shown.named_from < shown.first and READ in told[0]:  # what has a line now is named there
                 told = yield from self._told(layout, shown, left, summary)
             record = self._record(front, left_out, zip(titles, told, strict=True), summary or "")
-            over = counter.message(record.message) - room
-            if over <= 0 or left <= 0:
+            size, (least, smaller) = counter.message(record.message), before
+            if smaller is not None and not least <= size <= room:
+                return smaller
+            if smaller is None and layout.quotes and size < room - SPARE:
+                # Lines, state and summary need less than they might have: that is for the quotations.
+                before, quotes = (size, record), (yield from self._quotes(layout, room - size - SPARE))
+            elif size <= room or left <= 0:
                 return record
-            left -= over
+            else:
+                left -= size - room
 
     def _told(
         self, layout: Layout, shown: _Shown, room: int, summary: str | None
@@ -163,13 +171,16 @@ class Composer:
         yield
         return state, lines.text, quoted
 
-    def _quotes(self, layout: Layout) -> Steps[dict[int, str]]:
-        """What is quoted of each item that does not stay in its place, newest first. Of steps that left it
-        alone the first says where that was."""
+    def _quotes(self, layout: Layout, more: int = 0) -> Steps[dict[int, str]]:
+        """What is quoted of each item that does not stay in its place, newest first, with so many tokens
+        `more` than its level. Of steps that left it alone the first says where that was."""
         texts, left = dict[int, str](), layout.left
         for index, level in reversed(layout.quotes):
             place = self._place(index, left) if index in left and index - 1 not in left else ""
-            texts[index] = place + _quotation(self.s, index, level)
+            texts[index] = _quotation(self.s, index, level and level + more)
+            if level and more:
+                more = max(more + level - self.s.counter.text(texts[index]), 0)
+            texts[index] = place + texts[index]
             yield
         return texts
 

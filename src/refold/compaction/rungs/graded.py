@@ -71,6 +71,13 @@ class Graded:
             ).stored(),
         )
 
+    def recorded(self, _: Sequence[str], summary: str | None = None) -> Steps[Finished]:
+        """With a record made by code, around a summary that was written before."""
+        room = self.goal - self.layout.tokens
+        record = None if self.in_place else (yield from self.composer.record(self.layout, room, summary))
+        yield
+        return self.finished(record)
+
     def proposal(self, name: str, finish: Callable[[Sequence[str]], Finished | Steps[Finished]]) -> Proposal:
         s, path = self.s, self.s.session.path
         previous, floor_id = s.projection.newest_summary, path[s.projection.floor].id
@@ -188,13 +195,7 @@ class Lines(Stepwise):
         if isinstance(view, Reason):
             return view
 
-        def finish(_: Sequence[str]) -> Steps[Finished]:
-            room = view.goal - view.layout.tokens
-            record = None if view.in_place else (yield from view.composer.record(view.layout, room))
-            yield
-            return view.finished(record)
-
-        return view.proposal(self.name, finish)
+        return view.proposal(self.name, view.recorded)
 
 
 STYLE = transcript.Style(result_limit=2_000)
@@ -222,7 +223,10 @@ class Summary(Stepwise):
         previous = s.projection.newest_summary
         unread = sources(s.session, s.boundary(previous), view.position)
         if not unread:
-            return Reason("nothing_new", "nothing new since the last summary")
+            if previous is None or not view.layout.left:
+                return Reason("nothing_new", "nothing new since the last summary")
+            # Only steps from between the messages leave: what was written before them still holds.
+            return view.proposal(self.name, partial(view.recorded, summary=previous.summary))
         ask = self._ask(s, unread, previous.summary if previous else None, target)
         # A second attempt is made in the other form: a model that went on working instead of summarising
         # would do so again.
