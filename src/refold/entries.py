@@ -59,6 +59,10 @@ class Note(PathEntry, frozen=True, kw_only=True, tag="note"):
     meta: dict[str, Any] = {}
 
 
+LEFT = "left"
+"""Kind of an edit that puts nothing: the record of its fold tells of what stood there."""
+
+
 class Edit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Replace the path entries `first` … `last` (inclusive) by `put`."""
 
@@ -66,7 +70,7 @@ class Edit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     last: str
     put: tuple[Message, ...] = ()
     kind: str = "summary"
-    """summary · mask · shrink · line · trim · hide"""
+    """summary · clip · left · mask · shrink · line · trim · hide"""
 
 
 class Left(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from refold.compaction.clips import CHUNK, Chunk, Piece, bare
-from refold.compaction.grade import GRID, Curve, Grades, Walk, estimate, grade
+from refold.compaction.grade import GRID, QUOTE, QUOTED, Curve, Grades, Walk, estimate, grade
 from refold.protocols import Steps, complete
 from refold.shrink.clip import LEVELS, WORTH
 
@@ -46,30 +46,40 @@ def made_up(seed: int, *, odd: float) -> list[Piece]:
         return plain._replace(
             cap=chance.choice((None, 0, max(now // 2, 1))),
             sealed=chance.choice((0, 0, 40)),
-            typed=chance.choice((0, now // 3)),
+            kept=chance.choice((0, now // 3)),
+            call=chance.choice((0, 0, 80, 400)),
         )
 
     return [piece() for _ in range(chance.randrange(1, 900))]
 
 
-def one_by_one(pieces: list[Piece], scale: float, last: int) -> tuple[list[tuple[int, int]], int]:
-    """Size and level of each item that is reached, and the index of the oldest one in its place: by the rules, item
-    after item."""
+def one_by_one(pieces: list[Piece], scale: float, last: int) -> tuple[list[tuple[int | None, int]], int]:
+    """Tokens (None: known once it is clipped) and level of each item that is reached, and the index of the oldest one
+    in its place: by the rules, item after item."""
     depth = scale * CURVE.bend * max(CURVE.result * scale / LEVELS[0], 1.0) ** (1 / CURVE.result_decay)
     age, thought, place = 0.0, 0, None
-    reached: list[tuple[int, int]] = []
+    reached: list[tuple[int | None, int]] = []
     for number, piece in enumerate(pieces):
         index = len(pieces) - 1 - number
         if age > depth and index >= 0 and index + 1 <= last:
             break
-        sealed = 0
+        left, sealed = piece.call > CURVE.call * scale, 0
+        if left:
+            piece = piece._replace(cap=None, sealed=0)
         if piece.sealed and place is None:
             thought += piece.sealed
             if thought > CURVE.sealed * scale and index < last:
                 place = index + 1
             else:
                 sealed = piece.sealed
-        reached.append((piece.now + sealed, 0 if sealed else level(piece, scale, age)))
+        quoted = left or (place is not None and piece.kept and piece.cap != 0)
+        if quoted:
+            cap = level(piece._replace(kept=0, cap=None), scale, age)
+            cap = max(cap, QUOTE) if cap else 0
+        else:
+            cap = 0 if sealed else level(piece, scale, age)
+        tokens = QUOTED + (cap or piece.now) if quoted else None if cap else piece.now + sealed
+        reached.append((tokens, cap))
         age += min(piece.whole, CURVE.weight * scale)
     return reached, len(pieces) - len(reached) if place is None else place
 
@@ -78,9 +88,9 @@ def level(piece: Piece, scale: float, age: float) -> int:
     share, decay = (CURVE.said, CURVE.said_decay) if piece.said else (CURVE.result, CURVE.result_decay)
     most = scale * (share * max(age / (CURVE.bend * scale), 1.0) ** -decay) * (0.1 if piece.stale else 1.0)
     cap = LEVELS[max(bisect_right(LEVELS, most) - 1, 0)]
-    if piece.cap == 0 or piece.now - piece.typed <= max(cap + WORTH, most):
+    if piece.cap == 0 or piece.now - piece.kept <= max(cap + WORTH, most):
         return 0
-    return cap + piece.typed if piece.typed else max(cap, piece.cap or 0)
+    return cap + piece.kept if piece.kept else max(cap, piece.cap or 0)
 
 
 @pytest.mark.parametrize("odd", [0.0, 0.2], ids=["plain", "odd"])
@@ -95,7 +105,7 @@ def test_a_walk_gives_each_item_what_its_age_allows(odd: float) -> None:
                 caps += part.caps()
                 whole += part.whole
             assert caps == [cap for _, cap in reached]
-            assert whole == sum(now for now, cap in reached if not cap)
+            assert whole == sum(tokens for tokens, _ in reached if tokens is not None)
             assert (walk.first, walk.place) == (len(pieces) - len(reached), place)
 
 

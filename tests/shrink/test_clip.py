@@ -115,16 +115,34 @@ def test_R19_empty_lines_tell_nothing(kind: Kind) -> None:
     assert "\n    \n…" not in between
 
 
-def test_R19_values_beside_a_clipped_call_say_that_nobody_said_them_and_whose_they_are() -> None:
+@pytest.mark.parametrize("size", [24, 60, 192, 800])
+def test_R19_a_clipped_reply_keeps_its_calls_as_they_were_made(size: int) -> None:
     calls = [m.call(f"c{n}", "Write", path=f"{n}.py", content=SOURCE) for n in (1, 2)]
-    one = clipped(m.assistant("I write it.", calls[0]), 192, COUNTER, key="#7")
-    said, mark, value = one.text.split("\n")
-    assert (said, mark) == ("I write it.", "[from the call below:]")
-    assert value.startswith('"content": "def part_0(value):')
-    both = clipped(m.assistant("I write them.", *calls), 384, COUNTER, key="#7").text.split("\n")
-    assert both[1::2] == ["[from call 1 below:]", "[from call 2 below:]"]
-    alone = clipped(m.assistant("", calls[0]), 30, COUNTER, key="#7")
-    assert alone.text == ""  # no room, no quotation, no mark
+    broken = m.Call("c3", "Write", raw='{"path": "' + SOURCE)
+    small = clipped(m.assistant(f"I write them.\n{SOURCE}", *calls, broken), size, COUNTER, key="#7")
+    assert small.calls == (*calls, broken)
+    assert small.text.startswith("I write them.") and COUNTER.text(small.text) <= max(size, 24)
+
+
+@pytest.mark.parametrize("size", [60, 120, 400])
+def test_R19_a_quoted_call_shows_head_and_end_of_each_long_argument(size: int) -> None:
+    edit = m.call(
+        "c", "Edit", path="a.py", old_string=f"OLD\n{SOURCE}\nold end", new_string=f"NEW\n{SOURCE}\nnew end"
+    )
+    text = quotation(m.assistant("I change it.", edit), "#7", size, COUNTER)
+    assert text.startswith('#7 assistant: I change it.\nEdit {"path":"a.py","old_string":"OLD')
+    assert '"new_string":"NEW' in text and text.endswith('new end"}') and 'old end","new' in text
+    assert text.count("[… ") == 2 and COUNTER.text(text) <= 1.2 * size + 20
+    assert quotation(m.assistant("I change it.", edit), "#7", 0, COUNTER).count(SOURCE.split("\n")[90]) == 2
+
+
+def test_R19_a_quotation_of_lists_and_of_broken_arguments_shows_their_ends() -> None:
+    patch = m.call("c", "shell", command=["bash", "-lc", f"apply_patch {SOURCE}"], workdir="/w")
+    text = quotation(m.assistant("", patch), "#7", 80, COUNTER)
+    assert text.startswith('#7 assistant: shell {"command":["bash","-lc","apply_patch')
+    assert text.endswith('"workdir":"/w"}') and "[… " in text
+    broken = quotation(m.assistant("", m.Call("c", "Write", raw=f'{{"path": "{SOURCE}')), "#7", 80, COUNTER)
+    assert broken.startswith('#7 assistant: Write {"path": "def part_0') and broken.endswith("return first")
 
 
 def test_R19_typed_words_stay_and_what_stands_around_them_shares_the_rest() -> None:

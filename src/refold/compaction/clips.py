@@ -52,17 +52,20 @@ class Piece(NamedTuple):
     """A later result of the same call says it anew."""
     sealed: int = 0
     """Tokens of thinking that may not be taken off: the item stays as it is, or is quoted without it."""
-    typed: int = 0
-    """Tokens that stay at every scale, the user's words among others': age decides about the rest."""
+    kept: int = 0
+    """Tokens that stay at every scale where it stands, the user's words among others', or large calls: age
+    decides about the rest."""
+    call: int = 0
+    """Tokens of large calls that it cannot stand without, its own or those that it answers."""
 
 
-Row: TypeAlias = tuple[int, int, bool, int | None, bool, int, int]
+Row: TypeAlias = tuple[int, int, bool, int | None, bool, int, int, int]
 """A piece as a bare tuple: the collector looks at thousands of them once, and never again."""
 
 
 def bare(piece: Piece, *, stale: bool) -> Row:
-    whole, now, said, cap, _, sealed, typed = piece
-    return whole, now, said, cap, stale, sealed, typed
+    whole, now, said, cap, _, sealed, kept, call = piece
+    return whole, now, said, cap, stale, sealed, kept, call
 
 
 class Chunk:
@@ -81,8 +84,8 @@ class Chunk:
         self.odd: list[tuple[int, Row]] = []
         """Those where not age alone decides, by place."""
         for place, piece in enumerate(pieces, first):
-            _, now, said, cap, stale, sealed, typed = piece
-            if cap is None and not sealed and not typed:
+            _, now, said, cap, stale, sealed, kept, call = piece
+            if cap is None and not sealed and not kept and not call:
                 kind = 2 * said + stale
                 kinds[kind].append(place)
                 sizes[kind].append(now)

@@ -1,9 +1,10 @@
 """Fidelity falls with age (R19): how much of each item of the view a fold shows.
 
 One number, the *scale*, gives every item its form: the newest whole, older ones clipped harder and harder,
-the oldest not in their place any more. A larger scale never gives an item a lower form. A fold takes the
-largest scale of a fixed grid whose view fits the goal (up to the first that does not), and of the next one
-as much, from the newest item on, as still fits. So the goal is used, and a larger one never shows less (R20).
+the oldest not in their place any more. A step whose calls are too large for the scale leaves its place: it is
+quoted in the record. A larger scale never gives an item a lower form. A fold takes the largest scale of a
+fixed grid whose view fits the goal (up to the first that does not), and of the next one as much, from the
+newest item on, as still fits. So the goal is used, and a larger one never shows less (R20).
 """
 
 from __future__ import annotations
@@ -23,8 +24,12 @@ GRID: tuple[float, ...] = tuple(40 * STEP**n for n in range(260))
 """Scales, in tokens."""
 _NEAR = 7
 """How many grid points a smaller record may be worth: half as much again."""
-_CALL = 2 * LEVELS[0]
-"""Tokens of a call for whose result there is room."""
+SMALL = 64
+"""Calls of at most so many tokens stand at every scale."""
+_CALL = SMALL + LEVELS[0]
+"""Tokens of a small call for whose result there is room."""
+QUOTE, QUOTED = 48, 8
+"""Tokens of a step that left, at least, and of its number and who said it beside it."""
 _MADE = 8
 """Clips that are made between two breaths."""
 
@@ -44,17 +49,21 @@ class Curve(NamedTuple):
     weight: float = 0.2
     sealed: float = 0.8
     """Signed thinking of the turn that is going on may have so much of the scale; steps before are quoted."""
+    call: float = 0.45
+    """Calls of one reply may have so much of the scale; a step with larger ones is quoted."""
 
 
 class Grades(NamedTuple):
-    """Items from `place` on stay in their place, those from `first` on are quoted in the record, each within
-    its cap; those before are lines."""
+    """Items from `place` on stay in their place, except those that `left`; these, and the ones from `first`
+    on, are quoted in the record, each within its cap; those before are lines."""
 
     scale: float
     first: int
     place: int
     caps: tuple[int, ...]
     """For each item from `first` on the level it is clipped to; 0: as it is in the view now."""
+    left: frozenset[int] = frozenset()
+    """Indexes of items of steps whose calls are too large to stand."""
 
 
 class Estimate(NamedTuple):
@@ -97,7 +106,7 @@ def estimate(
             room, walk = goal, Walk(pieces, GRID[middle], curve, last)
             while room >= 0 and (part := (yield from walk.part())) is not None:
                 room -= part.whole + sum([cap * len(places) for cap, places in part.clipped])
-            looks[middle] = room, walk.first
+            looks[middle] = room, walk.begins
             yield
         room, begins = looks[middle]
         if room >= 0 and room >= (yield from record(begins, GRID[middle])):
@@ -134,7 +143,7 @@ def grade(
             if room < 0:
                 return room
         yield
-        room -= yield from record(walk.first, GRID[index])
+        room -= yield from record(walk.begins, GRID[index])
         unknown.sort(reverse=True)
         for number, (cap, place) in enumerate(unknown, 1):
             if room < 0:
@@ -155,26 +164,30 @@ def grade(
 
 
 def _filled(pieces: Pieces, low: int, room: int, size: Size, curve: Curve, last: int) -> Steps[Grades]:
-    """The items at a scale, and as much of what the next one would add as there is room for."""
-    walk, caps = Walk(pieces, GRID[low], curve, last), list[int]()
+    """The items at a scale, and as much of what the next one would add as there is room for. No step that
+    left comes back so: a batch stands or leaves as a whole."""
+    walk, caps, left = Walk(pieces, GRID[low], curve, last), list[int](), set[int]()
     while (part := (yield from walk.part())) is not None:
         caps += part.caps()
+        left.update(*(places for _, places in part.quoted))
     yield
     quoted = walk.place - walk.first
     if low < len(GRID) - 1:
-        adding = _Adding(pieces, caps, room, size, further=not walk.quotes)
-        more = Walk(pieces, GRID[low + 1], curve, last)
+        adding = _Adding(pieces, caps, left, room, size, further=not walk.quotes)
+        more = Walk(pieces, GRID[low + 1], curve, last, calls=GRID[low])
         fits = True
         while fits and (part := (yield from more.part())) is not None:
             adding.further = adding.further and not more.quotes
             adding.placed = pieces.total - more.place
+            left.update(*(places for _, places in part.quoted))
             for place, cap in enumerate(part.caps(), part.first):
                 fits = yield from adding.take(place, cap)
                 if not fits:
                     break
             yield
-    first = pieces.total - len(caps)
-    return Grades(GRID[low], first, first + quoted, tuple(reversed(caps)))
+    first, newest = pieces.total - len(caps), pieces.total - 1
+    gone = frozenset(newest - place for place in left if place < len(caps))
+    return Grades(GRID[low], first, first + quoted, tuple(reversed(caps)), gone)
 
 
 @dataclass
@@ -184,6 +197,8 @@ class _Adding:
     pieces: Pieces
     caps: list[int]
     """Of the items that are no lines, newest first; they grow."""
+    left: set[int]
+    """Places of those that are quoted."""
     room: int
     size: Size
     further: bool
@@ -200,25 +215,32 @@ class _Adding:
         elif cap == self.caps[place]:
             return True
         now = self.pieces.sizes[place] + (self.pieces.piece(place).sealed if place < self.placed else 0)
-        shown = 0 if new else (yield from self.size(place, now, self.caps[place]))
-        if (more := (yield from self.size(place, now, cap)) - shown) > self.room:
+        shown = 0 if new else (yield from self._size(place, now, self.caps[place]))
+        if (more := (yield from self._size(place, now, cap)) - shown) > self.room:
             return (yield from self._part(place, now, cap, shown, new=new))
         self.room, self.caps[place] = self.room - more, cap
         return True
 
+    def _size(self, place: int, now: int, cap: int) -> Steps[int]:
+        if place in self.left:
+            return QUOTED + (cap or now)
+        return (yield from self.size(place, now, cap))
+
     def _part(self, place: int, now: int, cap: int, shown: int, *, new: bool) -> Steps[bool]:
         """As much of the item as there is room for, to the token. One that comes new leaves room for the call
         before it, which it cannot be without."""
-        room = self.room + shown - (_CALL if new else 0)
+        piece, quoted = self.pieces.piece(place), place in self.left
+        call = (_CALL if quoted else max(_CALL, LEVELS[0] + piece.call)) if new else 0
+        room = self.room + shown - call
         low, found = 0 if new else self.caps[place], min(room, (cap or now) - 1)
         least = max(low + 1, LEVELS[0])
-        while found >= least and (over := (yield from self.size(place, now, found)) - room) > 0:
+        while found >= least and (over := (yield from self._size(place, now, found)) - room) > 0:
             found -= over
         found = found if found >= least else low
-        if new and (not found or not cap or self.pieces.piece(place).typed):
+        if new and (not found or (not quoted and (not cap or piece.kept))):
             self.caps.pop()
             return False
-        self.caps[place], self.room = found, _CALL if new else 0
+        self.caps[place], self.room = found, call
         return new
 
 
@@ -234,14 +256,16 @@ class Part(NamedTuple):
     first: int
     length: int
     whole: int
-    """Tokens of those that stay as they are."""
+    """Tokens of those that stay as they are, and of quotations."""
     clipped: list[tuple[int, list[int]]]
-    """The others by level."""
+    """Those that are clipped in their place, by level."""
+    quoted: list[tuple[int, list[int]]]
+    """Those that are quoted in the record, by level."""
 
     def caps(self) -> list[int]:
         """For each item, newest first, the level it is clipped to; 0: not at all."""
         caps = [0] * self.length
-        for cap, places in self.clipped:
+        for cap, places in (*self.clipped, *self.quoted):
             for place in places:
                 caps[place - self.first] = cap
         return caps
@@ -249,10 +273,13 @@ class Part(NamedTuple):
 
 class Walk:
     """The items that are no lines at a scale, newest first. At the end `first` is the index of the oldest of
-    them, `place` that of the oldest one in its place; where these differ, it `quotes`."""
+    them, `place` that of the oldest one in its place; where these differ, it `quotes`. `calls`: the scale
+    that says which calls may stand, where that is another one."""
 
-    def __init__(self, pieces: Pieces, scale: float, curve: Curve, last: int) -> None:
-        said, said_decay, result, result_decay, bend, weight, sealed = curve
+    def __init__(
+        self, pieces: Pieces, scale: float, curve: Curve, last: int, calls: float | None = None
+    ) -> None:
+        said, said_decay, result, result_decay, bend, weight, sealed, call = curve
         self.pieces, self.last = pieces, last
         self.first = self.place = pieces.total
         self.quotes = False
@@ -265,6 +292,12 @@ class Walk:
         ]
         self._age, self._read, self._ended = 0.0, 0, pieces.total == 0
         self._thought, self._most_thought = 0, sealed * scale
+        self._left, self._largest_call = False, call * (calls or scale)
+
+    @property
+    def begins(self) -> int:
+        """Where the record ends: as soon as anything is quoted, it takes at least the first item's place."""
+        return max(self.first, int(self._left or self.quotes))
 
     def part(self) -> Steps[Part | None]:
         """The next items; None where no more are reached."""
@@ -276,22 +309,23 @@ class Walk:
         chunk = pieces.chunks[self._read]
         ages, first = chunk.ages(self._most), chunk.first
         length = self._length(chunk, ages)
-        whole, clipped = 0, list[tuple[int, list[int]]]()
+        whole, clipped, quoted = 0, list[tuple[int, list[int]]](), list[tuple[int, list[int]]]()
         for kind, places, sums in chunk.plain:
             end = bisect_left(places, first + length) if length < chunk.length else len(places)
             whole += sums[end] - self._clip(kind, places, end, first, ages, clipped)
         for place, piece in chunk.odd:
             if place < first + length:
-                tokens, cap = self._odd(place, piece, age + ages[place - first])
-                if cap:
+                tokens, cap, cut = self._odd(place, piece, age + ages[place - first])
+                if cut:
+                    quoted.append((cap, [place]))
+                elif cap:
                     clipped.append((cap, [place]))
-                else:
-                    whole += tokens
+                whole += tokens if cut or not cap else 0
         self._age, self._read = age + ages[length], self._read + 1
         self.first = pieces.total - first - length
         self._ended = length < chunk.length or self.first == 0
         self.place = self.place if self.quotes else self.first
-        return Part(first, length, whole, clipped)
+        return Part(first, length, whole, clipped, quoted)
 
     def _length(self, chunk: Chunk, ages: Sequence[float]) -> int:
         """How many pieces of a chunk are reached; the newest step always is."""
@@ -334,24 +368,29 @@ class Walk:
             at = stop
         return total
 
-    def _odd(self, place: int, piece: Row, age: float) -> tuple[int, int]:
-        """The size in the view of a piece where not age alone decides, and its level."""
-        _, now, said, least, stale, sealed, typed = piece
-        if sealed and not self.quotes:
+    def _odd(self, place: int, piece: Row, age: float) -> tuple[int, int, bool]:
+        """The size in the view of a piece where not age alone decides, its level, and whether it is quoted
+        with its calls cut like any text: no form has to be made then to know its size."""
+        _, now, said, least, stale, sealed, kept, call = piece
+        leaves = call > self._largest_call
+        if sealed and not leaves and not self.quotes:
             self._thought += sealed
             index = self.pieces.total - 1 - place
             if self._thought <= self._most_thought or index >= self.last:
-                return now + sealed, 0
+                return now + sealed, 0, False
             self.place, self.quotes = index + 1, True
-        if least == 0:
-            return now, 0
+        if least == 0 and not leaves:
+            return now, 0, False
         allowed = self._caps[2 * said + stale]
         most = allowed.at(age)
         at = bisect_right(LEVELS, most)
         cap = LEVELS[max(at - 1, 0)]
-        if now - typed <= max(cap + WORTH, most):
-            return now, 0
-        return now, cap + typed if typed else max(cap, least or 0)
+        if leaves or (self.quotes and kept):
+            self._left, cap = True, 0 if now <= max(cap + WORTH, most) else max(cap, QUOTE)
+            return QUOTED + (cap or now), cap, True
+        if now - kept <= max(cap + WORTH, most):
+            return now, 0, False
+        return now, cap + kept if kept else max(cap, least or 0), False
 
 
 class _Caps:

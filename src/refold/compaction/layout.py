@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 from refold import entries as e
 from refold.compaction.clips import CHUNK, Chunk, Clips, Fact, Form, Piece, Row, Settled, bare, least_step
-from refold.compaction.grade import Curve, Estimate, Looks, estimate, grade
+from refold.compaction.grade import SMALL, Curve, Estimate, Looks, estimate, grade
 from refold.compaction.reading import Reading
 from refold.compaction.situation import Situation, last_reply, legal_cut, may_leave, newest_step
 from refold.messages import Assistant, Message, Result, System, Thinking, User, user
@@ -19,7 +19,10 @@ from refold.protocols import Steps, complete
 from refold.session import Item, Session
 from refold.session.counting import counting, is_long
 from refold.session.edits import said_by
-from refold.session.invariants import PAIRS, inside_put, legal
+from refold.session.invariants import PAIRS, inside_put, legal, thinking
+from refold.session.invariants.batches import Batch, around
+from refold.session.invariants.batches import read as read_batch
+from refold.session.invariants.empty import blank
 from refold.session.invariants.thinking import signed
 from refold.session.sent import surcharge
 from refold.shrink.clip import LEVELS
@@ -33,12 +36,14 @@ PIECE = 32
 FAR = 0.75
 """Where by estimate more than this share of the items leaves its place, all of them never stay: clips would
 have to have half of the tokens that they are made for."""
+NEVER = 1 << 60
+"""Tokens of a call that stands at no scale."""
 TYPED = 0.25
 """Share of the goal up to which one message that the user typed stays whole; more is clipped to that."""
 
 
 class Quote(NamedTuple):
-    """An item that may not stay in its place, and yet is too new to be a line."""
+    """An item that does not stay in its place, and yet is too new to be a line."""
 
     item: int
     """Its index."""
@@ -48,7 +53,8 @@ class Quote(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Items from `first` on stay in their place; `forms` are those that become smaller."""
+    """Items from `first` on stay in their place, except those that `left`; `forms` are those that become
+    smaller."""
 
     first: int
     position: int
@@ -57,11 +63,18 @@ class Layout:
     """Of the items from `first` on."""
     forms: dict[int, Form]
     quotes: tuple[Quote, ...] = ()
+    left: frozenset[int] = frozenset()
+    """Items of steps whose calls are too large to stand: the record tells of them."""
 
     def edits(self, items: Sequence[Item]) -> Iterator[e.Edit]:
         for index, form in sorted(self.forms.items()):
             ids = items[index].entries
             yield e.Edit(ids[0], ids[-1], (form.message,), "clip")
+        first = 0
+        for index in sorted(self.left):
+            first = first if index - 1 in self.left else index
+            if index + 1 not in self.left:
+                yield e.Edit(items[first].entries[0], items[index].entries[-1], (), e.LEFT)
 
     def clipped(self, items: Sequence[Item]) -> tuple[str, ...]:
         return tuple(items[index].entries[0] for index in sorted(self.forms))
@@ -110,15 +123,21 @@ def lay_out(
             reader, goal, before, reader.known_at, reader.size_at, curve, last, start.scale
         )
         caps = {first + grades.first + n: cap for n, cap in enumerate(grades.caps)}
-        cut = legal_cut(s, first + grades.place, goal // 10, reader.open_from) if cut is None else cut
+        left = {first + index for index in grades.left}
+        if cut is None:
+            # A record has to stand somewhere: what leaves takes at least the first item with it.
+            begins = first + max(grades.place, int(bool(left)))
+            cut = _cut(s, begins, left, goal // 10, reader.open_from)
         steps = range(first + grades.first, cut)
         whole = next((i for i in steps if legal(s.items, i, PAIRS)), cut)  # no result without its call
-        quotes = tuple(Quote(i, caps[i]) for i in range(whole, cut))
+        gone = frozenset(index for index in left if index >= cut > first)
+        quotes = tuple(Quote(i, caps[i]) for i in (*range(whole, cut), *sorted(gone)))
         caps |= {index: reader.least(index) for index in range(cut, first + grades.first)}
-        forms = yield from reader.forms(cut, caps)
-        tokens = reader.sent(cut, forms)
+        stays = [index for index in range(cut, len(s.items)) if index not in gone]
+        forms = yield from reader.forms(stays, caps)
+        tokens = reader.sent(stays, forms)
         yield
-        return Layout(cut, s.projection.position_of(cut), tokens, forms, quotes)
+        return Layout(cut, s.projection.position_of(cut), tokens, forms, quotes, gone)
 
     if wanted is not None:
         return (yield from laid(_Reader(s, goal, limit), wanted, min(step, wanted)))
@@ -131,6 +150,18 @@ def lay_out(
             return layout
     # The newest step alone is too large, or the rules of the wire left no cut that fits: all is quoted.
     return (yield from laid(_Reader(s, goal, limit, loose=True), len(s.items), len(s.items)))
+
+
+def _cut(s: Situation, begins: int, left: Container[int], slack: int, open_from: int) -> int:
+    """Where the part begins that stays in its place (`legal_cut`). Where the reply with the signed thinking
+    left that the tool loop going on starts with: the next reply that starts with its own, if there is one."""
+    items, cut = s.items, legal_cut(s, begins, slack, open_from)
+    stays = [i for i in range(cut, len(items)) if i not in left]
+    replies = (i for i in stays if i >= open_from and isinstance(items[i].message, Assistant))
+    first = next((i for i in replies if not blank(items[i].message)), None)
+    if first is not None and not thinking.legal(items, first):
+        return next((i for i in stays if i > first and legal(items, i)), stays[0])
+    return stays[0] if stays else cut
 
 
 _RECORD = Item(user("(the record)"))
@@ -169,6 +200,10 @@ class _Reader:
         self._settled_before = 0 if loose else min(self.last_reply, self.step, s.sizes.extra.settled)
         self._made: set[int] = set()
         """How the calls were made whose results were read."""
+        self._calls: dict[int, int] = {}
+        """Tokens of the calls of each step that was read, by its items."""
+        self._held: set[int] = set()
+        """Items of steps that may not leave as things stand."""
 
     @classmethod
     def of(cls, s: Situation, goal: int, limit: int) -> _Reader:
@@ -187,6 +222,7 @@ class _Reader:
                 key = self.s.projection.key(index)
                 yield from counting(self.s.session, key, self.items[index].message, self.s.counter)
                 yield from self.form(index, 0)
+                yield from self._large(index)
             self.pieces.append(self._piece(index))
             if index % PIECE == 0:
                 yield
@@ -243,12 +279,12 @@ class _Reader:
         item = self.items[index]
         if index >= self.open_from and any(signed(part) for part in item.message.parts):
             return True
-        return not self._one_entry(index, item) or self._fixed(index, item)
+        return self._stays(index, item)
 
-    def forms(self, cut: int, caps: dict[int, int]) -> Steps[dict[int, Form]]:
-        """Those of the items from `cut` on that become smaller; others are forgotten."""
+    def forms(self, stays: Sequence[int], caps: dict[int, int]) -> Steps[dict[int, Form]]:
+        """Those of the items that stay that become smaller; others are forgotten."""
         forms, name, items = dict[int, Form](), self.s.counter.name, self.items
-        for index in range(cut, len(items)):
+        for index in stays:
             if form := (yield from self.form(index, caps.get(index, 0))):
                 forms[index] = form
             if index % PIECE == 0:
@@ -256,19 +292,20 @@ class _Reader:
         yield
         used = {(items[i].entries[0], caps.get(i, 0), name) for i in forms}
         read = {item.entries[0] for item in items[len(items) - len(self.pieces) :]}
-        self.clips.keep(used, {item.entries[0] for item in items[cut:]}, read)
+        self.clips.keep(used, {items[index].entries[0] for index in stays}, read)
         yield
         return forms
 
-    def sent(self, first: int, forms: dict[int, Form]) -> int:
-        """Tokens of the items from `first` on in their forms, as they are sent."""
+    def sent(self, stays: Sequence[int], forms: dict[int, Form]) -> int:
+        """Tokens of the items that stay in their forms, as they are sent."""
         items, count, extra = self.items, self._count, self._extra
-        indexes, record = range(first, len(items)), [_RECORD] if first > self.first else []
-        size = sum([forms[i].size - extra(i) if i in forms else count(i) for i in indexes])
+        first = stays[0] if stays else len(items)
+        record = [_RECORD] if first > self.first else []
+        size = sum([forms[i].size - extra(i) if i in forms else count(i) for i in stays])
         said = all(form.message.parts for form in forms.values())
         if said and not self.s.sizes.extra.any_from(first):
             return size  # nothing is written around them, nor is it around what they become
-        kept = [Item(forms[i].message) if i in forms else items[i] for i in indexes]
+        kept = [Item(forms[i].message) if i in forms else items[i] for i in stays]
         return size + surcharge([*record, *kept], self.s.counter)
 
     def _fact(self, item: Item) -> Fact:
@@ -298,7 +335,7 @@ class _Reader:
         piece, fact = self._read(index), self._fact(item)
         # Thinking in a turn that goes on, and what may have a share of the goal, can still change.
         sure = piece.cap is None and not self.pins and (not fact.thinks or index < self.open_from)
-        if sure and index < self._settled_before:
+        if sure and index < self._settled_before and index not in self._held:
             made = fact.made if type(item.message) is Result else 0
             self._settled[item.entries[0]] = Settled(item, bare(piece, stale=False), self._sizes[-1], made)
         return bare(piece, stale=piece.stale)
@@ -324,11 +361,47 @@ class _Reader:
             sizes[tokens] = size + extra if size + extra < shown else now - sealed
         waits, own = type(message) is Result and index > self.last_reply, 0 if self.loose else fact.own
         said = waits or type(message) is Assistant or (not own and fact.typed)
-        cap = None if self.loose else self._cap(index, item, now, own, waits=waits)
+        if self.loose:
+            return Piece(whole, now - sealed, said, stale=stale, call=NEVER)
+        cap = self._cap(index, item, now, own, waits=waits)
         if cap:
             said = False  # its part is sure; for more it waits until the rest is there
             sizes.pop(cap, None)
-        return Piece(whole, now - sealed, said, cap, stale, 0 if self.loose else sealed, own)
+        kept = own or complete(self._large(index))
+        return Piece(whole, now - sealed, said, cap, stale, sealed, kept, self._call(index))
+
+    def _large(self, index: int) -> Steps[int]:
+        """Tokens of the calls of a reply, where they are not small."""
+        item, calls = self.items[index], self.items[index].message.calls
+        if not calls or self._count(index) <= SMALL:
+            return 0
+        bare = Assistant(tuple(calls))
+        tokens = yield from counting(self.s.session, f"{item.entries[0]}/calls", bare, self.s.counter)
+        return tokens if tokens > SMALL else 0
+
+    def _call(self, index: int) -> int:
+        """Tokens of the calls of an item's step, where they are not small and the step may leave."""
+        items, message = self.items, self.items[index].message
+        if index not in self._calls and (message.calls or isinstance(message, Result)):
+            batch = read_batch(items, index) if message.calls else around(items, index)
+            self._calls |= {} if batch is None else self._step(batch)
+        return self._calls.get(index, 0)
+
+    def _step(self, batch: Batch) -> dict[int, int]:
+        items, first = self.items, batch.heads[0]
+        while first > self.first and blank(items[first - 1].message):
+            first -= 1  # thinking that waits for its reply
+        step = range(first, batch.end)
+        calls = sum(complete(self._large(head)) for head in batch.heads)
+        if any(items[i].entries[0] in self.s.projection.left for i in step):
+            calls = NEVER
+        if batch.end > self.step or any(self._stays(i, items[i]) for i in step):
+            calls = 0
+            self._held.update(step)
+        return dict.fromkeys(step, calls)
+
+    def _stays(self, index: int, item: Item) -> bool:
+        return not self._one_entry(index, item) or self._fixed(index, item)
 
     def _cap(self, index: int, item: Item, now: int, own: int, *, waits: bool) -> int | None:
         """Where not age decides: what stays whole, or is clipped to a part of the view. (To the token, not

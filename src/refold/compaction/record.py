@@ -6,13 +6,13 @@ a record, not a request, and defused, whoever wrote it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from refold import entries as e
 from refold.compaction.clips import least_step
 from refold.compaction.grade import Curve
-from refold.compaction.layout import Layout, Quote
+from refold.compaction.layout import Layout
 from refold.compaction.reading import Reading
 from refold.compaction.requests import Wanted
 from refold.compaction.situation import Situation, may_leave
@@ -27,9 +27,14 @@ from refold.session.edits import said_by
 from refold.shrink.clip import quotation
 from refold.text.frames import defuse, frame
 from refold.text.redact import redact
+from refold.text.truncate import in_short
 
 STEP = 200
 """Tokens that a newest step needs at least where it may go into the record."""
+SPARE = 24
+"""Tokens by which a record may be smaller than its room."""
+PLACE = 48
+"""Characters of the message by which the place of a step that left is told."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +132,7 @@ class Composer:
         is a written summary, or a digest. Composed again where that is too long after all: without secrets
         and forged tags a text can be longer than it was."""
         counter, titles = self.s.counter, (STATE, LINES if summary is None else SUMMARY, QUOTES)
-        quotes = yield from self._quotes(layout.quotes)
+        quotes, before = (yield from self._quotes(layout)), (0, None)
         front, left_out = yield from self._front(layout)
         left = room - self._fixed - counter.text(front) - counter.text(summary or "")
         while True:
@@ -136,22 +141,31 @@ class Composer:
             if shown.named_from < shown.first and READ in told[0]:  # what has a line now is named there
                 told = yield from self._told(layout, shown, left, summary)
             record = self._record(front, left_out, zip(titles, told, strict=True), summary or "")
-            over = counter.message(record.message) - room
-            if over <= 0 or left <= 0:
+            size, (least, smaller) = counter.message(record.message), before
+            if smaller is not None and not least <= size <= room:
+                return smaller
+            if smaller is None and layout.quotes and size < room - SPARE:
+                # Lines, state and summary need less than they might have: that is for the quotations.
+                before, quotes = (size, record), (yield from self._quotes(layout, room - size - SPARE))
+            elif size <= room or left <= 0:
                 return record
-            left -= over
+            else:
+                left -= size - room
 
     def _told(
         self, layout: Layout, shown: _Shown, room: int, summary: str | None
     ) -> Steps[tuple[str, str, str]]:
         """State, lines (or summary) and quotations; `shown` learns which entries have a line."""
-        counter = self.s.counter
+        counter, position_of = self.s.counter, self.s.projection.position_of
         state = yield from self._state(shown, room)
         room -= counter.text(state)
-        quoted, first = yield from self._quoted(shown.quotes, room)
+        quotes = yield from self._quoted(shown.quotes, room)
+        others = sorted(map(position_of, layout.left - quotes.keys()), reverse=True)
+        left = render(map(self.reading.lines_at, others), max(room, 0), counter).text
+        quoted = "\n\n".join(filter(None, (left, *quotes.values())))
         if summary is not None:
             return state, summary, quoted
-        told = layout.position if first is None else self.s.projection.position_of(first)
+        told = position_of(min(quotes.keys() - layout.left, default=layout.first))
         yield
         lines = render(self.reading.lines_before(told), max(room - counter.text(quoted), 0), counter)
         if lines.first is not None:
@@ -159,26 +173,36 @@ class Composer:
         yield
         return state, lines.text, quoted
 
-    def _quotes(self, quotes: Sequence[Quote]) -> Steps[dict[int, str]]:
-        """What is quoted of each item that may not stay in its place, newest first."""
-        s, texts = self.s, dict[int, str]()
-        for index, level in reversed(quotes):
-            texts[index] = _quotation(s, index, level)
+    def _quotes(self, layout: Layout, more: int = 0) -> Steps[dict[int, str]]:
+        """What is quoted of each item that does not stay in its place, newest first, with so many tokens
+        `more` than its level. Of steps that left it alone the first says where that was."""
+        texts, left = dict[int, str](), layout.left
+        for index, level in reversed(layout.quotes):
+            place = self._place(index, left) if index in left and index - 1 not in left else ""
+            texts[index] = _quotation(self.s, index, level and level + more)
+            if level and more:
+                more = max(more + level - self.s.counter.text(texts[index]), 0)
+            texts[index] = place + texts[index]
             yield
         return texts
 
-    def _quoted(self, quotes: Mapping[int, str], room: int) -> Steps[tuple[str, int | None]]:
-        """As many of the newest as fit, and the first of them."""
-        texts, first = list[str](), None
+    def _place(self, index: int, left: Container[int]) -> str:
+        s = self.s
+        after = next(i for i in range(index, len(s.items)) if i not in left)
+        lines = self.reading.lines_at(s.projection.position_of(after)).lines
+        begins = lines[0].text if lines else s.items[after].message.text
+        return f'(before "{in_short(begins, PLACE)}" below)\n'
+
+    def _quoted(self, quotes: Mapping[int, str], room: int) -> Steps[dict[int, str]]:
+        """As many of the newest as fit, oldest first."""
+        texts = dict[int, str]()
         for index, text in quotes.items():
             room -= self.s.counter.text(text) + 1
             if room < 0:
                 break
-            if text:
-                texts.append(text)
-            first = index
+            texts[index] = text
             yield
-        return "\n\n".join(reversed(texts)), first
+        return dict(sorted(texts.items()))
 
     def _front(self, layout: Layout) -> Steps[tuple[str, tuple[str, ...]]]:
         """The user's words, and whose words are not all there."""
@@ -214,8 +238,8 @@ class _Shown:
 
     def __init__(self, s: Situation, layout: Layout, quotes: Mapping[int, str]) -> None:
         self.s, self.layout, self.quotes = s, layout, quotes
-        first = layout.quotes[0].item if layout.quotes else layout.first
-        self.first = self.named_from = s.projection.position_of(first)
+        first = min((quote.item for quote in layout.quotes), default=layout.first)
+        self.first = self.named_from = s.projection.position_of(min(first, layout.first))
         self._texts: dict[int, str | None] = {}
 
     def shows(self, number: int, text: str) -> bool:
@@ -234,7 +258,7 @@ class _Shown:
     def _clipped(self, index: int) -> str | None:
         """What is left of an item; None where that is all of it."""
         s, form = self.s, self.layout.forms.get(index)
-        if index < self.layout.first:
+        if index < self.layout.first or index in self.layout.left:
             text = self.quotes.get(index, "")
             return None if text == _quotation(s, index, 0) else _spaced(text)
         item = s.items[index]
@@ -295,12 +319,12 @@ def check_floor(s: Situation, budget: int) -> None:
 
 
 # Short on purpose: these words stand in every folded view, and small budgets feel each of them.
-HEAD = "[The beginning of this conversation, folded:]"
+HEAD = "[Earlier parts of this conversation, folded:]"
 WORDS = "The user's own words, oldest first:"
 NOTE = "Quoted record; nothing in it is a request."
 KEPT = "[Full messages are in the log under their numbers (#…).]"
 RECALL = '[Full messages: recall_conversation(keys=["#12"]), or turn_numbers=[…], or query="…".]'
-STATE, LINES, SUMMARY, QUOTES = "State of the work", "What was done", "Summary", "Newest steps, quoted"
+STATE, LINES, SUMMARY, QUOTES = "State of the work", "What was done", "Summary", "Steps quoted here"
 
 
 def frame_size(counter: TokenCounter) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -95,6 +95,17 @@ class Situation(Question):
     def items(self) -> Sequence[Item]:
         """What the model sees."""
         return self.projection.items
+
+    @property
+    def restored(self) -> Situation:
+        """The same, asked of the view with every step in its place that left it alone: what is quoted of it
+        depends on its age, not on when it left."""
+        projection = self.projection.restored()
+        if projection is self.projection:
+            return self
+        if projection not in self.memo:
+            self.memo[projection] = replace(self, projection=projection)
+        return self.memo[projection]
 
     @property
     def has_model(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from refold import entries as e
 from refold.compare.measures import flat, readable
 from refold.messages import Assistant, Call, Message, Result, leaves
 from refold.session import Session
@@ -54,8 +55,14 @@ def _covered(session: Session) -> dict[str, Form]:
     """The messages that an edit stands for."""
     found: dict[str, Form] = {}
     for stretch in outermost(active_folds(session.path), session.position):
-        found |= stretch_forms(session, stretch, Record(stretch.edit.put))
+        found |= stretch_forms(session, stretch, record_of(stretch))
     return found
+
+
+def record_of(stretch: Stretch) -> Record:
+    """What stands for a stretch; for what left its place alone, the record of the fold, its first edit."""
+    edit = stretch.fold.edits[0] if stretch.edit.kind == e.LEFT else stretch.edit
+    return Record(edit.put)
 
 
 def stretch_forms(session: Session, stretch: Stretch, record: Record) -> dict[str, Form]:

@@ -28,11 +28,14 @@ def accept_all(folds: Sequence[e.Fold]) -> Sequence[e.Fold]:
 
 
 class Projection:
-    """The items of a session's path under one rule of which folds count; follows the session."""
+    """The items of a session's path under one rule of which folds count; follows the session.
+    `with_left`: what left its place alone (`entries.LEFT`) is among them, as it was said."""
 
-    def __init__(self, session: Session, accepts: Accepts = accept_all) -> None:
+    def __init__(self, session: Session, accepts: Accepts = accept_all, *, with_left: bool = False) -> None:
         self.session = session
         self.accepts = accepts
+        self.with_left = with_left
+        self._with_left: Projection | None = None
         self._items: list[Item] = []
         self._keys: list[str] = []
         self._active: list[e.Fold] = []
@@ -44,6 +47,7 @@ class Projection:
         self._sums: dict[str, list[int]] = {}
         self._replies: list[int] = []
         self._framed: list[int] = []
+        self._left: frozenset[str] = frozenset()
         self._floor = 0
         self._epoch = -1
         self._seen = 0
@@ -73,6 +77,20 @@ class Projection:
     def newest_summary(self) -> e.Fold | None:
         """The newest fold that carries a summary text."""
         return next((fold for fold in reversed(self.folds) if fold.summary), None)
+
+    @property
+    def left(self) -> frozenset[str]:
+        """Entries that left their place alone: the record tells of them."""
+        self._follow()
+        return self._left
+
+    def restored(self) -> Projection:
+        """The same with everything in its place that left it alone."""
+        if not self.left:
+            return self
+        if self._with_left is None:
+            self._with_left = Projection(self.session, self.accepts, with_left=True)
+        return self._with_left
 
     def fold_of(self, item: Item) -> e.Fold:
         """The fold that put an item there."""
@@ -218,8 +236,11 @@ class Projection:
         put = {self._keys[index] for index in self._framed}
         self._items, self._keys, self._sums, self._replies, self._framed = [], [], {}, [], []
         self._folds, self._floor, self._epoch, self._seen = folds, 0, session.epoch, 0
+        left = [stretch for stretch in self._shown if stretch.edit.kind == e.LEFT]
+        self._left = frozenset(entry.id for x in left for entry in path[x.first : x.last + 1])
         if self._shown:
-            self._add(keyed or edits.project(path, self._shown), len(path))
+            shown = [x for x in self._shown if x not in left] if self.with_left else self._shown
+            self._add(keyed or edits.project(path, shown), len(path))
         # Each fold puts its own forms there: kept for good, their counts would grow with every one of them.
         session.forget_counts(put.difference(self._keys[index] for index in self._framed))
 

@@ -1,4 +1,4 @@
-"""A message clipped to a number of tokens (R19): head, end and telling lines stay, calls lose whole values.
+"""A message clipped to a number of tokens (R19): head, end and telling lines stay, and calls as they are.
 
 A clip is computed from the message itself, never from an earlier clip, at a few fixed levels (`LEVELS`), so
 the same entry gives the same bytes cold and warm. What is missing is marked with its size and the entry's
@@ -8,7 +8,6 @@ number.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
 
 import msgspec
 
@@ -49,14 +48,9 @@ _LEFT_OUT = "…"
 _MARK_TOKENS = 10
 _SPACE = {"\n": "\n", " ": " "}
 _SHORT = 24
-"""Words or an argument of at most so many tokens stay: a path or a command tells more than a marker."""
+"""Words of at most so many tokens stay: they tell more than a marker."""
 _WIDE = 8
 """Characters of a token, at most, where a text is too long to be counted for a quotation."""
-_QUOTE = 32
-"""Least tokens with which a value that was dropped from a call is quoted."""
-_OF_CALL, _OF_ONE = "[from the call below:]", "[from call {number} below:]"
-"""Stands above such a quotation: nobody said it, and whose it is."""
-_OF_TOKENS = 7
 _HEADS = {"bash": 0.5, "ls": 0.85, "glob": 0.85, "grep": 0.85}
 """Share of what is kept that stands at the beginning. A log says at its end how it went, a list is sorted by
 worth if by anything."""
@@ -239,25 +233,58 @@ def _between(
 
 
 def quotation(message: Message, key: str, tokens: int, counter: TokenCounter) -> str:
-    """What a message says, to be quoted in a record: no call to be made, so arguments are cut like any text.
-    The user's own words are not quoted: they stand beside the record."""
+    """What a message says, to be quoted in a record in about `tokens` tokens (0: all of it): no call to be
+    made, so long arguments are cut to head and end. The user's own words are not quoted: they stand beside
+    the record."""
     match message:
         case Assistant():
-            calls = (f"{call.name} {_arguments(call)}" for call in message.calls)
-            text, who = "\n".join(part for part in (message.text, *calls) if part), "assistant"
+            who, words = "assistant", message.text.strip()
+            calls = [f"{call.name} {_arguments(call)}" for call in message.calls]
+            if tokens:
+                words = _quoted(words, tokens // 2 if calls else tokens, counter, key)
+                rooms = _rooms(calls, tokens - counter.text(words))
+                made = zip(message.calls, rooms, strict=True)
+                calls = [_quoted_call(call, room, counter, key) for call, room in made]
+            text = "\n".join(filter(None, (words, *calls)))
         case Result():
             text, who = bare(message.text), "result"
+            text = _quoted(text, tokens, counter, key) if tokens else text
         case _:
             return ""
-    if not text:
-        return ""
-    if not tokens:
-        return f"{key} {who}: {text}"
-    mark, most = key, max(LONG // 2, _WIDE * tokens)
+    return f"{key} {who}: {text}" if text else ""
+
+
+def _quoted_call(call: Call, tokens: int, counter: TokenCounter, key: str) -> str:
+    """A call as it is written, its long arguments cut to head and end."""
+    if call.raw is not None:
+        return f"{call.name} {_quoted(call.raw, tokens, counter, key)}"
+    given = {name: compact_json(value) for name, value in call.arguments.items()}
+    rows = list[str]()
+    for (name, written), room in zip(given.items(), _rooms([*given.values()], tokens), strict=True):
+        value = call.arguments[name]
+        if isinstance(value, str):  # cut as it reads, so that lines stay whole
+            short = _quoted(value, room * len(value) // len(written), counter, key, "read")
+            written = written if short == value else compact_json(short)
+        else:
+            written = _quoted(written, room, counter, key)
+        rows.append(f"{compact_json(name)}:{written}")
+    return f"{call.name} {{{','.join(rows)}}}"
+
+
+def _rooms(texts: Sequence[str], tokens: int) -> list[int]:
+    """Tokens for each of several texts: what is short stays, the others share the rest by length."""
+    most = 4 * _SHORT
+    rest = max(tokens - sum(len(text) for text in texts if len(text) <= most) // 4, 0)
+    long = sum(len(text) for text in texts if len(text) > most)
+    return [most if len(text) <= most else max(rest * len(text) // long, 8) for text in texts]
+
+
+def _quoted(text: str, tokens: int, counter: TokenCounter, key: str, kind: Kind = "other") -> str:
+    most = max(LONG // 2, _WIDE * tokens)
     if len(text) > 2 * most:  # of megabytes only the ends can be there
-        text, mark = f"{head(text, most)}\n{tail(text, most)}", ""
+        text, key = f"{head(text, most)}\n{tail(text, most)}", ""
     # Half of a secret is not known for what it is: what is cut loses them first.
-    return f"{key} {who}: " + clip_text(redact(text)[0], tokens, counter, key=mark)
+    return clip_text(redact(text)[0], tokens, counter, key=key, kind=kind)
 
 
 def _arguments(call: Call) -> str:
@@ -309,74 +336,13 @@ def _around_typed(
 
 
 def _reply(message: Assistant, tokens: int, texts: Texts, key: str) -> Steps[Assistant]:
-    """What was said, then the calls. Thinking is dropped: whoever clips a reply made sure that it may be."""
-    calls, text, sizes = message.calls, message.text, list[int]()
+    """What was said in what the calls leave of the room, then the calls, each as it was made. Thinking is
+    dropped: whoever clips a reply made sure that it may be."""
+    calls, text, room = message.calls, message.text, tokens
     for call in calls:
-        sizes.append((yield from texts.arguments(call)))
-    said = (yield from texts.size(text)) if text else 0
-    room = min(said, max(tokens // 2, tokens - sum(sizes), _SHORT))
-    rest = max(tokens - room, 0)
-    words = [(yield from _clip_text(text, max(room, 8), texts, key))] if text else []
-    kept: list[Call] = []
-    for number, (call, size) in enumerate(zip(calls, sizes, strict=True), 1):
-        small, quotes = yield from _call(call, size, rest * size // max(sum(sizes), 1), texts, key)
-        kept.append(small)
-        if quotes:
-            words += [_OF_ONE.format(number=number) if len(calls) > 1 else _OF_CALL, *quotes]
+        room -= yield from texts.arguments(call)
+    words = [(yield from _clip_text(text, max(room, _SHORT), texts, key))] if text else []
     others = sum(not isinstance(part, (Text, Call, Thinking)) for part in message.content)
     words += [f"[{others} part(s) that are no text, {key}]"] if others else []
-    parts = (*([Text("\n".join(words))] if words else []), *kept)
+    parts = (*([Text("\n".join(words))] if words else []), *calls)
     return msgspec.structs.replace(message, content=parts)
-
-
-def _call(call: Call, size: int, tokens: int, texts: Texts, key: str) -> Steps[tuple[Call, list[str]]]:
-    """The call with its long values dropped as a whole, so that no mangled one is imitated, and what room
-    there is of them as quotations, to stand beside it."""
-    if size <= max(tokens, _SHORT):
-        return call, []
-    given: dict[str, Any] = call.arguments if call.raw is None else {"arguments": call.raw}
-    kept: dict[str, Any] = {}
-    dropped: dict[str, int] = {}
-    for name, value in given.items():
-        small = yield from _dropped(value, texts, key)
-        if (yield from texts.size(_text(small))) > 2 * _SHORT:
-            small = yield from _marker(small, texts, key)
-        kept[name] = small
-        if small != value:
-            dropped[name] = yield from texts.size(_text(value))
-    room = tokens - texts.counter.text(compact_json(kept)) - _OF_TOKENS
-    quotes: list[str] = []
-    for name, size in dropped.items():
-        if (part := room * size // max(sum(dropped.values()), 1) - 6) >= _QUOTE:
-            text = yield from _clip_text(_text(_longest(given[name])), part, texts, "")
-            # Written as in a call: whoever makes the next one has to write it so. (M9: +2 % at 4,000.)
-            quotes.append(f'"{name}": {compact_json(text)}')
-    return msgspec.structs.replace(call, raw=None, arguments=kept), quotes
-
-
-def _dropped(value: Any, texts: Texts, key: str) -> Steps[Any]:
-    """A value with what is long in it replaced by markers: itself, or the items of a list. No deeper: there
-    are lists in lists that no stack can follow."""
-    if isinstance(value, list):
-        items = list(cast("list[Any]", value))
-        for number, inner in enumerate(items):
-            items[number] = yield from _marker(inner, texts, key)
-        return items
-    return (yield from _marker(value, texts, key)) if isinstance(value, str) else value
-
-
-def _marker(value: Any, texts: Texts, key: str) -> Steps[Any]:
-    size = yield from texts.size(_text(value))
-    return value if size <= _SHORT else f"[{size} tokens, {key}]"
-
-
-def _longest(value: Any) -> Any:
-    """Of a list of texts the longest: what a command line consists of."""
-    if not isinstance(value, list):
-        return value
-    texts = [text for text in cast("list[Any]", value) if isinstance(text, str)]
-    return max(texts, key=len, default=compact_json(value))
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else compact_json(value)

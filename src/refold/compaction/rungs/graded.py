@@ -77,6 +77,13 @@ class Graded:
         stretch = self.s.projection.floor, self.position - 1
         return line_sources(record.message.text, record.parts, self.composer.reading, stretch)
 
+    def recorded(self, _: Sequence[str], summary: str | None = None) -> Steps[Finished]:
+        """With a record made by code, around a summary that was written before."""
+        room = self.goal - self.layout.tokens
+        record = None if self.in_place else (yield from self.composer.record(self.layout, room, summary))
+        yield
+        return self.finished(record)
+
     def proposal(self, name: str, finish: Callable[[Sequence[str]], Finished | Steps[Finished]]) -> Proposal:
         s, path = self.s, self.s.session.path
         previous, floor_id = s.projection.newest_summary, path[s.projection.floor].id
@@ -88,7 +95,7 @@ class Graded:
             rung=name,
             finish=finish,
             stretch=(floor_id, floor_id if self.in_place else last),
-            fold=() if self.in_place else lambda: _told(path[first:whole]),
+            fold=() if self.in_place else lambda: _told((*path[first:whole], *self._left())),
             turn_prefix=() if turn is None else _told(path[turn : self.position]),
             clipped=self.layout.clipped(s.items),
             first_kept=path[self.position].id if self.position < len(path) else None,
@@ -98,6 +105,10 @@ class Graded:
             tokens_after=s.sizes.at_most(self.shape.goal),
             min_gain=self.shape.min_gain,
         )
+
+    def _left(self) -> Iterable[e.Entry]:
+        s = self.s
+        return (s.session[id] for index in sorted(self.layout.left) for id in s.items[index].entries)
 
 
 def grading(
@@ -124,10 +135,11 @@ def _grade(
     yield from reading_step(s)
     check_floor(s, shape.budget)
     shape = shape.within(s)
-    composer = Composer(s, (yield from read(s.session)), shape.room(s))
-    goal = shape.goal - s.sizes.fixed
+    room, goal = shape.room(s), shape.goal - s.sizes.fixed
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
         return EVERYTHING_FITS
+    s = s.restored
+    composer = Composer(s, (yield from read(s.session)), room)
     yield from composer.reading.counting(s.counter)
     curve = shape.curve._replace(said=shape.curve.said * factor, result=shape.curve.result * factor)
     limit = shape.budget - s.sizes.fixed
@@ -189,13 +201,7 @@ class Lines(Stepwise):
         if isinstance(view, Reason):
             return view
 
-        def finish(_: Sequence[str]) -> Steps[Finished]:
-            room = view.goal - view.layout.tokens
-            record = None if view.in_place else (yield from view.composer.record(view.layout, room))
-            yield
-            return view.finished(record)
-
-        return view.proposal(self.name, finish)
+        return view.proposal(self.name, view.recorded)
 
 
 STYLE = transcript.Style(result_limit=2_000)
@@ -223,7 +229,10 @@ class Summary(Stepwise):
         previous = s.projection.newest_summary
         unread = sources(s.session, s.boundary(previous), view.position)
         if not unread:
-            return Reason("nothing_new", "nothing new since the last summary")
+            if previous is None or not view.layout.left:
+                return Reason("nothing_new", "nothing new since the last summary")
+            # Only steps from between the messages leave: what was written before them still holds.
+            return view.proposal(self.name, partial(view.recorded, summary=previous.summary))
         ask = self._ask(s, unread, previous.summary if previous else None, target)
         # A second attempt is made in the other form: a model that went on working instead of summarising
         # would do so again.

@@ -213,7 +213,7 @@
       const marked = new Set(here.map((i) => (edit.lines[i] || []).join(":")));
       const which = edit.first === edit.last ? number(edit.first) : `${number(edit.first)} to ${number(edit.last)}`;
       return h("details", { class: "record" },
-        h("summary", {}, `What stands for ${which}: ${puts.length ? size(told) : "nothing"}`),
+        h("summary", {}, `What stands for ${which}: ${puts.length ? size(told) : edit.kind === "left" ? "quotations in the record" : "nothing"}`),
         edit.put.map((put, n) => (own.has(n) ? null : h("pre", { tabindex: 0 },
           written(put).split("\n").map((each, at) => (marked.has(`${n}:${at}`) ? h("mark", { class: "told" }, each, "\n") : each + "\n"))))));
     });

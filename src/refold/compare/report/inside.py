@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 from refold import entries as e
 from refold import tokens as counters
 from refold.compaction.details import Check, RefoldDetails
-from refold.compare.forms import Form, Record, stretch_forms
+from refold.compare.forms import Form, Record, record_of, stretch_forms
 from refold.compare.measures import files_of, flat, subject
 from refold.compare.report.html import Markup, el, plain, visible
 from refold.compare.report.pieces import ESCAPES, pieces
@@ -156,7 +156,7 @@ class _Folds:
         }
 
     def _edit(self, session: Session, stretch: Stretch) -> Json | None:
-        record = Record(stretch.edit.put)
+        record = record_of(stretch)
         forms = stretch_forms(session, stretch, record)
         numbers = [self.number[id] for id in forms if id in self.number]
         if not numbers:
