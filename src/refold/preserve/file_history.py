@@ -91,7 +91,6 @@ class FileHistory:
         sure = line.plain and not outcome.failed
         for index, simple in enumerate(line.commands):
             verb, words = _verb(simple)
-            folder = absolute(folder_before(line, index), base)
             if verb == "stash" and "No local changes" not in outcome.body[:400]:
                 self.stashed = True
                 self._stash |= self._of("modified")
@@ -108,6 +107,7 @@ class FileHistory:
             elif verb == "checkout" and "." in words:
                 self._forget(self._of("modified"))
             elif verb in ("rm", "mv", "checkout"):
+                folder = absolute(folder_before(line, index), base)
                 for word in words:
                     self._take_back(verb, tidy(word), folder, number, entry, sure=sure)
 
