@@ -337,7 +337,7 @@ def test_a_file_of_one_conversation_has_no_other(own: str, store: str) -> None:
 def test_a_folder_without_transcripts_is_named(tmp_path: Path) -> None:
     done = refold("compare", str(tmp_path))
     assert done.exit_code == 1
-    assert done.output == f"Error: there are no transcripts in {tmp_path}\n"
+    assert done.output == f"Error: no transcripts in {tmp_path}\n"
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def _print(done: Replayed, view: View, limit: int, output: str | None, fits: boo
     messages = "1 message" if len(view) == 1 else f"{len(view)} messages"
     out.print(styled(f"view: {messages}, {view.tokens:,} tokens of {limit:,}: ", verdict))
     if why is not None:
-        out.print(why)
+        out.print(why.removeprefix("does not fit; "))  # the line above says so
     if output:
         out.print(f"written to {output}; `refold show {output} --full` prints what the model sees")
 
