@@ -22,8 +22,6 @@ from refold.shrink.clip import LEVELS, WORTH
 STEP = 1.06
 GRID: tuple[float, ...] = tuple(40 * STEP**n for n in range(260))
 """Scales, in tokens."""
-_NEAR = 7
-"""How many grid points a smaller record may be worth: half as much again."""
 SMALL = 64
 """Calls of at most so many tokens stand at every scale."""
 _CALL = SMALL + LEVELS[0]
@@ -94,12 +92,10 @@ def estimate(
     curve: Curve,
     last: int,
     looks: Looks,
-    known: Estimate | None = None,
 ) -> Steps[Estimate]:
-    """The largest scale that fits `goal` where an item clipped to a level has that many tokens; not far above
-    the one that is known to fit. `looks`: what was seen before with another record."""
-    low, first = known or (0, pieces.total)
-    high = min(low + _NEAR, len(GRID) - 1) if known else len(GRID) - 1
+    """The largest scale that fits `goal` where an item clipped to a level has that many tokens. `looks`: what
+    was seen before with another record."""
+    low, high, first = 0, len(GRID) - 1, pieces.total
     while low < high:
         middle = (low + high + 1) // 2
         if middle not in looks:

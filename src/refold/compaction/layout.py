@@ -85,8 +85,6 @@ class Before(NamedTuple):
 
     size: Callable[[int, float], Steps[int]]
     """Its tokens before a position, in a view of a scale."""
-    settle: Callable[[int], Steps[None]]
-    """Told about where the view begins: what that shows need not be in the record."""
     kind: object = None
     """Records of one kind have the same size."""
 
@@ -116,9 +114,6 @@ def lay_out(
             reader.starts[curve, record.kind] = start
         if in_place and start.first > FAR * reader.total:
             return None
-        if start.first:
-            yield from record.settle(s.projection.position_of(first + start.first))
-            start = yield from estimate(reader, goal, before, curve, last, looks, start)
         grades = yield from grade(
             reader, goal, before, reader.known_at, reader.size_at, curve, last, start.scale
         )

@@ -107,22 +107,15 @@ class Composer:
         self.s, self.reading, self.room = s, reading, room
         self._pins = pins_text(s.session)
         self._fixed = s.counter.text(self._pins) + frame_size(s.counter)
-        self._state_size = room.state
-
-    def settle(self, position: int) -> Steps[None]:
-        """Find out how much of its room the state of the work needs where the view shows what comes from a
-        position on: mostly far less. (Measured at its most, not at the room: that grows with the goal, and
-        what it lets in must not cost an item its form.)"""
-        most = self.room.state_most
-        size = yield from self.reading.state_size(position, most, self.s.counter)
-        self._state_size = min(size, self.room.state)
 
     def size(self, position: int, scale: float, written: int | None = None) -> Steps[int]:
         """What it needs, without composing anything; where clips lose what the state tells then, it takes
-        that from the lines. `written`: tokens of a summary instead of lines."""
+        that from the lines. (The state is measured at its most, not at its room: that grows with the goal, and
+        what it lets in must not cost an item its form.) `written`: tokens of a summary instead of lines."""
         counter = self.s.counter
+        state = yield from self.reading.state_size(position, self.room.state_most, counter)
         own = min(self.reading.typed_size(position, counter), self.room.words)
-        total = self._fixed + self._state_size + own
+        total = self._fixed + min(state, self.room.state) + own
         if written is not None:
             return total + written
         return total + (yield from self.reading.lines_size(position, counter, int(self.room.lines * scale)))

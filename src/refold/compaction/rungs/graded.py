@@ -143,7 +143,7 @@ def _grade(
     yield from composer.reading.counting(s.counter)
     curve = shape.curve._replace(said=shape.curve.said * factor, result=shape.curve.result * factor)
     limit = shape.budget - s.sizes.fixed
-    record = Before(partial(composer.size, written=written), composer.settle, written)
+    record = Before(partial(composer.size, written=written), written)
     layout = yield from lay_out(s, goal, limit, curve, record, in_place=in_place)
     if layout is None:
         return NOT_ENOUGH
