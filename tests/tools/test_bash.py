@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from asyncio.base_subprocess import BaseSubprocessTransport
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,23 @@ def test_a_command_that_is_cancelled_ends_with_all_it_started(shell: Bench) -> N
 
     asyncio.run(cancelled())
     assert gone(SLEEP.format(43))
+
+
+def test_a_command_that_is_cancelled_while_it_starts_ends_too(
+    shell: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command may be running before the loop has connected its pipes."""
+    connect = BaseSubprocessTransport._connect_pipes  # pyright: ignore
+
+    async def late(self: BaseSubprocessTransport, *args: object) -> None:
+        while not (shell.root / "begun").exists():  # noqa: ASYNC110 (another process makes it)
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(0.2)
+        await connect(self, *args)  # pyright: ignore
+
+    monkeypatch.setattr(BaseSubprocessTransport, "_connect_pipes", late)
+    with alarm(30):
+        test_a_command_that_is_cancelled_ends_with_all_it_started(shell)
 
 
 def test_a_command_ends_when_the_agent_is_killed(shell: Bench, tmp_path: Path) -> None:

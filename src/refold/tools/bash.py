@@ -100,15 +100,7 @@ async def _drain(stream: asyncio.StreamReader | None, kept: _Kept) -> None:
 
 async def _run(words: list[str], ground: Ground, limit: float) -> Envelope:
     started = time.monotonic()
-    process = await asyncio.create_subprocess_exec(
-        *words,
-        cwd=ground.root,
-        env=sandbox.environment(ground),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
+    process = await _start(words, ground)
     out, err = _Kept(CHARS), _Kept(CHARS)
     reading = asyncio.gather(_drain(process.stdout, out), _drain(process.stderr, err))
     late = False
@@ -123,6 +115,27 @@ async def _run(words: list[str], ground: Ground, limit: float) -> Envelope:
             async with asyncio.timeout(_GRACE):
                 await reading
     return _report(process.returncode, out, err, time.monotonic() - started, limit if late else None)
+
+
+async def _start(words: list[str], ground: Ground) -> asyncio.subprocess.Process:
+    """A process that is cancelled while it starts is ended like any other. (asyncio would kill it alone, and
+    wait for its pipes, which what it started keeps open.)"""
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            *words,
+            cwd=ground.root,
+            env=sandbox.environment(ground),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await _end(await starting)
+        raise
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
