@@ -111,7 +111,7 @@ class Composer:
     def size(self, position: int, scale: float, written: int | None = None) -> Steps[int]:
         """What it needs, without composing anything; where clips lose what the state tells then, it takes
         that from the lines. (The state is measured at its most, not at its room: that grows with the goal,
-        and what it lets in must not cost an item its form.) `written`: tokens of a summary instead of lines."""
+        and what it lets in must not cost an item its form.) `written`: tokens of a summary, not lines."""
         counter = self.s.counter
         state = yield from self.reading.state_size(position, self.room.state_most, counter)
         own = min(self.reading.typed_size(position, counter), self.room.words)
