@@ -290,9 +290,9 @@ def test_R17_pins_recall_files_and_branches_stay_in_their_frames(poison: str) ->
     assert CANARY in told
     assert CANARY not in outside(plain(told), "refold-record")
     for fold in session.annotations(e.Fold):
-        files = reinjection(session, fold, lambda path: poison, counter())
+        files = reinjection(fold, lambda path: poison, counter())
         if files is not None:
-            assert CANARY not in outside(plain(m.User(files.content).text), "refold-record")
+            assert CANARY not in outside(plain(files), "refold-record")
     branched = run(
         engine.branch(
             session, next(x.id for x in session.path if isinstance(x, e.MessageEntry)), summarize=True

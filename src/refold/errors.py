@@ -196,14 +196,6 @@ class PluginError(RefoldError):
     """What an application brought along does not work. `__cause__` is what it raised."""
 
 
-MOST_STEPS = 20_000_000
-"""Pieces of long work, more than the largest log needs: what goes on beyond them has no end."""
-
-
-def endless() -> PluginError:
-    return PluginError(f"work in pieces has not ended after {MOST_STEPS:,}: a rung has to come to an end")
-
-
 class ModelError(RefoldError):
     pass
 

@@ -1,26 +1,20 @@
-"""Event loops: one that persists, for callers that are not asynchronous themselves; and breath for all
-others while there is long work to do.
+"""An event loop that persists, for callers that are not asynchronous themselves.
 
 `asyncio.run` would end background work with every call and fails where a loop is running already
-(notebooks); a loop in a thread of its own does neither. Long work in a thread would not help a loop: patterns
-and token counters keep the interpreter's lock.
+(notebooks); a loop in a thread of its own does neither.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
-
-from refold import errors
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-ATTEMPTS = 3
-"""How often work that was disturbed begins anew."""
 GRACE = 1.0
 """Seconds that a task gets to end after it was cancelled; one that takes longer is left behind."""
 
@@ -82,29 +76,6 @@ async def within(work: Callable[[], Awaitable[T]], seconds: float | None) -> T:
     finally:
         if not task.done():
             await ended([task])
-
-
-async def breathe(begin: Callable[[], Generator[None, None, T]], mark: Callable[[], object]) -> T:
-    """The result of work in pieces (`refold.protocols.Steps`) of half a millisecond to some milliseconds;
-    after each of them others get their turn: not by the clock, so that what happens in between is the same
-    each time. Where `mark` is another one after that, they changed what the work reads and it begins anew;
-    the last attempt is made at once, so that it comes to an end. `mark` may raise where the work has lost
-    its sense."""
-    for attempt in range(ATTEMPTS + 1):
-        steps, marked = begin(), mark()
-        for _ in range(errors.MOST_STEPS):
-            if attempt < ATTEMPTS and marked != mark():
-                break
-            try:
-                next(steps)
-            except StopIteration as done:
-                return done.value
-            if attempt < ATTEMPTS:
-                await asyncio.sleep(0)
-        else:
-            raise errors.endless()
-        steps.close()
-    raise AssertionError("the last attempt is not interrupted")
 
 
 def _running() -> asyncio.AbstractEventLoop:

@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from refold import errors
 from refold.entries import AnyEntry
 from refold.messages import AnyPart, Message, Stop, Usage
-
-# ── work in pieces ──────────────────────────────────────────────────────────────────────────────
-
-T = TypeVar("T")
-Steps: TypeAlias = Generator[None, None, T]
-"""Work that stops for breath every millisecond or so, so that an event loop can look after others
-(`refold.loop.breathe`), and gives its result at the end. What it reads must not change in between."""
-
-
-def complete(steps: Steps[T]) -> T:
-    """The result of such work, at once."""
-    for _ in range(errors.MOST_STEPS):
-        try:
-            next(steps)
-        except StopIteration as done:
-            return done.value
-    raise errors.endless()
-
 
 # ── models ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -289,7 +270,8 @@ class TokenCounter(Protocol):
 
 
 @runtime_checkable
-class PatientCounter(Protocol):
-    """A counter that can pause within a long message, and for which a message is its frame and its texts."""
+class Additive(Protocol):
+    """A counter for which a message is its frame and its texts."""
 
-    def counting(self, message: Message) -> Steps[int]: ...
+    @property
+    def additive(self) -> bool: ...

@@ -822,13 +822,12 @@ def test_R18_reads_that_left_the_view_are_named_and_can_be_brought_back() -> Non
     assert "src/login/part0.py" in left
     files = {path: f"new text of {path}" for path in left}
     files[left[-1]] = "binary\x00"
-    note = reinjection(session, fold, lambda path: files.get(path), COUNTER)
-    assert note is not None
-    text = note.content[0].text  # type: ignore[union-attr]
+    text = reinjection(fold, lambda path: files.get(path), COUNTER)
+    assert text is not None
     assert text.count("<refold-record") == 5
     assert left[-1] not in text
     assert left[-2] in text
-    assert reinjection(session, fold, lambda _: None, COUNTER) is None
+    assert reinjection(fold, lambda _: None, COUNTER) is None
 
 
 # ── failure patterns of today's agents ──────────────────────────────────────────────────────────

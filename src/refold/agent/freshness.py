@@ -10,6 +10,7 @@ from refold import entries as e
 from refold.agent.journal import open_calls
 from refold.compaction.details import FILES, TOKENS, reinjection
 from refold.engine import Engine
+from refold.messages import content
 from refold.session import Session
 from refold.tools.workspace import Refused, Workspace
 
@@ -32,9 +33,9 @@ def bring_back(
     each = min(TOKENS, (engine.preset_for(session).budget - used) // SHARE // FILES)
     if each < LEAST:
         return
-    note = reinjection(session, fold, lambda path: _text(files, path), engine.counter, tokens=each)
+    note = reinjection(fold, lambda path: _text(files, path), engine.counter, tokens=each)
     if note is not None:
-        session.append(note)
+        session.append(session.make(e.Note, content=content(note), kind="files"))
 
 
 def _text(files: Workspace, path: str) -> str | None:

@@ -17,7 +17,7 @@ from refold.messages import Message, Result, user
 from refold.preserve import state
 from refold.preserve.tools import pi_files
 from refold.protocols import Request
-from refold.session import Session
+from refold.session import History
 from refold.session.edits import active_folds
 from refold.text.frames import element
 
@@ -51,7 +51,7 @@ class BranchPlan:
 
 
 def prepare_branch(
-    session: Session,
+    session: History,
     old_leaf: str | None,
     target: str | None,
     budget: int = 0,

@@ -18,7 +18,7 @@ from refold.messages import Assistant, Message, User
 from refold.preserve import abridged
 from refold.preserve.state import WorkState
 from refold.preserve.words import demands, typed
-from refold.protocols import Steps, TokenCounter
+from refold.protocols import TokenCounter
 from refold.text.redact import redact
 from refold.text.truncate import head, one_line
 from refold.tokens.fitting import fit
@@ -147,26 +147,24 @@ PIECE = 32
 
 
 def merging(
-    lines: Sequence[Line], budget: int, size: Callable[[Sequence[Line]], Steps[int]], counter: TokenCounter
-) -> Steps[list[Line]]:
+    lines: Sequence[Line], budget: int, size: Callable[[Sequence[Line]], int], counter: TokenCounter
+) -> list[Line]:
     """The lines within the budget: as long as they are larger, neighbours in the oldest half become ranges,
     each half as long as its two parts."""
     merged = list(lines)
-    while (yield from size(merged)) > budget:
-        smaller = yield from _pass(merged, max((len(merged) + 1) // 2, 2), counter)
+    while size(merged) > budget:
+        smaller = _pass(merged, max((len(merged) + 1) // 2, 2), counter)
         if smaller == merged:  # the old ones say nothing any more: now the others
-            smaller = yield from _pass(merged, len(merged), counter)
+            smaller = _pass(merged, len(merged), counter)
         if smaller == merged:
             break
         merged = smaller
     return merged
 
 
-def _pass(lines: list[Line], half: int, counter: TokenCounter) -> Steps[list[Line]]:
+def _pass(lines: list[Line], half: int, counter: TokenCounter) -> list[Line]:
     old, joined, at = lines[:half], list[Line](), 0
     while at < len(old):
-        if len(joined) % PIECE == 0:
-            yield
         if at + 1 < len(old) and old[at].end + 1 == old[at + 1].start:
             joined.append(_joined(old[at], old[at + 1], counter))
             at += 2
@@ -221,24 +219,20 @@ LINE = 60
 _HEADING = re.compile(r"^#{2,3} +(.*?)[ \t]*$", re.MULTILINE)
 
 
-def checkpoint(sources: Sequence[Source], budget: int, counter: TokenCounter, previous: str) -> Steps[str]:
+def checkpoint(sources: Sequence[Source], budget: int, counter: TokenCounter, previous: str) -> str:
     """What happened, under pi's headings, in at most `budget` tokens."""
     made = digest(sources, budget=budget // 2, counter=counter)
-    yield from made.composing()
+    made.composing()
     sections, state = _earlier(previous), WorkState()
-    for number, source in enumerate(sources, 1):
-        if number % TAKEN == 0:
-            yield
+    for source in sources:
         state.take(source.message)
     turns = list(_turns(sources))
-    yield
     for at, turn in enumerate(turns):
         line = rule_line(((x.id, x.message) for x in turn), LINE, counter)
         if at == len(turns) - 1 and not _is_over(turn):
             _add(sections, "In progress", [f"- [ ] {line}"])
         else:
             _add(sections, "Done", [f"- [x] {line}"])
-        yield
     words = [text for source in sources if (text := typed(source.message))]
     if not sections["Goal"]:
         _add(sections, "Goal", [one_line(text, 400) for text in words[:1]])
@@ -253,10 +247,10 @@ def checkpoint(sources: Sequence[Source], budget: int, counter: TokenCounter, pr
     return _rendered(sections, SHARES, budget, counter)
 
 
-def turn_prefix(sources: Sequence[Source], budget: int, counter: TokenCounter) -> Steps[str]:
+def turn_prefix(sources: Sequence[Source], budget: int, counter: TokenCounter) -> str:
     """The same for the beginning of a turn whose later part stays."""
     made = digest(sources, budget=budget // 2, counter=counter)
-    yield from made.composing()
+    made.composing()
     words = [one_line(text, 1_000) for source in sources if (text := typed(source.message))]
     line = rule_line(((x.id, x.message) for x in sources), LINE, counter)
     sections = {

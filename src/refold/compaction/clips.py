@@ -24,9 +24,8 @@ from refold.messages import (
 )
 from refold.preserve.tools import shown_by
 from refold.preserve.words import typed as words_typed
-from refold.protocols import PatientCounter, Steps, TokenCounter, complete
-from refold.session import Item, Session
-from refold.session.counting import counting, is_long, message_size
+from refold.protocols import Additive, TokenCounter
+from refold.session import History, Item
 from refold.session.invariants.thinking import signed
 from refold.shrink.clip import FRAME, LEVELS, Texts, clipping
 
@@ -111,7 +110,7 @@ class Pieces(Protocol):
     sizes: list[int]
     """Tokens in the view, without sealed thinking, by place."""
 
-    def read(self) -> Steps[None]:
+    def read(self) -> None:
         """One more chunk."""
         ...
 
@@ -175,7 +174,7 @@ class Settled(msgspec.Struct, frozen=True, gc=False):
 class Clips:
     """Clipped forms of a session's entries, each made once. Kept beside the session (`session.followers`)."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: History) -> None:
         self.session = session
         self._known: dict[tuple[str, int, str], Form] = {}
         # By counter, then by entry:
@@ -186,28 +185,26 @@ class Clips:
         self._settled: dict[str, dict[str, Settled]] = {}
 
     @classmethod
-    def of(cls, session: Session) -> Clips:
+    def of(cls, session: History) -> Clips:
         return session.followers.of(cls, lambda: cls(session))
 
     def form(self, id: str, message: Message, level: int, counter: TokenCounter, call: Call | None) -> Form:
         """The message of an entry at one level; level 0: whole, without its thinking."""
-        return complete(self.forming(id, message, level, counter, call))
+        return self.forming(id, message, level, counter, call)
 
     def forming(
         self, id: str, message: Message, level: int, counter: TokenCounter, call: Call | None
-    ) -> Steps[Form]:
+    ) -> Form:
         """`form` in pieces, where the message is long."""
         key = (id, level, counter.name)
         known = self._known.get(key)
         if known is None:
             if level:
                 number, texts = f"#{self.session.position(id)}", self._texts_of(id, message, counter)
-                small = yield from clipping(message, level, texts, key=number, kind=shown_by(call))
-                if level > _BREATH:
-                    yield
+                small = clipping(message, level, texts, key=number, kind=shown_by(call))
             else:
                 small = _without_thinking(message)
-            known = self._known[key] = Form(small, (yield from message_size(small, counter)))
+            known = self._known[key] = Form(small, counter.message(small))
             self._sizes.setdefault(counter.name, {}).setdefault(id, {})[level] = known.size
         return known
 
@@ -240,7 +237,7 @@ class Clips:
     def _text_size(self, id: str, message: Message, counter: TokenCounter) -> dict[str, int]:
         """Tokens of a message's one text, where its own count tells that."""
         parts = message.parts
-        if len(parts) != 1 or type(parts[0]) is not Text or not isinstance(counter, PatientCounter):
+        if len(parts) != 1 or type(parts[0]) is not Text or not isinstance(counter, Additive):
             return {}
         if isinstance(message, Bash) or not self.session.counted(id, counter):
             return {}
@@ -263,17 +260,6 @@ def _without_thinking(message: Message) -> Message:
         return message
     content = tuple(part for part in message.content if not isinstance(part, Thinking))
     return msgspec.structs.replace(message, content=content)
-
-
-def reading_step(s: Situation) -> Steps[None]:
-    """What is long in the newest step counted in pieces, so that `least_step` has nothing to count."""
-    clips = Clips.of(s.session)
-    for index in range(newest_step(s), len(s.items)):
-        item = s.items[index]
-        if is_long(item.message):
-            yield from counting(s.session, s.projection.key(index), item.message, s.counter)
-            if isinstance(item.message, Assistant) and len(item.entries) == 1:
-                yield from clips.forming(item.entries[0], item.message, LEVELS[0], s.counter, None)
 
 
 def least_step(s: Situation) -> int:

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Self, cast
 import msgspec
 
 from refold import entries as e
-from refold.messages import Call, Message, Result, compact_json, content
+from refold.messages import Call, Message, Result, compact_json
 from refold.preserve.tools import actions
-from refold.protocols import Steps, TokenCounter
-from refold.session import Item, Session
+from refold.protocols import TokenCounter
+from refold.session import History, Item
 from refold.session.edits import Position, active_folds, said_by, stretches
 from refold.text.frames import NOTE, frame
 from refold.tokens.fitting import fit
@@ -140,8 +140,8 @@ STRETCHES = 256
 
 
 def left(
-    session: Session, before: Sequence[Item], after: Sequence[Item], counter: TokenCounter
-) -> Steps[tuple[e.Left, ...]]:
+    session: History, before: Sequence[Item], after: Sequence[Item], counter: TokenCounter
+) -> tuple[e.Left, ...]:
     """The stretches of entries that were shown verbatim before and are not any more."""
     gone = verbatim(before) - verbatim(after)
     runs: list[list[Item]] = [[]]
@@ -158,15 +158,13 @@ def left(
     for at in range(0, len(runs), step):
         run = [item for each in runs[at : at + step] for item in each]
         size = 0
-        for number, item in enumerate(run, 1):
+        for item in run:
             size += session.cached_count(item.entries[0], item.message, counter)
-            if number % ROWS == 0:
-                yield
         found.append(e.Left(run[0].entries[0], run[-1].entries[0], len(run), size))
     return tuple(found)
 
 
-def rows(session: Session, fold: e.Fold, counter: TokenCounter) -> tuple[e.Lost, ...]:
+def rows(session: History, fold: e.Fold, counter: TokenCounter) -> tuple[e.Lost, ...]:
     """One row for every entry that a fold took out of the view, read from the log."""
     if fold.ledger or not fold.left:
         return fold.ledger
@@ -188,7 +186,7 @@ def _covered(folds: Iterable[e.Fold], position: Position) -> set[int]:
     return {at for one in stretches(folds, position) for at in range(one.first, one.last + 1)}
 
 
-def _row(session: Session, id: str, message: Message, counter: TokenCounter) -> e.Lost:
+def _row(session: History, id: str, message: Message, counter: TokenCounter) -> e.Lost:
     body = compact_json(msgspec.to_builtins(message)).encode("utf-8", "surrogatepass")
     return e.Lost(
         id=id,
@@ -218,25 +216,23 @@ class _Looks(dict[str, tuple[Call, tuple[str, ...]]]):
         return known[1]
 
 
-def reads_left(session: Session, before: Sequence[Item], after: Sequence[Item]) -> Steps[tuple[str, ...]]:
+def reads_left(session: History, before: Sequence[Item], after: Sequence[Item]) -> tuple[str, ...]:
     """Files whose text was in the view and is not any more, the most recently read last. A tool that
     answers "unchanged since you read it" must forget about these."""
     looks = session.followers.of(_Looks, _Looks)
-    gone = yield from _reads(before, looks)
-    for path in (yield from _reads(after, looks)):
+    gone = _reads(before, looks)
+    for path in _reads(after, looks):
         gone.pop(path, None)
     for id in looks.keys() - verbatim(after):
         del looks[id]
     return tuple(gone)[-READS:]
 
 
-def _reads(items: Sequence[Item], looks: _Looks) -> Steps[dict[str, None]]:
+def _reads(items: Sequence[Item], looks: _Looks) -> dict[str, None]:
     """Files read in these items, by calls whose results are shown whole and were no failure."""
     calls: dict[str, Call] = {}
     paths: dict[str, None] = {}
-    for number, item in enumerate(items):
-        if number % LOOKS == 0:
-            yield
+    for item in items:
         calls.update((call.id, call) for call in item.message.calls)
         result = item.message
         if not isinstance(result, Result) or item.fold is not None or not is_readable(result):
@@ -254,15 +250,14 @@ def is_readable(result: Result) -> bool:
 
 
 def reinjection(
-    session: Session,
     fold: e.Fold,
     read: Callable[[str], str | None],
     counter: TokenCounter,
     *,
     files: int = FILES,
     tokens: int = TOKENS,
-) -> e.Note | None:
-    """A note with the newest versions of the files whose text a fold took out of the view, at most `files`
+) -> str | None:
+    """The text of a note with the newest versions of the files whose text a fold took out of the view, at most `files`
     of them and `tokens` each, most recently read first in choice. `read` gives a file's text as it is now,
     or None (gone, denied, binary): such a file is left out."""
     blocks: list[str] = []
@@ -275,5 +270,4 @@ def reinjection(
         blocks.append(frame("file", fit(text, tokens, counter), source=path))
     if not blocks:
         return None
-    note = "\n\n".join((NOTE, "Files in play, as they are now:", *reversed(blocks)))
-    return session.make(e.Note, content=content(note), kind="files")
+    return "\n\n".join((NOTE, "Files in play, as they are now:", *reversed(blocks)))

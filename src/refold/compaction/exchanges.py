@@ -29,7 +29,7 @@ from refold.messages import (
     compact_json,
     result,
 )
-from refold.session import Item, Session
+from refold.session import History, Item
 from refold.shrink.squeeze import squeezed
 from refold.tokens.estimate import Chars
 from refold.tokens.fitting import largest
@@ -276,7 +276,7 @@ def keys(entries: Sequence[str], summaries: Iterable[tuple[str, str | None]]) ->
     return {id: numbers[id] for id in order}
 
 
-def sequence_numbers(session: Session, items: Sequence[Item]) -> list[float]:
+def sequence_numbers(session: History, items: Sequence[Item]) -> list[float]:
     """Sort keys of a view's items: the number of the entry that an item shows, and between two of these for
     what stands in the place of several."""
     entries = [entry.id for entry in session.path if not isinstance(entry, (e.Fold, e.Undo, e.Redo))]

@@ -16,7 +16,6 @@ from math import inf
 from typing import NamedTuple, TypeAlias
 
 from refold.compaction.clips import Chunk, Pieces, Row
-from refold.protocols import Steps
 from refold.shrink.clip import LEVELS, WORTH
 
 STEP = 1.06
@@ -71,13 +70,13 @@ class Estimate(NamedTuple):
     """Index of the oldest item that is no line there."""
 
 
-Size: TypeAlias = Callable[[int, int, int], Steps[int]]
+Size: TypeAlias = Callable[[int, int, int], int]
 """Tokens of an item: its place, its size in the view now, the level it is clipped to (0: not at all)."""
 
 Known: TypeAlias = Callable[[Sequence[int], int], Sequence[int | None]]
 """Tokens of items, by their places, clipped to a level, where that is known without making anything."""
 
-Before: TypeAlias = Callable[[int, float], Steps[int]]
+Before: TypeAlias = Callable[[int, float], int]
 """Tokens of what stands for the items before an index at a scale."""
 
 
@@ -92,7 +91,7 @@ def estimate(
     curve: Curve,
     last: int,
     looks: Looks,
-) -> Steps[Estimate]:
+) -> Estimate:
     """The largest scale that fits `goal` where an item clipped to a level has that many tokens. `looks`: what
     was seen before with another record."""
     low, high, first = 0, len(GRID) - 1, pieces.total
@@ -100,12 +99,11 @@ def estimate(
         middle = (low + high + 1) // 2
         if middle not in looks:
             room, walk = goal, Walk(pieces, GRID[middle], curve, last)
-            while room >= 0 and (part := (yield from walk.part())) is not None:
+            while room >= 0 and (part := walk.part()) is not None:
                 room -= part.whole + sum([cap * len(places) for cap, places in part.clipped])
             looks[middle] = room, walk.begins
-            yield
         room, begins = looks[middle]
-        if room >= 0 and room >= (yield from record(begins, GRID[middle])):
+        if room >= 0 and room >= record(begins, GRID[middle]):
             low, first = middle, begins
         else:
             high = middle - 1
@@ -121,15 +119,15 @@ def grade(
     curve: Curve,
     last: int,
     low: int,
-) -> Steps[Grades]:
+) -> Grades:
     """The largest view that fits `goal`; `low` is the scale to begin with (`estimate`). Items from `last` on
     (the newest step) always stay. Costs what fits: a scale is left as soon as it is seen to be too large, and
     what has to be made to know its size is made last, the largest first."""
 
-    def left(index: int) -> Steps[int]:
+    def left(index: int) -> int:
         """What a scale leaves of the goal, exactly; less than nothing where it does not fit."""
         room, walk, unknown = goal, Walk(pieces, GRID[index], curve, last), list[tuple[int, int]]()
-        while (part := (yield from walk.part())) is not None:
+        while (part := walk.part()) is not None:
             room -= part.whole
             for cap, places in part.clipped:
                 sizes = known(places, cap)
@@ -138,49 +136,44 @@ def grade(
                     unknown += [(cap, -at) for at, size in zip(places, sizes, strict=True) if size is None]
             if room < 0:
                 return room
-        yield
-        room -= yield from record(walk.begins, GRID[index])
+        room -= record(walk.begins, GRID[index])
         unknown.sort(reverse=True)
-        for number, (cap, place) in enumerate(unknown, 1):
+        for cap, place in unknown:
             if room < 0:
                 break
-            room -= yield from size(-place, pieces.sizes[-place], cap)
-            if number % _MADE == 0:
-                yield
+            room -= size(-place, pieces.sizes[-place], cap)
         return room
 
-    room = yield from left(low)
+    room = left(low)
     if room >= 0:
-        while low < len(GRID) - 1 and (more := (yield from left(low + 1))) >= 0:
+        while low < len(GRID) - 1 and (more := left(low + 1)) >= 0:
             low, room = low + 1, more
     while room < 0 and low > 0:
         low -= 1
-        room = yield from left(low)
-    return (yield from _filled(pieces, low, room, size, curve, last))
+        room = left(low)
+    return _filled(pieces, low, room, size, curve, last)
 
 
-def _filled(pieces: Pieces, low: int, room: int, size: Size, curve: Curve, last: int) -> Steps[Grades]:
+def _filled(pieces: Pieces, low: int, room: int, size: Size, curve: Curve, last: int) -> Grades:
     """The items at a scale, and as much of what the next one would add as there is room for. No step that
     left comes back so: a batch stands or leaves as a whole."""
     walk, caps, left = Walk(pieces, GRID[low], curve, last), list[int](), set[int]()
-    while (part := (yield from walk.part())) is not None:
+    while (part := walk.part()) is not None:
         caps += part.caps()
         left.update(*(places for _, places in part.quoted))
-    yield
     quoted = walk.place - walk.first
     if low < len(GRID) - 1:
         adding = _Adding(pieces, caps, left, room, size, further=not walk.quotes)
         more = Walk(pieces, GRID[low + 1], curve, last, calls=GRID[low])
         fits = True
-        while fits and (part := (yield from more.part())) is not None:
+        while fits and (part := more.part()) is not None:
             adding.further = adding.further and not more.quotes
             adding.placed = pieces.total - more.place
             left.update(*(places for _, places in part.quoted))
             for place, cap in enumerate(part.caps(), part.first):
-                fits = yield from adding.take(place, cap)
+                fits = adding.take(place, cap)
                 if not fits:
                     break
-            yield
     first, newest = pieces.total - len(caps), pieces.total - 1
     gone = frozenset(newest - place for place in left if place < len(caps))
     return Grades(GRID[low], first, first + quoted, tuple(reversed(caps)), gone)
@@ -202,7 +195,7 @@ class _Adding:
     placed: int = 0
     """How many stay in their place at the next scale, as far as that is known."""
 
-    def take(self, place: int, cap: int) -> Steps[bool]:
+    def take(self, place: int, cap: int) -> bool:
         new = place == len(self.caps)
         if new:
             if not self.further:
@@ -211,18 +204,18 @@ class _Adding:
         elif cap == self.caps[place]:
             return True
         now = self.pieces.sizes[place] + (self.pieces.piece(place).sealed if place < self.placed else 0)
-        shown = 0 if new else (yield from self._size(place, now, self.caps[place]))
-        if (more := (yield from self._size(place, now, cap)) - shown) > self.room:
-            return (yield from self._part(place, now, cap, shown, new=new))
+        shown = 0 if new else self._size(place, now, self.caps[place])
+        if (more := self._size(place, now, cap) - shown) > self.room:
+            return self._part(place, now, cap, shown, new=new)
         self.room, self.caps[place] = self.room - more, cap
         return True
 
-    def _size(self, place: int, now: int, cap: int) -> Steps[int]:
+    def _size(self, place: int, now: int, cap: int) -> int:
         if place in self.left:
             return QUOTED + (cap or now)
-        return (yield from self.size(place, now, cap))
+        return self.size(place, now, cap)
 
-    def _part(self, place: int, now: int, cap: int, shown: int, *, new: bool) -> Steps[bool]:
+    def _part(self, place: int, now: int, cap: int, shown: int, *, new: bool) -> bool:
         """As much of the item as there is room for, to the token. One that comes new leaves room for the call
         before it, which it cannot be without."""
         piece, quoted = self.pieces.piece(place), place in self.left
@@ -230,7 +223,7 @@ class _Adding:
         room = self.room + shown - call
         low, found = 0 if new else self.caps[place], min(room, (cap or now) - 1)
         least = max(low + 1, LEVELS[0])
-        while found >= least and (over := (yield from self._size(place, now, found)) - room) > 0:
+        while found >= least and (over := self._size(place, now, found) - room) > 0:
             found -= over
         found = found if found >= least else low
         if new and (not found or (not quoted and (not cap or piece.kept))):
@@ -295,13 +288,13 @@ class Walk:
         """Where the record ends: as soon as anything is quoted, it takes at least the first item's place."""
         return max(self.first, int(self._left or self.quotes))
 
-    def part(self) -> Steps[Part | None]:
+    def part(self) -> Part | None:
         """The next items; None where no more are reached."""
         if self._ended:
             return None
         pieces, age = self.pieces, self._age
         if self._read == len(pieces.chunks):
-            yield from pieces.read()
+            pieces.read()
         chunk = pieces.chunks[self._read]
         ages, first = chunk.ages(self._most), chunk.first
         length = self._length(chunk, ages)

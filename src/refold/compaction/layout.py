@@ -15,9 +15,7 @@ from refold.compaction.grade import SMALL, Curve, Estimate, Looks, estimate, gra
 from refold.compaction.reading import Reading
 from refold.compaction.situation import Situation, last_reply, legal_cut, may_leave, newest_step
 from refold.messages import Assistant, Message, Result, System, Thinking, User, user
-from refold.protocols import Steps, complete
-from refold.session import Item, Session
-from refold.session.counting import counting, is_long
+from refold.session import History, Item
 from refold.session.edits import said_by
 from refold.session.invariants import PAIRS, inside_put, legal, thinking
 from refold.session.invariants.batches import Batch, around
@@ -83,7 +81,7 @@ class Layout:
 class Before(NamedTuple):
     """The record that stands for the path before a position."""
 
-    size: Callable[[int, float], Steps[int]]
+    size: Callable[[int, float], int]
     """Its tokens before a position, in a view of a scale."""
     kind: object = None
     """Records of one kind have the same size."""
@@ -97,26 +95,24 @@ def lay_out(
     record: Before,
     *,
     in_place: bool = False,
-) -> Steps[Layout | None]:
+) -> Layout | None:
     """The items of the view within `goal` tokens, together with the record that stands for those before
     them. `in_place`: only where nothing has to leave its place; None where that is far off."""
     first, wanted, step = s.projection.first, s.wanted_cut, newest_step(s)
 
-    def before(index: int, scale: float) -> Steps[int]:
+    def before(index: int, scale: float) -> int:
         at = first + index
-        return (yield from record.size(s.projection.position_of(at), scale)) if at > first else 0
+        return record.size(s.projection.position_of(at), scale) if at > first else 0
 
-    def laid(reader: _Reader, cut: int | None, last: int) -> Steps[Layout | None]:
+    def laid(reader: _Reader, cut: int | None, last: int) -> Layout | None:
         last -= first
         start, looks = reader.starts.get((curve, record.kind)), reader.looks.setdefault((curve, last), {})
         if start is None:
-            start = yield from estimate(reader, goal, before, curve, last, looks)
+            start = estimate(reader, goal, before, curve, last, looks)
             reader.starts[curve, record.kind] = start
         if in_place and start.first > FAR * reader.total:
             return None
-        grades = yield from grade(
-            reader, goal, before, reader.known_at, reader.size_at, curve, last, start.scale
-        )
+        grades = grade(reader, goal, before, reader.known_at, reader.size_at, curve, last, start.scale)
         caps = {first + grades.first + n: cap for n, cap in enumerate(grades.caps)}
         left = {first + index for index in grades.left}
         if cut is None:
@@ -129,22 +125,21 @@ def lay_out(
         quotes = tuple(Quote(i, caps[i]) for i in (*range(whole, cut), *sorted(gone)))
         caps |= {index: reader.least(index) for index in range(cut, first + grades.first)}
         stays = [index for index in range(cut, len(s.items)) if index not in gone]
-        forms = yield from reader.forms(stays, caps)
+        forms = reader.forms(stays, caps)
         tokens = reader.sent(stays, forms)
-        yield
         return Layout(cut, s.projection.position_of(cut), tokens, forms, quotes, gone)
 
     if wanted is not None:
-        return (yield from laid(_Reader(s, goal, limit), wanted, min(step, wanted)))
+        return laid(_Reader(s, goal, limit), wanted, min(step, wanted))
     leaves = may_leave(s)
-    if not (leaves and least_step(s) + (yield from before(step - first, 0.0)) > goal):
-        layout = yield from laid(_Reader.of(s, goal, limit), None, step)
+    if not (leaves and least_step(s) + before(step - first, 0.0) > goal):
+        layout = laid(_Reader.of(s, goal, limit), None, step)
         if layout is None:
             return None
-        if not (leaves and layout.tokens + (yield from before(layout.first - first, 0.0)) > limit):
+        if not (leaves and layout.tokens + before(layout.first - first, 0.0) > limit):
             return layout
     # The newest step alone is too large, or the rules of the wire left no cut that fits: all is quoted.
-    return (yield from laid(_Reader(s, goal, limit, loose=True), len(s.items), len(s.items)))
+    return laid(_Reader(s, goal, limit, loose=True), len(s.items), len(s.items))
 
 
 def _cut(s: Situation, begins: int, left: Container[int], slack: int, open_from: int) -> int:
@@ -208,19 +203,12 @@ class _Reader:
             s.memo[key] = cls(s, goal, limit)
         return s.memo[key]
 
-    def read(self) -> Steps[None]:
+    def read(self) -> None:
         """Some more pieces."""
         first = len(self.pieces)
         last = len(self.items) - first
         for index in range(last - 1, max(last - 1 - CHUNK, self.first - 1), -1):
-            if is_long(self.items[index].message):
-                key = self.s.projection.key(index)
-                yield from counting(self.s.session, key, self.items[index].message, self.s.counter)
-                yield from self.form(index, 0)
-                yield from self._large(index)
             self.pieces.append(self._piece(index))
-            if index % PIECE == 0:
-                yield
         chunk = self.pieces[first:]
         self.sizes += [piece[1] for piece in chunk]
         self.chunks.append(Chunk(first, chunk))
@@ -233,20 +221,20 @@ class _Reader:
         sizes = self._sizes
         return [sizes[place].get(level) for place in places]
 
-    def size_at(self, place: int, now: int, level: int) -> Steps[int]:
+    def size_at(self, place: int, now: int, level: int) -> int:
         if not level:
             return now
         sizes = self._sizes[place]
         size = sizes.get(level)
         if size is None:
-            form = yield from self.form(len(self.items) - 1 - place, level)
+            form = self.form(len(self.items) - 1 - place, level)
             size = now if form is None else form.size
             if level == self.piece(place).cap:
                 size = max(size, level)  # a part of the view: where its lines end is no gain for others
             sizes[level] = size
         return size
 
-    def form(self, index: int, level: int) -> Steps[Form | None]:
+    def form(self, index: int, level: int) -> Form | None:
         """What an item becomes at a level; None where that is no smaller than what is shown now."""
         item = self.items[index]
         if level == 0 and not self._drops_thinking(index, item):
@@ -257,7 +245,7 @@ class _Reader:
         if form is None:
             call = self._fact(item).call
             original = self._original(item)
-            form = yield from self.clips.forming(item.entries[0], original, level, self.s.counter, call)
+            form = self.clips.forming(item.entries[0], original, level, self.s.counter, call)
         if extra := self._extra(index):
             form = Form(form.message, form.size + extra)
         return form if form.size < self._count(index) + extra else None
@@ -276,19 +264,15 @@ class _Reader:
             return True
         return self._stays(index, item)
 
-    def forms(self, stays: Sequence[int], caps: dict[int, int]) -> Steps[dict[int, Form]]:
+    def forms(self, stays: Sequence[int], caps: dict[int, int]) -> dict[int, Form]:
         """Those of the items that stay that become smaller; others are forgotten."""
         forms, name, items = dict[int, Form](), self.s.counter.name, self.items
         for index in stays:
-            if form := (yield from self.form(index, caps.get(index, 0))):
+            if form := self.form(index, caps.get(index, 0)):
                 forms[index] = form
-            if index % PIECE == 0:
-                yield
-        yield
         used = {(items[i].entries[0], caps.get(i, 0), name) for i in forms}
         read = {item.entries[0] for item in items[len(items) - len(self.pieces) :]}
         self.clips.keep(used, {items[index].entries[0] for index in stays}, read)
-        yield
         return forms
 
     def sent(self, stays: Sequence[int], forms: dict[int, Form]) -> int:
@@ -347,7 +331,7 @@ class _Reader:
             whole = s.session.cached_count(item.entries[0], self._original(item), s.counter) + extra
         sealed = 0
         if fact.thinks and any(type(part) is Thinking for part in message.parts):
-            if (silent := complete(self.form(index, 0))) is not None:
+            if (silent := self.form(index, 0)) is not None:
                 now = silent.size
             elif index >= self.open_from and any(signed(part) for part in message.parts):
                 silent = self.clips.form(item.entries[0], self._original(item), 0, s.counter, None)
@@ -362,16 +346,16 @@ class _Reader:
         if cap:
             said = False  # its part is sure; for more it waits until the rest is there
             sizes.pop(cap, None)
-        kept = own or complete(self._large(index))
+        kept = own or self._large(index)
         return Piece(whole, now - sealed, said, cap, stale, sealed, kept, self._call(index))
 
-    def _large(self, index: int) -> Steps[int]:
+    def _large(self, index: int) -> int:
         """Tokens of the calls of a reply, where they are not small."""
         item, calls = self.items[index], self.items[index].message.calls
         if not calls or self._count(index) <= SMALL:
             return 0
         bare = Assistant(tuple(calls))
-        tokens = yield from counting(self.s.session, f"{item.entries[0]}/calls", bare, self.s.counter)
+        tokens = self.s.session.cached_count(f"{item.entries[0]}/calls", bare, self.s.counter)
         return tokens if tokens > SMALL else 0
 
     def _call(self, index: int) -> int:
@@ -387,7 +371,7 @@ class _Reader:
         while first > self.first and blank(items[first - 1].message):
             first -= 1  # thinking that waits for its reply
         step = range(first, batch.end)
-        calls = sum(complete(self._large(head)) for head in batch.heads)
+        calls = sum(self._large(head) for head in batch.heads)
         if any(items[i].entries[0] in self.s.projection.left for i in step):
             calls = NEVER
         if batch.end > self.step or any(self._stays(i, items[i]) for i in step):
@@ -442,7 +426,7 @@ class _Reader:
         return said_by(self.s.session[item.entries[0]]) or item.message
 
 
-def _open_turn(session: Session) -> int | None:
+def _open_turn(session: History) -> int | None:
     """Where on the path the turn begins that is going on. What a user says beside the results of calls does
     not end it: the model has not gone on yet, and its provider wants the thinking that led to them."""
     reply = session.last_reply
@@ -458,7 +442,7 @@ def clip_kept(s: Situation, first: int, room: int) -> dict[int, Form]:
     forms: dict[int, Form] = {}
     for tokens in reversed(LEVELS):
         loose = (index for index in sizes if not reader.fixed(index))
-        forms = {index: form for index in loose if (form := complete(reader.form(index, tokens)))}
+        forms = {index: form for index in loose if (form := reader.form(index, tokens))}
         if sum(forms[i].size if i in forms else size for i, size in sizes.items()) <= room:
             break
     return forms

@@ -17,7 +17,7 @@ from refold.compaction.requests import last_model
 from refold.costs import same_model
 from refold.data import table
 from refold.messages import Assistant, Usage
-from refold.session import Session
+from refold.session import History
 
 LEARNED = 0.9
 """Share of a refused request that is taken for the window where the refusal names none."""
@@ -94,13 +94,13 @@ def failed_by_overflow(entry: e.MessageEntry, window: int, full: float = FULL) -
     return in_reply(message, entry.usage, window, full) is not None
 
 
-def refused_by(session: Session, entry: e.MessageEntry, model: str | None) -> bool:
+def refused_by(session: History, entry: e.MessageEntry, model: str | None) -> bool:
     """Did the model answer that will be asked next (None: the log's newest)? Yes, where nobody knows."""
     asked = (model or last_model(session)) if entry.model else None
     return not entry.model or not asked or same_model(entry.model, asked)
 
 
-def overflowed_twice(session: Session, window: int, model: str | None = None) -> bool:
+def overflowed_twice(session: History, window: int, model: str | None = None) -> bool:
     """Did this model refuse the context twice in one turn, with no good reply in between and nothing new
     since: no fold, no message, no other window?"""
     last = [session.path[at] for at in session.replies[-2:]]
@@ -111,7 +111,7 @@ def overflowed_twice(session: Session, window: int, model: str | None = None) ->
     return not any(isinstance(entry, (e.Fold, e.MessageEntry, e.Note, e.BranchSummary)) for entry in later)
 
 
-def _refused(session: Session, entry: e.MessageEntry, window: int, model: str | None) -> bool:
+def _refused(session: History, entry: e.MessageEntry, window: int, model: str | None) -> bool:
     noted = _refusal(entry)
     same = (noted is None or noted.declared == window) and refused_by(session, entry, model)
     stop = entry.message.stop if isinstance(entry.message, Assistant) else None
@@ -125,7 +125,7 @@ def _refusal(entry: e.MessageEntry) -> Refusal | None:
         return None
 
 
-def learned_window(session: Session, declared: int, model: str | None = None) -> int | None:
+def learned_window(session: History, declared: int, model: str | None = None) -> int | None:
     """The smallest window that refusals of this model taught; None: they taught nothing that holds."""
     notes = session.annotations(e.LearnedWindow)
     if not notes:
@@ -134,7 +134,7 @@ def learned_window(session: Session, declared: int, model: str | None = None) ->
     return min((x.tokens for x in notes if _holds(session, x, declared, asked)), default=None)
 
 
-def _holds(session: Session, note: e.LearnedWindow, declared: int, model: str | None) -> bool:
+def _holds(session: History, note: e.LearnedWindow, declared: int, model: str | None) -> bool:
     """A note counts for the model it names; not where the refusal named no window and the request was small
     (0.1 wrote such notes), nor once that model has answered a larger request."""
     if note.tokens < LEAST or (note.model and model and not same_model(note.model, model)):

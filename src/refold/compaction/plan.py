@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+from inspect import isgenerator
+from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import msgspec
 
@@ -14,9 +14,16 @@ from refold.compaction.requests import plain
 from refold.compaction.situation import Due, Situation
 from refold.compaction.transcript import Source
 from refold.digest import Source as DigestSource
-from refold.entries import AnyAnnotation, Edit, Files
-from refold.errors import Foreign, WrongType, expect
-from refold.protocols import Request, Steps, TokenCounter, complete
+from refold.entries import AnyAnnotation, Edit, Entry, Files, Fold, Redo, Undo
+from refold.errors import Foreign, StalePlan, WrongType, expect
+from refold.protocols import Request, TokenCounter
+
+T = TypeVar("T")
+
+
+def changed(entries: Iterable[Entry]) -> bool:
+    """Is there a mark among these entries that makes a view another one?"""
+    return any(isinstance(entry, (Fold, Undo, Redo)) for entry in entries)
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -55,7 +62,7 @@ class Ask:
     purpose: str = "summary"
     target_tokens: int = 2_000
     """How long the answer may be: the output limit of the request, and the budget of the embedded digest."""
-    by_rule: Callable[[Sequence[DigestSource], int, TokenCounter], Steps[str]] | None = None
+    by_rule: Callable[[Sequence[DigestSource], int, TokenCounter], str] | None = None
     """What stands for an answer where there is no model: sources, tokens and a counter → text. None: the
     digest as it is."""
     accept: Callable[[str], str] = plain
@@ -89,8 +96,8 @@ class Proposal:
     """What one rung of a ladder would do."""
 
     rung: str
-    finish: Callable[[Sequence[str]], Finished | Steps[Finished]]
-    """Answers (one per ask) → edits, in pieces where that takes long. Pure."""
+    finish: Callable[[Sequence[str]], Finished]
+    """Answers (one per ask) → edits. Pure."""
     asks: tuple[Ask, ...] = ()
     errands: tuple[Errand, ...] = ()
     """Awaited before `finish`, side by side."""
@@ -132,11 +139,17 @@ class Proposal:
             )
 
 
-def finishing(proposal: Proposal, answers: Sequence[str]) -> Steps[Finished]:
+def finish(proposal: Proposal, answers: Sequence[str]) -> Finished:
     """What a proposal becomes with these answers."""
-    with Foreign(proposal.finish, f"the rung {proposal.rung!r} of the preset"):
+    with Foreign(proposal.finish, f"the rung {proposal.rung!r} of the preset") as guard:
         finished = proposal.finish(answers)
-        return finished if isinstance(finished, Finished) else (yield from finished)
+        if not isinstance(cast("object", finished), Finished):
+            raise guard.refuse(finished, f"a Finished is wanted{_plain(finished)}")
+        return finished
+
+
+def _plain(given: object) -> str:
+    return "; since 0.2 strategies are plain functions, not generators" if isgenerator(given) else ""
 
 
 @runtime_checkable
@@ -149,44 +162,12 @@ class Rung(Protocol):
     def propose(self, s: Situation, /) -> Proposal | Reason: ...
 
 
-@runtime_checkable
-class Patient(Protocol):
-    """A rung, or a trigger, that can work out ahead, in pieces, what it takes long for."""
-
-    def ahead(self, s: Situation, /) -> Steps[object]: ...
-
-
-class Stepwise(ABC):
-    """A rung that says once, in pieces, what it proposes; both protocols follow from that."""
-
-    name: str
-
-    @abstractmethod
-    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]: ...
-
-    def ahead(self, s: Situation, /) -> Steps[None]:
-        s.memo[type(self), self.name] = yield from self.proposing(s)
-
-    def propose(self, s: Situation, /) -> Proposal | Reason:
-        if (type(self), self.name) not in s.memo:
-            complete(self.ahead(s))
-        return s.memo.pop((type(self), self.name))
-
-
-def settled(proposal: Proposal) -> Steps[Proposal]:
-    """What was proposed already."""
-    return proposal
-    yield
-
-
-def proposing(rung: Rung, s: Situation) -> Steps[Proposal | Reason]:
-    """What a rung proposes, in pieces where it can."""
+def propose(rung: Rung, s: Situation) -> Proposal | Reason:
+    """What a rung proposes, whoever wrote it."""
     with Foreign(rung, f"the rung {getattr(rung, 'name', rung)!r} of the preset") as guard:
-        if isinstance(rung, Patient):
-            yield from rung.ahead(s)
         offer = rung.propose(s)
         if not isinstance(cast("object", offer), (Proposal, Reason)):
-            raise guard.refuse(offer, "a Proposal or a Reason is wanted")
+            raise guard.refuse(offer, f"a Proposal or a Reason is wanted{_plain(offer)}")
         return offer
 
 
@@ -202,7 +183,7 @@ def fired(trigger: Trigger, s: Situation) -> Due | Reason:
     with Foreign(trigger, "a trigger of the preset") as guard:
         due = trigger.due(s)
         if not isinstance(cast("object", due), (Due, Reason)):
-            raise guard.refuse(due, "a Due or a Reason is wanted")
+            raise guard.refuse(due, f"a Due or a Reason is wanted{_plain(due)}")
         return due
 
 
@@ -224,9 +205,12 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Everything a fold will do. Valid while `base` is the session's tip."""
+    """Everything a fold will do. Valid while `base` is the session's tip, and its generation the same."""
 
     base: str | None
+    generation: int
+    path: tuple[int, int] = field(repr=False)
+    """Epoch and length of the path that it was made from."""
     preset: str
     version: str
     measure: str
@@ -239,15 +223,25 @@ class Plan:
     """All rungs of the stage: a changed situation is planned for anew from the first."""
     window: int
 
+    def at(self, work: Callable[[], T]) -> T:
+        """Work that reads the history it was made from, which others may plan from, too. `StalePlan` where that
+        has another view by now; messages may have come."""
+        history, (epoch, length) = self.situation.session, self.path
+        with history.lock:
+            if history.epoch != epoch or changed(history.path[length:]):
+                raise StalePlan
+            return work()
+
     @property
     def tokens_before(self) -> int:
-        return self.situation.sizes.tokens
+        with self.situation.session.lock:
+            return self.situation.sizes.tokens
 
-    def offers(self) -> Iterator[Callable[[], Steps[Proposal | Reason]]]:
+    def offers(self) -> Iterator[Callable[[], Proposal | Reason]]:
         """This plan's own proposal, then what the remaining rungs would do instead."""
-        yield lambda: settled(self.proposal)
+        yield lambda: self.proposal
         for rung in self.remaining:
-            yield partial(proposing, rung, self.situation)
+            yield partial(propose, rung, self.situation)
 
     @property
     def rung(self) -> str:
@@ -264,7 +258,10 @@ class Plan:
     @property
     def fold(self) -> tuple[str, ...]:
         fold = self.proposal.fold
-        return fold() if callable(fold) else fold
+        if callable(fold):
+            with self.situation.session.lock:
+                return fold()
+        return fold
 
     @property
     def turn_prefix(self) -> tuple[str, ...]:
@@ -285,7 +282,10 @@ class Plan:
     @property
     def files(self) -> Files:
         files = self.proposal.files
-        return files if isinstance(files, Files) else files()
+        if isinstance(files, Files):
+            return files
+        with self.situation.session.lock:
+            return files()
 
     @property
     def previous_summary(self) -> str | None:

@@ -8,63 +8,56 @@ from dataclasses import replace
 
 import msgspec
 
-from refold.compaction.plan import Patient, Plan, Proposal, Reason, Rung, Stage, fired, proposing
+from refold.compaction.plan import Plan, Proposal, Reason, Rung, Stage, fired, propose
 from refold.compaction.preset import Preset
 from refold.compaction.record import Shape
 from refold.compaction.requests import PROMPT, last_model
 from refold.compaction.rungs.graded import Lines
 from refold.compaction.situation import Due, Situation, left_alone, touches
-from refold.compaction.sizes import ROUGH
 from refold.compaction.triggers import Never
 from refold.costs import Summary, break_even, known, same_model
-from refold.protocols import Steps, complete
-from refold.session import Session
-from refold.session.sent import Surcharges
+from refold.session import History
 
 
-def planning(preset: Preset, s: Situation, *, upkeep_only: bool = False) -> Steps[Plan | Reason]:
+def make_plan(preset: Preset, s: Situation, *, upkeep_only: bool = False) -> Plan | Reason:
     """The first stage whose trigger fires and that has something to fold. An explicit request goes
     straight to the last stage, whatever its trigger says."""
     if s.force:
-        return (yield from climb(preset, s, preset.stages[-1], Due("asked", "asked for explicitly")))
+        return climb(preset, s, preset.stages[-1], Due("asked", "asked for explicitly"))
     reason = Reason("no_stage", "this preset has no such stage")
     for stage in preset.stages:
         if upkeep_only and not stage.upkeep:
             continue
-        if isinstance(stage.trigger, Patient):
-            yield from stage.trigger.ahead(s)
         due = fired(stage.trigger, s)
-        outcome = (yield from climb(preset, s, stage, due)) if isinstance(due, Due) else due
+        outcome = climb(preset, s, stage, due) if isinstance(due, Due) else due
         if isinstance(outcome, Plan):
             return outcome
         reason = outcome
     return reason
 
 
-def caught_up(s: Situation) -> Steps[None]:
-    """What is new in the log taken in, in pieces, so that looking at the view costs nothing any more. Exact
-    counts only where a decision may need them."""
-    yield from s.projection.following()
-    yield from s.projection.counting(ROUGH)
-    yield from Surcharges.following(s.projection, ROUGH)
-    yield from s.projection.counting(s.measure if s.measure is not s.counter else ROUGH)
-    if s.window / 8 < s.sizes.rough < s.window * 4:
-        yield from s.sizes.counting()
-    elif s.sizes.rough >= s.window:
-        yield from s.sizes.counting_end(s.window)
+def look(preset: Preset, s: Situation) -> Due | Reason:
+    """Whether any trigger fires, without asking what could be done about it."""
+    due: Due | Reason = Reason("no_stage", "this preset has no such stage")
+    for stage in preset.stages:
+        due = fired(stage.trigger, s)
+        if isinstance(due, Due):
+            return due
+    return due
 
 
-def climb(preset: Preset, s: Situation, stage: Stage, due: Due) -> Steps[Plan | Reason]:
+def climb(preset: Preset, s: Situation, stage: Stage, due: Due) -> Plan | Reason:
     """The first rung that proposes something that may be done."""
     s = replace(s, due=due)
-    yield from Surcharges.following(s.projection, s.counter)  # whatever a rung counts, it counts with these
-    choice = yield from _first(s, stage.rungs)
+    choice = _first(s, stage.rungs)
     if isinstance(choice, Reason):
         s.memo.clear()  # it names the situation again
         return choice
     proposal, remaining = choice
     return Plan(
         base=s.session.tip,
+        generation=s.session.generation,
+        path=(s.session.epoch, len(s.session.path)),
         preset=preset.name,
         version=preset.version,
         measure=preset.measure,
@@ -77,20 +70,20 @@ def climb(preset: Preset, s: Situation, stage: Stage, due: Due) -> Steps[Plan | 
     )
 
 
-def replanning(plan: Plan, s: Situation) -> Steps[Plan | Reason]:
+def replan(plan: Plan, s: Situation) -> Plan | Reason:
     """The same plan for a situation that differs in what somebody wishes: focus, cut, writer."""
-    choice = yield from _first(s, plan.ladder)
+    choice = _first(s, plan.ladder)
     if isinstance(choice, Reason):
         return choice
     return replace(plan, situation=s, proposal=choice[0], remaining=tuple(choice[1]))
 
 
-def _first(s: Situation, rungs: Sequence[Rung]) -> Steps[tuple[Proposal, Sequence[Rung]] | Reason]:
+def _first(s: Situation, rungs: Sequence[Rung]) -> tuple[Proposal, Sequence[Rung]] | Reason:
     """The first proposal that may be followed, and the rungs after it; or what the first rung, which is the
     design's own way, says to that."""
     reason = None
     for number, rung in enumerate(rungs):
-        offer = yield from proposing(rung, s)
+        offer = propose(rung, s)
         if isinstance(offer, Proposal):
             refusal = refused(s, offer)
             if refusal is None:
@@ -164,7 +157,7 @@ def _summary(plan: Plan, chat: str) -> Summary:
     )
 
 
-def requests_per_turn(session: Session) -> float:
+def requests_per_turn(session: History) -> float:
     """Model calls per user message so far: each of them sends the context again."""
     return max(len(session.replies) / len(session.turns), 1.0) if session.turns else 1.0
 
@@ -176,4 +169,4 @@ def fallback_plan(preset: Preset, s: Situation) -> Plan | Reason:
     shape = Shape(budget=preset.window, goal=preset.window // 2)
     stage = Stage(Never(), (Lines(shape, name="fallback"),))
     due = Due("fallback", "the design's own folds leave more than the window")
-    return complete(climb(preset, s, stage, due))
+    return climb(preset, s, stage, due)

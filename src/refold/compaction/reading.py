@@ -20,9 +20,8 @@ from refold.preserve.lines import EntryLines, lines_of
 from refold.preserve.state import WorkState
 from refold.preserve.state_text import Catalogue, catalogue, state_text
 from refold.preserve.words import Saying, demands, typed
-from refold.protocols import Steps, TokenCounter, complete
-from refold.session import Session
-from refold.session.counting import is_long, text_size
+from refold.protocols import TokenCounter
+from refold.session import History
 
 KEY = 5
 """Tokens of an entry's number beside its words or lines, and the line end."""
@@ -37,12 +36,12 @@ LINES = 4_096
 class Reading:
     """What the first `length` entries of a path say; grows with it."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: History) -> None:
         self.session = session
         self._begin()
 
     @classmethod
-    def of(cls, session: Session) -> Reading:
+    def of(cls, session: History) -> Reading:
         """The reading of a session as far as it has come."""
         return session.followers.of(cls, lambda: cls(session))
 
@@ -62,7 +61,7 @@ class Reading:
         self._sizes: dict[str, tuple[list[int], dict[int, int]]] = {}
         """By counter: running totals over sayings, and sizes of lines by position."""
 
-    def follow(self) -> Steps[None]:
+    def follow(self) -> None:
         """Read what is new on the path."""
         if self.epoch != self.session.epoch:
             self._begin()
@@ -70,8 +69,6 @@ class Reading:
             message = message_of(self.session.path[self.length])
             self._take(self.length, self.session.path[self.length], message)
             self.length += 1
-            if self.length % READ == 0 or (message and is_long(message)):
-                yield
 
     def _typed(self, position: int) -> int:
         return bisect_left(self.sayings, position, key=lambda saying: saying.position)
@@ -82,42 +79,37 @@ class Reading:
 
     def typed_size(self, position: int, counter: TokenCounter) -> int:
         """Tokens of what the user typed before a position, each with its number."""
-        return complete(self.counting(counter))[self._typed(position)]
+        return self.sums(counter)[self._typed(position)]
 
-    def lines_size(self, position: int, counter: TokenCounter, most: int) -> Steps[int]:
+    def lines_size(self, position: int, counter: TokenCounter, most: int) -> int:
         """Tokens of all lines before a position, or `most` where that is less. Looks no further than that."""
         sizes, total = self._sized(counter)[1], 0
-        for number, at in enumerate(range(min(position, self.length) - 1, -1, -1), 1):
+        for at in range(min(position, self.length) - 1, -1, -1):
             if total >= most:
                 return most
             size = sizes.get(at)
             if size is None:
                 lines = self.lines_at(at).lines
                 size = sizes[at] = sum(counter.text(line.text) + 2 for line in lines) + KEY if lines else 0
-                if number % COUNTED == 0:
-                    yield
             total += size
         return min(total, most)
 
-    def counting(self, counter: TokenCounter) -> Steps[list[int]]:
+    def sums(self, counter: TokenCounter) -> list[int]:
         """Running totals over sayings. Costs what is new."""
         sums = self._sized(counter)[0]
-        for number, saying in enumerate(self.sayings[len(sums) - 1 :], 1):
-            sums.append(sums[-1] + (yield from text_size(saying.text, counter)) + KEY)
-            if number % COUNTED == 0:
-                yield
+        for saying in self.sayings[len(sums) - 1 :]:
+            sums.append(sums[-1] + counter.text(saying.text) + KEY)
         return sums
 
-    def filed(self) -> Steps[Filed]:
+    def filed(self) -> Filed:
         """The files of the state. Costs nothing where no call came."""
         if self._files is None or self._files.version != self.state.version:
-            yield
             self._files = Filed(self.state.version, catalogue(self.state))
         return self._files
 
-    def state_size(self, position: int, most: int, counter: TokenCounter) -> Steps[int]:
+    def state_size(self, position: int, most: int, counter: TokenCounter) -> int:
         """Tokens of the state, of at most so many, where the view shows what comes from a position on."""
-        files = yield from self.filed()
+        files = self.filed()
         state, told = self.state, files.told
         if not told:
             numbers = {note.number for note in files.catalogue.notes} | {x.number for x in state.checks}
@@ -127,7 +119,6 @@ class Reading:
         # All positions between two entries that it tells of are the same to it.
         key = (bisect_left(told, position), most, counter.name)
         if key not in files.sizes:
-            yield
             text = state_text(
                 state, most, counter, lambda number, _: number >= position, files=files.catalogue
             )
@@ -194,13 +185,13 @@ class Filed:
     sizes: dict[tuple[int, int, str], int] = field(default_factory=dict[tuple[int, int, str], int])
 
 
-def read(session: Session) -> Steps[Reading]:
+def read(session: History) -> Reading:
     """The reading of a session's whole path; costs what is new since the last call."""
     known = Reading.of(session)
-    yield from known.follow()
+    known.follow()
     return known
 
 
-def reading(session: Session) -> Reading:
+def reading(session: History) -> Reading:
     """The same at once."""
-    return complete(read(session))
+    return read(session)

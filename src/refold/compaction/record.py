@@ -21,8 +21,8 @@ from refold.messages import Message, Text, User, compact_json, in_full, user
 from refold.preserve import pins, words
 from refold.preserve.lines import render
 from refold.preserve.state_text import READ, state_text
-from refold.protocols import Steps, TokenCounter
-from refold.session import Session
+from refold.protocols import TokenCounter
+from refold.session import History
 from refold.session.edits import said_by
 from refold.shrink.clip import quotation
 from refold.text.frames import defuse, frame
@@ -108,65 +108,61 @@ class Composer:
         self._pins = pins_text(s.session)
         self._fixed = s.counter.text(self._pins) + frame_size(s.counter)
 
-    def size(self, position: int, scale: float, written: int | None = None) -> Steps[int]:
+    def size(self, position: int, scale: float, written: int | None = None) -> int:
         """What it needs, without composing anything; where clips lose what the state tells then, it takes
         that from the lines. (The state is measured at its most, not at its room: that grows with the goal,
         and what it lets in must not cost an item its form.) `written`: tokens of a summary, not lines."""
         counter = self.s.counter
-        state = yield from self.reading.state_size(position, self.room.state_most, counter)
+        state = self.reading.state_size(position, self.room.state_most, counter)
         own = min(self.reading.typed_size(position, counter), self.room.words)
         total = self._fixed + min(state, self.room.state) + own
         if written is not None:
             return total + written
-        return total + (yield from self.reading.lines_size(position, counter, int(self.room.lines * scale)))
+        return total + self.reading.lines_size(position, counter, int(self.room.lines * scale))
 
-    def record(self, layout: Layout, room: int, summary: str | None = None) -> Steps[Record]:
+    def record(self, layout: Layout, room: int, summary: str | None = None) -> Record:
         """The record in `room` tokens: what own words, state and quotations leave is for lines, unless there
         is a written summary, or a digest. Composed again where that is too long after all: without secrets
         and forged tags a text can be longer than it was."""
         counter, titles = self.s.counter, (STATE, LINES if summary is None else SUMMARY, QUOTES)
-        quotes, before = (yield from self._quotes(layout)), (0, None)
-        front, left_out = yield from self._front(layout)
+        quotes, least, smaller = self._quotes(layout), 0, None
+        front, left_out = self._front(layout)
         left = room - self._fixed - counter.text(front) - counter.text(summary or "")
         while True:
             shown = _Shown(self.s, layout, quotes)
-            told = yield from self._told(layout, shown, left, summary)
+            told = self._told(layout, shown, left, summary)
             if shown.named_from < shown.first and READ in told[0]:  # what has a line now is named there
-                told = yield from self._told(layout, shown, left, summary)
+                told = self._told(layout, shown, left, summary)
             record = self._record(front, left_out, zip(titles, told, strict=True), summary or "")
-            size, (least, smaller) = counter.message(record.message), before
+            size = counter.message(record.message)
             if smaller is not None and not least <= size <= room:
                 return smaller
             if smaller is None and layout.quotes and size < room - SPARE:
                 # Lines, state and summary need less than they might have: that is for the quotations.
-                before, quotes = (size, record), (yield from self._quotes(layout, room - size - SPARE))
+                least, smaller, quotes = size, record, self._quotes(layout, room - size - SPARE)
             elif size <= room or left <= 0:
                 return record
             else:
                 left -= size - room
 
-    def _told(
-        self, layout: Layout, shown: _Shown, room: int, summary: str | None
-    ) -> Steps[tuple[str, str, str]]:
+    def _told(self, layout: Layout, shown: _Shown, room: int, summary: str | None) -> tuple[str, str, str]:
         """State, lines (or summary) and quotations; `shown` learns which entries have a line."""
         counter, position_of = self.s.counter, self.s.projection.position_of
-        state = yield from self._state(shown, room)
+        state = self._state(shown, room)
         room -= counter.text(state)
-        quotes = yield from self._quoted(shown.quotes, room)
+        quotes = self._quoted(shown.quotes, room)
         others = sorted(map(position_of, layout.left - quotes.keys()), reverse=True)
         left = render(map(self.reading.lines_at, others), max(room, 0), counter).text
         quoted = "\n\n".join(filter(None, (left, *quotes.values())))
         if summary is not None:
             return state, summary, quoted
         told = position_of(min(quotes.keys() - layout.left, default=layout.first))
-        yield
         lines = render(self.reading.lines_before(told), max(room - counter.text(quoted), 0), counter)
         if lines.first is not None:
             shown.named_from = min(lines.first, shown.first)
-        yield
         return state, lines.text, quoted
 
-    def _quotes(self, layout: Layout, more: int = 0) -> Steps[dict[int, str]]:
+    def _quotes(self, layout: Layout, more: int = 0) -> dict[int, str]:
         """What is quoted of each item that does not stay in its place, newest first, with so many tokens
         `more` than its level. Of steps that left it alone the first says where that was."""
         texts, left = dict[int, str](), layout.left
@@ -176,7 +172,6 @@ class Composer:
             if level and more:
                 more = max(more + level - self.s.counter.text(texts[index]), 0)
             texts[index] = place + texts[index]
-            yield
         return texts
 
     def _place(self, index: int, left: Container[int]) -> str:
@@ -186,7 +181,7 @@ class Composer:
         begins = lines[0].text if lines else s.items[after].message.text
         return f'(before "{in_short(begins, PLACE)}" below)\n'
 
-    def _quoted(self, quotes: Mapping[int, str], room: int) -> Steps[dict[int, str]]:
+    def _quoted(self, quotes: Mapping[int, str], room: int) -> dict[int, str]:
         """As many of the newest as fit, oldest first."""
         texts = dict[int, str]()
         for index, text in quotes.items():
@@ -194,22 +189,20 @@ class Composer:
             if room < 0:
                 break
             texts[index] = text
-            yield
         return dict(sorted(texts.items()))
 
-    def _front(self, layout: Layout) -> Steps[tuple[str, tuple[str, ...]]]:
+    def _front(self, layout: Layout) -> tuple[str, tuple[str, ...]]:
         """The user's words, and whose words are not all there."""
         s = self.s
         sayings = words.once(self.reading.sayings, layout.position)
-        own = yield from words.rendering(
+        own = words.rendering(
             sayings, self.room.words, s.counter, lambda entry: f"#{s.session.position(entry)}"
         )
-        yield
         return f"{WORDS}\n{defuse(own.text)}" if own.text else "", (*own.clipped, *own.left_out)
 
-    def _state(self, shown: _Shown, room: int) -> Steps[str]:
+    def _state(self, shown: _Shown, room: int) -> str:
         """The state of the work: what the view shows elsewhere need not be said again."""
-        files, room = (yield from self.reading.filed()).catalogue, max(min(self.room.state, room), 0)
+        files, room = self.reading.filed().catalogue, max(min(self.room.state, room), 0)
         return state_text(self.reading.state, room, self.s.counter, shown.shows, files=files)
 
     def _record(
@@ -271,12 +264,12 @@ def _spaced(text: str) -> str:
     return " ".join(text.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').split())
 
 
-def pinned(session: Session) -> list[tuple[str, Message]]:
+def pinned(session: History) -> list[tuple[str, Message]]:
     found = ((id, said_by(session[id])) for id in session.pins if id in session)
     return [(id, message) for id, message in found if message is not None]
 
 
-def pins_text(session: Session) -> str:
+def pins_text(session: History) -> str:
     """All pins, ready to be shown: defused, and what the user did not say framed as a record."""
     texts = [pin_text(session[id], message) for id, message in pinned(session)]
     return "Pinned by the user, verbatim:\n" + "\n\n".join(texts) if texts else ""

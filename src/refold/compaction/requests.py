@@ -22,8 +22,8 @@ from refold.compaction.situation import Situation
 from refold.costs import same_model
 from refold.errors import BadAnswer
 from refold.messages import Assistant, Message, user
-from refold.protocols import Request, Steps
-from refold.session import Session
+from refold.protocols import Request
+from refold.session import History
 from refold.session.dialects.tools import given_tools
 from refold.text.frames import element, quote
 
@@ -100,7 +100,7 @@ def is_warm(s: Situation, ttl: float) -> bool:
     return last is not None and 0 <= s.now - last.time < ttl
 
 
-def last_model(session: Session) -> str | None:
+def last_model(session: History) -> str | None:
     """The model that talks to the user: the newest one the path names. Costs what is new."""
     return session.followers.of(_Models, lambda: _Models(session)).newest()
 
@@ -108,7 +108,7 @@ def last_model(session: Session) -> str | None:
 class _Models:
     """The newest model that a path names, as far as it was read."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: History) -> None:
         self.session, self.epoch, self.length = session, session.epoch, 0
         self.name: str | None = None
 
@@ -251,7 +251,7 @@ NOT_ITS_FAULT = ("stale", "cancelled", "aborted", "nothing_shrinks")
 """Codes of attempts that came to nothing whatever the model answered."""
 
 
-def rests(session: Session, now: float) -> bool:
+def rests(session: History, now: float) -> bool:
     """The breaker, read off the log: after three failures in a row, the newest of them a short while ago, a
     model is left alone."""
     failures = (f for f in reversed(session.annotations(e.Failure)) if f.code not in NOT_ITS_FAULT)
@@ -275,20 +275,18 @@ FRAME_TOKENS = 24
 OWN_TAGS = ("summary", "read-files", "modified-files", "created-files", "deleted-files")
 
 
-def framing(summary: str, files: e.Files) -> Steps[str]:
+def framing(summary: str, files: e.Files) -> str:
     """The text that stands for what was folded."""
-    return FRAME.format(summary=quote(summary, *OWN_TAGS) + (yield from listing(files)))
+    return FRAME.format(summary=quote(summary, *OWN_TAGS) + listing(files))
 
 
-def listing(files: e.Files) -> Steps[str]:
+def listing(files: e.Files) -> str:
     """The lists that follow a summary; files that were modified are not listed as read."""
     blocks = ""
     for name in ("read", "modified", "created", "deleted"):
         rows, paths = list[str](), getattr(files, name)
-        for number, path in enumerate(paths, 1):
+        for path in paths:
             rows.append(framed_path(path))
-            if number % PATHS == 0:
-                yield
         blocks += f"\n\n<{name}-files>\n" + "\n".join(rows) + f"\n</{name}-files>" if rows else ""
     return blocks
 

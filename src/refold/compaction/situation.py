@@ -13,7 +13,7 @@ from refold import entries as e
 from refold.compaction.sizes import Sizes
 from refold.messages import Assistant, Result, User, compact_json
 from refold.protocols import TokenCounter
-from refold.session import Item, Projection, Session
+from refold.session import History, Item, Projection
 from refold.session.edits import said_by, stretches, undone_folds
 from refold.session.invariants import PAIRS, WIRE, legal
 from refold.session.invariants.batches import around
@@ -49,8 +49,6 @@ class Question:
     """Fold now, whatever the trigger says."""
     resting: bool = False
     """The summariser is left alone."""
-    at_once: bool = False
-    """Nobody else gets a turn before it is done: earlier attempts were disturbed."""
     model: str | None = None
     """Who will be asked; None: the log's newest."""
 
@@ -59,7 +57,7 @@ class Question:
 class Situation(Question):
     """The question, and the log it is asked of."""
 
-    session: Session
+    session: History
     projection: Projection = field(repr=False)
     counter: TokenCounter
     """Promises that the view fits."""
@@ -95,6 +93,10 @@ class Situation(Question):
     def items(self) -> Sequence[Item]:
         """What the model sees."""
         return self.projection.items
+
+    def at(self, history: History) -> Situation:
+        """The same question, asked of another history."""
+        return replace(self, session=history, projection=Projection.of(history, self.projection.accepts))
 
     @property
     def restored(self) -> Situation:

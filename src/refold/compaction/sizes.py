@@ -18,10 +18,9 @@ from refold import entries as e
 from refold import tokens
 from refold.compaction import details
 from refold.messages import Assistant, Usage, User
-from refold.protocols import Steps, TokenCounter
-from refold.session import Item, Projection, Session
-from refold.session.counting import counting
-from refold.session.sent import Surcharges, surcharging
+from refold.protocols import TokenCounter
+from refold.session import History, Item, Projection
+from refold.session.sent import Surcharges, surcharge
 from refold.tokens import Calibration
 from refold.tokens.thoughts import sealed_size
 
@@ -31,9 +30,6 @@ RECENT = 200
 """Pairs that are kept for each model."""
 SPREAD = 0.2
 """A line that its own points miss by more than this (median) says nothing."""
-
-PIECE = 32
-"""Items that are counted between two breaths."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,22 +67,6 @@ class Sizes:
         return (
             self._overhead(ROUGH) + self.projection.size(ROUGH) + Surcharges.of(self.projection, ROUGH).total
         )
-
-    def counting(self) -> Steps[None]:
-        """Count the view exactly, in pieces."""
-        yield from self.projection.counting(self.counter)
-        yield from Surcharges.following(self.projection, self.counter)
-
-    def counting_end(self, limit: int) -> Steps[None]:
-        """Count the newest items exactly, in pieces, until they pass the limit (see `far_beyond`)."""
-        projection = self.projection
-        for number, index in enumerate(range(len(projection.items) - 1, -1, -1), 1):
-            if limit < 0:
-                break
-            message = projection.items[index].message
-            limit -= yield from counting(self._session, projection.key(index), message, self.counter)
-            if number % PIECE == 0:
-                yield
 
     def at_most(self, limit: int) -> int:
         """The exact size of the view, or `limit` where that is less; counts only where a rough count cannot
@@ -130,14 +110,12 @@ class Sizes:
         """Exact size of the items from `first` up to, not including, `last`; counts no other."""
         return sum(self.item(index) for index in range(first, last))
 
-    def after(self, keyed: Sequence[tuple[str, Item]]) -> Steps[int]:
+    def after(self, keyed: Sequence[tuple[str, Item]]) -> int:
         """Exact size of a view of these items, as it is sent, system prompt and tools included."""
         total = self.overhead
-        for number, (key, item) in enumerate(keyed, 1):
-            total += yield from counting(self._session, key, item.message, self.counter)
-            if number % (4 * PIECE) == 0:
-                yield
-        return total + (yield from surcharging([item for _, item in keyed], self.counter))
+        for key, item in keyed:
+            total += self._session.cached_count(key, item.message, self.counter)
+        return total + surcharge([item for _, item in keyed], self.counter)
 
     def kept_from(self, position: int) -> int:
         """Exact size of what the view shows from a path position on."""
@@ -169,7 +147,7 @@ class Sizes:
         return text + (measure.tools(self.tools) if self.tools else 0)
 
     @property
-    def _session(self) -> Session:
+    def _session(self) -> History:
         return self.projection.session
 
     # ── anchored on the last usage ──────────────────────────────────────────────────────────────
@@ -267,7 +245,7 @@ class Sizes:
         return details.CalibrationNote(self.counter.name, _present_model(self), line)
 
 
-def _usage_of(session: Session, item: Item) -> Usage | None:
+def _usage_of(session: History, item: Item) -> Usage | None:
     """The usage reported with a reply that came to a proper end."""
     entry = session[item.entries[-1]]
     if item.fold is not None or not isinstance(entry, e.MessageEntry) or entry.usage is None:
@@ -383,7 +361,7 @@ def _model(entry: e.Entry) -> str:
     return getattr(entry, "model", None) or ""
 
 
-def _last_change(session: Session) -> int:
+def _last_change(session: History) -> int:
     """Position of the newest mark that changed the view; −1 without one."""
     marks = (session.annotations(kind) for kind in (e.Fold, e.Undo, e.Redo))
     positions = ((session.position(mark.id) for mark in reversed(kind)) for kind in marks)

@@ -17,8 +17,7 @@ import msgspec
 from refold import digest
 from refold import entries as e
 from refold import messages as m
-from refold.protocols import Steps, complete
-from refold.session import Item, Session, redacted
+from refold.session import History, Item, redacted
 from refold.session.edits import BRANCH_NOTE, said_by
 from refold.text.frames import visible, without_tags
 from refold.text.redact import redact
@@ -50,7 +49,7 @@ def message_of(entry: e.Entry) -> m.Message | None:
 
 
 def messages_between(
-    session: Session, first: int = 0, last: int | None = None
+    session: History, first: int = 0, last: int | None = None
 ) -> Iterator[tuple[str, m.Message]]:
     """Entry ids and messages of a part of the path."""
     for entry in session.path[first:last]:
@@ -59,7 +58,7 @@ def messages_between(
             yield entry.id, message
 
 
-def message_of_item(session: Session, item: Item) -> m.Message:
+def message_of_item(session: History, item: Item) -> m.Message:
     """The same for an item of the view: what a fold put there are the agent's own words."""
     if item.fold is not None:
         return m.Assistant(item.message.parts) if isinstance(item.message, m.User) else item.message
@@ -79,7 +78,7 @@ class _ItemSources:
 
 
 def sources_of(
-    session: Session, items: Sequence[Item], read: Callable[[Session, Item], m.Message] | None = None
+    session: History, items: Sequence[Item], read: Callable[[History, Item], m.Message] | None = None
 ) -> tuple[Source, ...]:
     """What items say, each with its place, read once per entry; `read`: otherwise than they are shown."""
     cache = session.followers.of(_ItemSources, _ItemSources)
@@ -100,15 +99,14 @@ def sources_of(
 
 
 def reading_items(
-    session: Session, items: Sequence[Item], read: Callable[[Session, Item], m.Message] | None = None
-) -> Steps[None]:
+    session: History, items: Sequence[Item], read: Callable[[History, Item], m.Message] | None = None
+) -> None:
     """Read what items say, so that `sources_of` costs little."""
     for at in range(0, len(items), READ):
         sources_of(session, items[at : at + READ], read)
-        yield
 
 
-def source_of(session: Session, item: Item) -> Source:
+def source_of(session: History, item: Item) -> Source:
     """What an item of the view says, with its place in the conversation."""
     id = item.entries[-1]
     position = session.position(id)
@@ -120,21 +118,19 @@ def source_of(session: Session, item: Item) -> Source:
 class _Reading:
     """What the entries of a path say, read once; grows with the path."""
 
-    session: Session
+    session: History
     epoch: int = -1
     starts: list[int] = field(default_factory=lambda: [0])
     """For each position of the path, and the one behind it: how many sources come before."""
     sources: list[Source] = field(default_factory=list[Source])
 
-    def following(self) -> Steps[None]:
+    def following(self) -> None:
         session = self.session
         if self.epoch != session.epoch:
             self.epoch, self.starts, self.sources = session.epoch, [0], []
         done, turns = len(self.starts) - 1, session.turns
         turn = bisect_left(turns, done)
         for position, entry in enumerate(session.path[done:], done):
-            if position % READ == 0:
-                yield
             if turn < len(turns) and turns[turn] == position:
                 turn += 1
             message = message_of(entry)
@@ -143,28 +139,26 @@ class _Reading:
             self.starts.append(len(self.sources))
 
 
-def reading_sources(session: Session) -> Steps[None]:
+def reading_sources(session: History) -> None:
     """Read what is new on a path, so that `sources` costs nothing any more."""
-    yield from session.followers.of(_Reading, lambda: _Reading(session)).following()
+    session.followers.of(_Reading, lambda: _Reading(session)).following()
 
 
-def sources(session: Session, first: int, last: int) -> tuple[Source, ...]:
+def sources(session: History, first: int, last: int) -> tuple[Source, ...]:
     """What a session's path says from position `first` up to, not including, `last`. Costs what is new since
     the last call."""
     reading = session.followers.of(_Reading, lambda: _Reading(session))
-    complete(reading.following())
+    reading.following()
     starts, end = reading.starts, len(reading.starts) - 1
     return tuple(reading.sources[starts[min(first, end)] : starts[min(last, end)]])
 
 
-def for_digest(sources: Sequence[Source]) -> Steps[list[digest.Source]]:
+def for_digest(sources: Sequence[Source]) -> list[digest.Source]:
     """The same without secrets, as the embedded digest reads it."""
     found: list[digest.Source] = []
     for x in sources:
         said = redacted.message(x.message)
         found.append(digest.Source(message=said, id=x.id, key=e.key(x.id), turn=x.turn, time=x.time or None))
-        if len(found) % REDACTED == 0:
-            yield
     return found
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from refold import entries as e
 from refold.compaction.details import LayeredDetails
-from refold.compaction.exchanges import CHARACTERS, history_size
+from refold.compaction.exchanges import history_size
 from refold.compaction.overflow import FULL, HALF, failed_by_overflow, refused_by
 from refold.compaction.plan import Reason
 from refold.compaction.requests import last_model
@@ -15,8 +15,7 @@ from refold.compaction.situation import Due, Situation, finished
 from refold.compaction.sizes import ROUGH
 from refold.costs import Prices, known
 from refold.messages import Assistant, Usage, User
-from refold.protocols import Steps
-from refold.session import Session
+from refold.session import History
 
 CHARS = 3
 """Characters of new input that make a token."""
@@ -135,7 +134,7 @@ def _input(s: Situation) -> tuple[str | None, int]:
     return ("".join(texts) if texts else None), before
 
 
-def _last_usage(session: Session) -> int | None:
+def _last_usage(session: History) -> int | None:
     """Everything the last call took, as the provider counted it. What was counted before an archive was made
     describes a view that is gone."""
     for entry in reversed(session.path):
@@ -178,9 +177,6 @@ class HistorySize:
     when_expiring: int = 0
     off: str = ""
     """Why nothing is folded at all; empty: it is not switched off."""
-
-    def ahead(self, s: Situation, /) -> Steps[object]:
-        return s.projection.counting(CHARACTERS)
 
     def due(self, s: Situation, /) -> Due | Reason:
         if self.off:

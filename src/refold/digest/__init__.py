@@ -16,7 +16,7 @@ from functools import cached_property
 from refold.digest.compose import Material, compose
 from refold.digest.sections import Form, Name, Section
 from refold.digest.source import Source
-from refold.protocols import Steps, TokenCounter, complete
+from refold.protocols import TokenCounter
 
 __all__ = ["Digest", "Form", "Section", "Source", "digest"]
 
@@ -35,12 +35,12 @@ class Digest:
 
     def sections(self, form: Form = "dense") -> tuple[Section, ...]:
         """The sections that have something to say, in their order."""
-        return complete(self.composing(form))
+        return self.composing(form)
 
-    def composing(self, form: Form = "dense") -> Steps[tuple[Section, ...]]:
+    def composing(self, form: Form = "dense") -> tuple[Section, ...]:
         """The same in pieces; the rest is quick after it."""
         if form not in self._made:
-            self._made[form] = yield from compose(self._material, self.budget, self.counter, form)
+            self._made[form] = compose(self._material, self.budget, self.counter, form)
         return self._made[form]
 
     def section(self, name: Name, form: Form = "dense") -> str:

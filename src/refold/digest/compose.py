@@ -9,11 +9,11 @@ from itertools import groupby
 
 from refold.digest.facts import Fact, decides, dense_text, facts
 from refold.digest.sections import SHARES, TITLES, Form, Name, Section, cut_lines, cut_words, parse
-from refold.digest.select import PIECE, best, ranked, weigh
+from refold.digest.select import best, ranked, weigh
 from refold.digest.source import Source
 from refold.messages import searchable
 from refold.preserve.lines import acts
-from refold.protocols import Steps, TokenCounter
+from refold.protocols import TokenCounter
 from refold.text.dates import written
 from refold.text.words import terms
 
@@ -39,15 +39,14 @@ class Material:
         self.worth: dict[str, float] = {}
         self._read = False
 
-    def read(self) -> Steps[None]:
+    def read(self) -> None:
         """Read the sources, unless that was done."""
         if self._read:
             return
         earlier = "\n".join(filter(None, (self.earlier.get("decisions"), self.earlier.get("facts"))))
-        self.facts, self.speakers = yield from facts(self.sources, earlier)
-        self.worth = yield from weigh(self.facts)
+        self.facts, self.speakers = facts(self.sources, earlier)
+        self.worth = weigh(self.facts)
         self._read = True
-        yield
 
     @cached_property
     def works(self) -> bool:
@@ -59,12 +58,12 @@ class Material:
         return "\n".join(searchable(source.message) for source in self.kept)
 
 
-def compose(material: Material, budget: int, counter: TokenCounter, form: Form) -> Steps[tuple[Section, ...]]:
+def compose(material: Material, budget: int, counter: TokenCounter, form: Form) -> tuple[Section, ...]:
     """The sections of one form; rendered together they never pass `budget`."""
-    yield from material.read()
+    material.read()
     room = budget
     for spared in (0, 2, 10, 50):  # percent more: what gives way is a line or nothing
-        made = yield from _Composition(material, room, counter.text, form).made()
+        made = _Composition(material, room, counter.text, form).made()
         over = counter.text("\n\n".join(section.render() for section in made)) - budget
         if over <= 0:
             return made
@@ -82,12 +81,12 @@ class _Composition:
         self.used: set[int] = set()
         self.rendered: dict[int, str] = {}
 
-    def made(self) -> Steps[tuple[Section, ...]]:
+    def made(self) -> tuple[Section, ...]:
         if self.material.works:
-            yield from self._goal()
-            yield from self._decisions()
-            yield from self._done()
-        yield from self._facts()
+            self._goal()
+            self._decisions()
+            self._done()
+        self._facts()
         return tuple(
             Section(name, self.texts[name], self.count(self.texts[name]))
             for name in _ORDER
@@ -99,7 +98,7 @@ class _Composition:
             self.texts[name] = text
             self.room -= self.count(text) + _HEADING
 
-    def _goal(self) -> Steps[None]:
+    def _goal(self) -> None:
         most = min(self.room - _HEADING, int(self.budget * SHARES["goal"]))
         found = [fact for fact in self.material.facts if fact.place.role == "user"]
         ends = [found[0].place, found[-1].place] if found else []
@@ -107,50 +106,44 @@ class _Composition:
         if earlier:
             ends = ends[1:]
             most -= self.count(earlier) + 1
-        text = yield from self._chosen([fact for fact in found if fact.place in ends], most)
+        text = self._chosen([fact for fact in found if fact.place in ends], most)
         self._add("goal", "\n".join(filter(None, (earlier, text))))
 
-    def _decisions(self) -> Steps[None]:
+    def _decisions(self) -> None:
         most = min(self.room - _HEADING, int(self.budget * SHARES["decisions"]))
         found: list[Fact] = []
-        for number, fact in enumerate(self.material.facts):
-            if number % PIECE == 0:
-                yield
+        for fact in self.material.facts:
             told = id(fact) not in self.used and fact.place.role in ("user", "assistant", "earlier")
             if told and decides(fact.said):
                 found.append(fact)
-        self._add("decisions", (yield from self._chosen(found, most)))
+        self._add("decisions", self._chosen(found, most))
 
-    def _done(self) -> Steps[None]:
+    def _done(self) -> None:
         """What was called and how it ended, the newest; then what an earlier digest says of it."""
         left = most = min(self.room - _HEADING, int(self.budget * SHARES["done"]))
         rows: list[str] = []
-        for number, row in enumerate(acts([source.message for source in self.material.sources])):
+        for row in acts([source.message for source in self.material.sources]):
             left -= self.count(row) + 2
             if left < 0:
                 break
             rows.append(f"- {row}")
-            if number % PIECE == 0:
-                yield
         text = "\n".join(filter(None, (self.material.earlier.get("done"), *rows[::-1])))
         self._add("done", cut_lines(text, most, self.count, newest=True))
 
-    def _facts(self) -> Steps[None]:
+    def _facts(self) -> None:
         found = [fact for fact in self.material.facts if id(fact) not in self.used]
         covered = terms(self.material.kept_text[-60_000:])
-        self._add("facts", (yield from self._chosen(found, self.room - _HEADING, covered=covered)))
+        self._add("facts", self._chosen(found, self.room - _HEADING, covered=covered))
 
-    def _chosen(self, found: Sequence[Fact], most: int, covered: Iterable[str] = ()) -> Steps[str]:
+    def _chosen(self, found: Sequence[Fact], most: int, covered: Iterable[str] = ()) -> str:
         """The lines of the facts worth most within `most` tokens; they are used then."""
         if most <= 0 or not found:
             return ""
-        pool = yield from best(found, self.material.worth, max(CANDIDATES, most // 4))
+        pool = best(found, self.material.worth, max(CANDIDATES, most // 4))
         enough = most + most // 8  # in lines they may cost less than one by one
-        order = yield from ranked(pool, self.material.worth, self._cost, enough, dict.fromkeys(covered))
+        order = ranked(pool, self.material.worth, self._cost, enough, dict.fromkeys(covered))
         joint = " " if self.form == "readable" else "; "
-        chosen, text = yield from fitted(
-            order, lambda some: lines(some, self._text, joint, most), self.count, most
-        )
+        chosen, text = fitted(order, lambda some: lines(some, self._text, joint, most), self.count, most)
         self.used.update(map(id, chosen))
         return text
 
@@ -194,7 +187,7 @@ def key_stride(groups: int, budget: int) -> int:
 
 def fitted(
     ranked: Sequence[Fact], render: Callable[[Sequence[Fact]], str], count: Callable[[str], int], budget: int
-) -> Steps[tuple[list[Fact], str]]:
+) -> tuple[list[Fact], str]:
     """The longest prefix of `ranked` whose rendering fits, and that rendering."""
     # Not quite monotonic (a key may move to another line); what is found fits all the same.
     size = 0
@@ -205,5 +198,4 @@ def fitted(
         else:
             high = half - 1
         half = (size + high + 1) // 2
-        yield
     return list(ranked[:size]), render(ranked[:size])

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from refold.digest.dense import dense
 from refold.digest.source import ROLES, Place, Source, earlier, placed
-from refold.protocols import Steps
 from refold.text import dates
 from refold.text.sentences import sentences
 from refold.text.words import terms
@@ -78,9 +77,9 @@ PIECE = 64
 """Facts that are read between two breaths."""
 
 
-def facts(sources: Sequence[Source], previous: str = "") -> Steps[tuple[list[Fact], frozenset[str]]]:
+def facts(sources: Sequence[Source], previous: str = "") -> tuple[list[Fact], frozenset[str]]:
     """All candidates in order, and the lower-case names of those who speak."""
-    rows = yield from placed(sources)
+    rows = placed(sources)
     before = list(earlier(previous))
     present = frozenset(
         place.speaker.lower() for place, _ in rows + before if place.speaker not in ROLES.values()
@@ -90,8 +89,6 @@ def facts(sources: Sequence[Source], previous: str = "") -> Steps[tuple[list[Fac
     fresh: list[Fact] = []
     for fact in reader.read(rows):
         fresh.append(fact)
-        if len(fresh) % PIECE == 0:
-            yield
     return [*_unsaid(reader.read(before), fresh), *fresh], present
 
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from refold.digest.facts import Fact
-from refold.protocols import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +38,16 @@ PIECE = 128
 """Facts that are weighed between two breaths."""
 
 
-def weigh(facts: Sequence[Fact]) -> Steps[dict[str, float]]:
+def weigh(facts: Sequence[Fact]) -> dict[str, float]:
     """The worth of each word: rare ones more, names and numbers more."""
     spread: Counter[str] = Counter()
     capital: Counter[str] = Counter()
-    for number, fact in enumerate(facts):
-        if number % PIECE == 0:
-            yield
+    for fact in facts:
         spread.update(fact.words)
         capital.update(fact.names)
     total = len(facts)
     worth: dict[str, float] = {}
-    for number, (word, count) in enumerate(spread.items()):
-        if number % (4 * PIECE) == 0:
-            yield
+    for word, count in spread.items():
         value = math.log(1 + total / count) ** WEIGHTS.rarity
         if word[0].isdigit():
             value *= WEIGHTS.number
@@ -62,7 +57,7 @@ def weigh(facts: Sequence[Fact]) -> Steps[dict[str, float]]:
     return worth
 
 
-def best(facts: Sequence[Fact], worth: dict[str, float], most: int) -> Steps[list[Fact]]:
+def best(facts: Sequence[Fact], worth: dict[str, float], most: int) -> list[Fact]:
     """The `most` facts of the highest gain before any is chosen; order kept. Bounds the work that follows."""
     if len(facts) <= most:
         return list(facts)
@@ -73,10 +68,7 @@ def best(facts: Sequence[Fact], worth: dict[str, float], most: int) -> Steps[lis
     gains: list[tuple[float, int]] = []
     for number, fact in enumerate(facts):
         gains.append((static(fact), -number))
-        if number % PIECE == 0:
-            yield
     chosen = heapq.nlargest(most, gains)
-    yield
     return [facts[i] for i in sorted(-number for _, number in chosen)]
 
 
@@ -86,7 +78,7 @@ def ranked(
     cost: Callable[[Fact], int],
     limit: int,
     covered: Iterable[str] = (),
-) -> Steps[list[Fact]]:
+) -> list[Fact]:
     """Facts in the order they are chosen, until their costs pass `limit`. `covered` words stand elsewhere."""
     left = dict(worth)
     for word in covered:
@@ -95,8 +87,6 @@ def ranked(
     costs: list[int] = []
     for fact in facts:
         costs.append(cost(fact))
-        if len(costs) % PIECE == 0:
-            yield
 
     def gain(i: int) -> float:
         fact = facts[i]
@@ -108,8 +98,6 @@ def ranked(
     chosen: list[Fact] = []
     used = 0
     while heap and used <= limit:
-        if len(chosen) % PIECE == 0:
-            yield
         _, i = heapq.heappop(heap)
         now = gain(i)
         if heap and now < -heap[0][0]:

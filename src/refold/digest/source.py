@@ -13,7 +13,6 @@ import msgspec
 
 from refold.messages import Assistant, Bash, Message, Result, System, User
 from refold.preserve.words import typed
-from refold.protocols import Steps
 from refold.text import dates
 from refold.text.sentences import speaker_of
 from refold.text.truncate import level, middle
@@ -41,13 +40,11 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     speaker: str | None = None
 
 
-def texts(sources: Sequence[Source]) -> Steps[list[str]]:
+def texts(sources: Sequence[Source]) -> list[str]:
     """The text of each source that facts may come from, cut in the middle where it is long."""
     raw: list[str] = []
     for source in sources:
         raw.append(_said(source.message))
-        if len(raw) % PIECE == 0:
-            yield
     caps = [min(len(text), _CAPS[source.message.role]) for text, source in zip(raw, sources, strict=True)]
     most = level(caps, READ)
     return [middle(text, min(cap, most), "\n", 2 / 3) for text, cap in zip(raw, caps, strict=True)]
@@ -111,10 +108,10 @@ class Place:
     key: str = ""
 
 
-def placed(sources: Sequence[Source]) -> Steps[list[tuple[Place, str]]]:
+def placed(sources: Sequence[Source]) -> list[tuple[Place, str]]:
     """Each message without its date line and speaker's name, and where it stands."""
-    bodies = yield from texts(sources)
-    named = yield from _named_roles(sources, bodies)
+    bodies = texts(sources)
+    named = _named_roles(sources, bodies)
     day: date | None = None
     rows: list[tuple[Place, str]] = []
     for order, (source, body) in enumerate(zip(sources, bodies, strict=True)):
@@ -128,18 +125,14 @@ def placed(sources: Sequence[Source]) -> Steps[list[tuple[Place, str]]]:
             body = body[start:]
         here = day or dates.of_time(source.time).date
         rows.append((Place(order, speaker or ROLES[role], role, here, source.key), body))
-        if order % PIECE == 0:
-            yield
     return rows
 
 
-def _named_roles(sources: Sequence[Source], bodies: Sequence[str]) -> Steps[frozenset[str]]:
+def _named_roles(sources: Sequence[Source], bodies: Sequence[str]) -> frozenset[str]:
     """Roles whose messages begin with a name, as in `Maria: …`: few names, on most of the messages."""
     names: dict[str, Counter[str]] = {"user": Counter(), "assistant": Counter()}
     totals: Counter[str] = Counter()
-    for number, (source, body) in enumerate(zip(sources, bodies, strict=True)):
-        if number % PIECE == 0:
-            yield
+    for source, body in zip(sources, bodies, strict=True):
         role = source.message.role
         if body and role in names:
             totals[role] += 1

@@ -11,33 +11,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import replace
-from typing import Self, TypeVar, cast
-
-import msgspec
+from typing import NamedTuple, Self, TypeVar, cast
 
 from refold import entries as e
 from refold.compaction.plan import Failed, Plan, Reason, fired
 from refold.compaction.planning import climb
 from refold.compaction.situation import Due
 from refold.engine.call import Sleep
-from refold.engine.fold import make_fold, record_failure
+from refold.engine.fold import holds, make_fold, moved_on, record_failure
 from refold.engine.hooks import perform_with_hooks, steer, tell_outcome
 from refold.engine.planner import Planner, Question
+from refold.engine.replica import on_replica
 from refold.errors import Foreign, PluginError, RefoldError
 from refold.hooks import Hooks, log
-from refold.loop import breathe
-from refold.protocols import Steps, complete
-from refold.session import Session
+from refold.session import History, Session
 
 T = TypeVar("T")
 FOR_EVER = 1e9
 """More seconds than a timer can be set to."""
 
 
-class PreparedFold(msgspec.Struct, frozen=True):
-    """A fold that is ready but not published, and the path it was made for."""
+class PreparedFold(NamedTuple):
+    """A fold that is ready but not published, its plan, and the path it was made for."""
 
     fold: e.Fold
+    plan: Plan
     epoch: int
     length: int
 
@@ -103,35 +101,31 @@ class Watch:
         prepared = self.prepared
         if prepared is None:
             return None
-        later = self.session.path[prepared.length :]
-        folded = any(isinstance(entry, (e.Fold, e.Undo, e.Redo)) for entry in later)
-        if prepared.epoch != self.session.epoch or folded:
+        same = self.session.generation == prepared.plan.generation
+        if not same or not holds(self.session, prepared.epoch, prepared.length):
             self.prepared = None
         return self.prepared
 
-    def publish(self, budget: int, question: Question = Question()) -> e.Fold | None:
+    async def publish(self, budget: int, question: Question = Question()) -> e.Fold | None:
         """Append what was prepared, if it holds and the view then fits; compare-and-swap as any append."""
         prepared, self.prepared = self.ready(), None
         if prepared is None:
             return None
-        fold = msgspec.structs.replace(prepared.fold, parent=self.session.leaf)
-        s = self.planner._situation(self.session, question)
-        tokens = complete(s.sizes.after(s.projection.after(fold)))
-        if s.sizes.expected(tokens) > budget:
-            return None
-        fold = msgspec.structs.replace(fold, tokens_before=s.sizes.tokens, tokens_after=tokens)
-        self.session.append(fold)
-        return fold
+        asked = replace(prepared.plan.situation, system=question.system, tools=question.tools)
+        fold = await moved_on(self.session, asked, prepared.fold, budget)
+        return self.session.append(fold, after=self.session.base) if fold else None
 
     def _busy(self) -> bool:
         return self._preparing is not None and not self._preparing.done()
 
-    def _planning(self, question: Question, due: Due) -> Steps[Plan | Reason]:
-        preset, s = self.planner.preset_for(self.session), self.planner._situation(self.session, question)
-        return climb(preset, s, preset.stages[-1], Due("soft", due.text))
-
     async def _prepare(self, asked: tuple[Question, Due]) -> None:
-        plan = await breathe(lambda: self._planning(*asked), lambda: len(self.session.entries))
+        question, due = asked
+
+        def planned(history: History) -> Plan | Reason:
+            preset, s = self.planner.preset_for(history), self.planner._situation(history, question)
+            return climb(preset, s, preset.stages[-1], Due("soft", due.text))
+
+        plan = await on_replica(self.session, planned)
         if not (isinstance(plan, Plan) and plan.proposal.asks):
             return
         epoch, length = self.session.epoch, len(self.session.path)
@@ -146,7 +140,7 @@ class Watch:
             record_failure(self.session, plan.preset, outcome)
             await tell_outcome(self.hooks, self.session, plan, outcome)
         else:
-            self.prepared = PreparedFold(outcome, epoch, length)
+            self.prepared = PreparedFold(outcome, plan, epoch, length)
 
     # ── ahead of cache expiry ───────────────────────────────────────────────────────────────────
 
@@ -184,7 +178,7 @@ class Watch:
     async def _expire(self, delay: float) -> None:
         await self._sleep(delay)
         plan = await self.planner._planned(self.session, replace(self._last_call, cache_expiring=True))
-        if isinstance(plan, Plan) and plan.base == self.session.tip:
+        if isinstance(plan, Plan) and (plan.base, plan.generation) == self.session.base:
             limits = self.planner._limits()
             await perform_with_hooks(self.hooks, self.session, plan, self.planner.summariser, limits)
 

@@ -17,7 +17,6 @@ from refold.engine.summarise import Answer, ByModel, ask_all, failure_code
 from refold.errors import BadAnswer, UsageError, sentence
 from refold.hooks import AfterBranch, BeforeBranch, Change, Decision, Hooks, Supply
 from refold.messages import Usage, User
-from refold.protocols import complete
 from refold.session import Session
 from refold.session.edits import BRANCH
 from refold.session.find import find
@@ -144,7 +143,7 @@ async def _summary(
     entry = session.make(
         e.BranchSummary,
         parent=move.leaf,
-        summary=quote(answer.text, BRANCH) + complete(listing(files)),
+        summary=quote(answer.text, BRANCH) + listing(files),
         origin=plan.origin,
         files=files,
         author=writer.name if supply is None else AUTHOR,

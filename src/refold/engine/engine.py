@@ -106,17 +106,20 @@ class Engine(Planner):
     async def _fold_if_due(
         self, session: Session, watch: Watch | None, question: Question, limits: Limits
     ) -> str:
-        """What is said while a summary is being written makes it stale, and the view may be too large still.
-        The second attempt counts that in; the third asks nobody, so nothing can come in between."""
-        for asked in (question, question, replace(question, resting=True, at_once=True)):
+        """A fold is moved over what is said while it is made, if the view then fits. Where it does not, the
+        second attempt counts that in; the third asks nobody."""
+        for asked in (question, question, replace(question, resting=True)):
             plan = await self._planned(session, asked)
             if isinstance(plan, Reason):
                 return plan.code
-            if watch and (fold := watch.publish(self.preset_for(session).budget, question)):
+            budget = self.preset_for(session).budget
+            if watch and (fold := await watch.publish(budget, question)):
                 await tell_fold(self.hooks, session, fold)
                 break
-            outcome = await perform_with_hooks(self.hooks, session, plan, self.summariser, limits)
-            if (outcome or session.tip == plan.base) and await self._caught_up(session, asked):
+            outcome = await perform_with_hooks(
+                self.hooks, session, plan, self.summariser, limits, budget=budget
+            )
+            if outcome or session.base == (plan.base, plan.generation):
                 break
         return ""
 

@@ -2,88 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
 from refold import entries as e
+from refold import worker
 from refold.compaction.clips import Clips
 from refold.compaction.details import FoldDetails, left, reads_left
-from refold.compaction.plan import Failed, Plan, Proposal, Reason, finishing
+from refold.compaction.plan import Failed, Plan, Proposal, Reason, changed, finish
+from refold.compaction.situation import Situation
 from refold.engine.limits import Limits, run_errands
+from refold.engine.replica import on_replica
 from refold.engine.summarise import Answer, Summariser, ask_all, failure_code, total
 from refold.errors import StalePlan, sentence
-from refold.loop import breathe
-from refold.protocols import Steps, complete
-from refold.session import Session
+from refold.session import History, Session
 from refold.session.sound import objection
 from refold.text.redact import redact
 
-T = TypeVar("T")
 STALE = "the conversation went on while the summary was written"
-CHANGES = (e.Fold, e.Undo, e.Redo)
-"""What makes a view another one, wherever it stands on the path."""
 
 
-async def perform(session: Session, plan: Plan, summariser: Summariser, limits: Limits) -> e.Fold | Failed:
+async def perform(
+    session: Session, plan: Plan, summariser: Summariser, limits: Limits, *, budget: int | None = None
+) -> e.Fold | Failed:
     """Perform the plan's proposal or, where that fails, the first remaining rung that succeeds. Once the
-    limits have passed nobody is asked any more."""
-    if plan.base != session.tip:
+    limits have passed nobody is asked any more. `budget`: a fold may be moved over messages that came
+    meanwhile, if the view then fits it; without one, they make the plan stale."""
+    if (plan.base, plan.generation) != session.base:
         raise StalePlan
     try:
-        return await _perform(session, plan, summariser, limits)
+        return await _perform(session, plan, summariser, limits, budget)
     finally:
         plan.situation.memo.clear()  # it names the situation again: left so, only the collector would free it
 
 
-async def _perform(session: Session, plan: Plan, summariser: Summariser, limits: Limits) -> e.Fold | Failed:
+async def _perform(
+    session: Session, plan: Plan, summariser: Summariser, limits: Limits, budget: int | None
+) -> e.Fold | Failed:
     failed = Failed("nothing", "no rung could fold anything")
-
-    def mark() -> str | None:
-        if session.tip != plan.base:  # what was worked out for the situation no longer holds
-            raise StalePlan
-        return plan.base
-
+    base, epoch, length = session.base, session.epoch, len(session.path)
     for offer in plan.offers():
         try:
-            proposal = await worked(plan, offer, mark)
-            mark()
+            proposal = await worker.run(partial(plan.at, offer))
         except StalePlan:
+            return Failed("stale", STALE, plan.rung)
+        if session.base != base:
             return Failed("stale", STALE, plan.rung)
         if isinstance(proposal, Reason) or (proposal.asks and limits.passed):
             continue
         outcome = await make_fold(session, plan, proposal, summariser, limits)
-        if isinstance(outcome, e.Fold) and session.tip != plan.base:
-            outcome = Failed("stale", STALE, proposal.rung, outcome.requests)
+        if isinstance(outcome, e.Fold) and session.base != base:
+            came = session.generation == plan.generation and holds(session, epoch, length)
+            moved = await moved_on(session, plan.situation, outcome, budget) if came and budget else None
+            outcome = moved or Failed("stale", STALE, proposal.rung, outcome.requests)
         if isinstance(outcome, e.Fold):
-            session.append(outcome)
+            session.append(outcome, after=session.base)
             return outcome
         failed = outcome
         record_failure(session, plan.preset, failed)
-        if session.tip != plan.base:
+        if session.base != base:
             break
     return failed
+
+
+def holds(session: Session, epoch: int, length: int) -> bool:
+    """Is all that happened since the path had a length that messages came?"""
+    return session.epoch == epoch and not changed(session.path[length:])
+
+
+async def moved_on(session: Session, s: Situation, fold: e.Fold, budget: int) -> e.Fold | None:
+    """A fold moved over messages that came after its plan, whose question `s` is; None where the view would
+    not fit the budget."""
+    fold, base = msgspec.structs.replace(fold, parent=session.leaf), session.base
+
+    def sizes(history: History) -> tuple[int, int, int]:
+        now = s.at(history)
+        after = now.sizes.after(now.projection.after(fold))
+        return now.sizes.tokens, after, now.sizes.expected(after)
+
+    before, after, expected = await on_replica(session, sizes)
+    if expected > budget or session.base != base:
+        return None
+    return msgspec.structs.replace(fold, tokens_before=before, tokens_after=after)
 
 
 async def make_fold(
     session: Session, plan: Plan, proposal: Proposal, summariser: Summariser, limits: Limits
 ) -> e.Fold | Failed:
     """The fold that a proposal becomes; appends nothing."""
-    s, epoch, length, spent = plan.situation, session.epoch, len(session.path), limits.meter.spent
-    await worked(plan, lambda: s.projection.counting(s.counter))
-    before = plan.tokens_before  # of the view the plan was made for, whatever is said meanwhile
-
-    def mark() -> int:
-        if session.epoch != epoch or any(isinstance(x, CHANGES) for x in session.path[length:]):
-            raise StalePlan
-        return len(session.entries)
-
+    epoch, length, spent = session.epoch, len(session.path), limits.meter.spent
     try:
+        # Of the view the plan was made for, whatever is said meanwhile.
+        before = await worker.run(lambda: plan.tokens_before)
         answers = await ask_all(summariser, proposal.asks, limits, timeout=proposal.timeout)
-        await run_errands(proposal.errands, limits, at_once=s.at_once)
+        await run_errands(proposal.errands, limits)
         author = summariser.name if proposal.asks else proposal.author
-        made = await worked(plan, lambda: _making(session, plan, proposal, answers, author, before), mark)
+        if not holds(session, epoch, length):
+            return Failed("stale", STALE, proposal.rung, limits.meter.spent - spent)
+        empty = session.make(e.Fold, edits=(), preset=plan.preset, version=plan.version, author=author)
+        made = await worker.run(lambda: plan.at(lambda: _make(plan, proposal, answers, empty, before)))
     except StalePlan:
         return Failed("stale", STALE, proposal.rung, limits.meter.spent - spent)
     except AssertionError:
@@ -92,23 +111,18 @@ async def make_fold(
         told, why = proposal.failure_text, sentence(error)
         text = f"{told} ({why})" if told else why
         return Failed(failure_code(error), text, proposal.rung, limits.meter.spent - spent)
+    if not holds(session, epoch, length):
+        return Failed("stale", STALE, proposal.rung, limits.meter.spent - spent)
     return made
 
 
-async def worked(plan: Plan, begin: Callable[[], Steps[T]], mark: Callable[[], object] | None = None) -> T:
-    """Work for a plan: in pieces, unless nobody may come in between."""
-    s = plan.situation
-    return complete(begin()) if s.at_once else await breathe(begin, mark or (lambda: len(s.session.entries)))
-
-
-def _making(
-    session: Session, plan: Plan, proposal: Proposal, answers: Sequence[Answer], author: str, before: int
-) -> Steps[e.Fold | Failed]:
+def _make(
+    plan: Plan, proposal: Proposal, answers: Sequence[Answer], empty: e.Fold, before: int
+) -> e.Fold | Failed:
     """The fold, if it makes the view smaller."""
-    finished = yield from finishing(proposal, [redact(answer.text)[0] for answer in answers])
-    yield
+    finished = finish(proposal, [redact(answer.text)[0] for answer in answers])
     s, requests = plan.situation, sum(answer.requests for answer in answers)
-    replaced = s.sizes.stretch(proposal.stretch)
+    session, replaced = s.session, s.sizes.stretch(proposal.stretch)
     if (
         proposal.shorter
         and proposal.asks
@@ -116,44 +130,36 @@ def _making(
         and s.measure.text(finished.summary) >= replaced > 0
     ):
         return Failed("inflated", "the summary is longer than what it replaces", proposal.rung, requests)
-    fold = session.make(
-        e.Fold,
+    fold = msgspec.structs.replace(
+        empty,
         edits=finished.edits,
-        preset=plan.preset,
-        version=plan.version,
         rung=proposal.rung,
         reason=f"{plan.reason.code}: {plan.reason.text}",
         summary=finished.summary,
         first_kept=proposal.first_kept,
         tokens_before=before if proposal.tokens_before is None else proposal.tokens_before,
         files=finished.files,
-        author=author,
         requests=requests,
         usage=total([answer.usage for answer in answers]) if requests else None,
         check=finished.check,
         details=finished.details,
     )
-    yield
     if why := objection(fold, session.path, session.position):
         return Failed("unsafe", why, proposal.rung, requests)
-    yield
     after = s.projection.after(fold)
-    yield
     clips = Clips.of(session).counted(s.counter)
     for key, item in after:
         if (size := clips.get(id(item.message))) is not None:
             session.cached_count(key, item.message, s.counter, size)
-    tokens = yield from s.sizes.after(after)
+    tokens = s.sizes.after(after)
     if proposal.smaller and tokens >= before:
         return Failed("inflated", "the view would not become smaller", proposal.rung, requests)
     if proposal.min_gain and tokens > (1 - proposal.min_gain) * before and not s.sizes.too_large:
         text = f"less than {proposal.min_gain:.0%} of the view would be freed"
         return Failed("no_gain", text, proposal.rung, requests)
-    yield
     items = [item for _, item in after]
-    noted = FoldDetails(reads_left=list((yield from reads_left(session, s.items, items)))).stored()
-    yield
-    gone = yield from left(session, s.items, items, s.counter)
+    noted = FoldDetails(reads_left=list(reads_left(session, s.items, items))).stored()
+    gone = left(session, s.items, items, s.counter)
     details = {**fold.details, **noted}
     return msgspec.structs.replace(fold, tokens_after=tokens, left=gone, details=details)
 

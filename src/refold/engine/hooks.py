@@ -9,14 +9,15 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from refold import entries as e
+from refold import worker
 from refold.compaction import transcript
-from refold.compaction.plan import Ask, Failed, Finished, Plan, Proposal, Reason, Rung, proposing
-from refold.compaction.planning import replanning
+from refold.compaction.plan import Ask, Failed, Finished, Plan, Proposal, Reason, Rung, propose
+from refold.compaction.planning import replan
 from refold.compaction.record import pins_text
 from refold.compaction.requests import focus_line, framing
 from refold.compaction.situation import Situation, Writer
 from refold.compaction.transcript import Source
-from refold.engine.fold import perform, worked
+from refold.engine.fold import perform
 from refold.engine.limits import Limits
 from refold.engine.summarise import LONGEST, ByModel, Summariser, failure_code
 from refold.errors import StalePlan, UsageError, expect, sentence
@@ -31,7 +32,7 @@ from refold.hooks import (
 )
 from refold.loop import within
 from refold.messages import Message, user
-from refold.protocols import Request, complete
+from refold.protocols import Request
 from refold.session import Session, View
 from refold.session.door import admitted
 from refold.session.edits import said_by
@@ -61,21 +62,27 @@ def within_time(hooks: Hooks) -> Hooks:
 
 
 async def perform_with_hooks(
-    hooks: Hooks, session: Session, plan: Plan, summariser: Summariser, limits: Limits
+    hooks: Hooks,
+    session: Session,
+    plan: Plan,
+    summariser: Summariser,
+    limits: Limits,
+    *,
+    budget: int | None = None,
 ) -> e.Fold | Failed:
     """Perform a plan with its hooks. Every `before_compact` is followed by `after_compact` or
     `compact_failed`, whatever happens in between."""
     expect(plan, Plan, "pass what engine.plan(…) gave, unless it is a Reason")
     if not hooks:
-        return await perform(session, plan, summariser, limits)
-    if plan.base != session.tip:
+        return await perform(session, plan, summariser, limits, budget=budget)
+    if (plan.base, plan.generation) != session.base:
         raise StalePlan
     try:
         assignment = await steer(hooks, session, plan, summariser)
         if isinstance(assignment, Failed):
             outcome: e.Fold | Failed = assignment
         else:
-            outcome = await perform(session, assignment.plan, assignment.summariser, limits)
+            outcome = await perform(session, assignment.plan, assignment.summariser, limits, budget=budget)
     except BaseException as error:
         code = "aborted" if isinstance(error, asyncio.CancelledError) else failure_code(error)
         await tell_outcome(hooks, session, plan, Failed(code, sentence(error)))
@@ -88,19 +95,20 @@ async def steer(hooks: Hooks, session: Session, plan: Plan, summariser: Summaris
     """What `before_compact` made of a plan. Appends nothing."""
     if "before_compact" not in hooks:
         return Assignment(plan, summariser)
-    decision = await hooks.decide(_event(session, plan, summariser), _checked(plan))
+    decision = await hooks.decide(_event(session, plan, summariser), _checked(session, plan))
     if decision.cancel:
         return Failed("cancelled", decision.cancel.why, plan.rung)
-    if session.tip != plan.base:
+    if session.base != (plan.base, plan.generation):
         return Failed("stale", "a hook changed the conversation while it was about to be folded", plan.rung)
     if decision.supply:
-        return Assignment(_supplied(plan, decision.supply, decision.change), summariser)
+        supply, change = decision.supply, decision.change
+        return Assignment(plan.at(lambda: _supplied(plan, supply, change)), summariser)
     if decision.change == Change():
         return Assignment(plan, summariser)
     model = decision.change.model
     writer = ByModel(model, plan.situation.counter) if model else summariser
     changed = await _changed(hooks, plan, decision.change)
-    if session.tip != plan.base:
+    if session.base != (plan.base, plan.generation):
         return Failed("stale", "the conversation went on while it was about to be folded", plan.rung)
     return Assignment(changed, writer)
 
@@ -170,13 +178,14 @@ def _event(session: Session, plan: Plan, summariser: Summariser) -> BeforeCompac
     )
 
 
-def _checked(plan: Plan) -> Callable[[Supply | Change], None]:
+def _checked(session: Session, plan: Plan) -> Callable[[Supply | Change], None]:
     """Refuses an answer that names an impossible cut, or supplies nothing."""
 
     def check(answer: Supply | Change) -> None:
-        check_supply(plan.situation.session, answer)
+        check_supply(session, answer)
         if answer.first_kept is not None:
-            _check_cut(plan.situation, answer.first_kept)
+            cut = answer.first_kept
+            plan.at(lambda: _check_cut(plan.situation, cut))
         elif isinstance(answer, Supply) and plan.first_kept is None:
             raise UsageError("this fold has no cut of its own: supply first_kept as well")
 
@@ -219,11 +228,11 @@ async def _changed(hooks: Hooks, plan: Plan, change: Change) -> Plan:
         writer=Writer(change.model.name, change.model.context_window) if change.model else s.writer,
         resting=s.resting and change.model is None,
     )
-    changed = await worked(plan, lambda: replanning(plan, s))
+    changed = await worker.run(lambda: plan.at(lambda: replan(plan, s)))
     if isinstance(changed, Reason) and change.first_kept:
         text = f"the cut stays where it was: {changed.text}"
         hooks.trouble("before_compact", "first_kept", UsageError(text))
-        changed = await worked(plan, lambda: replanning(plan, replace(s, first_kept=None)))
+        changed = await worker.run(lambda: plan.at(lambda: replan(plan, replace(s, first_kept=None))))
     chosen = plan if isinstance(changed, Reason) else changed
     if change.prompt is None:
         return chosen
@@ -244,7 +253,7 @@ class _OtherWords:
         return self.rung.name
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
-        proposal = complete(proposing(self.rung, s))
+        proposal = propose(self.rung, s)
         return _in_words(proposal, self.text) if isinstance(proposal, Proposal) else proposal
 
 
@@ -296,5 +305,5 @@ def _supplied(plan: Plan, supply: Supply, change: Change) -> Plan:
 
 def _message(s: Situation, summary: str, files: e.Files) -> Message:
     """What stands for the folded part; what the user pinned is carried, whoever writes the summary."""
-    pins, text = pins_text(s.session), complete(framing(summary, files))
+    pins, text = pins_text(s.session), framing(summary, files)
     return user(f"Pinned by the user, verbatim:\n{pins}\n\n{text}" if pins else text)

@@ -80,8 +80,8 @@ PARALLEL = 4
 """Errands that are run side by side."""
 
 
-async def run_errands(errands: Sequence[Errand], limits: Limits, *, at_once: bool = False) -> None:
-    """Run them until the clock has run out; where nobody may wait, all of them have failed. A failure is told
+async def run_errands(errands: Sequence[Errand], limits: Limits) -> None:
+    """Run them until the clock has run out. A failure is told
     to its errand and ends nothing else."""
     gate = asyncio.Semaphore(PARALLEL)
 
@@ -89,7 +89,7 @@ async def run_errands(errands: Sequence[Errand], limits: Limits, *, at_once: boo
         async with gate:
             await errand.run()
 
-    left = 0.0 if at_once else max(limits.end - asyncio.get_running_loop().time(), 0.0)
+    left = max(limits.end - asyncio.get_running_loop().time(), 0.0)
     tasks = {asyncio.ensure_future(run(errand)): errand for errand in errands} if left else {}
     for errand in () if tasks else errands:
         errand.failed(TimeoutError("there is no time to wait for it"))

@@ -3,32 +3,33 @@ appends nothing."""
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import wraps
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from refold import entries as e
 from refold import presets
 from refold.compaction.overflow import learned_window
 from refold.compaction.plan import Plan, Reason
-from refold.compaction.planning import caught_up, planning
+from refold.compaction.planning import look, make_plan
 from refold.compaction.preset import Preset, Settings
 from refold.compaction.requests import last_model, rests
 from refold.compaction.situation import Question, Situation
 from refold.engine.limits import Limits
+from refold.engine.replica import at_replica, on_replica
 from refold.engine.summarise import ByDigest, Summariser, writer_of
 from refold.engine.summarise import checked as checked_summariser
 from refold.errors import expect
-from refold.loop import breathe
-from refold.protocols import Steps, TokenCounter, complete
-from refold.session import Projection, Session, View
-from refold.session.projection import Accepts
+from refold.protocols import TokenCounter
+from refold.session import History, Projection, Session, View
 from refold.tokens import checked
 from refold.tokens import get as counter_named
+from refold.tokens.parts import part_strings
 
 if TYPE_CHECKING:
     from refold.recall import Hit
@@ -37,6 +38,17 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 WANTED = "pass a Session; a list of messages is merged into one"
+NEW_ENTRIES, NEW_CHARACTERS = 200, 20_000
+"""Of what is new since the last look, at most, where the loop looks itself."""
+
+
+def _characters(entry: e.Entry) -> int:
+    message = entry.message if isinstance(entry, e.MessageEntry) else None
+    return sum(len(text) for part in message.parts for text in part_strings(part)) if message else 0
+
+
+def _warn(old: str, new: str) -> None:
+    warnings.warn(f"Engine.{old} goes with the next release: use {new}", DeprecationWarning, stacklevel=3)
 
 
 def named_as(other: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:
@@ -79,10 +91,10 @@ class Planner:
         """Decides when and where. Follows `preset`, which may be swapped at any time."""
         return counter_named(self.preset.measure)
 
-    def preset_for(self, session: Session, model: str | None = None) -> Preset:
+    def preset_for(self, session: History, model: str | None = None) -> Preset:
         """The preset, for the window that refusals of this model (the log's newest) taught us where that is
         smaller."""
-        expect(session, Session, WANTED)
+        expect(session, History, WANTED)
         preset = self.preset.for_model(lambda: model or last_model(session))
         learned = learned_window(session, preset.window, model)
         return preset if learned is None or learned >= preset.window else preset.resized(learned)
@@ -120,8 +132,8 @@ class Planner:
         about to forget this context.
 
         Synchronous: less than a millisecond where nothing is due; up to a tenth of a second where the default
-        lays a view out; about half a second where 10,000 messages were never looked at. `planned` is the same
-        for an event loop."""
+        lays a view out; about half a second where 10,000 messages were never looked at. On an event loop:
+        `await asyncio.to_thread(engine.plan, session)`, or `prepare`, which has a thread of its own."""
         question = Question(
             force=force,
             system=system,
@@ -134,7 +146,8 @@ class Planner:
 
     @named_as(plan)
     async def planned(self, session: Session, **asked: Any) -> Plan | Reason:
-        """`plan` for an event loop: others get their turn while it is worked out."""
+        """`plan` in a thread. Goes with the next release: use `asyncio.to_thread(engine.plan, session)`."""
+        _warn("planned", "asyncio.to_thread(engine.plan, session, …)")
         return await self._planned(session, Question(**asked))
 
     def objection(self, session: Session) -> Reason | None:
@@ -158,7 +171,7 @@ class Planner:
         """What was said about something, folded or not, on any branch. All conditions are to be met: `since`
         and `until` are seconds since 1970, `file` is a path or the end of one; `budget` bounds the tokens of
         all hits together. Synchronous: the first call reads the whole log (some seconds for 10,000 messages),
-        later ones what is new. `recalled` is the same for an event loop."""
+        later ones what is new."""
         from refold.recall import recall
 
         expect(session, Session, WANTED)
@@ -178,38 +191,37 @@ class Planner:
 
     @named_as(recall)
     async def recalled(self, session: Session, *query: str, **conditions: Any) -> list[Hit]:
-        """`recall` for an event loop: others get their turn while what is new in the log is read."""
-        from refold.recall.log import indexing
+        """`recall` in a thread. Goes with the next release: use `asyncio.to_thread(engine.recall, …)`."""
+        _warn("recalled", "asyncio.to_thread(engine.recall, session, …)")
+        from refold.recall import recall
 
         expect(session, Session, WANTED)
-        await breathe(lambda: indexing(session), lambda: len(session.entries))
-        return self.recall(session, *query, **conditions)
+        return await on_replica(session, lambda history: recall(history, *query, **conditions))
 
     def _plan(self, session: Session, question: Question) -> Plan | Reason:
-        return complete(self._planning(session, question))
+        expect(session, Session, WANTED)
+        return at_replica(session, session.snapshot(), lambda history: self._plan_at(history, question))
 
     async def _planned(self, session: Session, question: Question) -> Plan | Reason:
+        """Looks first, where that is quick; plans in the worker."""
         expect(session, Session, WANTED)
-        if question.at_once:
-            return self._plan(session, question)
-        return await breathe(lambda: self._planning(session, question), lambda: len(session.entries))
+        if not question.force and self._is_quick(session):
+            s = self._situation(session, question)
+            if isinstance(reason := look(self.preset_for(session, question.model), s), Reason):
+                return reason
+        return await on_replica(session, lambda history: self._plan_at(history, question))
 
-    async def _caught_up(self, session: Session, question: Question) -> bool:
-        """Take in what is new; others get their turn meanwhile. Whether they left the session as it was."""
-        tip = session.tip
-        if not question.at_once:
-            await asyncio.sleep(0)  # appending a fold was a piece of its own
-            await breathe(lambda: caught_up(self._situation(session, question)), lambda: len(session.entries))
-        return session.tip == tip
+    def _plan_at(self, history: History, question: Question) -> Plan | Reason:
+        return make_plan(self.preset_for(history, question.model), self._situation(history, question))
 
-    def _planning(self, session: Session, question: Question) -> Steps[Plan | Reason]:
-        s = self._situation(session, question)
-        yield from caught_up(s)
-        return (yield from planning(self.preset_for(session, question.model), s))
+    def _is_quick(self, session: Session) -> bool:
+        """Has nearly all of it been looked at before?"""
+        news = session.path[self._projection(session).seen :]
+        return len(news) <= NEW_ENTRIES and sum(map(_characters, news)) <= NEW_CHARACTERS
 
-    def _situation(self, session: Session, question: Question = Question()) -> Situation:
+    def _situation(self, session: History, question: Question = Question()) -> Situation:
         """Everything a decision may look at."""
-        expect(session, Session, WANTED)
+        expect(session, History, WANTED)
         expect(question.system, (str, NoneType), "the system prompt is one text")
         expect(question.tools, Iterable, "tools are a list of definitions")
         now = self.clock()
@@ -226,10 +238,5 @@ class Planner:
             **vars(replace(question, resting=resting)),
         )
 
-    def _projection(self, session: Session) -> Projection:
-        projections = session.followers.of(self, dict[Accepts, Projection])
-        accepts = self.preset.accepts
-        if accepts not in projections:
-            projections.clear()
-            projections[accepts] = Projection(session, accepts)
-        return projections[accepts]
+    def _projection(self, session: History) -> Projection:
+        return Projection.of(session, self.preset.accepts)

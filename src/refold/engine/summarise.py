@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from refold import worker
 from refold.compaction.plan import Ask
 from refold.compaction.requests import MARGIN, fits, text_of
 from refold.compaction.situation import Writer
@@ -17,12 +18,12 @@ from refold.compaction.transcript import Source, for_digest
 from refold.digest import digest
 from refold.engine.limits import Limits, Meter, Metered
 from refold.errors import BadAnswer, Foreign, ModelError, Overflow, expect
-from refold.loop import breathe, ended
+from refold.loop import ended
 from refold.messages import Assistant, Text, Usage, User, in_full, user
 from refold.models.reply import ForeignAwait, Reply, complete
 from refold.models.reply import checked as checked_model
 from refold.models.retry import Retry
-from refold.protocols import Model, Request, Steps, TokenCounter
+from refold.protocols import Model, Request, TokenCounter
 from refold.session.door import admitted
 from refold.text.redact import redact
 from refold.text.truncate import head, middle
@@ -309,21 +310,20 @@ class ByDigest:
 
     async def answer(self, ask: Ask, /) -> Answer:
         # Not `ask.accept`: that reads what a model says, and what is quoted here may look like it.
-        return Answer(await breathe(lambda: self._digest(ask), lambda: None) or "(nothing of note)")
+        return Answer(await worker.run(lambda: self._digest(ask)) or "(nothing of note)")
 
-    def _digest(self, ask: Ask) -> Steps[str]:
-        sources = yield from for_digest(ask.sources)
+    def _digest(self, ask: Ask) -> str:
+        sources = for_digest(ask.sources)
         enough, size = 2 * ask.target_tokens, 0
         for source in sources:
             size += self.counter.message(source.message)
             if size >= enough:
                 break
-            yield
         budget = min(ask.target_tokens, max(size // 2, 100))
         if ask.by_rule is not None:
-            return (yield from ask.by_rule(sources, budget, self.counter))
+            return ask.by_rule(sources, budget, self.counter)
         summary = digest(sources, budget=budget, counter=self.counter, previous=ask.previous or "")
-        yield from summary.composing()
+        summary.composing()
         return summary.render()
 
 

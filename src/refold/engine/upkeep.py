@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from refold.compaction.plan import Failed, Plan, Proposal, Reason, finishing, proposing
-from refold.compaction.planning import fallback_plan, planning
+from refold.compaction.plan import Failed, Plan, Proposal, Reason, finish, propose
+from refold.compaction.planning import fallback_plan, make_plan
 from refold.engine.fold import record_failure
 from refold.engine.hooks import perform_with_hooks
 from refold.engine.limits import Limits
 from refold.engine.planner import Planner, Question
+from refold.engine.replica import on_replica
 from refold.engine.summarise import ask_all, failure_code
 from refold.errors import DoesNotFit, sentence
 from refold.hooks import Hooks
-from refold.loop import breathe
-from refold.protocols import Steps, complete
 from refold.session import Session
 
 NOTES_TIMEOUT = 60.0
@@ -37,10 +36,9 @@ async def upkeep(
         if not stage.upkeep:
             continue
 
-        def begin() -> Steps[Plan | Reason]:
-            return planning(preset, planner._situation(session, question), upkeep_only=True)
-
-        plan = await breathe(begin, lambda: len(session.entries))
+        plan = await on_replica(
+            session, lambda h: make_plan(preset, planner._situation(h, question), upkeep_only=True)
+        )
         if isinstance(plan, Reason):
             return
         if not await perform_with_hooks(hooks, session, plan, planner.summariser, limits):
@@ -55,7 +53,7 @@ async def make_fit(
     s = planner._situation(session, question)
     if not s.sizes.passes(planner.preset.window, as_we_count=True):
         return
-    plan = fallback_plan(planner.preset, s)
+    plan = await on_replica(session, lambda h: fallback_plan(planner.preset, planner._situation(h, question)))
     if isinstance(plan, Plan):
         await perform_with_hooks(hooks, session, plan, planner.summariser, limits)
     s = planner._situation(session, question)
@@ -68,8 +66,10 @@ async def make_fit(
 async def _write_notes(planner: Planner, session: Session, question: Question, limits: Limits) -> None:
     """Where the summariser fails, the design's own rule writes them."""
     preset = planner.preset
-    s = planner._situation(session, question)
-    proposal = complete(proposing(preset.notes, s)) if preset.notes else None
+    writer = preset.notes
+    if writer is None:
+        return
+    proposal = await on_replica(session, lambda h: propose(writer, planner._situation(h, question)))
     if not isinstance(proposal, Proposal):
         return
     answers: list[str] = []
@@ -82,7 +82,7 @@ async def _write_notes(planner: Planner, session: Session, question: Question, l
         failed = Failed(failure_code(error), sentence(error), proposal.rung, limits.meter.spent)
         record_failure(session, preset.name, failed)
     # The leaf may have moved meanwhile: a line names the end of its round, and holds there and nowhere else.
-    notes = complete(finishing(proposal, answers)).annotations
+    notes = (await on_replica(session, lambda _: finish(proposal, answers))).annotations
     session.extend(
         [msgspec.structs.replace(note, id=session.new_id(), time=session.clock()) for note in notes]
     )

@@ -11,6 +11,7 @@ from refold import entries as e
 from refold.compaction.plan import Plan
 from refold.compaction.situation import Question as Outlook
 from refold.engine import Engine
+from refold.engine.replica import on_replica
 from refold.errors import DoesNotFit, OverflowAgain
 from refold.gateway import books, compaction, replies
 from refold.gateway.books import Book, Books, Turn
@@ -22,10 +23,8 @@ from refold.gateway.letters import Extras, FromDesk, Opening, Order, Question, R
 from refold.gateway.requests import COMPACT, Asked, model_named, read, since
 from refold.gateway.sealed import Seal
 from refold.gateway.windows import Windows
-from refold.loop import breathe
 from refold.messages import Message, user
 from refold.recall import tool
-from refold.recall.log import indexing
 from refold.session import Item, View, dialects
 from refold.session.dialects.common import listing
 
@@ -187,8 +186,9 @@ class Answers:
         calls = [call for call in reply.message.calls if call.name == tool.NAME]
 
         async def results(book: Book) -> list[Message]:
-            await breathe(lambda: indexing(book.session), lambda: len(book.session.entries))
-            return [tool.result(book.session, call) for call in calls]
+            return await on_replica(
+                book.session, lambda history: [tool.result(history, call) for call in calls]
+            )
 
         found = await self._books.within(turn.asked, results)
         body = msgspec.json.decode(letter.body, type=dict[str, Any])

@@ -12,7 +12,6 @@ from refold.preserve.check_results import check_run, summary_line, tells_of_fail
 from refold.preserve.tool_outcome import outcome_of
 from refold.preserve.tools import Names, actions
 from refold.preserve.words import typed
-from refold.protocols import Steps, complete
 from refold.session.toolnames import command_line, kind
 from refold.text.frames import without_tags
 from refold.text.truncate import middle
@@ -66,7 +65,7 @@ def groups(
 ) -> tuple[Group, ...]:
     """The groups of a stretch of the log. `continues`: the agent is still at work where it ends, so a last
     group without final text was not interrupted. `judged`: what test runs and builds sum up is read."""
-    return complete(grouping(sources, continues=continues, names=names, judged=judged))
+    return grouping(sources, continues=continues, names=names, judged=judged)
 
 
 def grouping(
@@ -75,14 +74,12 @@ def grouping(
     continues: bool = True,
     names: Names | None = None,
     judged: bool = False,
-) -> Steps[tuple[Group, ...]]:
+) -> tuple[Group, ...]:
     """`groups` in pieces."""
     found: list[Group] = []
     open_group: _Open | None = None
     known: set[str] = set()
-    for number, (entry_id, message) in enumerate(sources, 1):
-        if number % READ == 0:
-            yield
+    for entry_id, message in sources:
         if isinstance(message, User):
             if open_group:
                 found.append(open_group.close("agent_was_interrupted"))

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from refold.messages import Message, Text, is_typed
-from refold.protocols import Steps, TokenCounter
+from refold.protocols import TokenCounter
 from refold.text.truncate import boundary
 
 SHARE, LEAST, MOST = 0.1, 1_000, 4
@@ -157,20 +157,16 @@ def _bounded(text: str, start: int, end: int) -> Iterator[Span]:
 
 def rendering(
     sayings: Sequence[Saying], budget: int, counter: TokenCounter, key_of: Callable[[str], str]
-) -> Steps[Rendered]:
+) -> Rendered:
     """The words within `budget` tokens: all of them, or those that come first. In pieces."""
     if _fit(sayings, budget, counter, key_of):
         text = "\n".join(_block(saying.text, key_of(saying.id)) for saying in sayings)
         if counter.text(text) <= budget:
             return Rendered(text)
-    yield
     chosen: list[Piece] = []
     for piece in _chosen(sayings, budget, counter, key_of):
         chosen.append(piece)
-        if len(chosen) % _CHOSEN == 0:
-            yield
     while True:
-        yield
         rendered = _clipped(sayings, chosen, key_of)
         if not chosen or counter.text(rendered.text) <= budget:
             return rendered

@@ -12,7 +12,7 @@ from refold.compaction.requests import Wanted
 from refold.memory import MemoryParams
 from refold.preserve.abridged import Limits as OutlineLimits
 from refold.presets.pi import Override
-from refold.session import Session
+from refold.session import History
 from refold.session.toolnames import Kind
 from refold.shrink import AnyRule
 from refold.shrink import Limits as ShrinkLimits
@@ -95,7 +95,7 @@ class RoundsKeywords(Keywords, total=False):
     line_tokens: int
     lines: Literal["model", "rule"]
     workspace_tokens: int
-    workspace: Callable[[Session], str] | None
+    workspace: Callable[[History], str] | None
 
 
 class LayeredKeywords(Keywords, total=False):

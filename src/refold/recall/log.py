@@ -7,14 +7,11 @@ from typing import NamedTuple, Unpack
 
 from refold import entries as e
 from refold.messages import Bash, Message
-from refold.protocols import Steps, complete
 from refold.recall.ask import LIMIT, Conditions, Hit, search
 from refold.recall.index import Index
 from refold.session.edits import said_by
-from refold.session.tree import Session, starts_turn
-
-READ = 8
-"""Entries that are read between two breaths."""
+from refold.session.history import History, starts_turn
+from refold.worker import checkpoint
 
 
 class Said(NamedTuple):
@@ -57,28 +54,22 @@ class LogIndex(Index):
 
     def extend(self, entries: Iterable[e.AnyEntry]) -> None:
         for entry in entries:
+            checkpoint()
             self.read += 1
             if said := self._reader.said(entry):
                 self.add(said.entry_id, said.message, said.turn, said.time, apart=said.apart)
 
 
-def indexing(session: Session) -> Steps[LogIndex]:
-    """The session's index, kept as long as the session is and extended by what was appended since."""
+def index_of(session: History) -> LogIndex:
+    """The index of a history, kept with it and extended by what was appended since."""
     index = session.followers.of(LogIndex, LogIndex)
-    while index.read < len(session.entries):
-        index.extend(session.entries[index.read : index.read + READ])
-        yield
+    index.extend(session.entries[index.read :])
     index.numbered = session.path
     return index
 
 
-def index_of(session: Session) -> LogIndex:
-    """The same at once."""
-    return complete(indexing(session))
-
-
 def recall(
-    session: Session, query: str = "", *, limit: int = LIMIT, **conditions: Unpack[Conditions]
+    session: History, query: str = "", *, limit: int = LIMIT, **conditions: Unpack[Conditions]
 ) -> list[Hit]:
     """`search` over everything that was ever said in the session."""
     return search(index_of(session), query, limit=limit, **conditions)

@@ -14,7 +14,7 @@ from refold.recall.index import Doc, Index
 from refold.recall.log import index_of
 from refold.session import redacted
 from refold.session.dialects import anthropic, openai_chat, openai_responses
-from refold.session.tree import Session
+from refold.session.history import History
 from refold.text.frames import NOTE, attribute, frame
 from refold.text.truncate import head, middle
 from refold.tokens.fitting import fit, largest
@@ -84,7 +84,7 @@ TEXT_PROTOCOL = (
 
 
 def result(
-    session: Session, call: Call, *, budget: int = BUDGET, counter: TokenCounter | None = None
+    session: History, call: Call, *, budget: int = BUDGET, counter: TokenCounter | None = None
 ) -> Result:
     """The result of a model's call of the tool, ready to be appended. Turn numbers are those of the path."""
     text = answer(index_of(session), call.arguments, budget=budget, counter=counter)

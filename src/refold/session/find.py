@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from refold import entries as e
 from refold.errors import EntryNotFound, SessionError, expect
-from refold.session.tree import Session
+from refold.session.history import History
 
 
-def find(session: Session, name: str) -> e.AnyEntry:
+def find(session: History, name: str) -> e.AnyEntry:
     """The entry of that id, number on the path (`#12`), label or recall key, whichever matches first."""
-    expect(session, Session, "pass the Session that the entry is in")
+    expect(session, History, "pass the Session that the entry is in")
     expect(name, str, "an entry is named by its id, number, label or recall key")
     if name in session:
         return session[name]

@@ -19,7 +19,8 @@ from refold.errors import StorageError, UsageError, expect
 from refold.messages import Assistant, Bash, Call, Message, Result, Text, leaves
 from refold.protocols import Forgets
 from refold.session.find import find
-from refold.session.tree import Session, starts_turn
+from refold.session.history import starts_turn
+from refold.session.tree import Session
 from refold.text.redact import redact
 
 HOLE = "[forgotten]"
@@ -75,13 +76,7 @@ def _write(session: Session, changed: dict[str, e.AnyEntry]) -> None:
             raise StorageError("this store cannot forget: copy the session into another one first")
         store.replace(session.id, changed, after=session.tip)
     entries = [changed.get(entry.id, entry) for entry in session.entries]
-    epoch = session.epoch
-    # Nothing that was derived from the old entries may live on: the session begins anew.
-    Session.__init__(
-        session, entries, id=session.id, store=store, info=session.info,
-        problems=session.problems, clock=session.clock, new_id=session.new_id,
-    )  # fmt: skip
-    session.epoch = epoch + 1
+    session._begin_again(entries)
 
 
 # ── holes ───────────────────────────────────────────────────────────────────────────────────────

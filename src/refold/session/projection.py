@@ -11,16 +11,16 @@ from typing import Any
 
 from refold import entries as e
 from refold.messages import System
-from refold.protocols import Steps, TokenCounter, complete
+from refold.protocols import TokenCounter
 from refold.session import edits
-from refold.session.counting import counting
 from refold.session.edits import Accepts, Ahead, Stretch, accepted
+from refold.session.history import History
 from refold.session.items import Item
-from refold.session.tree import Session
+from refold.worker import checkpoint
 
 MARKS = (e.Fold, e.Undo, e.Redo)
-ADDED, COUNTED = 500, 16
-"""Entries that are taken in, and items that are counted, between two breaths."""
+KEPT = 4
+"""Rules of which folds count for which a history keeps its projection."""
 
 
 def accept_all(folds: Sequence[e.Fold]) -> Sequence[e.Fold]:
@@ -31,7 +31,7 @@ class Projection:
     """The items of a session's path under one rule of which folds count; follows the session.
     `with_left`: what left its place alone (`entries.LEFT`) is among them, as it was said."""
 
-    def __init__(self, session: Session, accepts: Accepts = accept_all, *, with_left: bool = False) -> None:
+    def __init__(self, session: History, accepts: Accepts = accept_all, *, with_left: bool = False) -> None:
         self.session = session
         self.accepts = accepts
         self.with_left = with_left
@@ -54,7 +54,22 @@ class Projection:
         self.surcharges: dict[str, Any] = {}
         """What items weigh on the wire beyond their own count, by counter (`refold.session.sent`)."""
 
+    @classmethod
+    def of(cls, session: History, accepts: Accepts = accept_all) -> Projection:
+        """The projection that is kept with a history."""
+        kept = session.followers.of(cls, dict[Accepts, Projection])
+        if accepts not in kept:
+            if len(kept) >= KEPT:
+                del kept[next(iter(kept))]
+            kept[accepts] = cls(session, accepts)
+        return kept[accepts]
+
     # ── what is shown ───────────────────────────────────────────────────────────────────────────
+
+    @property
+    def seen(self) -> int:
+        """How many entries of the path it has taken in."""
+        return self._seen if self._epoch == self.session.epoch else 0
 
     @property
     def items(self) -> Sequence[Item]:
@@ -162,17 +177,11 @@ class Projection:
 
     def sums(self, counter: TokenCounter) -> Sequence[int]:
         """Running totals: `sums[i]` is the size of the first `i` items. Costs only what is new."""
-        return complete(self.counting(counter))
-
-    def counting(self, counter: TokenCounter) -> Steps[Sequence[int]]:
-        """`sums` in pieces."""
         self._follow()
         sums, items = self._sums.setdefault(counter.name, [0]), self._items
-        while (at := len(sums) - 1) < len(items):
-            for key, item in zip(self._keys[at : at + COUNTED], items[at : at + COUNTED], strict=True):
-                sums.append(sums[-1] + (yield from counting(self.session, key, item.message, counter)))
-            if len(sums) <= len(items):
-                yield
+        for key, item in zip(self._keys[len(sums) - 1 :], items[len(sums) - 1 :], strict=True):
+            sums.append(sums[-1] + self.session.cached_count(key, item.message, counter))
+            checkpoint()
         return sums
 
     def size(self, counter: TokenCounter, first: int = 0, last: int | None = None) -> int:
@@ -196,14 +205,6 @@ class Projection:
         return count
 
     # ── following ───────────────────────────────────────────────────────────────────────────────
-
-    def following(self) -> Steps[None]:
-        """Bring it up to date in pieces. Whoever looks at it in between sees all of it."""
-        self._begin()
-        while self._seen < len(self.session.path):
-            self._extend(ADDED)
-            if self._seen < len(self.session.path):
-                yield
 
     def _follow(self) -> None:
         if self._seen != len(self.session.path) or self._epoch != self.session.epoch:
@@ -244,11 +245,10 @@ class Projection:
         # Each fold puts its own forms there: kept for good, their counts would grow with every one of them.
         session.forget_counts(put.difference(self._keys[index] for index in self._framed))
 
-    def _extend(self, most: int | None = None) -> None:
+    def _extend(self) -> None:
         """Add the next entries that no edit covers."""
         path = self.session.path
-        end = len(path) if most is None else min(self._seen + most, len(path))
-        self._add(edits.plain(path[self._seen : end]), end)
+        self._add(edits.plain(path[self._seen :]), len(path))
 
     def _add(self, keyed: Iterable[tuple[str, Item]], seen: int) -> None:
         """Items of the path up to a position."""

@@ -22,7 +22,7 @@ from refold.messages import (
     arguments_json,
     compact_json,
 )
-from refold.protocols import Steps, TokenCounter, complete
+from refold.protocols import TokenCounter
 from refold.session.dialects.common import call_json, describe
 from refold.session.invariants import first_user
 from refold.session.invariants.batches import Batch, calls_of, read
@@ -34,8 +34,6 @@ from refold.text.frames import element
 
 PICTURES = "Pictures of the tool result call_0123456789abcdef0123456789abcdef01234567: (the pictures follow)"
 SILENT = "(no output)"
-PIECE = 50
-"""Stretches that are read between two breaths."""
 
 
 class Surcharges:
@@ -51,15 +49,10 @@ class Surcharges:
 
     @classmethod
     def of(cls, projection: Projection, counter: TokenCounter) -> Surcharges:
-        return complete(cls.following(projection, counter))
-
-    @classmethod
-    def following(cls, projection: Projection, counter: TokenCounter) -> Steps[Surcharges]:
-        """The same in pieces."""
         known = projection.surcharges.get(counter.name)
         if known is None:
             known = projection.surcharges[counter.name] = cls(projection, counter)
-        yield from known._follow()
+        known._follow()
         return known
 
     @property
@@ -78,7 +71,7 @@ class Surcharges:
         """Does anything from an index on weigh more than it says?"""
         return any(index >= first for index in self._by_item)
 
-    def _follow(self) -> Steps[None]:
+    def _follow(self) -> None:
         items = self.projection.items
         if items is not self._items:
             self._items, self._read, self._settled, self._total = items, 0, 0, 0
@@ -87,9 +80,7 @@ class Surcharges:
             return
         for index in self._tail:
             self._total -= self._by_item.pop(index, 0)
-        for number, (start, stretch) in enumerate(stretches(items, self._settled, self.counter), 1):
-            if number % PIECE == 0:
-                yield
+        for start, stretch in stretches(items, self._settled, self.counter):
             self._settled, self._tail = start, list(stretch)
             self._by_item |= stretch
             self._total += sum(stretch.values())
@@ -98,17 +89,7 @@ class Surcharges:
 
 def surcharge(items: Sequence[Item], counter: TokenCounter) -> int:
     """What all of these weigh on the wire beyond their own count."""
-    return complete(surcharging(items, counter))
-
-
-def surcharging(items: Sequence[Item], counter: TokenCounter) -> Steps[int]:
-    """`surcharge` in pieces."""
-    total = 0
-    for number, (_, stretch) in enumerate(stretches(items, 0, counter), 1):
-        total += sum(stretch.values())
-        if number % (4 * PIECE) == 0:
-            yield
-    return total
+    return sum(sum(found.values()) for _, found in stretches(items, 0, counter))
 
 
 def stretches(

@@ -26,8 +26,7 @@ from refold.messages import (
     compact_json,
     is_typed,
 )
-from refold.protocols import Steps, TokenCounter, complete
-from refold.session.counting import LONG, text_size
+from refold.protocols import TokenCounter
 from refold.session.toolnames import Kind
 from refold.session.toolstatus import bare
 from refold.shrink.excerpt import Telling, unnumbering
@@ -49,6 +48,8 @@ _MARK_TOKENS = 10
 _SPACE = {"\n": "\n", " ": " "}
 _SHORT = 24
 """Words of at most so many tokens stay: they tell more than a marker."""
+_LARGE = 50_000
+"""Characters of each end of a text that are looked at, at least, for a quotation."""
 _WIDE = 8
 """Characters of a token, at most, where a text is too long to be counted for a quotation."""
 _HEADS = {"bash": 0.5, "ls": 0.85, "glob": 0.85, "grep": 0.85}
@@ -88,29 +89,29 @@ class Texts:
         self._sizes: dict[str | int, int] = {**sizes}
         self._bodies: dict[str, Body] = {}
 
-    def size(self, text: str) -> Steps[int]:
+    def size(self, text: str) -> int:
         """Tokens of a text that is asked for again."""
         known = self._sizes.get(text)
         if known is None:
-            known = self._sizes[text] = yield from text_size(text, self.counter)
+            known = self._sizes[text] = self.counter.text(text)
         return known
 
-    def arguments(self, call: Call) -> Steps[int]:
+    def arguments(self, call: Call) -> int:
         """The same of a call's arguments."""
         known = self._sizes.get(id(call))
         if known is None:
-            known = self._sizes[id(call)] = yield from text_size(_arguments(call), self.counter)
+            known = self._sizes[id(call)] = self.counter.text(_arguments(call))
         return known
 
-    def body(self, text: str, kind: Kind, *, data: bool = False) -> Steps[Body]:
+    def body(self, text: str, kind: Kind, *, data: bool = False) -> Body:
         """`data`: it may be records or a page."""
         body = self._bodies.get(text)
         if body is None:
-            size = yield from self.size(text)
-            plain = ((yield from tabling(text)) or page(text)) if data else None
+            size = self.size(text)
+            plain = (tabling(text) or page(text)) if data else None
             if not plain:
-                plain = yield from unnumbering(bare(text), kind)
-            plain_size = size if plain == text else (yield from text_size(plain, self.counter))
+                plain = unnumbering(bare(text), kind)
+            plain_size = size if plain == text else self.counter.text(plain)
             body = self._bodies[text] = Body(text, size, plain, plain_size, Telling(plain, kind))
         return body
 
@@ -120,29 +121,27 @@ def clipped(
 ) -> Message:
     """The message in about `tokens` tokens. `key` names its entry, `kind` says what it shows, where it is a
     result."""
-    return complete(clipping(message, tokens, Texts(counter), key=key, kind=kind))
+    return clipping(message, tokens, Texts(counter), key=key, kind=kind)
 
 
-def clipping(
-    message: Message, tokens: int, texts: Texts, *, key: str, kind: Kind = "other"
-) -> Steps[Message]:
+def clipping(message: Message, tokens: int, texts: Texts, *, key: str, kind: Kind = "other") -> Message:
     """`clipped` in pieces; `texts` are those of the message."""
     match message:
         case Assistant():
-            return (yield from _reply(message, tokens, texts, key))
+            return _reply(message, tokens, texts, key)
         case Result() | User():
             typed = [is_typed(message, part) for part in message.content]
             if any(typed) and not all(typed):
-                content = yield from _around_typed(message.content, typed, tokens, texts, key)
+                content = _around_typed(message.content, typed, tokens, texts, key)
             else:
                 # Of a file that was read every character may matter: somebody has to match it.
                 data = type(message) is Result and kind in ("other", "bash")
-                body = yield from texts.body(_joined(message.content), kind, data=data)
-                content = yield from _texts(message.content, tokens, texts.counter, key, kind, body)
+                body = texts.body(_joined(message.content), kind, data=data)
+                content = _texts(message.content, tokens, texts.counter, key, kind, body)
             return msgspec.structs.replace(message, content=content)
         case Bash():
-            body = yield from texts.body(message.output, "bash")
-            output = yield from _clip(body, tokens, texts.counter, key, "bash")
+            body = texts.body(message.output, "bash")
+            output = _clip(body, tokens, texts.counter, key, "bash")
             return msgspec.structs.replace(message, output=output)
         case _:
             return message
@@ -150,16 +149,16 @@ def clipping(
 
 def clip_text(text: str, tokens: int, counter: TokenCounter, *, key: str, kind: Kind = "other") -> str:
     """Beginning and end of a text, and the lines between that tell most, in at most `tokens` tokens."""
-    return complete(_clip_text(text, tokens, Texts(counter), key, kind))
+    return _clip_text(text, tokens, Texts(counter), key, kind)
 
 
-def _clip_text(text: str, tokens: int, texts: Texts, key: str, kind: Kind = "other") -> Steps[str]:
-    if len(text) <= tokens or (yield from texts.size(text)) <= tokens:
+def _clip_text(text: str, tokens: int, texts: Texts, key: str, kind: Kind = "other") -> str:
+    if len(text) <= tokens or texts.size(text) <= tokens:
         return text
-    return (yield from _clip((yield from texts.body(text, kind)), tokens, texts.counter, key, kind))
+    return _clip(texts.body(text, kind), tokens, texts.counter, key, kind)
 
 
-def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) -> Steps[str]:
+def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) -> str:
     if len(body.text) <= tokens or body.size <= tokens:
         return body.text
     text, size = body.bare, body.bare_size
@@ -169,13 +168,13 @@ def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) 
         return text
     room = max(tokens - _MARK_TOKENS, 1)
     between = int(room * _BETWEEN) if room >= _TELLING else 0
-    first, last, kept = yield from _edges(text, room - between, size, counter, kind)
+    first, last, kept = _edges(text, room - between, size, counter, kind)
     rows, joined = list[str](), False
     if between:
-        rows, told, joined = yield from _between(body, len(first), len(text) - len(last), between, counter)
+        rows, told, joined = _between(body, len(first), len(text) - len(last), between, counter)
         kept += told
         if not rows:
-            first, last, kept = yield from _edges(text, room, size, counter, kind)
+            first, last, kept = _edges(text, room, size, counter, kind)
     mark = _MARK.format(cut=max(size - kept, 1), key=key) if key else _GAP
     # A mark stands on a line of its own only where the cut does not go through a line.
     before = _SPACE.get(text[len(first) : len(first) + 1], "") if first else ""
@@ -183,35 +182,33 @@ def _clip(body: Body, tokens: int, counter: TokenCounter, key: str, kind: Kind) 
     return first + before + "\n".join((mark, *rows)) + after + last
 
 
-def _edges(text: str, room: int, size: int, counter: TokenCounter, kind: Kind) -> Steps[tuple[str, str, int]]:
+def _edges(text: str, room: int, size: int, counter: TokenCounter, kind: Kind) -> tuple[str, str, int]:
     """Beginning and end in `room` tokens, cut at line ends where one is near, and how many these have. The
     last line of a log stays whole, at the expense of its beginning: half of `1 failed, 61 passed` lies."""
     share, chars = _HEADS.get(kind, _HEAD), max(int(len(text) * room / size), 4)
     line = text[text.rstrip().rfind("\n") + 1 :] if kind == "bash" else ""
-    whole = (yield from text_size(line, counter)) if len(line) <= 4 * room else room + 1
+    whole = counter.text(line) if len(line) <= 4 * room else room + 1
     for _ in range(12):
-        if chars > _BREATH:
-            yield
         first = head_lines(text, int(chars * share), _SPARE)
         last = tail_lines(text, chars - int(chars * share), _SPARE)
         if len(last) < len(line) and whole <= room:
             last = line
             first = head_lines(first, len(first) * (room - whole) // room, _SPARE)
-        used = (yield from text_size(first, counter)) + (yield from text_size(last, counter))
+        used = counter.text(first) + counter.text(last)
         if used <= room:
             return first, last, used
         chars = int(chars * min(0.95, room / used))
     first = head_lines(text, max(room // 2, 1), _SPARE)
-    return first, "", (yield from text_size(first, counter))
+    return first, "", counter.text(first)
 
 
 def _between(
     body: Body, start: int, end: int, room: int, counter: TokenCounter
-) -> Steps[tuple[list[str], int, bool]]:
+) -> tuple[list[str], int, bool]:
     """The lines that tell most, in their order, their tokens, and whether the last of them goes on at `end`;
     lines that were left out before one are marked."""
     sizes, kept, used = body.telling.sizes, list[tuple[int, int]](), 0
-    for place in (yield from body.telling.ranked(start, end)):
+    for place in body.telling.ranked(start, end):
         size = sizes.get(place)
         if size is None:
             size = sizes[place] = counter.text(body.bare[place[0] : place[1]])
@@ -280,7 +277,7 @@ def _rooms(texts: Sequence[str], tokens: int) -> list[int]:
 
 
 def _quoted(text: str, tokens: int, counter: TokenCounter, key: str, kind: Kind = "other") -> str:
-    most = max(LONG // 2, _WIDE * tokens)
+    most = max(_LARGE, _WIDE * tokens)
     if len(text) > 2 * most:  # of megabytes only the ends can be there
         text, key = f"{head(text, most)}\n{tail(text, most)}", ""
     # Half of a secret is not known for what it is: what is cut loses them first.
@@ -297,10 +294,10 @@ def _joined(parts: Sequence[AnyPart]) -> str:
 
 def _texts(
     parts: Sequence[AnyPart], tokens: int, counter: TokenCounter, key: str, kind: Kind, body: Body
-) -> Steps[Content]:
+) -> Content:
     """Parts with their texts joined and clipped; what is no text (a picture) goes, and is said."""
     texts = [part for part in parts if isinstance(part, Text)]
-    short = yield from _clip(body, tokens, counter, key, kind)
+    short = _clip(body, tokens, counter, key, kind)
     others = len(parts) - len(texts)
     pictures = all(isinstance(part, (Text, Image)) for part in parts)
     what = "picture(s)" if pictures else "part(s) that are no text"
@@ -311,12 +308,12 @@ def _texts(
 
 def _around_typed(
     parts: Sequence[AnyPart], typed: Sequence[bool], tokens: int, texts: Texts, key: str
-) -> Steps[Content]:
+) -> Content:
     """The user's words first; what else stands around them shares the rest by size."""
     sizes = [0] * len(parts)
     for number, part in enumerate(parts):
         if isinstance(part, Text):
-            sizes[number] = yield from texts.size(part.text)
+            sizes[number] = texts.size(part.text)
     own = sum(size for size, is_own in zip(sizes, typed, strict=True) if is_own)
     rest, around = max(tokens - own, 0), max(sum(sizes) - own, 1)
     kept: list[AnyPart] = []
@@ -324,24 +321,24 @@ def _around_typed(
         if not isinstance(part, Text):
             text = f"[a part that is no text, {key}]"
         elif is_own:
-            text = yield from _clip_text(part.text, min(tokens, own) * size // max(own, 1), texts, key)
+            text = _clip_text(part.text, min(tokens, own) * size // max(own, 1), texts, key)
         elif size <= (room := rest * size // around) + WORTH + _MARK_TOKENS:
             text = part.text
         elif room >= _SHORT:
-            text = yield from _clip_text(part.text, room, texts, key)
+            text = _clip_text(part.text, room, texts, key)
         else:
             text = _MARK.format(cut=size, key=key)
         kept.append(Text(text, part.origin if isinstance(part, Text) else "program"))
     return tuple(kept)
 
 
-def _reply(message: Assistant, tokens: int, texts: Texts, key: str) -> Steps[Assistant]:
+def _reply(message: Assistant, tokens: int, texts: Texts, key: str) -> Assistant:
     """What was said in what the calls leave of the room, then the calls, each as it was made. Thinking is
     dropped: whoever clips a reply made sure that it may be."""
     calls, text, room = message.calls, message.text, tokens
     for call in calls:
-        room -= yield from texts.arguments(call)
-    words = [(yield from _clip_text(text, max(room, _SHORT), texts, key))] if text else []
+        room -= texts.arguments(call)
+    words = [_clip_text(text, max(room, _SHORT), texts, key)] if text else []
     others = sum(not isinstance(part, (Text, Call, Thinking)) for part in message.content)
     words += [f"[{others} part(s) that are no text, {key}]"] if others else []
     parts = (*([Text("\n".join(words))] if words else []), *calls)

@@ -13,7 +13,6 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import TypeAlias
 
-from refold.protocols import Steps
 from refold.session.toolnames import Kind
 
 MANY = 4_000
@@ -69,14 +68,14 @@ class Telling:
         self.sizes: dict[Place, int] = {}
         """Tokens of lines that were asked for, kept by whoever counts them."""
 
-    def ranked(self, start: int, end: int) -> Steps[Iterator[Place]]:
+    def ranked(self, start: int, end: int) -> Iterator[Place]:
         """Where these lines are between two places of the text, the best first. What is left of a line that
         goes across `start` or `end` counts as one."""
         text = self._text
         hunks = text.startswith("@@ ", start, end) or text.find("\n@@ ", start, end) >= 0
         look = _diff if hunks else self._look
         if self._many and start < end:
-            return _best((yield from self._first(look, start, end)))
+            return _best(self._first(look, start, end))
         return _best(self._between(look, start, end))
 
     def _between(self, look: Look, start: int, end: int) -> list[_Line]:
@@ -91,7 +90,7 @@ class Telling:
         inner = known[bisect_right(known, head, key=_START) : bisect_right(known, tail, key=_START)]
         return [*_lines(text, start, head, look), *inner, *_lines(text, tail + 1, end, look)]
 
-    def _first(self, look: Look, start: int, end: int) -> Steps[list[_Line]]:
+    def _first(self, look: Look, start: int, end: int) -> list[_Line]:
         """The first `MANY` lines in their order, in pieces; each is looked at once."""
         text, far, lines = self._text, self._far, list[_Line]()
         rows = text[start:end].split("\n", MANY)
@@ -104,7 +103,6 @@ class Telling:
             if news:
                 told = {news[n]: (rank, shape) for n, rank, shape in look([rows[i][:_DATA] for i in news])}
                 far.update(((look, starts[i]), told.get(i)) for i in news)
-                yield
             found = ((i, far[look, starts[i]]) for i in piece)
             lines += [(starts[i], starts[i] + len(rows[i]), *line) for i, line in found if line]
             for i in news:
@@ -191,7 +189,7 @@ _LOOKS: Mapping[Kind, Look] = {
 }
 
 
-def unnumbering(text: str, kind: Kind) -> Steps[str]:
+def unnumbering(text: str, kind: Kind) -> str:
     """A file as it is, where a tool has put a number before each line; which lines they are is said once. A
     heading above what was read says what the call has said."""
     rows = text.rstrip("\n").split("\n")
@@ -207,8 +205,6 @@ def unnumbering(text: str, kind: Kind) -> Steps[str]:
             last = index, match[1]
             first = last if first[0] < 0 else first
             bare.append(row[match.end() :])
-        if index % (2 * _PIECE) == _PIECE:
-            yield
     numbers = len(rows) - others
     if numbers < (2 if kind == "read" else 8) or numbers < 0.8 * len(rows):
         return text

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias, cast
 import msgspec
 
 from refold.messages import compact_json
-from refold.protocols import Steps
 from refold.session.dialects.common import listing
 
 _LEAST, _LARGEST = 400, 1_000_000
@@ -28,7 +27,7 @@ _BETWEEN = " | "
 Record: TypeAlias = dict[str, Any]
 
 
-def tabling(text: str) -> Steps[str | None]:
+def tabling(text: str) -> str | None:
     """The same data with its longest list of records as a table, made in pieces; None where there is none, or
     where that saves nothing."""
     if not _LEAST <= len(text) <= _LARGEST or text.lstrip()[:1] not in ("{", "["):
@@ -37,33 +36,29 @@ def tabling(text: str) -> Steps[str | None]:
         value: Any = msgspec.json.decode(text.encode("utf-8", "replace"))
     except (msgspec.DecodeError, RecursionError):
         return None
-    made = yield from (_object(cast("Record", value)) if isinstance(value, dict) else _table(value))
+    made = _object(cast("Record", value)) if isinstance(value, dict) else _table(value)
     return made if made and len(made) < 0.9 * len(text) else None
 
 
-def _object(fields: Record) -> Steps[str | None]:
+def _object(fields: Record) -> str | None:
     """An object whose longest list is a table: the rest of it stands above."""
     name = max(fields, key=lambda key: len(fields[key]) if isinstance(fields[key], list) else 0, default="")
-    inner = yield from _table(fields.get(name))
+    inner = _table(fields.get(name))
     rest = {key: value for key, value in fields.items() if key != name}
     above = f"{compact_json(rest)}\n" if rest else ""
     return f"{above}{compact_json(name)}: {inner}" if inner else None
 
 
-def _table(value: Any) -> Steps[str | None]:
+def _table(value: Any) -> str | None:
     groups, records, names = list(_groups(value)), list[Record](), dict[str, None]()
-    for number, row in enumerate(chain.from_iterable(groups), 1):
+    for row in chain.from_iterable(groups):
         records.append(_flat(row))
         names.update(dict.fromkeys(records[-1]))
-        if number % _PIECE == 0:
-            yield
     if len(records) < _ROWS or not 1 < len(names) <= _COLUMNS:
         return None
     lines: list[str] = []
-    for number, record in enumerate(records, 1):
+    for record in records:
         lines.append(_BETWEEN.join([_cell(record, name) for name in names]))
-        if number % _PIECE == 0:
-            yield
     rows = iter(lines)
     blocks = ["\n".join(next(rows) for _ in group) for group in groups]
     between = "\n\n" if len(groups) > 1 else "\n"

@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
-import msgspec
-
 from refold.messages import AnyPart, Bash, Call, Image, Message, Result, Text, Thinking
-from refold.protocols import Steps, TokenCounter
+from refold.protocols import TokenCounter
 from refold.tokens import images, parts
 from refold.tokens.estimate import Bytes4
 
@@ -51,6 +49,7 @@ class Exact:
     """A vocabulary, and the wire's framing around messages as OpenAI documents it."""
 
     exact: ClassVar[bool] = True
+    additive: ClassVar[bool] = True
 
     def __init__(self, name: str, vocabulary: Vocabulary, picture: Callable[[Image], int]) -> None:
         self.name = name
@@ -76,23 +75,6 @@ class Exact:
         for part in message.parts:
             frame += self.text(part.text) if type(part) is Text else self._part(part)
         return frame
-
-    def counting(self, message: Message) -> Steps[int]:
-        """`message` with pauses within long texts."""
-        size, rest = 0, list[AnyPart]()
-        for part in message.parts:
-            texts = () if isinstance(part, Thinking) and part.data else tuple(parts.part_strings(part))
-            if max(map(len, texts), default=0) <= _CHUNK:
-                rest.append(part)
-                continue
-            size += PER_CALL if isinstance(part, Call) else 0
-            for text in texts:
-                for piece in pieces(text):
-                    size += self._count(piece) if piece else 0
-                    yield
-        if isinstance(message, Bash):
-            return PER_MESSAGE + size if size and not message.hidden else self.message(message)
-        return self.message(msgspec.structs.replace(message, content=tuple(rest)) if size else message) + size
 
     def _part(self, part: AnyPart) -> int:
         if isinstance(part, Image):

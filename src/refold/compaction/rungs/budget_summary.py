@@ -12,15 +12,15 @@ from typing import NamedTuple
 from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.by_rule import checkpoint, turn_prefix
-from refold.compaction.plan import Ask, Finished, Proposal, Reason, Stepwise
+from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.requests import FRAME_TOKENS, focus_line, framed_path, framing, prompt, stand_alone
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, reading_sources, sources
 from refold.digest import Source as DigestSource
 from refold.messages import Bash, Result, User, content
 from refold.preserve.tools import listed_files, touched
-from refold.protocols import Request, Steps, TokenCounter
-from refold.session import Session
+from refold.protocols import Request, TokenCounter
+from refold.session import History
 
 STYLE = transcript.Style()
 READ = 16
@@ -29,25 +29,21 @@ SPLIT_HEADING = "\n\n---\n\n**Beginning of the current turn (its later part foll
 
 
 @dataclass(frozen=True)
-class BudgetSummary(Stepwise):
+class BudgetSummary:
     keep_tokens: int
     reserve_tokens: int
     name: str = "summary"
 
-    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
+    def propose(self, s: Situation, /) -> Proposal | Reason:
         path = s.session.path
         if path and isinstance(path[-1], e.Fold):
             return Reason("just_folded", "nothing was said since the last fold")
         touches, previous = Touches.of(s.session), s.projection.newest_summary
-        yield from touches.following(s.counter)
-        yield from reading_sources(s.session)
-        yield
+        touches.following(s.counter)
+        reading_sources(s.session)
         start, cut = s.boundary(previous), self._cut(s, previous)
-        yield
         files = touches.files(start, cut.position, previous)
-        yield
         lists = touches.size(files, s.counter)
-        yield
         history = sources(s.session, start, cut.turn_start if cut.split else cut.position)
         prefix = sources(s.session, cut.turn_start, cut.position) if cut.split else ()
         if not history and not prefix:
@@ -84,10 +80,10 @@ class BudgetSummary(Stepwise):
         first, last = path[s.projection.floor].id, path[cut.position - 1].id
         hidden = s.hidden_edits(after=cut.position)
 
-        def finish(answers: Sequence[str]) -> Steps[Finished]:
+        def finish(answers: Sequence[str]) -> Finished:
             text = answers[0] if history else earlier or "(nothing before this turn)"
             text += SPLIT_HEADING + answers[-1] if prefix else ""
-            framed = yield from framing(text, files)
+            framed = framing(text, files)
             edit = e.Edit(first, last, (User(content(framed)),))
             return Finished(edits=(edit, *hidden), summary=text, files=files)
 
@@ -130,7 +126,7 @@ class BudgetSummary(Stepwise):
             )
             return stand_alone(text, max_tokens=limit, purpose=purpose)
 
-        def by_rule(sources: Sequence[DigestSource], budget: int, counter: TokenCounter) -> Steps[str]:
+        def by_rule(sources: Sequence[DigestSource], budget: int, counter: TokenCounter) -> str:
             if purpose == "turn_prefix":
                 return turn_prefix(sources, budget, counter)
             # The lists of files come on top; what the previous summary says has a claim of its own.
@@ -156,7 +152,7 @@ class BudgetSummary(Stepwise):
 class Touches:
     """Which files the entries of a path touch, read once; grows with the path."""
 
-    session: Session
+    session: History
     epoch: int = -1
     length: int = 0
     positions: list[int] = field(default_factory=list[int])
@@ -167,10 +163,10 @@ class Touches:
     _counted: tuple[e.Files, str, int] | None = None
 
     @classmethod
-    def of(cls, session: Session) -> Touches:
+    def of(cls, session: History) -> Touches:
         return session.followers.of(cls, lambda: cls(session))
 
-    def following(self, counter: TokenCounter) -> Steps[None]:
+    def following(self, counter: TokenCounter) -> None:
         """Read what is new on the path."""
         if self.epoch != self.session.epoch:
             self.epoch, self.length, self.positions, self.paths = self.session.epoch, 0, [], []
@@ -182,8 +178,6 @@ class Touches:
                 for path in (*paths[0], *paths[1]):
                     self._size(path, counter)
             self.length += 1
-            if self.length % READ == 0:
-                yield
 
     def files(self, first: int, last: int, previous: e.Fold | None) -> e.Files:
         """Of the entries from position `first` up to, not including, `last`, added to the previous ones."""

@@ -12,10 +12,10 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction import transcript
-from refold.compaction.clips import Form, reading_step
+from refold.compaction.clips import Form
 from refold.compaction.details import Check, LineSource, RefoldDetails
 from refold.compaction.layout import Before, Layout, clip_kept, lay_out
-from refold.compaction.plan import Ask, Finished, Proposal, Reason, Stepwise
+from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.reading import read, reading
 from refold.compaction.record import Composer, Record, Shape, check_floor
 from refold.compaction.requests import choose_form, continued, prompt, stand_alone
@@ -25,7 +25,7 @@ from refold.compaction.transcript import Source, for_digest, message_of, reading
 from refold.compaction.verify import verify
 from refold.digest import digest
 from refold.errors import BadAnswer
-from refold.protocols import Request, Steps, complete
+from refold.protocols import Request
 from refold.text.frames import defuse
 
 NOTED = 300
@@ -77,14 +77,13 @@ class Graded:
         stretch = self.s.projection.floor, self.position - 1
         return line_sources(record.message.text, record.parts, self.composer.reading, stretch)
 
-    def recorded(self, _: Sequence[str], summary: str | None = None) -> Steps[Finished]:
+    def recorded(self, _: Sequence[str], summary: str | None = None) -> Finished:
         """With a record made by code, around a summary that was written before."""
         room = self.goal - self.layout.tokens
-        record = None if self.in_place else (yield from self.composer.record(self.layout, room, summary))
-        yield
+        record = None if self.in_place else self.composer.record(self.layout, room, summary)
         return self.finished(record)
 
-    def proposal(self, name: str, finish: Callable[[Sequence[str]], Finished | Steps[Finished]]) -> Proposal:
+    def proposal(self, name: str, finish: Callable[[Sequence[str]], Finished]) -> Proposal:
         s, path = self.s, self.s.session.path
         previous, floor_id = s.projection.newest_summary, path[s.projection.floor].id
         last = path[self.position - 1].id if self.position else path[0].id
@@ -118,33 +117,29 @@ def grading(
     written: int | None = None,
     factor: float = 1.0,
     in_place: bool = False,
-) -> Steps[Graded | Reason]:
+) -> Graded | Reason:
     """The view graded to the goal. `written`: tokens of a summary that replaces the lines; `factor`: how much
     of the usual room messages get before they are clipped; `in_place`: only where nothing has to leave. A
     situation is graded once, whichever of its rungs asks."""
     key = (grading, shape, written, factor)
     known = s.memo.get(key)
     if known is None or (known is NOT_ENOUGH and not in_place):
-        known = s.memo[key] = yield from _grade(s, shape, written, factor, in_place)
+        known = s.memo[key] = _grade(s, shape, written, factor, in_place)
     return NOT_ENOUGH if in_place and isinstance(known, Graded) and not known.in_place else known
 
 
-def _grade(
-    s: Situation, shape: Shape, written: int | None, factor: float, in_place: bool
-) -> Steps[Graded | Reason]:
-    yield from reading_step(s)
+def _grade(s: Situation, shape: Shape, written: int | None, factor: float, in_place: bool) -> Graded | Reason:
     check_floor(s, shape.budget)
     shape = shape.within(s)
     room, goal = shape.room(s), shape.goal - s.sizes.fixed
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
         return EVERYTHING_FITS
     s = s.restored
-    composer = Composer(s, (yield from read(s.session)), room)
-    yield from composer.reading.counting(s.counter)
+    composer = Composer(s, read(s.session), room)
     curve = shape.curve._replace(said=shape.curve.said * factor, result=shape.curve.result * factor)
     limit = shape.budget - s.sizes.fixed
     record = Before(partial(composer.size, written=written), written)
-    layout = yield from lay_out(s, goal, limit, curve, record, in_place=in_place)
+    layout = lay_out(s, goal, limit, curve, record, in_place=in_place)
     if layout is None:
         return NOT_ENOUGH
     if layout.first <= s.projection.first and not layout.forms:
@@ -171,33 +166,33 @@ def _split_turn(s: Situation, position: int) -> int | None:
 
 
 @dataclass(frozen=True)
-class Clip(Stepwise):
+class Clip:
     """Rungs 1 and 2: old and large messages clipped in their place. Nobody is asked, nothing leaves."""
 
     shape: Shape
     name: str = "clip"
 
-    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
+    def propose(self, s: Situation, /) -> Proposal | Reason:
         if not s.uses_tools:
             return Reason("dialogue", "a conversation without tools has no results to clip")
-        view = yield from grading(s, self.shape, in_place=True)
+        view = grading(s, self.shape, in_place=True)
         if isinstance(view, Reason):
             return view
         return view.proposal(self.name, lambda _: view.finished(None))
 
 
 @dataclass(frozen=True)
-class Lines(Stepwise):
+class Lines:
     """Rung 5: what lies before the graded part as lines; without tools, as a dialogue. The deterministic end
     of every ladder."""
 
     shape: Shape
     name: str = "lines"
 
-    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
+    def propose(self, s: Situation, /) -> Proposal | Reason:
         if not s.uses_tools:
-            return (yield from Dialogue(self.shape).proposing(s))
-        view = yield from grading(s, self.shape)
+            return Dialogue(self.shape).propose(s)
+        view = grading(s, self.shape)
         if isinstance(view, Reason):
             return view
 
@@ -208,7 +203,7 @@ STYLE = transcript.Style(result_limit=2_000)
 
 
 @dataclass(frozen=True)
-class Summary(Stepwise):
+class Summary:
     """A structured, iterative summary; checked before it is used. Own words, state, pins and the graded part
     stand beside it, so it is asked only for what code cannot know."""
 
@@ -216,12 +211,12 @@ class Summary(Stepwise):
     factor: float = 1.0
     name: str = "summary"
 
-    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
+    def propose(self, s: Situation, /) -> Proposal | Reason:
         if not s.has_model:
             return Reason("no_model", "no model is configured")
         target = max(min(int(self.shape.summary * self.factor), self.shape.goal // 5), 100)
-        view = yield from grading(s, self.shape, written=target, factor=self.factor)
-        yield from reading_sources(s.session)
+        view = grading(s, self.shape, written=target, factor=self.factor)
+        reading_sources(s.session)
         if isinstance(view, Reason):
             return view
         if view.in_place:
@@ -242,12 +237,11 @@ class Summary(Stepwise):
             ask = replace(ask, prefix=lambda: self._continued(s, view, target))
         evidence = (*unread, *(source_of(s.session, x) for x in s.items)) if ask.prefix else unread
 
-        def finish(answers: Sequence[str]) -> Steps[Finished]:
+        def finish(answers: Sequence[str]) -> Finished:
             known = "\n".join(filter(None, (ask.previous, s.system if ask.prefix else None)))
             checked = verify(answers[0], evidence, known, action=shape.unverified)
-            yield
             room = view.goal - view.layout.tokens
-            record = yield from view.composer.record(view.layout, room, checked.text)
+            record = view.composer.record(view.layout, room, checked.text)
             if s.sizes.fixed + view.layout.tokens + s.counter.message(record.message) > view.shape.budget:
                 raise BadAnswer("too_long", "the summary is longer than the room there is for it")
             report = Check(not checked.unverified, checked.claims, list(checked.unverified))
@@ -296,7 +290,7 @@ SPARE = 8
 
 
 @dataclass(frozen=True)
-class Dialogue(Stepwise):
+class Dialogue:
     """Rung 5 where no tools were used: what lies before the newest part as extracted sentences. People who
     talk do not work on one thing: what was said once may be asked for at any time, and the digest holds more
     of that per token than messages in their place (M1)."""
@@ -304,17 +298,15 @@ class Dialogue(Stepwise):
     shape: Shape
     name: str = "digest"
 
-    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
-        yield from s.sizes.counting()
-        yield from (yield from read(s.session)).counting(s.counter)
-        yield from reading_sources(s.session)
+    def propose(self, s: Situation, /) -> Proposal | Reason:
+        reading_sources(s.session)
         check_floor(s, self.shape.budget)
         view = self._view(s, self.shape.within(s))
         if view.in_place and not view.layout.forms:
             return EVERYTHING_FITS
 
-        def finish(_: Sequence[str]) -> Steps[Finished]:
-            return view.finished(None if view.in_place else (yield from self._record(view)))
+        def finish(_: Sequence[str]) -> Finished:
+            return view.finished(None if view.in_place else self._record(view))
 
         return view.proposal(self.name, finish)
 
@@ -330,7 +322,7 @@ class Dialogue(Stepwise):
             cut = s.wanted_cut or legal_cut(s, _newest(s, int(goal * TAIL)), goal // 10)
         tokens, forms = s.sizes.items(cut, len(s.items)), dict[int, Form]()
         record = composer.size(s.projection.position_of(cut), 0.0)
-        least = goal - (complete(record) if cut > s.projection.first else 0)
+        least = goal - (record if cut > s.projection.first else 0)
         if tokens > least:
             forms = clip_kept(s, cut, least)
             tokens = sum(forms[i].size if i in forms else s.sizes.item(i) for i in range(cut, len(s.items)))
@@ -339,16 +331,16 @@ class Dialogue(Stepwise):
         layout = Layout(cut, s.projection.position_of(cut), tokens, forms)
         return Graded(s, shape, goal, layout, composer)
 
-    def _record(self, view: Graded) -> Steps[Record]:
+    def _record(self, view: Graded) -> Record:
         s, room = view.s, view.goal - view.layout.tokens
-        told = yield from for_digest(sources(s.session, s.projection.floor, view.position))
-        kept = yield from for_digest(sources(s.session, view.position, len(s.session.path)))
-        left = room - complete(view.composer.size(view.position, 0.0))
+        told = for_digest(sources(s.session, s.projection.floor, view.position))
+        kept = for_digest(sources(s.session, view.position, len(s.session.path)))
+        left = room - view.composer.size(view.position, 0.0)
         made = digest(told, budget=max(left, 0), counter=s.counter, kept=kept)
         grows = True  # what the own words do not use is found out by making the record, and used once
         while True:
-            yield from made.composing()
-            record = yield from view.composer.record(view.layout, room, made.render())
+            made.composing()
+            record = view.composer.record(view.layout, room, made.render())
             over = s.counter.message(record.message) - room
             grows = grows and over < -SPARE
             if (over <= 0 and not grows) or left <= 0:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.details import LayeredDetails
-from refold.compaction.plan import Ask, Errand, Finished, Proposal, Reason, Stepwise
+from refold.compaction.plan import Ask, Errand, Finished, Proposal, Reason
 from refold.compaction.reading import read, reading
 from refold.compaction.requests import fill, focus_line, load, plain, stand_alone
 from refold.compaction.situation import Situation, finished, left_alone, round_at, touches
@@ -24,7 +24,7 @@ from refold.messages import Call, Message, Result, System, system
 from refold.preserve import abridged, state
 from refold.preserve.shell import parse
 from refold.preserve.tools import actions
-from refold.protocols import Request, Steps, TokenCounter
+from refold.protocols import Request, TokenCounter
 from refold.session import redacted
 from refold.session.toolnames import Kind, command_line, kind
 from refold.shrink import AnyRule, Limits, Shrinking, kind_of
@@ -42,7 +42,7 @@ LOOKS = 16
 
 
 @dataclass(frozen=True)
-class ShrinkRounds(Stepwise):
+class ShrinkRounds:
     """One edit for every result of a finished round that its rule makes shorter."""
 
     limits: Limits = Limits()
@@ -50,14 +50,13 @@ class ShrinkRounds(Stepwise):
     """In the place of the rules of some kinds of tools."""
     name: str = "shrink"
 
-    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
-        yield from s.sizes.counting()
-        yield from read(s.session)
+    def propose(self, s: Situation, /) -> Proposal | Reason:
+        read(s.session)
         rounds, answers = finished(s), s.session.followers.of(Answers, Answers)
         end = round_at(s, rounds - 1).last + 1 if rounds else 0
         asked, shorter, saved = dict[int, tuple[Shrinking, tuple[int, str]]](), dict[int, Result](), 0
         results = _results(s, _seen(s), end)
-        for number, x in enumerate(results, 1):
+        for x in results:
             one = self._shrinking(s, x)
             key = (id(one.own), s.items[x].entries[0])
             result = answers.get(key) if one.waits else one.at_once()
@@ -65,8 +64,6 @@ class ShrinkRounds(Stepwise):
                 asked[x] = one, key
             elif result and (gain := _gain(s, x, result)) > 0:
                 shorter[x], saved = result, saved + gain
-            if number % LOOKS == 0:
-                yield
         if not results:
             return Reason("no_results", "no tool result of a finished round is left to shorten")
         if not shorter and not asked:
@@ -177,15 +174,14 @@ def _after_archives(s: Situation) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeepRecent(Stepwise):
+class KeepRecent:
     """Where no archive could be written: the old rounds leave the view without one, and the user is told."""
 
     keep_rounds: int = 10
     name: str = "keep_recent"
 
-    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
-        yield from s.sizes.counting()
-        yield from reading_items(s.session, s.items, message_of_item)
+    def propose(self, s: Situation, /) -> Proposal | Reason:
+        reading_items(s.session, s.items, message_of_item)
         old = old_rounds(s, self.keep_rounds)
         return old if isinstance(old, Reason) else self._proposal(s, old)
 

@@ -13,7 +13,6 @@ import msgspec
 from refold import entries as e
 from refold.compaction.details import AugmentDetails
 from refold.compaction.exchanges import (
-    CHARACTERS,
     SEGMENT,
     Exchange,
     bounded,
@@ -24,7 +23,7 @@ from refold.compaction.exchanges import (
     node_of,
     paired,
 )
-from refold.compaction.plan import Ask, Finished, Proposal, Reason, Stepwise
+from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.reading import read, reading
 from refold.compaction.requests import cached_prefix
 from refold.compaction.situation import Situation
@@ -32,7 +31,7 @@ from refold.compaction.transcript import Source, messages_between, reading_items
 from refold.messages import Assistant, Call, Message, Result, User, assistant, content
 from refold.preserve import abridged
 from refold.preserve.tools import Names
-from refold.protocols import Request, Steps
+from refold.protocols import Request
 from refold.session import redacted
 from refold.session.dialects.tools import parse_tools
 from refold.text.frames import quote
@@ -51,7 +50,7 @@ class _Outlines(dict[object, int]):
 
 
 @dataclass(frozen=True)
-class SummaryNode(Stepwise):
+class SummaryNode:
     prompt: str
     template: str
     acknowledgement: str
@@ -68,17 +67,15 @@ class SummaryNode(Stepwise):
     """Why this design does not fold at all, not even on request."""
     name: str = "summary_node"
 
-    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
+    def propose(self, s: Situation, /) -> Proposal | Reason:
         if self.off:
             return Reason("off", self.off)
-        yield from reading_items(s.session, s.items)
-        yield from s.projection.counting(CHARACTERS)
+        reading_items(s.session, s.items)
         last = last_of_head(newest_first(s), chars=self.tail_chars, at_least=self.min_tail)
-        yield
         head = head_sources(s, last.last) if last else ()
         if last is None or not head:
             return Reason("everything_fits", "there is nothing before the exchanges that stay")
-        outline = yield from self._outlining(s, s.projection.position_of(last.last))
+        outline = self._outlining(s, s.projection.position_of(last.last))
         return self._proposal(s, last, head, outline)
 
     def _proposal(self, s: Situation, last: Exchange, head: tuple[Source, ...], outline: int) -> Proposal:
@@ -92,9 +89,9 @@ class SummaryNode(Stepwise):
         def files() -> e.Files:
             return reading(s.session).state.files()
 
-        def finish(answers: Sequence[str]) -> Steps[Finished]:
-            request = User(content((yield from self.node_text(s, position, answers[0]))))
-            yield from read(s.session)
+        def finish(answers: Sequence[str]) -> Finished:
+            request = User(content(self.node_text(s, position, answers[0])))
+            read(s.session)
             edits = (e.Edit(first, end, (request, response)), *s.hidden_edits(after=position))
             details = AugmentDetails(is_history_summary=True, by_hand=s.force).stored()
             return Finished(edits=edits, summary=answers[0], files=files(), details=details)
@@ -112,41 +109,40 @@ class SummaryNode(Stepwise):
             smaller=False,
         )
 
-    def node_text(self, s: Situation, position: int, summary: str) -> Steps[str]:
+    def node_text(self, s: Situation, position: int, summary: str) -> str:
         """The template with both slots filled in one pass."""
         # Where the tail begins with tool results, the agent was still at work.
         goes_on = position < len(s.session.path) and not _asks(s, position)
         said = messages_between(s.session, s.projection.floor, position)
-        groups = yield from outlining(said, continues=goes_on, names=self.names)
+        groups = outlining(said, continues=goes_on, names=self.names)
         values = {
             "abridged_history": abridged.xml(groups, self.limits),
             "summary": quote(summary, *OWN_TAGS),
         }
         return _SLOT.sub(lambda slot: values[slot[1]], self.template)
 
-    def _outlining(self, s: Situation, position: int) -> Steps[int]:
+    def _outlining(self, s: Situation, position: int) -> int:
         """Tokens of the abridged history."""
         outlines = s.session.followers.of(_Outlines, _Outlines)
         key = (s.session.epoch, position, s.counter.name, self.limits, tuple((self.names or {}).items()))
         if key not in outlines:
-            size = s.counter.text((yield from self._outline(s, position)))
+            size = s.counter.text(self._outline(s, position))
             outlines.clear()
             outlines[key] = size
         return outlines[key]
 
-    def _outline(self, s: Situation, position: int) -> Steps[str]:
+    def _outline(self, s: Situation, position: int) -> str:
         """The abridged history, read from the newest turns back, as far as it will show them."""
         turns = [turn for turn in s.session.turns if turn < position]
         count = 32
         while True:
             first = turns[-count] if count < len(turns) else s.projection.floor
             said = messages_between(s.session, first, position)
-            groups = yield from outlining(said, names=self.names)
+            groups = outlining(said, names=self.names)
             text = abridged.xml(groups, self.limits)
             if count >= len(turns) or text.count("<user>") < len(groups):
                 return text
             count *= 2
-            yield
 
     def _ask(self, s: Situation, head: tuple[Source, ...], previous: str | None) -> Ask:
         system, tools = s.system, parse_tools(s.tools)
@@ -205,9 +201,9 @@ def _open_calls(s: Situation, last: Exchange) -> tuple[Call, ...]:
 
 def outlining(
     sources: Iterable[tuple[str, Message]], *, continues: bool = True, names: Names | None = None
-) -> Steps[tuple[abridged.Group, ...]]:
+) -> tuple[abridged.Group, ...]:
     """The groups of a stretch of the log, their texts quoted."""
-    groups = list((yield from abridged.grouping(sources, continues=continues, names=names)))
+    groups = list(abridged.grouping(sources, continues=continues, names=names))
     for number, group in enumerate(groups):
         groups[number] = msgspec.structs.replace(
             group,
@@ -215,8 +211,6 @@ def outlining(
             response=quote(group.response, *OWN_TAGS),
             **{name: tuple(quote(x, *OWN_TAGS) for x in getattr(group, name)) for name in _LISTS},
         )
-        if number % QUOTED == 0:
-            yield
     return tuple(groups)
 
 

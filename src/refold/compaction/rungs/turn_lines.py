@@ -12,9 +12,9 @@ import msgspec
 
 from refold import entries as e
 from refold.compaction import transcript
-from refold.compaction.by_rule import PIECE, accept_line, merging, rule_line
+from refold.compaction.by_rule import accept_line, merging, rule_line
 from refold.compaction.details import Line, RoundsDetails
-from refold.compaction.plan import Ask, Finished, Proposal, Reason, Stepwise
+from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.reading import read, reading
 from refold.compaction.requests import prompt, stand_alone
 from refold.compaction.situation import (
@@ -31,8 +31,8 @@ from refold.compaction.transcript import Source, sources
 from refold.digest.sections import cut_lines
 from refold.messages import Message, Result, Text, compact_json, user
 from refold.preserve import state_text
-from refold.protocols import Request, Steps, TokenCounter, complete
-from refold.session import Session
+from refold.protocols import Request, TokenCounter
+from refold.session import History
 from refold.text.frames import quote
 from refold.text.truncate import head, middle, one_line
 from refold.tokens.fitting import fit
@@ -52,7 +52,7 @@ requests as a fold may always make; the others get their lines by rule."""
 
 
 @dataclass(frozen=True)
-class WriteLines(Stepwise):
+class WriteLines:
     """Writes down the line of every finished round that has none: by a model, or by rule."""
 
     line_tokens: int
@@ -68,13 +68,11 @@ class WriteLines(Stepwise):
             fresh.append(round)
         return fresh[::-1]
 
-    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
+    def propose(self, s: Situation, /) -> Proposal | Reason:
         fresh, by_rule = self._fresh(s), list[e.TurnLine]()
         # Made before anybody is asked: the path may be another one when the answers come.
-        for number, round in enumerate(fresh):
+        for round in fresh:
             by_rule.append(self._line(s, round))
-            if number % ROUNDS == 0:
-                yield
         if not fresh:
             return Reason("all_written", "every finished round has its line")
         asked = fresh[-BACKLOG:] if self.by_model and s.has_model and not s.resting else []
@@ -119,30 +117,27 @@ class WriteLines(Stepwise):
 
 
 @dataclass(frozen=True)
-class TurnLines(Stepwise):
+class TurnLines:
     """Folds the rounds that leave the zone into their lines."""
 
     zone: Zone
     summaries_budget: int
     line_tokens: int
     workspace_tokens: int
-    render: Callable[[Session], str] | None = None
+    render: Callable[[History], str] | None = None
     """An application's own text for the workspace."""
     name: str = "line"
 
-    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
-        yield from read(s.session)
+    def propose(self, s: Situation, /) -> Proposal | Reason:
+        read(s.session)
         known, path, rounds, shown = known_lines(s), s.session.path, finished(s), shown_lines(s)
         first = self.zone.first(s, rounds)
         lines, leaving = list(shown), self._leaving(s, first)
-        for number, round in enumerate(leaving):
+        for round in leaving:
             text = line_of(s, round, known) or by_rule(s, round, self.line_tokens)
             lines.append(Line(path[round.first].id, path[round.last].id, round.number, round.number, text))
-            if number % ROUNDS == 0:
-                yield
-        yield from s.sizes.counting()
         lines.sort(key=lambda line: line.start)
-        merged = yield from LineBook.of(s.session).merging(lines, self.summaries_budget, s.counter)
+        merged = LineBook.of(s.session).merging(lines, self.summaries_budget, s.counter)
         trims = tuple(self.zone.trims(s, first, rounds))
         if not leaving and not trims and not self._is_outdated(s, shown):
             stay = f"{rounds - first} finished round(s) stay verbatim, no other is"
@@ -215,7 +210,7 @@ class TurnLines(Stepwise):
         ends = [(position(line.first) or 0, position(line.last) or 0) for line in shown]
         ends += [(round.first, round.last) for round in leaving]
         gone = sum(s.sizes.shown(first, last) for first, last in _joined(sorted(ends)))
-        added = complete(LineBook.of(session).sizing(lines, s.counter)) + self.workspace_tokens + FRAME
+        added = LineBook.of(session).sizing(lines, s.counter) + self.workspace_tokens + FRAME
         after = position(lines[-1].last) if lines else None
         return Proposal(
             rung="merge" if is_merge else self.name if leaving or trims else "workspace",
@@ -265,7 +260,7 @@ class LineBook:
     """Lines, budget, counter and what merging made of them."""
 
     @classmethod
-    def of(cls, session: Session) -> LineBook:
+    def of(cls, session: History) -> LineBook:
         return session.followers.of(cls, cls)
 
     def message(self, line: Line, *, first: bool) -> Message:
@@ -273,7 +268,7 @@ class LineBook:
             self.messages[line, first] = user(f"{HEADER}\n{line_text(line)}" if first else line_text(line))
         return self.messages[line, first]
 
-    def sizing(self, lines: Sequence[Line], counter: TokenCounter) -> Steps[int]:
+    def sizing(self, lines: Sequence[Line], counter: TokenCounter) -> int:
         """Exact size of the block of lines, as messages."""
         total = 0
         for at, line in enumerate(lines):
@@ -281,13 +276,11 @@ class LineBook:
             if (counter.name, message) not in self.sizes:
                 self.sizes[counter.name, message] = counter.message(message)
             total += self.sizes[counter.name, message]
-            if at % PIECE == PIECE - 1:
-                yield
         return total
 
-    def merging(self, lines: list[Line], budget: int, counter: TokenCounter) -> Steps[list[Line]]:
+    def merging(self, lines: list[Line], budget: int, counter: TokenCounter) -> list[Line]:
         if self.last is None or self.last[:3] != (lines, budget, counter.name):
-            fitting = yield from merging(lines, budget, lambda some: self.sizing(some, counter), counter)
+            fitting = merging(lines, budget, lambda some: self.sizing(some, counter), counter)
             self.last = (lines, budget, counter.name, fitting)
         return self.last[3]
 

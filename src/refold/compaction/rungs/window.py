@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from refold import entries as e
 from refold.compaction import transcript
-from refold.compaction.plan import Ask, Finished, Proposal, Reason, Stepwise
+from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.requests import prompt
 from refold.compaction.situation import Situation
 from refold.compaction.transcript import Source, message_of_item
 from refold.digest.sections import TITLES
 from refold.digest.source import ROLES
 from refold.messages import System, system, user
-from refold.protocols import Request, Steps
+from refold.protocols import Request
 from refold.session import Item
 from refold.session.invariants import PAIRS, legal
 from refold.text.frames import quote
@@ -117,7 +117,7 @@ def safe_end(s: Situation, ideal: int, start: int = 0) -> int | None:
 
 
 @dataclass(frozen=True)
-class WindowSummary(Stepwise):
+class WindowSummary:
     window: int
     max_chars: int
     language: str = "auto"
@@ -125,8 +125,7 @@ class WindowSummary(Stepwise):
     timeout: float = 30.0
     name: str = "summary"
 
-    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
-        yield from s.sizes.counting()
+    def propose(self, s: Situation, /) -> Proposal | Reason:
         start, wording = s.projection.first, Wording.of(self.language)
         last_end = min(start + self.window, kept_from(s))
         if last_end <= start:
@@ -184,15 +183,14 @@ class WindowSummary(Stepwise):
 
 
 @dataclass(frozen=True)
-class HardTrim(Stepwise):
+class HardTrim:
     """Drop the oldest messages until at most `most` are left; pairs stay whole, a summary stays first. Needs
     no model."""
 
     most: int
     name: str = "hard_trim"
 
-    def proposing(self, s: Situation, /) -> Steps[Proposal | Reason]:
-        yield from s.sizes.counting()
+    def propose(self, s: Situation, /) -> Proposal | Reason:
         items, start = s.items, s.projection.first
         surplus = counted(items) - self.most
         if surplus <= 0:

@@ -1,0 +1,292 @@
+"""The history: an append-only log read as a tree with a leaf.
+
+Everything here is derived from the log and kept up to date entry by entry: taking one in at the leaf costs the
+same at ten messages and at a hundred thousand. Only moving the leaf rebuilds the path.
+
+A session is a history that can be written to. Planning reads another one, made from a snapshot of the session:
+it belongs to the thread that plans, and nothing changes it meanwhile.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar, cast
+
+from refold import entries as e
+from refold.errors import EntryNotFound, TreeError
+from refold.messages import Assistant, Message, User
+from refold.protocols import SessionInfo, TokenCounter
+from refold.session.followers import Followers
+from refold.session.holes import parent_of
+
+E = TypeVar("E", bound=e.Entry)
+Counts = dict[str, dict[str, int]]
+"""By counter, then by key: tokens. Filled by many, each value set once and the same whoever sets it."""
+
+
+class Base(NamedTuple):
+    """What a plan was made from. It is stale once either has changed."""
+
+    tip: str | None
+    """The last entry that moved the leaf."""
+    generation: int
+    """How often the view changed in another way: pins, a window that was learned, forgetting."""
+
+
+class Snapshot(NamedTuple):
+    """What a session held at one moment. A value: any thread may read it."""
+
+    id: str
+    info: SessionInfo
+    log: Sequence[e.AnyEntry]
+    """Only ever grows; a session whose past changes begins another one."""
+    length: int
+    generation: int
+    counts: Counts
+
+
+class History:
+    """A log up to one entry, and what follows from it. `followers`: what others derived from it."""
+
+    def __init__(self, id: str, info: SessionInfo, counts: Counts | None = None) -> None:
+        self.id, self.info = id, info
+        self.generation = 0
+        self.epoch = 0
+        """Counts changes of the path other than an append at its end."""
+        self._log: list[e.AnyEntry] = []
+        self._by_id: dict[str, e.AnyEntry] = {}
+        self._children: dict[str | None, list[str]] = {}
+        self._related = 0  # entries whose parents have been asked for their children: few ever are
+        self._path: list[e.AnyPathEntry] = []
+        self._position: dict[str, int] = {}
+        self._turns: list[int] = []
+        self._replies: list[int] = []
+        self._leaf: str | None = None
+        self._tip: str | None = None
+        self._kinds: dict[type[e.Entry], list[e.Entry]] = {}
+        self._pinned: dict[str, None] = {}
+        self._counts: Counts = {} if counts is None else counts
+        self.followers = Followers()
+        self.lock = threading.RLock()
+        """Held by whoever reads a history that planning shares."""
+
+    @property
+    def base(self) -> Base:
+        return Base(self._tip, self.generation)
+
+    # ── reading ─────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def entries(self) -> Sequence[e.AnyEntry]:
+        """The whole log, in the order it was written. Not to be changed."""
+        return self._log
+
+    @property
+    def path(self) -> Sequence[e.AnyPathEntry]:
+        """Root → leaf. Not to be changed."""
+        return self._path
+
+    @property
+    def leaf(self) -> str | None:
+        return self._leaf
+
+    @property
+    def tip(self) -> str | None:
+        """The last entry that moved anything. A plan is stale once this has changed."""
+        return self._tip
+
+    @property
+    def turns(self) -> Sequence[int]:
+        """Positions on the path at which a turn starts: its user messages."""
+        return self._turns
+
+    @property
+    def replies(self) -> Sequence[int]:
+        """Positions on the path of the assistant messages."""
+        return self._replies
+
+    @property
+    def last_reply(self) -> e.MessageEntry | None:
+        """The newest assistant message on the path."""
+        return cast("e.MessageEntry", self._path[self._replies[-1]]) if self._replies else None
+
+    @property
+    def name(self) -> str | None:
+        names = (info.name for info in reversed(self.annotations(e.Info)) if info.name is not None)
+        return next(names, self.info.name)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        named = {label.target: label.text for label in self.annotations(e.Label) if label.target}
+        return {target: text for target, text in named.items() if text}
+
+    @property
+    def pins(self) -> tuple[str, ...]:
+        """Pinned entries, in the order they were pinned."""
+        return tuple(self._pinned)
+
+    def annotations(self, kind: type[E]) -> Sequence[E]:
+        """All entries of one kind, oldest first. Messages are most of the log: they are looked for in it."""
+        known = [x for x in self._log if type(x) is kind] if kind is e.MessageEntry else self._kinds.get(kind)
+        return cast("list[E]", known or [])
+
+    def state(self, name: str) -> Any:
+        """The newest value a program stored under `name`."""
+        return next((s.value for s in reversed(self.annotations(e.State)) if s.name == name), None)
+
+    def __len__(self) -> int:
+        return len(self._log)
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._by_id
+
+    def __getitem__(self, id: str) -> e.AnyEntry:
+        try:
+            return self._by_id[id]
+        except (KeyError, TypeError):
+            raise EntryNotFound(id) from None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id}: {len(self._log)} entries, {len(self._path)} on the path>"
+
+    def position(self, id: str) -> int | None:
+        """Index on the active path; None if the entry is elsewhere."""
+        return self._position.get(id)
+
+    def children(self, id: str | None) -> tuple[str, ...]:
+        for entry in self._log[self._related :]:
+            if entry.on_path:
+                self._children.setdefault(parent_of(entry), []).append(entry.id)
+        self._related = len(self._log)
+        return tuple(self._children.get(id, ()))
+
+    def ancestors(self, id: str | None) -> Iterator[e.AnyPathEntry]:
+        """The entry itself, its parent, and so on up to the root."""
+        while id is not None:
+            entry = self._on_path(id)
+            yield entry
+            id = entry.parent
+
+    def path_to(self, id: str | None) -> list[e.AnyPathEntry]:
+        """Root → `id`, whether or not it is on the active path."""
+        return list(self.ancestors(id))[::-1]
+
+    def common_ancestor(self, a: str | None, b: str | None) -> str | None:
+        """The deepest entry that is on the way to both."""
+        above = {entry.id for entry in self.ancestors(a)}
+        return next((entry.id for entry in self.ancestors(b) if entry.id in above), None)
+
+    def cached_count(
+        self, key: str, message: Message, counter: TokenCounter, known: int | None = None
+    ) -> int:
+        """Size of what is named by `key`, counted once; `known`, where somebody has counted it already."""
+        counts = self._counts.setdefault(counter.name, {})
+        size = counts.get(key)
+        if size is None:
+            size = counts[key] = counter.message(message) if known is None else known
+        return size
+
+    def counted(self, key: str, counter: TokenCounter) -> bool:
+        """Is its size known?"""
+        return key in self._counts.get(counter.name, ())
+
+    def forget_counts(self, keys: Iterable[str]) -> None:
+        """Of what is shown no more."""
+        for key in keys:
+            for counts in [*self._counts.values()]:
+                counts.pop(key, None)
+
+    def share_counts(self, other: History) -> None:
+        """Count together with another session of the same entries: each is counted once for both."""
+        self._counts = other._counts
+
+    # ── the inside ──────────────────────────────────────────────────────────────────────────────
+
+    def _take_all(self, entries: Iterable[e.AnyEntry]) -> None:
+        """Take in what a history begins with: the path is built once."""
+        for entry in entries:
+            self._record(entry)
+            if entry.moves:
+                self._leaf = entry.target if isinstance(entry, e.Leaf) else entry.id
+        self._rebuild_path()
+
+    def _is_on_tree(self, id: str) -> bool:
+        return id in self._by_id and self._by_id[id].on_path
+
+    def _record(self, entry: e.AnyEntry) -> None:
+        self._log.append(entry)
+        self._by_id[entry.id] = entry
+        if type(entry) is not e.MessageEntry:
+            self._kinds.setdefault(type(entry), []).append(entry)
+        if entry.moves:
+            self._tip = entry.id
+        if isinstance(entry, (e.Pin, e.Unpin)) and entry.target:
+            self.generation += 1
+            if isinstance(entry, e.Pin):
+                self._pinned[entry.target] = None
+            else:
+                self._pinned.pop(entry.target, None)
+
+    def _take(self, entry: e.AnyEntry) -> None:
+        self._record(entry)
+        if isinstance(entry, e.Leaf):
+            self._leaf = entry.target
+            self._rebuild_path()
+        elif entry.on_path:
+            self._grow(cast("e.AnyPathEntry", entry))
+
+    def _grow(self, entry: e.AnyPathEntry) -> None:
+        before, self._leaf = self._leaf, entry.id
+        if entry.parent == before:
+            self._push(entry)
+        else:
+            self._rebuild_path()
+
+    def _push(self, entry: e.AnyPathEntry) -> None:
+        position = self._position[entry.id] = len(self._path)
+        self._path.append(entry)
+        if starts_turn(entry):
+            self._turns.append(position)
+        elif isinstance(entry, e.MessageEntry) and isinstance(entry.message, Assistant):
+            self._replies.append(position)
+
+    def _rebuild_path(self) -> None:
+        self.epoch, path = self.epoch + 1, self.path_to(self._leaf)
+        self._path, self._position, self._turns, self._replies = [], {}, [], []
+        for entry in path:
+            self._push(entry)
+
+    def _on_path(self, id: str) -> e.AnyPathEntry:
+        entry = self[id]
+        if not entry.on_path:
+            raise TreeError(f"{id!r} is an annotation: it has no place in the tree")
+        return cast("e.AnyPathEntry", entry)
+
+
+def starts_turn(entry: e.Entry) -> bool:
+    return isinstance(entry, e.MessageEntry) and isinstance(entry.message, User)
+
+
+class Replica:
+    """The history of a session that planning reads. Whoever reads it holds the lock, and brings it up to a
+    snapshot first; nothing else changes it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._log: Sequence[e.AnyEntry] = ()
+        self._history: History | None = None
+
+    def at(self, snapshot: Snapshot) -> History:
+        """The history at a snapshot: what is new since the last one is taken in."""
+        history = self._history
+        if history is None or self._log is not snapshot.log or len(history) > snapshot.length:
+            history = History(snapshot.id, snapshot.info, snapshot.counts)
+            history.lock = self.lock
+            history._take_all(islice(snapshot.log, snapshot.length))
+            self._history, self._log = history, snapshot.log
+        for entry in islice(snapshot.log, len(history), snapshot.length):
+            history._take(entry)
+        history.info, history.generation = snapshot.info, snapshot.generation
+        return history

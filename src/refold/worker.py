@@ -1,0 +1,137 @@
+"""One thread of our own for long work: the event loop stays free, and exit never waits for it.
+
+Work is a plain function of values. It runs one piece after the other, so that six folds at once share the
+interpreter with the loop as two threads do, not as seven. Work that is no longer wanted ends at its next
+`checkpoint`; work that goes on past its limit is left behind, and another thread takes over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextvars import ContextVar, copy_context
+from typing import Any, TypeVar
+
+from refold.errors import PluginError
+
+T = TypeVar("T")
+
+LIMIT = 120.0
+"""Seconds after which work is left behind: a strategy of an application may never come to an end."""
+
+
+class Abandoned(BaseException):
+    """Nobody waits for this work any more. Not an `Exception`: nothing that guards foreign code holds it up."""
+
+
+class _Job:
+    def __init__(self, work: Callable[[], Any]) -> None:
+        context = copy_context()
+        self.work = lambda: context.run(self._run, work)
+        self.future: Future[Any] = Future()
+        self.began: float | None = None
+        self.unwanted = False
+
+    def _run(self, work: Callable[[], Any]) -> Any:
+        _current.set(self)
+        return work()
+
+    @property
+    def is_late(self) -> bool:
+        return self.began is not None and time.monotonic() - self.began >= LIMIT
+
+
+_current: ContextVar[_Job | None] = ContextVar("job", default=None)
+
+
+def checkpoint() -> None:
+    """Called by long work, once per entry or so: ends it where nobody waits for it any more."""
+    job = _current.get()
+    if job is not None and job.unwanted:
+        raise Abandoned
+
+
+class Worker:
+    """Runs jobs in one daemon thread, which begins with the first of them."""
+
+    def __init__(self) -> None:
+        self._jobs: deque[_Job] = deque()
+        self._ready = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """The result of work. Where the caller is cancelled, the work ends, too."""
+        if _current.get() is not None:  # work that needs more work of this kind does it itself
+            return work()
+        job = _Job(work)
+        self._submit(job)
+        future = asyncio.wrap_future(job.future)
+        try:
+            while not (await asyncio.wait([future], timeout=LIMIT))[0]:
+                if job.is_late:
+                    self._replace(job)
+                    raise PluginError(f"planning has not ended after {LIMIT:g} seconds, and was left behind")
+            return future.result()
+        finally:
+            job.unwanted = True
+            job.future.cancel()
+
+    def _submit(self, job: _Job) -> None:
+        with self._ready:
+            self._jobs.append(job)
+            if self._thread is None:
+                self._start()
+            self._ready.notify()
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._work, name="refold-worker", daemon=True)
+        self._thread.start()
+
+    def _replace(self, job: _Job) -> None:
+        """Another thread goes on with what waits; the one that hangs ends with its job, if ever."""
+        with self._ready:
+            job.unwanted = True
+            self._start()
+
+    def _work(self) -> None:
+        while True:
+            with self._ready:
+                while not self._jobs:
+                    if self._thread is not threading.current_thread():
+                        return
+                    self._ready.wait()
+                if self._thread is not threading.current_thread():
+                    return
+                job = self._jobs.popleft()
+            if not job.future.set_running_or_notify_cancel():
+                continue
+            job.began = time.monotonic()
+            try:
+                result = job.work()
+            except BaseException as error:
+                job.future.set_exception(error)
+            else:
+                job.future.set_result(result)
+            del job
+
+
+_worker = Worker()
+
+
+def _begin_again() -> None:
+    """A forked process has no threads but the one that forked."""
+    global _worker
+    _worker = Worker()
+
+
+os.register_at_fork(after_in_child=_begin_again)
+
+
+async def run(work: Callable[[], T]) -> T:
+    """The result of work, from the one worker of this process."""
+    return await _worker.run(work)
