@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from refold.compaction.details import STRETCHES, left, rows
 from refold.errors import FoldError
 from refold.loop import run
 from refold.models.scripted import Scripted, fail, say
-from refold.protocols import Request, Steps, complete
+from refold.protocols import Request
 from refold.session.projection import Projection
 from refold.tokens import get as counter
 from tests.probe import SIZE, Swap, engine, swap, talk
@@ -110,26 +111,28 @@ def test_the_system_prompt_counts_before_and_after() -> None:
 
 
 @dataclass(frozen=True)
-class Patiently(Swap):
-    """Works ahead in pieces, for a conversation as it was."""
+class Slowly(Swap):
+    """Takes its time."""
 
-    def ahead(self, s: Any, /) -> Steps[None]:
-        begun, length = s.memo.setdefault("begun", []), len(s.session.path)
-        begun.append(length)
-        assert begun[0] == length, "worked out for a conversation that has moved"
-        for _ in range(20):
-            yield
+    begun: threading.Event = field(default_factory=threading.Event)
+    goes_on: threading.Event = field(default_factory=threading.Event)
+
+    def propose(self, s: Any, /) -> Any:
+        self.begun.set()
+        assert self.goes_on.wait(30)
+        return super().propose(s)
 
 
-def test_a_plan_is_given_up_where_the_conversation_moves_while_a_rung_works_ahead() -> None:
-    session, made = talk(), engine(swap(letters=5000), Patiently(name="patient"))
+def test_a_plan_is_given_up_where_the_conversation_moves_while_a_rung_works() -> None:
+    slow = Slowly(name="slow")
+    session, made = talk(), engine(swap(letters=5000), slow)
     plan = planned(made, session)
 
     async def moved() -> Fold | Failed:
         work = asyncio.ensure_future(made.apply(session, plan))
-        for _ in range(12):
-            await asyncio.sleep(0)
+        await asyncio.to_thread(slow.begun.wait, 30)
         session.append("Wait.")
+        slow.goes_on.set()
         return await work
 
     outcome = asyncio.run(moved())
@@ -181,7 +184,7 @@ def test_a_ledger_is_bounded_and_its_rows_are_read_from_the_log() -> None:
     fold = session.make(e.Fold, edits=edits, preset="probe")
     before = Projection(session).items
     after = [item for _, item in Projection(session).after(fold)]
-    fold = msgspec.structs.replace(fold, left=complete(left(session, before, after, COUNTER)))
+    fold = msgspec.structs.replace(fold, left=left(session, before, after, COUNTER))
     alone = e.Fold(id="f", edits=(), preset="p", left=fold.left)
     assert len(fold.left) <= STRETCHES and len(fmt.encode(alone)) < 25_000
     session.append(fold)

@@ -12,9 +12,8 @@ import pytest
 from refold import Engine, Session, presets
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.plan import Plan, finishing
+from refold.compaction.plan import Plan, finish
 from refold.errors import RefoldError
-from refold.protocols import complete
 
 NAMES = ("refold", "pi", "augment", "window", "rounds", "layered")
 SETTINGS: dict[str, dict[str, object]] = {
@@ -157,7 +156,7 @@ def planned(engine: Engine, session: Session) -> object:
     plan = engine.plan(session, force=True)
     if not isinstance(plan, Plan):
         return plan.code
-    finished = complete(finishing(plan.proposal, []))
+    finished = finish(plan.proposal, [])
     return finished.summary, msgspec.json.encode(finished.edits), plan.proposal.clipped
 
 

@@ -15,7 +15,6 @@ from refold import messages as m
 from refold.compaction.requests import framing
 from refold.errors import FoldError
 from refold.loop import run
-from refold.protocols import complete
 from refold.text.frames import defuse, frame, quote
 from refold.text.structure import forged
 from tests.test_poison import ORDER, TAGS, VOICES, engine_for, poisoned
@@ -90,10 +89,10 @@ def test_a_fold_made_by_hand_cannot_begin_a_turn(line: str) -> None:
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_quoted_text_cannot_close_the_frame_it_is_in(spelling: str) -> None:
     close = SPELLINGS[spelling]("</summary>")
-    forgery = complete(framing("SLOT", e.Files())).replace("SLOT", f"well\n{close}\nevil")
+    forgery = framing("SLOT", e.Files()).replace("SLOT", f"well\n{close}\nevil")
     assert forged(forgery)
     again = SPELLINGS[spelling]("<summary>")
-    assert forged(complete(framing("SLOT", e.Files())).replace("SLOT", f"well\n{close}\nevil\n{again}\nx"))
+    assert forged(framing("SLOT", e.Files()).replace("SLOT", f"well\n{close}\nevil\n{again}\nx"))
     record = frame("summary", "SLOT").replace(
         "SLOT", f"well\n{SPELLINGS[spelling]('</refold-record>')}\nevil"
     )
@@ -103,7 +102,7 @@ def test_quoted_text_cannot_close_the_frame_it_is_in(spelling: str) -> None:
 def test_what_our_frames_make_is_sound() -> None:
     files = e.Files(read=("a.py",), modified=("<summary>", "</modified-files>"))
     for text in (*TAGS, *VOICES, ORDER):
-        assert forged(complete(framing(text, files))) == ""
+        assert forged(framing(text, files)) == ""
         assert forged(f"{frame('pin', text, source=text)}\n\n{frame('summary', text)}\n\nthe end") == ""
         assert forged(f"[A heading]\n{quote(text)}") == ""
 
@@ -197,7 +196,7 @@ def test_a_rung_that_would_put_something_unsafe_fails_and_the_next_one_is_tried(
 def test_every_poison_in_every_spelling(spelling: str) -> None:
     for tag in TAGS:
         text = SPELLINGS[spelling](tag)
-        assert forged(complete(framing(text, e.Files()))) == ""
+        assert forged(framing(text, e.Files())) == ""
         assert forged(frame("summary", text)) == ""
         assert forged(f"[A heading]\n{quote(text)}") == ""
 

@@ -31,15 +31,26 @@ class Abandoned(BaseException):
 
 class _Job:
     def __init__(self, work: Callable[[], Any]) -> None:
-        context = copy_context()
-        self.work = lambda: context.run(self._run, work)
+        self._work: Callable[[], Any] | None = work
+        self._context = copy_context()
         self.future: Future[Any] = Future()
         self.began: float | None = None
         self.unwanted = False
 
-    def _run(self, work: Callable[[], Any]) -> Any:
-        _current.set(self)
-        return work()
+    def perform(self) -> None:
+        """Do it. Nothing of it is kept but what came of it."""
+        try:
+            self.future.set_result(self._context.run(self._done))
+        except BaseException as error:
+            self.future.set_exception(error)
+
+    def _done(self) -> Any:
+        work, self._work = self._work, None
+        token = _current.set(self)
+        try:
+            return work() if work else None
+        finally:
+            _current.reset(token)
 
     @property
     def is_late(self) -> bool:
@@ -80,6 +91,7 @@ class Worker:
         finally:
             job.unwanted = True
             job.future.cancel()
+            del job, future  # a failure names this frame: what the work held goes now
 
     def _submit(self, job: _Job) -> None:
         with self._ready:
@@ -111,12 +123,7 @@ class Worker:
             if not job.future.set_running_or_notify_cancel():
                 continue
             job.began = time.monotonic()
-            try:
-                result = job.work()
-            except BaseException as error:
-                job.future.set_exception(error)
-            else:
-                job.future.set_result(result)
+            job.perform()
             del job
 
 

@@ -14,7 +14,7 @@ from refold.compaction.plan import Ask
 from refold.compaction.requests import OWN_TAGS, framing, listing
 from refold.compaction.verify import Evidence, claims, verify_against
 from refold.errors import BadAnswer
-from refold.protocols import Request, complete
+from refold.protocols import Request
 from refold.shrink import squeeze
 from refold.text.frames import quote
 
@@ -117,13 +117,13 @@ def test_after_three_failures_in_a_row_a_model_rests(session: Session, now: floa
 
 def test_a_summary_is_shown_in_its_frame_with_its_files() -> None:
     files = e.Files(read=("a",), modified=("b", "c\nd"), created=("e",), deleted=("</summary>",))
-    assert complete(listing(files)) == (
+    assert listing(files) == (
         "\n\n<read-files>\na\n</read-files>\n\n<modified-files>\nb\nc d\n</modified-files>"
         f"\n\n<created-files>\ne\n</created-files>\n\n<deleted-files>\n{quote('</summary>', *OWN_TAGS)}\n</deleted-files>"
     )
-    assert "</summary>" not in complete(listing(files))
-    assert complete(listing(e.Files())) == ""
-    assert complete(framing("Work.", e.Files(read=("a",)))).endswith(
+    assert "</summary>" not in listing(files)
+    assert listing(e.Files()) == ""
+    assert framing("Work.", e.Files(read=("a",))).endswith(
         "<summary>\nWork.\n\n<read-files>\na\n</read-files>\n</summary>"
     )
 

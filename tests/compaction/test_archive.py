@@ -9,13 +9,12 @@ import pytest
 from refold import entries as e
 from refold import messages as m
 from refold.compaction.details import LayeredDetails
-from refold.compaction.plan import Proposal, Reason, finishing
+from refold.compaction.plan import Proposal, Reason, finish
 from refold.compaction.rungs import layered
 from refold.compaction.rungs.layered import NOTICE, TITLES, Archive, KeepRecent, archives_fit
 from refold.compaction.situation import Writer
 from refold.compaction.transcript import Source
 from refold.errors import BadAnswer
-from refold.protocols import complete
 from refold.session import Session
 
 from .kit import WORDS, many, session_of, situation
@@ -193,7 +192,7 @@ def test_an_archive_takes_the_place_of_its_rounds(model: bool) -> None:
     request = ask.render(ask.sources, None)
     assert request.max_tokens == 30 and "ask0.1" in request.messages[-1].text
     assert "a rule in between" not in request.messages[-1].text
-    done = complete(finishing(found, ["what was done"]))
+    done = finish(found, ["what was done"])
     [edit] = done.edits
     assert (edit.first, edit.last, edit.kind) == ("e0", "e4", "summary")
     assert [type(x) for x in edit.put] == [m.System, m.System] and edit.put[1] == rule
@@ -224,7 +223,7 @@ def test_where_no_archive_can_be_written_old_rounds_leave_and_it_is_said() -> No
     found = KeepRecent(keep_rounds=1).propose(s)
     assert isinstance(found, Proposal)
     assert (found.rung, found.first_kept, found.asks, found.tokens_after) == ("keep_recent", "e4", (), 20)
-    done = complete(finishing(found, ()))
+    done = finish(found, ())
     assert done.edits == (e.Edit("e0", "e3", (), "trim"),)
     assert done.details == {"archive": True, "notice": NOTICE}
     few = KeepRecent(keep_rounds=3).propose(s)

@@ -12,7 +12,6 @@ from refold.compaction import by_rule
 from refold.compaction.details import Line
 from refold.digest import Source
 from refold.errors import BadAnswer
-from refold.protocols import Steps, complete
 
 from .kit import WORDS, many
 
@@ -90,8 +89,7 @@ def lines(*numbers: int) -> list[Line]:
     return [Line(f"e{n}", f"e{n}", n, n, f"ask {n} for it → did {n}") for n in numbers]
 
 
-def size(some: Sequence[Line]) -> Steps[int]:
-    yield
+def size(some: Sequence[Line]) -> int:
     return sum(WORDS.text(line.text) for line in some)
 
 
@@ -111,16 +109,16 @@ def size(some: Sequence[Line]) -> Steps[int]:
     ],
 )
 def test_neighbours_in_the_oldest_half_become_ranges(budget: int, merged: dict[tuple[int, int], str]) -> None:
-    found = complete(by_rule.merging(lines(1, 2, 4, 5, 6, 9), budget, size, WORDS))
+    found = by_rule.merging(lines(1, 2, 4, 5, 6, 9), budget, size, WORDS)
     assert {(line.start, line.end): line.text for line in found[:3]} == merged
     assert [line.start for line in found] == sorted(line.start for line in found)
     assert (found[0].first, found[-1].last) == ("e1", "e9")
-    assert complete(size(found)) <= budget
+    assert size(found) <= budget
 
 
 def test_lines_that_cannot_become_smaller_stay() -> None:
     empty = [Line("a", "a", 1, 1, ""), Line("c", "c", 3, 3, "")]
-    assert complete(by_rule.merging(empty, -1, size, WORDS)) == empty
+    assert by_rule.merging(empty, -1, size, WORDS) == empty
 
 
 @pytest.mark.parametrize(
@@ -135,8 +133,8 @@ def test_lines_that_cannot_become_smaller_stay() -> None:
 )
 def test_a_range_keeps_its_beginning_and_its_end(first: str, second: str, joined: str) -> None:
     pair = [Line("a", "b", 1, 2, first), Line("c", "d", 3, 4, second)]
-    budget = complete(size(pair)) - 1
-    found = complete(by_rule.merging(pair, budget, size, WORDS))
+    budget = size(pair) - 1
+    found = by_rule.merging(pair, budget, size, WORDS)
     assert (found[0].first, found[0].last, found[0].start, found[0].end) == ("a", "d", 1, 4)
     assert found[0].text == joined
 
@@ -161,12 +159,11 @@ class Letters:
     [("xx → yy", "zz → w", "xx; zz"), ("xxx → y", "zz → w", "xxx"), ("aa; bb → long", "cc; dd", "aa; dd")],
 )
 def test_a_range_is_half_as_long_as_its_parts_to_the_character(first: str, second: str, joined: str) -> None:
-    def length(some: Sequence[Line]) -> Steps[int]:
-        yield
+    def length(some: Sequence[Line]) -> int:
         return sum(len(line.text) for line in some)
 
     pair = [Line("a", "b", 1, 2, first), Line("c", "d", 3, 4, second)]
-    found = complete(by_rule.merging(pair, len(first) + len(second) - 1, length, Letters()))
+    found = by_rule.merging(pair, len(first) + len(second) - 1, length, Letters())
     assert found[0].text == joined
 
 
@@ -200,7 +197,7 @@ def sections(document: str) -> dict[str, list[str]]:
 
 
 def test_a_checkpoint_has_pis_sections_with_what_happened() -> None:
-    assert sections(complete(by_rule.checkpoint(sources(*SAID), 2_000, WORDS, ""))) == {
+    assert sections(by_rule.checkpoint(sources(*SAID), 2_000, WORDS, "")) == {
         "Goal": ["Never touch migrations/. Please fix the login in src/login.py."],
         "Constraints and preferences": ["- Never touch migrations/. Please fix the login in src/login.py."],
         "Progress": [],
@@ -230,15 +227,15 @@ def test_what_was_called_takes_no_room_from_the_lines_of_turns() -> None:
                 m.result(f"c{turn}-{n}", "text"),
             ]
         said.append(m.assistant(f"Part {turn} works."))
-    found = sections(complete(by_rule.checkpoint(sources(*said), 400, WORDS, "")))
+    found = sections(by_rule.checkpoint(sources(*said), 400, WORDS, ""))
     assert [turn for turn in range(6) if any(f"part {turn}" in line for line in found["Done"])] == [*range(6)]
     assert any("src/5/7.py" in line for line in found["Critical context"])
-    again = sections(complete(by_rule.checkpoint(sources(*said[:2]), 400, WORDS, "## Goal\nBoth\nBoth")))
+    again = sections(by_rule.checkpoint(sources(*said[:2]), 400, WORDS, "## Goal\nBoth\nBoth"))
     assert again["Goal"] == ["Both"], "once"
 
 
 def test_a_checkpoint_goes_on_with_the_one_before() -> None:
-    found = sections(complete(by_rule.checkpoint(sources(*SAID[:4]), 2_000, WORDS, EARLIER)))
+    found = sections(by_rule.checkpoint(sources(*SAID[:4]), 2_000, WORDS, EARLIER))
     assert found["Goal"] == ["Ship it"]
     assert found["Done"] == [
         "- [x] old",
@@ -246,7 +243,7 @@ def test_a_checkpoint_goes_on_with_the_one_before() -> None:
     ]
     assert found["In progress"] == ["(none)"]
     assert found["Key decisions"] == ["- Agent: decided use sha256 because md5 weak"]
-    text = complete(by_rule.checkpoint(sources(*SAID[:4]), 2_000, WORDS, EARLIER))
+    text = by_rule.checkpoint(sources(*SAID[:4]), 2_000, WORDS, EARLIER)
     assert "## Critical context\n## Odd\n- x\n- Edit src/login.py: a → b\n- Agent: port 8443" in text
     assert text.startswith("## Goal\nShip it\n\n## Constraints") and "\n\n## Key decisions\n" in text
     assert "\n\n## Progress\n\n### Done\n- [x] old\n" in text and "\n\n### In progress\n(none)\n" in text
@@ -255,7 +252,7 @@ def test_a_checkpoint_goes_on_with_the_one_before() -> None:
 @pytest.mark.parametrize("stop", ["end", "error", "aborted"])
 def test_a_turn_that_was_broken_off_is_in_progress(stop: m.Stop) -> None:
     said = (m.user("Explain it."), m.Assistant((m.Text("It is so."),), stop))
-    found = sections(complete(by_rule.checkpoint(sources(*said), 500, WORDS, "")))
+    found = sections(by_rule.checkpoint(sources(*said), 500, WORDS, ""))
     assert (found["Done"] == ["(none)"]) is (stop != "end")
     assert (found["In progress"] == ["(none)"]) is (stop == "end")
 
@@ -267,7 +264,7 @@ def test_a_checkpoint_stays_within_its_budget(budget: int) -> None:
         for n in range(30)
         for x in (m.user(f"Please fix part {n}."), m.assistant(f"Part {n} is at port {9000 + n}."))
     ]
-    text = complete(by_rule.checkpoint(sources(*long), budget, WORDS, ""))
+    text = by_rule.checkpoint(sources(*long), budget, WORDS, "")
     assert 0 < WORDS.text(text) <= budget
     assert ("(none)" in text) is (budget > 60), "what says nothing is left out where room is scarce"
     done = sections(text).get("Done", [])
@@ -275,7 +272,7 @@ def test_a_checkpoint_stays_within_its_budget(budget: int) -> None:
 
 
 def test_the_beginning_of_a_turn_says_what_was_asked_and_found() -> None:
-    assert sections(complete(by_rule.turn_prefix(sources(*SAID), 2_000, WORDS))) == {
+    assert sections(by_rule.turn_prefix(sources(*SAID), 2_000, WORDS)) == {
         "Original request": [
             "Never touch migrations/. Please fix the login in src/login.py.",
             "Now add a test.",
@@ -294,4 +291,4 @@ def test_B11_what_was_asked_is_cut_and_not_left_out_where_it_is_too_long() -> No
     said = sources(m.user(many("ask", 300)), m.assistant(many("did", 300)))
     for made, title in ((by_rule.turn_prefix(said, 200, WORDS), "Original request"),
                         (by_rule.checkpoint(said, 200, WORDS, ""), "Goal")):  # fmt: skip
-        assert f"## {title}\nask1 ask2 ask3" in complete(made), title
+        assert f"## {title}\nask1 ask2 ask3" in made, title

@@ -8,12 +8,11 @@ import pytest
 
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.plan import Finished, Proposal, Reason, finishing
+from refold.compaction.plan import Finished, Proposal, Reason, finish
 from refold.compaction.record import Shape
 from refold.compaction.rungs.graded import Clip, Dialogue, Lines, Summary
 from refold.compaction.situation import Due, Situation, Writer
 from refold.errors import BadAnswer, DoesNotFit
-from refold.protocols import complete
 
 from .kit import WORDS, many, session_of, situation
 
@@ -52,7 +51,7 @@ def code(found: Proposal | Reason) -> str:
 
 
 def done(found: Proposal | Reason, *answers: str) -> Finished:
-    return complete(finishing(proposal(found), answers))
+    return finish(proposal(found), answers)
 
 
 def after(s: Situation, made: Finished) -> Situation:

@@ -11,13 +11,13 @@ from refold import entries as e
 from refold import messages as m
 from refold import presets
 from refold.compaction.plan import Ask, Finished, Plan, Proposal, Reason, Stage
-from refold.compaction.planning import _summary, cost, planning, refused, replanning
+from refold.compaction.planning import _summary, cost, make_plan, refused, replan
 from refold.compaction.preset import Preset
 from refold.compaction.requests import PROMPT, choose_form, fits
 from refold.compaction.situation import Due, Situation, Writer
 from refold.compaction.transcript import Source
 from refold.costs import Summary
-from refold.protocols import Request, complete
+from refold.protocols import Request
 
 from .kit import session_of, situation
 
@@ -51,7 +51,7 @@ def stage(due: Due | Reason, *outcomes: Proposal | Reason, upkeep: bool = False)
 
 
 def planned(found: Preset, s: Situation, **more: Any) -> str:
-    outcome = complete(planning(found, s, **more))
+    outcome = make_plan(found, s, **more)
     return f"{outcome.reason.code}: {outcome.rung}" if isinstance(outcome, Plan) else f"not: {outcome.code}"
 
 
@@ -88,7 +88,7 @@ def test_upkeep_asks_only_the_stages_that_are_for_it() -> None:
 
 def test_a_plan_knows_where_it_was_made_and_what_comes_after_it() -> None:
     s = situation(*TALK, window=77)
-    plan = complete(planning(preset(stage(DUE, NO, proposal("b"), proposal("c"))), s))
+    plan = make_plan(preset(stage(DUE, NO, proposal("b"), proposal("c"))), s)
     assert isinstance(plan, Plan)
     assert (plan.base, plan.preset, plan.window, len(plan.remaining), len(plan.ladder)) == (
         s.session.tip,
@@ -97,9 +97,9 @@ def test_a_plan_knows_where_it_was_made_and_what_comes_after_it() -> None:
         1,
         3,
     )
-    again = complete(replanning(plan, situation(*TALK)))
+    again = replan(plan, situation(*TALK))
     assert isinstance(again, Plan) and again.rung == "b"
-    wanted = complete(replanning(plan, situation(*TALK, first_kept="e2")))
+    wanted = replan(plan, situation(*TALK, first_kept="e2"))
     assert isinstance(wanted, Reason) and wanted.code == "nothing"
 
 
@@ -147,7 +147,7 @@ def test_what_was_unfolded_by_hand_is_left_alone_until_it_must_go(
 
 
 def asking(s: Situation, *asks: Ask) -> Plan:
-    plan = complete(planning(preset(stage(DUE, proposal("a", asks=asks, tokens_after=2))), s))
+    plan = make_plan(preset(stage(DUE, proposal("a", asks=asks, tokens_after=2))), s)
     assert isinstance(plan, Plan)
     return plan
 

@@ -12,14 +12,13 @@ from refold import messages as m
 from refold.compaction import details
 from refold.compaction.clips import least_step
 from refold.compaction.details import AugmentDetails
-from refold.compaction.plan import Finished, Proposal, Reason, finishing
+from refold.compaction.plan import Finished, Proposal, Reason, finish
 from refold.compaction.planning import fallback_plan, requests_per_turn
 from refold.compaction.requests import FRAME_TOKENS
 from refold.compaction.rungs.budget_summary import BudgetSummary, Cut, cut_at, cut_by_budget
 from refold.compaction.rungs.layered import ShrinkRounds
 from refold.compaction.rungs.summary_node import SummaryNode, newest_node
 from refold.compaction.situation import Due, Situation, Writer
-from refold.protocols import complete
 from refold.shrink.clip import FRAME, LEVELS
 
 from .kit import WORDS, many, session_of, situation
@@ -33,7 +32,7 @@ def proposal(found: Proposal | Reason) -> Proposal:
 
 
 def done(found: Proposal | Reason, *answers: str) -> Finished:
-    return complete(finishing(proposal(found), answers))
+    return finish(proposal(found), answers)
 
 
 def ids(found: Proposal) -> tuple[str, ...]:
@@ -337,25 +336,18 @@ def test_the_least_a_step_can_take_is_counted(step: list[m.Message], least: int)
 def test_what_left_the_view_is_noted_by_stretches() -> None:
     s = situation(*talk(3))
     items = list(s.items)
-    found = complete(details.left(s.session, items, [items[2], items[5]], WORDS))
+    found = details.left(s.session, items, [items[2], items[5]], WORDS)
     assert [(x.first, x.last, x.entries, x.size) for x in found] == [("e0", "e1", 2, 20), ("e3", "e4", 2, 20)]
-    assert complete(details.left(s.session, items, items, WORDS)) == ()
+    assert details.left(s.session, items, items, WORDS) == ()
 
 
 def test_many_stretches_become_few() -> None:
     s = situation(*talk(300, 1))
     items = list(s.items)
-    found = complete(details.left(s.session, items, items[1::2], WORDS))
+    found = details.left(s.session, items, items[1::2], WORDS)
     assert len(found) == 150 and sum(x.entries for x in found) == 300
-    some = complete(details.left(s.session, items[:512], items[1:512:2], WORDS))
+    some = details.left(s.session, items[:512], items[1:512:2], WORDS)
     assert len(some) == 256 and all(x.entries == 1 for x in some)
-
-
-def test_a_long_ledger_is_made_with_a_breath_now_and_then() -> None:
-    s = situation(*talk(300, 1), window=9_999)
-    items = list(s.items)
-    assert 15 <= len(list(details.left(s.session, items, [], WORDS))) <= 20
-    assert 3 <= len(list(details.reads_left(s.session, items, []))) <= 6
 
 
 def test_a_fold_says_which_files_are_no_longer_in_view() -> None:
@@ -372,8 +364,8 @@ def test_a_fold_says_which_files_are_no_longer_in_view() -> None:
     ]
     s = situation(m.user("go"), *said)
     items = list(s.items)
-    assert complete(details.reads_left(s.session, items, items[-2:])) == ("b.py", "a.py")
-    assert complete(details.reads_left(s.session, items, items)) == ()
+    assert details.reads_left(s.session, items, items[-2:]) == ("b.py", "a.py")
+    assert details.reads_left(s.session, items, items) == ()
 
 
 # ── the end that a design may borrow ────────────────────────────────────────────────────────────

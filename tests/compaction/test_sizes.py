@@ -11,7 +11,6 @@ from refold import entries as e
 from refold import messages as m
 from refold.compaction.situation import legal_cut, may_leave, newest_step
 from refold.compaction.sizes import Sizes
-from refold.protocols import complete
 
 from .kit import session_of, situation
 
@@ -67,7 +66,7 @@ def test_what_is_written_around_an_item_is_counted_with_it() -> None:
     sizes = [s.sizes.item(n) for n in range(4)]
     assert sizes[:2] + sizes[3:] == [1, 1, 1] and sizes[2] > 2
     assert sum(sizes) == s.sizes.items(0, 4) == s.sizes.tokens
-    assert complete(s.sizes.after([(f"k{n}", item) for n, item in enumerate(s.items)])) == s.sizes.tokens
+    assert s.sizes.after([(f"k{n}", item) for n, item in enumerate(s.items)]) == s.sizes.tokens
 
 
 # ── anchored ────────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ import pytest
 from refold import Session
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.plan import Finished, Proposal, Reason, finishing
+from refold.compaction.plan import Finished, Proposal, Reason, finish
 from refold.compaction.rungs.turn_lines import (
     HEADER,
     WORKSPACE,
@@ -20,7 +20,6 @@ from refold.compaction.rungs.turn_lines import (
     workspace_text,
 )
 from refold.compaction.situation import Situation, Writer, is_over
-from refold.protocols import complete
 
 from .kit import many, session_of, situation
 
@@ -37,7 +36,7 @@ def proposal(found: Proposal | Reason) -> Proposal:
 
 
 def done(found: Proposal | Reason, *answers: str) -> Finished:
-    return complete(finishing(proposal(found), answers))
+    return finish(proposal(found), answers)
 
 
 def write(s: Situation, **more: Any) -> Proposal | Reason:
@@ -220,13 +219,6 @@ def test_the_workspace_says_the_newest_values_within_its_budget() -> None:
     assert 20 < len(small.partition("State:")[2].split()) <= 30
 
 
-def test_many_rounds_are_looked_up_with_a_breath_now_and_then() -> None:
-    s = situation(*rounds(60), window=9_999)
-    for rung in (TurnLines(Newest(1), 9_999, 8, 30), WriteLines(8)):
-        assert 14 <= len(list(rung.ahead(s))) < 60
-    assert len(list(WriteLines(8).ahead(situation(*rounds(4))))) == 1
-
-
 def test_an_application_may_render_its_own_workspace_and_fail_at_it() -> None:
     def broken(_: Session) -> str:
         raise RuntimeError
@@ -236,4 +228,3 @@ def test_an_application_may_render_its_own_workspace_and_fail_at_it() -> None:
     assert own.put[-1].text == f"{WORKSPACE}\n4 entries"
     ours = done(lines(situation(*rounds(2)), render=broken)).edits[-1]
     assert ours.put[-1].text == f"{WORKSPACE}\n(no files yet)"
-    assert complete(TurnLines(Newest(1), 500, 8, 30).ahead(s)) is None

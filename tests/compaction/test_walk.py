@@ -10,7 +10,6 @@ import pytest
 
 from refold.compaction.clips import CHUNK, Chunk, Piece, bare
 from refold.compaction.grade import GRID, QUOTE, QUOTED, Curve, Grades, Walk, estimate, grade
-from refold.protocols import Steps, complete
 from refold.shrink.clip import LEVELS, WORTH
 
 CURVE = Curve()
@@ -24,11 +23,10 @@ class View:
         self.chunks: list[Chunk] = []
         self.sizes: list[int] = []
 
-    def read(self) -> Steps[None]:
+    def read(self) -> None:
         some = self.made[len(self.sizes) : len(self.sizes) + CHUNK]
         self.chunks.append(Chunk(len(self.sizes), [bare(piece, stale=piece.stale) for piece in some]))
         self.sizes += [piece.now for piece in some]
-        yield
 
     def piece(self, place: int) -> Piece:
         return self.made[place]
@@ -101,7 +99,7 @@ def test_a_walk_gives_each_item_what_its_age_allows(odd: float) -> None:
         for scale in GRID[seed % 7 : 180 : 13]:
             reached, place = one_by_one(pieces, scale, last)
             walk, caps, whole = Walk(View(pieces), scale, CURVE, last), list[int](), 0
-            while (part := complete(walk.part())) is not None:
+            while (part := walk.part()) is not None:
                 caps += part.caps()
                 whole += part.whole
             assert caps == [cap for _, cap in reached]
@@ -120,20 +118,18 @@ def shown(now: int, cap: int) -> int:
 
 
 def graded(pieces: list[Piece], goal: int, *, known: bool) -> Grades:
-    def record(begins: int, _: float) -> Steps[int]:
-        yield
+    def record(begins: int, _: float) -> int:
         return LINE * begins
 
     def sizes(places: Sequence[int], cap: int) -> list[int | None]:
         return [shown(pieces[at].now, cap) if known and at % 2 else None for at in places]
 
-    def size(_: int, now: int, cap: int) -> Steps[int]:
-        yield
+    def size(_: int, now: int, cap: int) -> int:
         return shown(now, cap)
 
     view, last = View(pieces), len(pieces) - 1
-    low = complete(estimate(view, goal, record, CURVE, last, {})).scale
-    return complete(grade(view, goal, record, sizes, size, CURVE, last, low))
+    low = estimate(view, goal, record, CURVE, last, {}).scale
+    return grade(view, goal, record, sizes, size, CURVE, last, low)
 
 
 @pytest.mark.parametrize("known", [False, True])

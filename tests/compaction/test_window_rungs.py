@@ -8,10 +8,9 @@ import pytest
 
 from refold import entries as e
 from refold import messages as m
-from refold.compaction.plan import Finished, Proposal, Reason, finishing
+from refold.compaction.plan import Finished, Proposal, Reason, finish
 from refold.compaction.rungs.window import HardTrim, WindowSummary, counted, digest_zh, kept_from, safe_end
 from refold.compaction.situation import Situation, Writer
-from refold.protocols import complete
 from refold.session import Session
 
 from .kit import session_of, situation
@@ -47,7 +46,7 @@ def proposal(found: Proposal | Reason) -> Proposal:
 
 
 def finished(found: Proposal | Reason, *answers: str) -> Finished:
-    return complete(finishing(proposal(found), answers))
+    return finish(proposal(found), answers)
 
 
 @pytest.mark.parametrize(("count", "first"), [(0, 0), (9, 0), (10, 0), (11, 1), (15, 5)])

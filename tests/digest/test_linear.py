@@ -10,7 +10,6 @@ from refold import messages as m
 from refold.digest.facts import facts
 from refold.digest.select import ranked, weigh
 from refold.digest.source import Source
-from refold.protocols import complete
 from tests.timing import steps
 
 LOSSES = 49
@@ -29,8 +28,8 @@ TALK: dict[str, Callable[[int], str]] = {
 def test_a_fact_is_weighed_again_no_oftener_than_its_words_lose_worth(kind: str) -> None:
     """However many there are: what a word is worth ends after some fifty times."""
     sources = [Source(message=m.user(TALK[kind](n))) for n in range(800)]
-    found, _ = complete(facts(sources))
-    worth = complete(weigh(found))
+    found, _ = facts(sources)
+    worth = weigh(found)
     words = max(len(fact.words) for fact in found)
     often = len(found) * (3 + LOSSES * words)
-    assert steps(lambda: complete(ranked(found, worth, lambda _: 8, 8 * len(found)))) < often * (words + 9)
+    assert steps(lambda: ranked(found, worth, lambda _: 8, 8 * len(found))) < often * (words + 9)

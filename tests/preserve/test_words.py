@@ -18,7 +18,7 @@ from refold.compaction import reading as followed
 from refold.compaction.reading import reading
 from refold.preserve import words
 from refold.preserve.words import DEMANDS, DEMANDS_INSIDE, GAP, Saying, demands, room, typed
-from refold.protocols import TokenCounter, complete
+from refold.protocols import TokenCounter
 from refold.session import Projection
 from tests.data import shared
 from tests.strategies import examples
@@ -39,7 +39,7 @@ def key(id: str) -> str:
 def render(
     sayings: Sequence[Saying], budget: int, counter: TokenCounter, key_of: Callable[[str], str]
 ) -> words.Rendered:
-    return complete(words.rendering(sayings, budget, counter, key_of))
+    return words.rendering(sayings, budget, counter, key_of)
 
 
 def shown(sayings: list[Saying], budget: int) -> words.Rendered:

@@ -29,7 +29,7 @@ from refold.errors import ModelError, SettingError
 from refold.loop import run
 from refold.models.scripted import Scripted, fail
 from refold.presets.rounds import WHICH_WHEN
-from refold.protocols import Steps, TokenCounter, complete
+from refold.protocols import TokenCounter
 from refold.session import View
 from tests.presets.chains import check_wire, orphans
 from tests.strategies import examples
@@ -40,11 +40,10 @@ COUNTER = tokens.get()
 def merge(
     lines: Sequence[Line], budget: int, size: Callable[[Sequence[Line]], int], counter: TokenCounter
 ) -> list[Line]:
-    def sized(some: Sequence[Line]) -> Steps[int]:
-        yield
+    def sized(some: Sequence[Line]) -> int:
         return size(some)
 
-    return complete(merging(lines, budget, sized, counter))
+    return merging(lines, budget, sized, counter)
 
 
 def rounds(**given: Any) -> presets.Preset:
@@ -412,7 +411,7 @@ def test_D7_past_the_budget_the_oldest_lines_become_ranges_and_the_block_never_e
         follow(engine, 1, session, steps=1, size=10)
         s = engine._situation(session)
         shown = list(shown_lines(s))
-        assert complete(LineBook().sizing(shown, COUNTER)) <= 300
+        assert LineBook().sizing(shown, COUNTER) <= 300
         covered = [n for line in shown for n in range(line.start, line.end + 1)]
         assert covered == list(range(1, len(covered) + 1))
         folds = session.annotations(e.Fold)

@@ -20,7 +20,7 @@ from refold import transcripts as t
 from refold.entries import MessageEntry
 from refold.errors import UnknownName, WrongType
 from refold.loop import run
-from refold.protocols import PatientCounter, TokenCounter, ToolSpec
+from refold.protocols import TokenCounter, ToolSpec
 from refold.tokens import exact, images, parts
 from tests.data import shared
 from tests.strategies import examples
@@ -324,20 +324,3 @@ def test_a_counter_that_says_no_number_of_tokens_is_an_error_and_nothing_is_fold
 def test_what_is_no_counter_is_refused_when_the_engine_is_made() -> None:
     with pytest.raises(WrongType, match="no counter"):
         Engine(counter=cast("Any", 5))
-
-
-def test_a_long_message_is_counted_with_pauses_and_the_same() -> None:
-    text = "The parser reads every line again. " * 20_000
-    counter = tokens.get("o200k")
-    assert isinstance(counter, PatientCounter)
-    call = m.call("c", "Read", path="src/parser.py")
-    for message in (m.user(text), m.assistant("Here.", call, text), m.result("c", [text, "end"]), m.user("")):
-        steps, pauses = counter.counting(message), 0
-        while True:
-            try:
-                next(steps)
-                pauses += 1
-            except StopIteration as done:
-                assert done.value == counter.message(message)
-                break
-        assert pauses >= len(message.text) // 70_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import isgenerator
@@ -14,16 +14,12 @@ from refold.compaction.requests import plain
 from refold.compaction.situation import Due, Situation
 from refold.compaction.transcript import Source
 from refold.digest import Source as DigestSource
-from refold.entries import AnyAnnotation, Edit, Entry, Files, Fold, Redo, Undo
+from refold.entries import AnyAnnotation, Edit, Files, Fold, Redo, Undo
 from refold.errors import Foreign, StalePlan, WrongType, expect
 from refold.protocols import Request, TokenCounter
+from refold.session import History
 
 T = TypeVar("T")
-
-
-def changed(entries: Iterable[Entry]) -> bool:
-    """Is there a mark among these entries that makes a view another one?"""
-    return any(isinstance(entry, (Fold, Undo, Redo)) for entry in entries)
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -209,8 +205,8 @@ class Plan:
 
     base: str | None
     generation: int
-    path: tuple[int, int] = field(repr=False)
-    """Epoch and length of the path that it was made from."""
+    leaf: str | None = field(repr=False)
+    """Where the path ended that it was made from."""
     preset: str
     version: str
     measure: str
@@ -226,11 +222,16 @@ class Plan:
     def at(self, work: Callable[[], T]) -> T:
         """Work that reads the history it was made from, which others may plan from, too. `StalePlan` where that
         has another view by now; messages may have come."""
-        history, (epoch, length) = self.situation.session, self.path
+        history = self.situation.session
         with history.lock:
-            if history.epoch != epoch or changed(history.path[length:]):
+            if not self.holds(history):
                 raise StalePlan
             return work()
+
+    def holds(self, history: History) -> bool:
+        """Is all that happened to the path since that messages came?"""
+        at = -1 if self.leaf is None else history.position(self.leaf)
+        return at is not None and not any(isinstance(x, (Fold, Undo, Redo)) for x in history.path[at + 1 :])
 
     @property
     def tokens_before(self) -> int:

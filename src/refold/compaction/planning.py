@@ -57,7 +57,7 @@ def climb(preset: Preset, s: Situation, stage: Stage, due: Due) -> Plan | Reason
     return Plan(
         base=s.session.tip,
         generation=s.session.generation,
-        path=(s.session.epoch, len(s.session.path)),
+        leaf=s.session.leaf,
         preset=preset.name,
         version=preset.version,
         measure=preset.measure,

@@ -18,7 +18,7 @@ from refold.compaction.plan import Failed, Plan, Reason, fired
 from refold.compaction.planning import climb
 from refold.compaction.situation import Due
 from refold.engine.call import Sleep
-from refold.engine.fold import holds, make_fold, moved_on, record_failure
+from refold.engine.fold import make_fold, moved_on, record_failure
 from refold.engine.hooks import perform_with_hooks, steer, tell_outcome
 from refold.engine.planner import Planner, Question
 from refold.engine.replica import on_replica
@@ -32,12 +32,10 @@ FOR_EVER = 1e9
 
 
 class PreparedFold(NamedTuple):
-    """A fold that is ready but not published, its plan, and the path it was made for."""
+    """A fold that is ready but not published, and its plan."""
 
     fold: e.Fold
     plan: Plan
-    epoch: int
-    length: int
 
 
 class Watch:
@@ -101,8 +99,8 @@ class Watch:
         prepared = self.prepared
         if prepared is None:
             return None
-        same = self.session.generation == prepared.plan.generation
-        if not same or not holds(self.session, prepared.epoch, prepared.length):
+        plan = prepared.plan
+        if self.session.generation != plan.generation or not plan.holds(self.session):
             self.prepared = None
         return self.prepared
 
@@ -128,7 +126,6 @@ class Watch:
         plan = await on_replica(self.session, planned)
         if not (isinstance(plan, Plan) and plan.proposal.asks):
             return
-        epoch, length = self.session.epoch, len(self.session.path)
         assignment = await steer(self.hooks, self.session, plan, self.planner.summariser)
         if isinstance(assignment, Failed):  # a hook does not want it
             await tell_outcome(self.hooks, self.session, plan, assignment)
@@ -140,7 +137,7 @@ class Watch:
             record_failure(self.session, plan.preset, outcome)
             await tell_outcome(self.hooks, self.session, plan, outcome)
         else:
-            self.prepared = PreparedFold(outcome, plan, epoch, length)
+            self.prepared = PreparedFold(outcome, plan)
 
     # ── ahead of cache expiry ───────────────────────────────────────────────────────────────────
 

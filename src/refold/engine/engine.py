@@ -21,6 +21,7 @@ from refold.engine.call import CallOptions, Place, Resolver, Sleep, model_of
 from refold.engine.hooks import perform_with_hooks, tell_fold, view_for_call, within_time
 from refold.engine.limits import Limits
 from refold.engine.planner import Planner, Question
+from refold.engine.replica import Turns
 from refold.engine.summarise import ByModel, Summariser
 from refold.engine.upkeep import make_fit, upkeep
 from refold.errors import OverflowAgain, UsageError
@@ -58,6 +59,7 @@ class Engine(Planner):
             self.summariser = ByModel(model_of(writer, type(self).resolver), self.counter)
         self.hooks = within_time(Hooks() if hooks is None else hooks)
         self._watches: WeakKeyDictionary[Session, Watch] = WeakKeyDictionary()
+        self._turns = Turns()
 
     # ── folding ─────────────────────────────────────────────────────────────────────────────────
 
@@ -77,17 +79,22 @@ class Engine(Planner):
         system, watch = layers.with_rules(self.preset, session, system), self._watches.get(session)
         if watch:
             watch.disarm()
+        question = Question(
+            system=system,
+            tools=tools,
+            incoming=incoming,
+            instructions=instructions,
+            cache_expiring=cache_expiring,
+            model=model,
+        )
+        async with self._turns.of(session):
+            return await self._prepare(session, watch, question)
+
+    async def _prepare(self, session: Session, watch: Watch | None, question: Question) -> View:
+        model, system, tools = question.model, question.system, question.tools
         if overflowed_twice(session, self.preset.window, model):
             raise OverflowAgain
         if self.auto:
-            question = Question(
-                system=system,
-                tools=tools,
-                incoming=incoming,
-                instructions=instructions,
-                cache_expiring=cache_expiring,
-                model=model,
-            )
             limits = self._limits()
             await upkeep(self, session, question, hooks=self.hooks, limits=limits)
             reason = await self._fold_if_due(session, watch, question, limits)

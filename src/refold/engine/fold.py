@@ -11,7 +11,7 @@ from refold import entries as e
 from refold import worker
 from refold.compaction.clips import Clips
 from refold.compaction.details import FoldDetails, left, reads_left
-from refold.compaction.plan import Failed, Plan, Proposal, Reason, changed, finish
+from refold.compaction.plan import Failed, Plan, Proposal, Reason, finish
 from refold.compaction.situation import Situation
 from refold.engine.limits import Limits, run_errands
 from refold.engine.replica import on_replica
@@ -30,7 +30,7 @@ async def perform(
     """Perform the plan's proposal or, where that fails, the first remaining rung that succeeds. Once the
     limits have passed nobody is asked any more. `budget`: a fold may be moved over messages that came
     meanwhile, if the view then fits it; without one, they make the plan stale."""
-    if (plan.base, plan.generation) != session.base:
+    if not _is_at(session, plan) and not (budget and _came(session, plan)):
         raise StalePlan
     try:
         return await _perform(session, plan, summariser, limits, budget)
@@ -42,34 +42,37 @@ async def _perform(
     session: Session, plan: Plan, summariser: Summariser, limits: Limits, budget: int | None
 ) -> e.Fold | Failed:
     failed = Failed("nothing", "no rung could fold anything")
-    base, epoch, length = session.base, session.epoch, len(session.path)
     for offer in plan.offers():
         try:
             proposal = await worker.run(partial(plan.at, offer))
         except StalePlan:
             return Failed("stale", STALE, plan.rung)
-        if session.base != base:
+        if not _is_at(session, plan) and not (budget and _came(session, plan)):
             return Failed("stale", STALE, plan.rung)
         if isinstance(proposal, Reason) or (proposal.asks and limits.passed):
             continue
         outcome = await make_fold(session, plan, proposal, summariser, limits)
-        if isinstance(outcome, e.Fold) and session.base != base:
-            came = session.generation == plan.generation and holds(session, epoch, length)
-            moved = await moved_on(session, plan.situation, outcome, budget) if came and budget else None
+        if isinstance(outcome, e.Fold) and not _is_at(session, plan):
+            moves = budget and _came(session, plan)
+            moved = await moved_on(session, plan.situation, outcome, budget) if budget and moves else None
             outcome = moved or Failed("stale", STALE, proposal.rung, outcome.requests)
         if isinstance(outcome, e.Fold):
             session.append(outcome, after=session.base)
             return outcome
         failed = outcome
         record_failure(session, plan.preset, failed)
-        if session.base != base:
+        if not _is_at(session, plan):
             break
     return failed
 
 
-def holds(session: Session, epoch: int, length: int) -> bool:
-    """Is all that happened since the path had a length that messages came?"""
-    return session.epoch == epoch and not changed(session.path[length:])
+def _is_at(session: Session, plan: Plan) -> bool:
+    return session.base == (plan.base, plan.generation)
+
+
+def _came(session: Session, plan: Plan) -> bool:
+    """Is all that happened since the plan was made that messages came?"""
+    return session.generation == plan.generation and plan.holds(session)
 
 
 async def moved_on(session: Session, s: Situation, fold: e.Fold, budget: int) -> e.Fold | None:
@@ -92,14 +95,14 @@ async def make_fold(
     session: Session, plan: Plan, proposal: Proposal, summariser: Summariser, limits: Limits
 ) -> e.Fold | Failed:
     """The fold that a proposal becomes; appends nothing."""
-    epoch, length, spent = session.epoch, len(session.path), limits.meter.spent
+    spent = limits.meter.spent
     try:
         # Of the view the plan was made for, whatever is said meanwhile.
         before = await worker.run(lambda: plan.tokens_before)
         answers = await ask_all(summariser, proposal.asks, limits, timeout=proposal.timeout)
         await run_errands(proposal.errands, limits)
         author = summariser.name if proposal.asks else proposal.author
-        if not holds(session, epoch, length):
+        if not plan.holds(session):
             return Failed("stale", STALE, proposal.rung, limits.meter.spent - spent)
         empty = session.make(e.Fold, edits=(), preset=plan.preset, version=plan.version, author=author)
         made = await worker.run(lambda: plan.at(lambda: _make(plan, proposal, answers, empty, before)))
@@ -111,7 +114,7 @@ async def make_fold(
         told, why = proposal.failure_text, sentence(error)
         text = f"{told} ({why})" if told else why
         return Failed(failure_code(error), text, proposal.rung, limits.meter.spent - spent)
-    if not holds(session, epoch, length):
+    if not plan.holds(session):
         return Failed("stale", STALE, proposal.rung, limits.meter.spent - spent)
     return made
 

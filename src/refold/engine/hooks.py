@@ -75,7 +75,7 @@ async def perform_with_hooks(
     expect(plan, Plan, "pass what engine.plan(…) gave, unless it is a Reason")
     if not hooks:
         return await perform(session, plan, summariser, limits, budget=budget)
-    if (plan.base, plan.generation) != session.base:
+    if budget is None and (plan.base, plan.generation) != session.base:
         raise StalePlan
     try:
         assignment = await steer(hooks, session, plan, summariser)
