@@ -32,6 +32,7 @@ from refold.loop import run
 from refold.models.scripted import Scripted, stall
 from tests.data import ROOT
 from tests.presets.chains import check_wire, summariser
+from tests.soon import a_while
 
 
 def chat(*sizes: int, letter: str = "x") -> Session:
@@ -139,8 +140,7 @@ def test_B17_an_aborted_fold_is_told_as_failed_and_appends_nothing() -> None:
 
     async def abort() -> None:
         task = asyncio.ensure_future(engine.apply(session, plan_of(engine, session)))
-        for _ in range(100):  # whatever is ready to run does
-            await asyncio.sleep(0)
+        await a_while()
         assert model.requests
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -25,6 +25,7 @@ from refold.registry.sessions import save
 from refold.transcripts import read
 from tests.presets.chains import summariser
 from tests.presets.test_pi import marked, names, oracle, session_of
+from tests.soon import a_while
 
 
 @pytest.mark.data
@@ -219,8 +220,7 @@ def test_B15_an_abort_appends_nothing_and_the_leaf_stays() -> None:
 
     async def abort() -> None:
         task = asyncio.ensure_future(engine.branch(session, ids[1], summarize=True))
-        for _ in range(100):  # whatever is ready to run does
-            await asyncio.sleep(0)
+        await a_while()
         assert model.requests
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -38,6 +38,7 @@ from refold.models.scripted import Scripted, stall
 from refold.preserve import abridged
 from refold.presets.parameters import UnknownParameter
 from tests.presets.chains import check_wire, orphans, summariser
+from tests.soon import a_while, until
 
 PROMPT = load("augment_summary")
 WORKED = {
@@ -305,8 +306,7 @@ async def timed(session: Session, *, ask_again: bool) -> tuple[list[float], int]
             session.append(m.user("next"))
             await engine.prepare(session)
         over.set()
-        for _ in range(50):
-            await asyncio.sleep(0)
+        await a_while()
     return waits, len(session.annotations(e.Fold))
 
 
@@ -775,9 +775,7 @@ def test_A17_abortable() -> None:
     async def aborted(session: Session, model: Scripted) -> None:
         engine = Engine(augment(trigger_on_history_size_chars=10), model=model)
         task = asyncio.ensure_future(engine.prepare(session))
-        for _ in range(200):
-            await asyncio.sleep(0)
-        assert model.open
+        await until(lambda: model.open)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -32,6 +32,7 @@ from refold.transcripts import read
 from tests import strategies as made
 from tests.data import shared
 from tests.presets.chains import check_wire, orphans, prompts, summariser
+from tests.soon import until
 from tests.strategies import examples
 
 COUNTER = tokens.get()
@@ -638,8 +639,7 @@ def test_R12_a_summary_is_prepared_in_the_background_and_nobody_waits() -> None:
                 assert view.tokens <= engine.preset.budget
                 if len(model.requests) > before:
                     asked.append("waited")
-                for _ in range(100):  # whatever is ready to run does
-                    await asyncio.sleep(0)
+                await until(lambda: not watch._busy())
                 if watch.prepared:
                     asked.append("prepared")
         return session, model, asked
@@ -659,14 +659,10 @@ def test_R12_a_stale_preparation_is_thrown_away() -> None:
         engine = refold(Scripted(then=NOTES), window=int(size * 1.2), output_reserve=0, target=0.2)
         async with engine.watch(session) as watch:
             await engine.prepare(session)
-            for _ in range(1_000):  # whatever is ready to run does
-                if watch.ready() is not None:
-                    break
-                await asyncio.sleep(0)
-            assert watch.ready() is not None
+            await until(watch.ready)
             session.move(session.path[10].id)
             assert watch.ready() is None
-            assert watch.publish(10**9) is None
+            assert await watch.publish(10**9) is None
         return session
 
     assert not run(story()).annotations(e.Fold)
