@@ -83,8 +83,13 @@ def _needed(argument: str, what: str) -> str:
 
 async def compact(t: Talk, focus: str) -> None:
     chat = t.chat
-    plan = await chat.engine.planned(
-        chat.session, force=True, system=chat.system(), tools=chat.specs, instructions=focus or None
+    plan = await asyncio.to_thread(
+        chat.engine.plan,
+        chat.session,
+        force=True,
+        system=chat.system(),
+        tools=chat.specs,
+        instructions=focus or None,
     )
     if isinstance(plan, Plan):
         await chat.engine.apply(chat.session, plan)  # the printer is told how it ends
@@ -95,8 +100,8 @@ async def compact(t: Talk, focus: str) -> None:
 async def plan(t: Talk, _: str) -> None:
     chat = t.chat
     system, tools = chat.system(), chat.specs
-    due = await chat.engine.planned(chat.session, system=system, tools=tools)
-    forced = await chat.engine.planned(chat.session, force=True, system=system, tools=tools)
+    due = await asyncio.to_thread(chat.engine.plan, chat.session, system=system, tools=tools)
+    forced = await asyncio.to_thread(chat.engine.plan, chat.session, force=True, system=system, tools=tools)
     print_plan(chat.engine, chat.session, forced, due if isinstance(due, Reason) else due.reason)
 
 
@@ -126,7 +131,7 @@ def _tell_view(t: Talk, what: str) -> None:
 
 
 async def recall(t: Talk, query: str) -> None:
-    hits = await t.chat.engine.recalled(t.chat.session, _needed(query, "what to look for"))
+    hits = await asyncio.to_thread(t.chat.engine.recall, t.chat.session, _needed(query, "what to look for"))
     print_hits(hits, query)
     if not hits:
         t.screen.print("nothing found; try other words")

@@ -13,7 +13,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from refold import entries as e
-from refold import presets
+from refold import presets, worker
 from refold.compaction.overflow import learned_window
 from refold.compaction.plan import Plan, Reason
 from refold.compaction.planning import look, make_plan
@@ -175,28 +175,29 @@ class Planner:
         from refold.recall import recall
 
         expect(session, Session, WANTED)
-        return recall(
-            session,
-            query,
-            limit=limit,
-            keys=keys,
-            turns=turns,
-            since=since,
-            until=until,
-            tool=tool,
-            file=file,
-            budget=budget,
-            counter=self.counter,
-        )
+
+        def search(history: History) -> list[Hit]:
+            return recall(
+                history,
+                query,
+                limit=limit,
+                keys=keys,
+                turns=turns,
+                since=since,
+                until=until,
+                tool=tool,
+                file=file,
+                budget=budget,
+                counter=self.counter,
+            )
+
+        return at_replica(session, session.snapshot(), search)
 
     @named_as(recall)
     async def recalled(self, session: Session, *query: str, **conditions: Any) -> list[Hit]:
         """`recall` in a thread. Goes with the next release: use `asyncio.to_thread(engine.recall, …)`."""
         _warn("recalled", "asyncio.to_thread(engine.recall, session, …)")
-        from refold.recall import recall
-
-        expect(session, Session, WANTED)
-        return await on_replica(session, lambda history: recall(history, *query, **conditions))
+        return await worker.run(lambda: self.recall(session, *query, **conditions))
 
     def _plan(self, session: Session, question: Question) -> Plan | Reason:
         expect(session, Session, WANTED)

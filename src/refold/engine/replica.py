@@ -4,21 +4,43 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+import threading
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
+from refold import entries as e
 from refold import worker
 from refold.session import History, Session, Snapshot
 
 T = TypeVar("T")
 
 
+class Replica:
+    """The history of a session that planning reads. Whoever reads it holds the lock, and brings it up to a
+    snapshot first; nothing else changes it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._log: Sequence[e.AnyEntry] = ()
+        self._history: History | None = None
+
+    def at(self, snapshot: Snapshot) -> History:
+        """The history at a snapshot: what is new since the last one is taken in."""
+        history = self._history
+        if history is None or self._log is not snapshot.log or len(history) > snapshot.length:
+            history = History(snapshot.id, snapshot.info, snapshot.counts)
+            history.lock = self.lock
+            self._history, self._log = history, snapshot.log
+        history.follow(snapshot)
+        return history
+
+
 def at_replica(session: Session, snapshot: Snapshot, work: Callable[[History], T]) -> T:
     """The result of work that reads what a session held at a snapshot. Nothing changes that meanwhile."""
-    replica = session.replica
+    replica = session.followers.of(Replica, Replica)
     with replica.lock:
         return work(replica.at(snapshot))
 

@@ -9,8 +9,8 @@ it belongs to the thread that plans, and nothing changes it meanwhile.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -69,8 +69,8 @@ class History:
         self._pinned: dict[str, None] = {}
         self._counts: Counts = {} if counts is None else counts
         self.followers = Followers()
-        self.lock = threading.RLock()
-        """Held by whoever reads a history that planning shares."""
+        self.lock: AbstractContextManager[object] = nullcontext()
+        """Held by whoever reads a history that several threads share."""
 
     @property
     def base(self) -> Base:
@@ -212,6 +212,16 @@ class History:
                 self._leaf = entry.target if isinstance(entry, e.Leaf) else entry.id
         self._rebuild_path()
 
+    def follow(self, snapshot: Snapshot) -> None:
+        """Take in what a snapshot has more."""
+        news = islice(snapshot.log, len(self._log), snapshot.length)
+        if self._log:
+            for entry in news:
+                self._take(entry)
+        else:
+            self._take_all(news)
+        self.info, self.generation = snapshot.info, snapshot.generation
+
     def _is_on_tree(self, id: str) -> bool:
         return id in self._by_id and self._by_id[id].on_path
 
@@ -267,26 +277,3 @@ class History:
 
 def starts_turn(entry: e.Entry) -> bool:
     return isinstance(entry, e.MessageEntry) and isinstance(entry.message, User)
-
-
-class Replica:
-    """The history of a session that planning reads. Whoever reads it holds the lock, and brings it up to a
-    snapshot first; nothing else changes it."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self._log: Sequence[e.AnyEntry] = ()
-        self._history: History | None = None
-
-    def at(self, snapshot: Snapshot) -> History:
-        """The history at a snapshot: what is new since the last one is taken in."""
-        history = self._history
-        if history is None or self._log is not snapshot.log or len(history) > snapshot.length:
-            history = History(snapshot.id, snapshot.info, snapshot.counts)
-            history.lock = self.lock
-            history._take_all(islice(snapshot.log, snapshot.length))
-            self._history, self._log = history, snapshot.log
-        for entry in islice(snapshot.log, len(history), snapshot.length):
-            history._take(entry)
-        history.info, history.generation = snapshot.info, snapshot.generation
-        return history

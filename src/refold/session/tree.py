@@ -15,7 +15,7 @@ from refold.messages import Message, Usage
 from refold.protocols import Loaded, Problem, SessionInfo, Store
 from refold.session.dialects import parse_list
 from refold.session.door import admitted_all, begun, entries_of
-from refold.session.history import Base, History, Replica, Snapshot
+from refold.session.history import Base, History, Snapshot
 from refold.session.holes import mended, parent_of
 from refold.session.incoming import messages_of, plain_meta
 from refold.session.merge import Merged, Tree, difference
@@ -50,7 +50,6 @@ class Session(History):
         self.clock, self.new_id = clock, new_id
         self._after: str | None = None
         """What the store's compare-and-swap has to find: its tip, which damage may have hidden from us."""
-        self.replica = Replica()
         self._stored = self._load(entries)
 
     @classmethod
@@ -189,7 +188,6 @@ class Session(History):
         """The same session with another past: nothing that was derived from the old one lives on."""
         epoch, generation = self.epoch, self.generation
         super().__init__(self.id, self.info)
-        self.replica = Replica()
         self._stored = self._load(entries)
         self.epoch, self.generation = epoch + 1, generation + 1
 
