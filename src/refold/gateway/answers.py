@@ -23,9 +23,9 @@ from refold.gateway.requests import COMPACT, Asked, model_named, read, since
 from refold.gateway.sealed import Seal
 from refold.gateway.windows import Windows
 from refold.loop import breathe
-from refold.messages import Message, user
+from refold.messages import Message, result, user
 from refold.recall import tool
-from refold.recall.log import indexing
+from refold.recall.log import path_indexing
 from refold.session import Item, View, dialects
 from refold.session.dialects.common import listing
 
@@ -177,7 +177,8 @@ class Answers:
         return Speech(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
 
     async def recalled(self, letter: Recall, turn: Turn) -> Order:
-        """What was sent, what the model said to it, and what it wanted to know."""
+        """What was sent, what the model said to it, and what it wanted to know: of the path of this request,
+        whoever else has been in the session meanwhile."""
         dialect = dialects.get(turn.asked.dialect)
         reply = replies.read(
             dialect.name, Reply(number=letter.number, status=200, kind=letter.kind, data=letter.said)
@@ -187,8 +188,9 @@ class Answers:
         calls = [call for call in reply.message.calls if call.name == tool.NAME]
 
         async def results(book: Book) -> list[Message]:
-            await breathe(lambda: indexing(book.session), lambda: len(book.session.entries))
-            return [tool.result(book.session, call) for call in calls]
+            session = book.session
+            index = await breathe(lambda: path_indexing(session, turn.leaf), lambda: len(session.entries))
+            return [result(call.id, tool.answer(index, call.arguments), name=tool.NAME) for call in calls]
 
         found = await self._books.within(turn.asked, results)
         body = msgspec.json.decode(letter.body, type=dict[str, Any])

@@ -6,10 +6,10 @@ import asyncio
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -19,11 +19,11 @@ from refold.engine.background import Watch
 from refold.errors import Conflict, SessionExists, UnknownName
 from refold.gateway.door import Refusal
 from refold.gateway.requests import Asked
-from refold.messages import Assistant, Message, Usage
+from refold.messages import Assistant, Message, Thinking, Usage
 from refold.protocols import SessionInfo, Store
 from refold.registry.sessions import stored
 from refold.session import Session
-from refold.session.merge import contents, prompts
+from refold.session.merge import contents, prompts, said_on
 from refold.stores import open_store
 
 OPEN = 128 * 1024 * 1024
@@ -77,6 +77,12 @@ class Books:
         self._size = 0
         self._closing: set[asyncio.Task[None]] = set()
 
+    @property
+    def store(self) -> Store:
+        if self._store is None:
+            self._store = open_store(self._spec).store
+        return self._store
+
     async def within(self, asked: Asked, work: Callable[[Book], Awaitable[T]]) -> T:
         """Do something to the session of a request, nobody else of this process being in it. Where another
         program has written to it meanwhile, that is read and all is done anew: nothing goes unrecorded."""
@@ -93,21 +99,33 @@ class Books:
                 except Refusal:
                     raise
                 except Exception:
-                    self.drop(asked.session)
+                    self.drop(book.session.id)
                     raise
         raise AssertionError("unreachable")
 
     def of(self, asked: Asked) -> Book:
         """The session of a request, opened or made. The longest unused ones are closed."""
-        book = self._open.get(asked.session) or Book(self._opened(asked.session))
-        self._open[asked.session] = book
-        self._open.move_to_end(asked.session)
+        book = self._entered(asked)
+        id = book.session.id
+        self._open[id] = book
+        self._open.move_to_end(id)
         self._size += asked.size - book.size
         book.size = asked.size
         for id, old in list(self._open.items())[:-1] if self._size > OPEN else ():
             if self._size > OPEN and not old.lock.locked():
                 self.drop(id)
         return book
+
+    def _entered(self, asked: Asked) -> Book:
+        place = asked.place
+        for id in dict.fromkeys((place.usual, place.other)):
+            book = self._open.get(id)
+            session = self._opened(id, asked) if book is None else book.session
+            if session is not None and _maker(session) == place.owner:
+                return book or Book(session)
+        if place.made:
+            raise _gone()
+        raise Refusal(409, "another name is needed for this session", "invalid_request_error")
 
     def drop(self, id: str) -> None:
         """It is read anew next time."""
@@ -124,15 +142,44 @@ class Books:
         if self._store is not None:
             self._store.close()
 
-    def _opened(self, id: str) -> Session:
-        if self._store is None:
-            self._store = open_store(self._spec).store
+    def _opened(self, id: str, asked: Asked) -> Session | None:
+        """The session of that id; made where there is none, unless it is known to exist. Whose it is stands
+        in it. One without an owner is empty, or from an earlier release if it begins as the request does;
+        otherwise it is another program's."""
+        place, store = asked.place, self.store
         try:
-            return stored(self._store, id)
+            session = stored(store, id)
         except UnknownName:
+            if place.made:
+                return None
             with suppress(SessionExists):  # another program has made it just now
-                self._store.create(SessionInfo(id=id, created=time.time()))
-            return stored(self._store, id)
+                store.create(SessionInfo(id=id, created=time.time()))
+            session = stored(store, id)
+        ours = place.made or not session.entries or (place.unmarked and _begins(session, asked.messages))
+        if ours and _maker(session) is None:
+            session.append(session.make(e.Info, meta={"gateway": {"owner": place.owner}}))
+            session = stored(store, id)  # of two who made it at once, the first
+        return session
+
+
+def _maker(session: Session) -> str | None:
+    """The owner for whom a gateway made the session."""
+    facts = (info.meta.get("gateway") for info in session.annotations(e.Info))
+    owners = (cast("dict[str, Any]", known).get("owner") for known in facts if isinstance(known, dict))
+    return next((owner for owner in owners if isinstance(owner, str)), None)
+
+
+def _begins(session: Session, messages: Sequence[Message]) -> bool:
+    """Does the session begin as the list does, on any branch?"""
+    first = messages[(front := prompts(messages)) : front + 1]
+    roots = (session[id] for id in session.children(None))
+    said = [[root.message] for root in roots if isinstance(root, e.MessageEntry)]
+    return any(contents(root, verbatim=True) == contents(first, verbatim=True) for root in said)
+
+
+def _gone() -> Refusal:
+    text = "the session that this compaction item stands for is gone"
+    return Refusal(400, text, "invalid_request_error", code="invalid_encrypted_content")
 
 
 def watched(book: Book, engine: Engine) -> Watch:
@@ -145,11 +192,11 @@ def watched(book: Book, engine: Engine) -> Watch:
 
 def taken(book: Book, asked: Asked) -> Turn:
     """Write a request down. The same list again is a retry: its answer stands beside the first one. A list
-    that goes on from one that we know is looked for on that branch."""
+    that goes on from one that we know is looked for on that branch. The path says afterwards what the request
+    says, word for word: all that is made of it is the sender's own."""
     session, chain = book.session, asked.chain
     if asked.since is not None and asked.since not in session:
-        text = "the session that this compaction item stands for is gone"
-        raise Refusal(400, text, "invalid_request_error", code="invalid_encrypted_content")
+        raise _gone()
     known = next((n for n in range(len(chain), 0, -1) if chain[n - 1] in book.asked), 0)
     if not known and asked.since is not None:
         session.move(asked.since)
@@ -160,10 +207,9 @@ def taken(book: Book, asked: Asked) -> Turn:
             target = book.answered.get(at, target)
         if target is not None and target in session:
             session.move(target)
-    before = [] if asked.since is None else session.path_to(asked.since)
-    said = [entry.message for entry in before if isinstance(entry, e.MessageEntry)]
+    said = [] if asked.since is None else [item.message for item in said_on(session.path_to(asked.since))]
     messages = [*said, *asked.messages[prompts(asked.messages) :]] if said else asked.messages
-    session.merge(messages, exactly=True)
+    session.merge(messages, exactly=True, verbatim=True)
     book.know(asked)
     return Turn(asked, session.leaf)
 
@@ -173,6 +219,9 @@ def answered(book: Book, turn: Turn, message: Assistant, usage: Usage | None, me
     or with another gateway of the same store: then it has told us the answer already, or is on another
     branch and stays there."""
     session = book.session
+    message, thoughts = _handed_back(turn.asked, message)
+    if thoughts:
+        meta = {"gateway": {**meta.get("gateway", {}), "thinking": msgspec.to_builtins(thoughts)}}
     entry = session.make(
         e.MessageEntry, message=message, parent=turn.leaf, usage=usage, model=turn.asked.model, meta=meta
     )
@@ -191,11 +240,23 @@ def answered(book: Book, turn: Turn, message: Assistant, usage: Usage | None, me
         book.answered[turn.asked.chain[-1]] = (same or entry).id
 
 
+def _handed_back(asked: Asked, message: Assistant) -> tuple[Assistant, list[Thinking]]:
+    """An answer as its client is going to hand it back, and the thinking that will be missing: clients of
+    chat completions drop it, unless their list shows otherwise. An answer that was written down in the other
+    form is not recognised, and stands there twice."""
+    thoughts = [part for part in message.content if isinstance(part, Thinking)]
+    parts = (part for said in asked.messages for part in said.parts)
+    if asked.dialect != "openai" or any(isinstance(part, Thinking) for part in parts):
+        return message, []
+    content = tuple(part for part in message.content if not isinstance(part, Thinking))
+    return msgspec.structs.replace(message, content=content), thoughts
+
+
 def _same_answer(session: Session, leaf: str | None, message: Message) -> e.MessageEntry | None:
-    said = contents([message])
+    said = contents([message], verbatim=True)
     known = (session[id] for id in session.children(leaf))
     answers = (entry for entry in known if isinstance(entry, e.MessageEntry))
-    return next((entry for entry in answers if contents([entry.message]) == said), None)
+    return next((entry for entry in answers if contents([entry.message], verbatim=True) == said), None)
 
 
 def _end(session: Session, id: str) -> str:

@@ -31,6 +31,8 @@ CLIENTS = (
     "x-session-id",
 )
 """Headers in which clients name their session."""
+_HASHED = re.compile(r"\.[0-9a-f]{10}$")
+"""The end of an id whose name every store would not have taken as it was."""
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 PROMPTS = ("system", "developer")
 
@@ -55,6 +57,20 @@ def names(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: headers[name] for name in (SESSION, *CLIENTS) if name in headers}
 
 
+class Place(msgspec.Struct, frozen=True):
+    """Whose session a request belongs to, and what it is called."""
+
+    owner: str
+    usual: str
+    """Its id, as earlier releases made it, too."""
+    other: str
+    """Its id where that one is somebody else's."""
+    made: bool = False
+    """It exists: a reference of ours names it."""
+    unmarked: bool = True
+    """It may be one from before owners were written down."""
+
+
 class Asked(msgspec.Struct, frozen=True):
     """What a request says."""
 
@@ -63,7 +79,7 @@ class Asked(msgspec.Struct, frozen=True):
     wire: Sequence[Wire]
     """The list of messages, as it came."""
     messages: Sequence[m.Message]
-    session: str
+    place: Place
     chain: Sequence[bytes]
     """One hash for each message and all that come before it; prompts in front are left out."""
     size: int = 0
@@ -134,16 +150,19 @@ def read(path: str, raw: bytes, headers: Mapping[str, str], owner: str) -> Asked
     except (RefoldError, ValueError, TypeError, KeyError, AttributeError):
         return None
     chain = _chain(messages)
-    session = _session(request, headers, chain, owner)
-    return Asked(dialect.name, request, wire, messages, session, chain, len(raw))
+    place = _place(request, headers, messages, chain, owner)
+    return Asked(dialect.name, request, wire, messages, place, chain, len(raw))
 
 
 def since(asked: Asked, wire: Sequence[Wire], reference: Reference | None) -> Asked:
     """The same request with other items, which go on from a place in a session."""
     messages = dialects.get(asked.dialect).parse_list(wire)
-    place = {"session": reference.session, "since": reference.leaf} if reference else {}
-    chain = _chain(messages, place.get("since", ""))
-    return msgspec.structs.replace(asked, wire=wire, messages=messages, chain=chain, **place)
+    chain = _chain(messages, reference.leaf if reference else "")
+    asked = msgspec.structs.replace(asked, wire=wire, messages=messages, chain=chain)
+    if reference is None:
+        return asked
+    place = Place(reference.owner, reference.session, reference.session, made=True)
+    return msgspec.structs.replace(asked, place=place, since=reference.leaf)
 
 
 def _chain(messages: Iterable[m.Message], seed: str = "") -> list[bytes]:
@@ -153,20 +172,55 @@ def _chain(messages: Iterable[m.Message], seed: str = "") -> list[bytes]:
         if not begun:
             continue
         for piece in pieces([message]):
-            for text in piece.content:
-                said.update(b"%d:" % len(text) + text.encode("utf-8", "surrogatepass"))
+            _add(said, (*piece.content, *piece.hints))
         found.append(said.digest())
     return found
 
 
-def _session(body: Wire, headers: Mapping[str, str], chain: Sequence[bytes], owner: str) -> str:
-    """The session's id: what the client calls it. One client may have several conversations under one name
-    (sub-agents, titles): those that begin otherwise are sessions of their own. Only a name that was meant for
-    us is taken for one session, whatever is said in it."""
-    if given := headers.get(SESSION):
-        return _joined(owner, given)
-    begin = chain[0].hex()[:10] if chain else "empty"
-    return _joined(owner, _client_session(body, headers) or "talk", begin)
+def _add(said: hashlib.blake2b, fields: Sequence[str | None]) -> None:
+    said.update(b"%d;" % len(fields))
+    for field in fields:
+        data = b"" if field is None else field.encode("utf-8", "surrogatepass")
+        said.update(b"%d:" % (-1 if field is None else len(data)) + data)
+
+
+def _place(
+    body: Wire, headers: Mapping[str, str], messages: Sequence[m.Message], chain: Sequence[bytes], owner: str
+) -> Place:
+    """The session is called what the client calls it. One client may have several conversations under one
+    name (sub-agents, titles): those that begin otherwise are sessions of their own. Only a name that was
+    meant for us is taken for one session, whatever is said in it; and only from an owner who is known by a
+    key, since a name alone proves nothing."""
+    given = headers.get(SESSION)
+    name = given or _client_session(body, headers) or "talk"
+    parts = [name] if given and owner else [name, _beginning(messages)]
+    usual = _joined(owner, *parts)
+    exact = [owner, *parts, chain[0].hex() if chain else ""]
+    said = hashlib.blake2b(m.compact_json(exact).encode("utf-8", "surrogatepass"), digest_size=8)
+    # Earlier releases gave "x" with this name and "-x" with another one the same id.
+    clear = not (given and _HASHED.search(given))
+    return Place(owner, usual, f"{usual[:100]}.{said.hexdigest()}", unmarked=clear)
+
+
+def _beginning(messages: Sequence[m.Message]) -> str:
+    """What the first message says in words, calls and pictures, in a few digits: part of a session's name. As
+    it was from the first release on, so that sessions are found again."""
+    first = next((message for message in messages if not isinstance(message, m.System)), None)
+    if first is None:
+        return "empty"
+    side = "assistant" if isinstance(first, m.Assistant) else "user"
+    texts = ["result", first.call_id, first.text.strip()] if isinstance(first, m.Result) else list[str]()
+    for part in () if isinstance(first, m.Result) else first.parts:
+        if isinstance(part, m.Text) and part.text.strip():
+            texts += [side, part.text.strip()]
+        elif isinstance(part, m.Call):
+            texts += ["call", part.id, part.name, m.arguments_json(part)]
+        elif isinstance(part, m.Image):
+            texts += [side, "image", part.data or part.url or ""]
+    said = hashlib.blake2b(digest_size=16)
+    for text in texts:
+        said.update(b"%d:" % len(text) + text.encode("utf-8", "surrogatepass"))
+    return said.hexdigest()[:10]
 
 
 def _client_session(body: Wire, headers: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from refold.errors import SettingError
-from refold.gateway.door import Caller, Refusal
+from refold.gateway.door import UPSTREAM_KEYS, Caller, Refusal
 from refold.gateway.openings import look_after, next_piece
 from refold.gateway.replies import KEPT, READABLE
 from refold.registry.configuration import GatewaySettings
@@ -137,11 +137,11 @@ class Upstream:
             self._open.discard(answered)
 
     def _headers(self, request: web.Request, caller: Caller) -> CIMultiDict[str]:
-        headers = _handed_on(request.headers, *OURS, caller.key_header or "")
+        headers = _handed_on(request.headers, *OURS, *caller.hidden)
         wanted = [one.partition(";")[0] for one in _listed(request.headers.getall("accept-encoding", []))]
         headers["Accept-Encoding"] = ", ".join(name for name in READABLE if name in wanted) or "identity"
         if self._key is not None:
-            for name in ("authorization", "x-api-key"):
+            for name in UPSTREAM_KEYS:
                 headers.popall(name, None)
             if request.path.startswith("/v1/messages"):
                 headers["x-api-key"] = self._key

@@ -72,6 +72,27 @@ def indexing(session: Session) -> Steps[LogIndex]:
     return index
 
 
+class _PathIndex:
+    """The index of the path that was asked about last."""
+
+    def __init__(self) -> None:
+        self.index, self.path = LogIndex(), list[e.AnyPathEntry]()
+
+
+def path_indexing(session: Session, leaf: str | None) -> Steps[LogIndex]:
+    """The index of one path alone: nothing of any other branch can be found in it."""
+    kept, path = session.followers.of(_PathIndex, _PathIndex), session.path_to(leaf)
+    if kept.path[: kept.index.read] != path[: kept.index.read]:
+        kept.index = LogIndex()
+    kept.path = path
+    index = kept.index
+    while index.read < len(path):
+        index.extend(path[index.read : index.read + READ])
+        yield
+    index.numbered = path
+    return index
+
+
 def index_of(session: Session) -> LogIndex:
     """The same at once."""
     return complete(indexing(session))

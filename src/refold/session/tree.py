@@ -17,12 +17,12 @@ from refold import entries as e
 from refold.errors import EntryNotFound, FoldError, TreeError, WrongType, expect
 from refold.messages import Assistant, Message, Usage, User
 from refold.protocols import Loaded, Problem, SessionInfo, Store, TokenCounter
-from refold.session.dialects import parse_list
+from refold.session.dialects import read_list
 from refold.session.door import admitted_all, begun, entries_of
 from refold.session.followers import Followers
 from refold.session.holes import mended, parent_of
 from refold.session.incoming import messages_of, plain_meta
-from refold.session.merge import Merged, Tree, difference
+from refold.session.merge import Given, Merged, Tree, difference
 from refold.session.sound import objection
 
 E = TypeVar("E", bound=e.Entry)
@@ -279,12 +279,15 @@ class Session:
     def label(self, id: str, text: str) -> None:
         self.extend((self.make(e.Label, target=self[id].id, text=text),))
 
-    def merge(self, messages: Iterable[Any], *, exactly: bool = False) -> Merged:
+    def merge(self, messages: Iterable[Any], *, exactly: bool = False, verbatim: bool = False) -> Merged:
         """Take over a list that a framework hands back (messages, or dicts of any dialect): what is known is
         recognised, on any branch, summaries too; the rest is appended, on a branch where the list departs.
-        `exactly`: the path ends where the list ends, also where we know more (an answer asked for anew)."""
+        `exactly`: the path ends where the list ends, also where we know more (an answer asked for anew).
+        `verbatim`: nothing is recognised but what was said, and nothing of it may be missing in the list: for
+        lists of people who must not learn what they did not say (`refold.session.merge`)."""
         tree = Tree(self._log, self.children, self.path_to)
-        news = difference(self._path, self.position, parse_list(messages), tree, exactly=exactly)
+        given = Given.of(*read_list(messages), verbatim=verbatim)
+        news = difference(self._path, self.position, given, tree, exactly=exactly)
         if news.branches:
             self.move(news.target)
             for fold in news.folds:
