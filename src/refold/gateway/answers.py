@@ -19,7 +19,7 @@ from refold.gateway.customs import restored
 from refold.gateway.door import Refusal
 from refold.gateway.edits import DEFAULT_TRIGGER, Compact, Wire, Wish, cleared, wish_of
 from refold.gateway.letters import Extras, FromDesk, Opening, Order, Question, Recall, Reply, Request, Speech
-from refold.gateway.requests import COMPACT, Asked, model_named, read, since
+from refold.gateway.requests import COMPACT, Asked, apart, model_named, read, since
 from refold.gateway.sealed import Seal
 from refold.gateway.windows import Windows
 from refold.loop import breathe
@@ -44,6 +44,9 @@ class Answers:
         if asked is None or not compaction.is_marked(self.settings, request.path, request.raw):
             return asked, None
         expanded = compaction.expand(asked.dialect, asked.wire, self._seal, request.owner)
+        wish = wish_of(asked.dialect, asked.body)
+        if wish and wish.compact and wish.compact.instructions:
+            asked = apart(asked, wish.compact.instructions)
         return since(asked, expanded.items, expanded.reference), expanded
 
     async def to(self, question: Question) -> tuple[FromDesk, Turn | None]:

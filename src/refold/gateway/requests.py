@@ -165,6 +165,15 @@ def since(asked: Asked, wire: Sequence[Wire], reference: Reference | None) -> As
     return msgspec.structs.replace(asked, place=place, since=reference.leaf)
 
 
+def apart(asked: Asked, text: str) -> Asked:
+    """The same request in a session of those who say this beside their messages, too: what is made there may
+    tell of it."""
+    mark = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    usual, other = (f"{id[:100]}.{mark}" for id in (asked.place.usual, asked.place.other))
+    place = msgspec.structs.replace(asked.place, usual=usual, other=other)
+    return msgspec.structs.replace(asked, place=place)
+
+
 def _chain(messages: Iterable[m.Message], seed: str = "") -> list[bytes]:
     found, said, begun = list[bytes](), hashlib.blake2b(seed.encode(), digest_size=16), False
     for message in messages:
