@@ -336,52 +336,6 @@ def test_what_is_the_same_part_and_what_is_another(one: m.AnyPart, other: m.AnyP
     assert session.merge(lists[0]).branched is not same
 
 
-@pytest.mark.parametrize(
-    "less",
-    [
-        m.Assistant((m.Text("Looking."),)),
-        m.Assistant((m.Thinking("hm"), m.Text("Looking."))),
-    ],
-)
-def test_word_for_word_nothing_may_be_missing(less: m.Message) -> None:
-    """What a list does not hold is not its sender's: a view, a thought, a note about a branch."""
-    session = Session()
-    session.merge(
-        [m.user("look"), m.Assistant((m.Thinking("hm", "sealed"), m.Text("Looking."))), m.user("next")]
-    )
-    assert session.merge([m.user("look"), less, m.user("next")], exactly=True, verbatim=True).branched
-    assert said(session) == [m.user("look"), less, m.user("next")]
-
-
-def test_word_for_word_a_view_is_not_the_conversation() -> None:
-    session, engine = folded()
-    shown = engine.view(session).messages
-    assert session.merge(shown, exactly=True, verbatim=True).branched
-    assert said(session) == shown
-
-
-def test_word_for_word_a_summary_of_another_branch_is_no_part_of_a_list() -> None:
-    session = Session()
-    session.append(m.user("look"))
-    summary = e.BranchSummary(id="b", parent=session.leaf, summary="what was said elsewhere")
-    session.append(summary)
-    session.append(m.assistant("Looking."))
-    session.merge([m.user("look"), m.assistant("Looking.")], exactly=True, verbatim=True)
-    assert summary not in session.path
-
-
-def test_word_for_word_a_fold_comes_along_only_where_nothing_else_was_said_before_it() -> None:
-    session, _ = folded()
-    everything = said(session)
-    [fold] = session.annotations(e.Fold)
-    session.append(m.assistant("And more."))
-    session.merge(everything, exactly=True, verbatim=True)
-    assert fold in session.path, "it was made of just this list"
-    session.merge([*everything[:-2], m.user("another question")], exactly=True, verbatim=True)
-    assert not [x for x in session.path if isinstance(x, e.Fold)], "it may tell of what was said later"
-    assert len(session.annotations(e.Fold)) == 1
-
-
 def test_an_empty_session_takes_the_whole_list_and_an_empty_list_nothing() -> None:
     session = Session()
     assert session.merge([]) == session.merge(())

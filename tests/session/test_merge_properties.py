@@ -21,6 +21,7 @@ from refold import entries as e
 from refold import messages as m
 from refold.errors import RefoldError
 from refold.session.dialects import DIALECTS, parse_list
+from refold.session.digests import write_list
 from refold.session.invariants import settled
 from tests import strategies as made
 from tests.strategies import examples
@@ -243,7 +244,10 @@ def check(one: Any, other: Any, *, verbatim: bool) -> None:
         raise
     session = Session()
     for listed, messages in zip((one, other, one), (*lists, lists[0]), strict=True):
-        session.merge(listed, exactly=True, verbatim=verbatim)
+        if verbatim:
+            write_list(session, messages)
+        else:
+            session.merge(listed, exactly=True)
         assert told(said(session), thoughts=verbatim) == told(messages, thoughts=verbatim)
 
 
@@ -298,8 +302,9 @@ def test_a_list_of_every_kind_is_known_when_it_comes_back_as_any_dialect_sends_i
 def test_a_list_that_grows_is_written_down_once_word_for_word(dialect: str, data: st.DataObject) -> None:
     one = data.draw(WIRES[dialect])
     session = Session()
-    session.merge(one, exactly=True, verbatim=True)
-    before = count(session)
-    assert not session.merge(copy.deepcopy(one), exactly=True, verbatim=True).branched
-    session.merge([*one, {"role": "user", "content": "And now?"}], exactly=True, verbatim=True)
-    assert count(session) == before + 1
+    write_list(session, parse_list(one))
+    before = list(session.entries)
+    write_list(session, parse_list(copy.deepcopy(one)))
+    assert session.entries == before
+    write_list(session, parse_list([*one, {"role": "user", "content": "And now?"}]))
+    assert [*session.entries][:-1] == before

@@ -19,7 +19,7 @@ from refold.gateway.customs import restored
 from refold.gateway.door import Refusal
 from refold.gateway.edits import DEFAULT_TRIGGER, Compact, Wire, Wish, cleared, wish_of
 from refold.gateway.letters import Extras, FromDesk, Opening, Order, Question, Recall, Reply, Request, Speech
-from refold.gateway.requests import COMPACT, Asked, apart, model_named, read, since
+from refold.gateway.requests import COMPACT, Asked, model_named, read, since
 from refold.gateway.sealed import Seal
 from refold.gateway.windows import Windows
 from refold.loop import breathe
@@ -44,9 +44,6 @@ class Answers:
         if asked is None or not compaction.is_marked(self.settings, request.path, request.raw):
             return asked, None
         expanded = compaction.expand(asked.dialect, asked.wire, self._seal, request.owner)
-        wish = wish_of(asked.dialect, asked.body)
-        if wish and wish.compact and wish.compact.instructions:
-            asked = apart(asked, wish.compact.instructions)
         return since(asked, expanded.items, expanded.reference), expanded
 
     async def to(self, question: Question) -> tuple[FromDesk, Turn | None]:
@@ -82,7 +79,6 @@ class Answers:
             if _tokens(engine, asked, wire) <= budget:
                 return self._order(question, asked, wire, "pass", applied=applied), turn
         view = await self._fitting(engine, asked, book)
-        book.know(asked)
         turn.leaf = session.leaf
         if fold is not None and wish and wish.compact and wish.compact.pause_after_compaction:
             return self._paused(question, asked, self._item(question, asked, book, view), before, view), turn
@@ -169,7 +165,6 @@ class Answers:
         session, engine = book.session, self.windows.engine_for(asked.name)
         before = engine.view(session, system=asked.beside).tokens
         await self._folded(asked, book, before)
-        book.know(asked)
         after = engine.view(session, system=asked.beside).tokens
         if session.leaf is None:
             raise Refusal(400, "there is nothing to compact", "invalid_request_error")

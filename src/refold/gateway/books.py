@@ -1,4 +1,4 @@
-"""Sessions that are open, and where in them each list of messages was asked and answered."""
+"""Sessions that are open; requests and answers are written down in them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import asyncio
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -23,13 +23,11 @@ from refold.messages import Assistant, Message, Thinking, Usage
 from refold.protocols import SessionInfo, Store
 from refold.registry.sessions import stored
 from refold.session import Session
-from refold.session.merge import contents, prompts, said_on
+from refold.session.digests import digest_at, digests, write_list
 from refold.stores import open_store
 
 OPEN = 128 * 1024 * 1024
 """Bytes of requests whose sessions are kept open."""
-KNOWN = 4096
-"""Lists of messages that are recognised in an open session."""
 TRIES = 20
 """How often something is written anew because another program wrote to the same session first."""
 PAUSE = 0.05
@@ -41,23 +39,13 @@ T = TypeVar("T")
 
 @dataclass
 class Book:
-    """An open session, and where in it each list of messages was asked and answered."""
+    """An open session."""
 
     session: Session
     size: int = 0
     watch: Watch | None = None
     """Prepares folds ahead."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    asked: dict[bytes, str | None] = field(default_factory=dict[bytes, "str | None"])
-    answered: dict[bytes, str | None] = field(default_factory=dict[bytes, "str | None"])
-
-    def know(self, asked: Asked) -> None:
-        """The list stands where the leaf is."""
-        if len(self.asked) > KNOWN:
-            self.asked.clear()
-            self.answered.clear()
-        if asked.chain:
-            self.asked[asked.chain[-1]] = self.session.leaf
 
 
 @dataclass
@@ -99,33 +87,21 @@ class Books:
                 except Refusal:
                     raise
                 except Exception:
-                    self.drop(book.session.id)
+                    self.drop(asked.session)
                     raise
         raise AssertionError("unreachable")
 
     def of(self, asked: Asked) -> Book:
         """The session of a request, opened or made. The longest unused ones are closed."""
-        book = self._entered(asked)
-        id = book.session.id
-        self._open[id] = book
-        self._open.move_to_end(id)
+        book = self._open.get(asked.session) or Book(self._opened(asked.session))
+        self._open[asked.session] = book
+        self._open.move_to_end(asked.session)
         self._size += asked.size - book.size
         book.size = asked.size
         for id, old in list(self._open.items())[:-1] if self._size > OPEN else ():
             if self._size > OPEN and not old.lock.locked():
                 self.drop(id)
         return book
-
-    def _entered(self, asked: Asked) -> Book:
-        place = asked.place
-        for id in dict.fromkeys((place.usual, place.other)):
-            book = self._open.get(id)
-            session = self._opened(id, asked) if book is None else book.session
-            if session is not None and _maker(session) == place.owner:
-                return book or Book(session)
-        if place.made:
-            raise _gone()
-        raise Refusal(409, "another name is needed for this session", "invalid_request_error")
 
     def drop(self, id: str) -> None:
         """It is read anew next time."""
@@ -142,44 +118,13 @@ class Books:
         if self._store is not None:
             self._store.close()
 
-    def _opened(self, id: str, asked: Asked) -> Session | None:
-        """The session of that id; made where there is none, unless it is known to exist. Whose it is stands
-        in it. One without an owner is empty, or from an earlier release if it begins as the request does;
-        otherwise it is another program's."""
-        place, store = asked.place, self.store
+    def _opened(self, id: str) -> Session:
         try:
-            session = stored(store, id)
+            return stored(self.store, id)
         except UnknownName:
-            if place.made:
-                return None
             with suppress(SessionExists):  # another program has made it just now
-                store.create(SessionInfo(id=id, created=time.time()))
-            session = stored(store, id)
-        ours = place.made or not session.entries or (place.unmarked and _begins(session, asked.messages))
-        if ours and _maker(session) is None:
-            session.append(session.make(e.Info, meta={"gateway": {"owner": place.owner}}))
-            session = stored(store, id)  # of two who made it at once, the first
-        return session
-
-
-def _maker(session: Session) -> str | None:
-    """The owner for whom a gateway made the session."""
-    facts = (info.meta.get("gateway") for info in session.annotations(e.Info))
-    owners = (cast("dict[str, Any]", known).get("owner") for known in facts if isinstance(known, dict))
-    return next((owner for owner in owners if isinstance(owner, str)), None)
-
-
-def _begins(session: Session, messages: Sequence[Message]) -> bool:
-    """Does the session begin as the list does, on any branch?"""
-    first = messages[(front := prompts(messages)) : front + 1]
-    roots = (session[id] for id in session.children(None))
-    said = [[root.message] for root in roots if isinstance(root, e.MessageEntry)]
-    return any(contents(root, verbatim=True) == contents(first, verbatim=True) for root in said)
-
-
-def _gone() -> Refusal:
-    text = "the session that this compaction item stands for is gone"
-    return Refusal(400, text, "invalid_request_error", code="invalid_encrypted_content")
+                self.store.create(SessionInfo(id=id, created=time.time()))
+            return stored(self.store, id)
 
 
 def watched(book: Book, engine: Engine) -> Watch:
@@ -191,26 +136,14 @@ def watched(book: Book, engine: Engine) -> Watch:
 
 
 def taken(book: Book, asked: Asked) -> Turn:
-    """Write a request down. The same list again is a retry: its answer stands beside the first one. A list
-    that goes on from one that we know is looked for on that branch. The path says afterwards what the request
-    says, word for word: all that is made of it is the sender's own."""
-    session, chain = book.session, asked.chain
+    """Write a request down. The path says afterwards what the request says, word for word, and nothing else:
+    all that is made of it is the sender's own. The same list again is a retry: its answer stands beside the
+    first one."""
+    session = book.session
     if asked.since is not None and asked.since not in session:
-        raise _gone()
-    known = next((n for n in range(len(chain), 0, -1) if chain[n - 1] in book.asked), 0)
-    if not known and asked.since is not None:
-        session.move(asked.since)
-    elif known:
-        at = chain[known - 1]
-        target = book.asked[at]
-        if known < len(chain):
-            target = book.answered.get(at, target)
-        if target is not None and target in session:
-            session.move(target)
-    said = [] if asked.since is None else [item.message for item in said_on(session.path_to(asked.since))]
-    messages = [*said, *asked.messages[prompts(asked.messages) :]] if said else asked.messages
-    session.merge(messages, exactly=True, verbatim=True)
-    book.know(asked)
+        text = "the session that this compaction item stands for is gone"
+        raise Refusal(400, text, "invalid_request_error", code="invalid_encrypted_content")
+    write_list(session, asked.messages, asked.since)
     return Turn(asked, session.leaf)
 
 
@@ -236,8 +169,6 @@ def answered(book: Book, turn: Turn, message: Assistant, usage: Usage | None, me
         session.append(entry)
     else:
         session.extend((entry, session.make(e.Leaf, target=session.leaf)))
-    if turn.asked.chain:
-        book.answered[turn.asked.chain[-1]] = (same or entry).id
 
 
 def _handed_back(asked: Asked, message: Assistant) -> tuple[Assistant, list[Thinking]]:
@@ -253,10 +184,10 @@ def _handed_back(asked: Asked, message: Assistant) -> tuple[Assistant, list[Thin
 
 
 def _same_answer(session: Session, leaf: str | None, message: Message) -> e.MessageEntry | None:
-    said = contents([message], verbatim=True)
+    said = digests([message], digest_at(session, leaf))[0][-1]
     known = (session[id] for id in session.children(leaf))
     answers = (entry for entry in known if isinstance(entry, e.MessageEntry))
-    return next((entry for entry in answers if contents([entry.message], verbatim=True) == said), None)
+    return next((entry for entry in answers if digest_at(session, entry.id) == said), None)
 
 
 def _end(session: Session, id: str) -> str:

@@ -28,10 +28,6 @@ UPSTREAM_KEYS = frozenset(("authorization", "x-api-key"))
 KEY_HEADERS = ("x-refold-key", "authorization", "x-api-key")
 """Where a key of the gateway may stand."""
 _HASH = re.compile(r"[0-9a-f]{64}")
-_BETWEEN = re.compile(r"[\s,;=\"]+")
-"""What stands between the words of a header."""
-WORDS = 64
-"""Words of a header that are looked at."""
 
 
 class Refusal(Exception):
@@ -71,6 +67,7 @@ class Caller(msgspec.Struct, frozen=True):
 class Door:
     def __init__(self, settings: GatewaySettings, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.settings, self._clock = settings, clock
+        self._keys = frozenset(settings.keys.values())
         self.local = is_local(settings.host)
         self.inside = 0
         self._recent: dict[str, tuple[float, float]] = {}
@@ -106,7 +103,7 @@ class Door:
     def _known(self, headers: Mapping[str, str]) -> Caller:
         for name in KEY_HEADERS:
             if owner := self._owner(_token(name, headers.get(name, ""))):
-                # Where the gateway's key stands in the place of the upstream's, the other place is no better.
+                # A client with the gateway's key in the place of the upstream's has none for the upstream.
                 hidden = {name, *(UPSTREAM_KEYS if name in UPSTREAM_KEYS else ())}
                 return Caller(owner, frozenset(hidden | self._holding_keys(headers)))
         raise Refusal(401, "a key of this gateway is needed", "authentication_error", code="invalid_api_key")
@@ -120,13 +117,9 @@ class Door:
         return owner if token else None
 
     def _holding_keys(self, headers: Mapping[str, str]) -> set[str]:
-        """Whatever they are called, whoever's keys these are, and whatever stands beside them."""
-        keys, found = frozenset(self.settings.keys.values()), set[str]()
-        for name, value in headers.items():
-            tokens = {_token(name.lower(), value), *_BETWEEN.split(value, WORDS)}
-            if not keys.isdisjoint(map(_hashed, tokens)):
-                found.add(name.lower())
-        return found
+        """The headers that hold a key of any owner, whatever they are called."""
+        hashed = ((name.lower(), _hashed(_token(name.lower(), value))) for name, value in headers.items())
+        return {name for name, key in hashed if key in self._keys}
 
     def _check_place(self, headers: Mapping[str, str]) -> None:
         origin = headers.get("origin")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -14,7 +14,8 @@ from refold.errors import RefoldError
 from refold.gateway.sealed import Reference
 from refold.session import dialects
 from refold.session.dialects.common import listing
-from refold.session.merge import pieces
+from refold.session.digests import digests
+from refold.session.merge import prompts
 
 DIALECTS = {"/v1/chat/completions": "openai", "/v1/responses": "responses", "/v1/messages": "anthropic"}
 """Addresses of conversations."""
@@ -31,8 +32,6 @@ CLIENTS = (
     "x-session-id",
 )
 """Headers in which clients name their session."""
-_HASHED = re.compile(r"\.[0-9a-f]{10}$")
-"""The end of an id whose name every store would not have taken as it was."""
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 PROMPTS = ("system", "developer")
 
@@ -57,20 +56,6 @@ def names(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: headers[name] for name in (SESSION, *CLIENTS) if name in headers}
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Whose session a request belongs to, and what it is called."""
-
-    owner: str
-    usual: str
-    """Its id, as earlier releases made it, too."""
-    other: str
-    """Its id where that one is somebody else's."""
-    made: bool = False
-    """It exists: a reference of ours names it."""
-    unmarked: bool = True
-    """It may be one from before owners were written down."""
-
-
 class Asked(msgspec.Struct, frozen=True):
     """What a request says."""
 
@@ -79,9 +64,9 @@ class Asked(msgspec.Struct, frozen=True):
     wire: Sequence[Wire]
     """The list of messages, as it came."""
     messages: Sequence[m.Message]
-    place: Place
-    chain: Sequence[bytes]
-    """One hash for each message and all that come before it; prompts in front are left out."""
+    """Without the prompts in front."""
+    session: str
+    """The id of its session."""
     size: int = 0
     """Bytes of the request."""
     since: str | None = None
@@ -149,87 +134,39 @@ def read(path: str, raw: bytes, headers: Mapping[str, str], owner: str) -> Asked
         messages = dialect.parse_list(wire)
     except (RefoldError, ValueError, TypeError, KeyError, AttributeError):
         return None
-    chain = _chain(messages)
-    place = _place(request, headers, messages, chain, owner)
-    return Asked(dialect.name, request, wire, messages, place, chain, len(raw))
+    messages = messages[prompts(messages) :]
+    return Asked(dialect.name, request, wire, messages, _session(request, headers, messages, owner), len(raw))
 
 
 def since(asked: Asked, wire: Sequence[Wire], reference: Reference | None) -> Asked:
     """The same request with other items, which go on from a place in a session."""
     messages = dialects.get(asked.dialect).parse_list(wire)
-    chain = _chain(messages, reference.leaf if reference else "")
-    asked = msgspec.structs.replace(asked, wire=wire, messages=messages, chain=chain)
+    asked = msgspec.structs.replace(asked, wire=wire, messages=messages[prompts(messages) :])
     if reference is None:
         return asked
-    place = Place(reference.owner, reference.session, reference.session, made=True)
-    return msgspec.structs.replace(asked, place=place, since=reference.leaf)
+    return msgspec.structs.replace(asked, session=reference.session, since=reference.leaf)
 
 
-def apart(asked: Asked, text: str) -> Asked:
-    """The same request in a session of those who say this beside their messages, too: what is made there may
-    tell of it."""
-    mark = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-    usual, other = (f"{id[:100]}.{mark}" for id in (asked.place.usual, asked.place.other))
-    place = msgspec.structs.replace(asked.place, usual=usual, other=other)
-    return msgspec.structs.replace(asked, place=place)
-
-
-def _chain(messages: Iterable[m.Message], seed: str = "") -> list[bytes]:
-    found, said, begun = list[bytes](), hashlib.blake2b(seed.encode(), digest_size=16), False
-    for message in messages:
-        begun = begun or not isinstance(message, m.System)
-        if not begun:
-            continue
-        for piece in pieces([message]):
-            _add(said, (*piece.content, *piece.hints))
-        found.append(said.digest())
-    return found
-
-
-def _add(said: hashlib.blake2b, fields: Sequence[str | None]) -> None:
-    said.update(b"%d;" % len(fields))
-    for field in fields:
-        data = b"" if field is None else field.encode("utf-8", "surrogatepass")
-        said.update(b"%d:" % (-1 if field is None else len(data)) + data)
-
-
-def _place(
-    body: Wire, headers: Mapping[str, str], messages: Sequence[m.Message], chain: Sequence[bytes], owner: str
-) -> Place:
-    """The session is called what the client calls it. One client may have several conversations under one
-    name (sub-agents, titles): those that begin otherwise are sessions of their own. Only a name that was
-    meant for us is taken for one session, whatever is said in it; and only from an owner who is known by a
-    key, since a name alone proves nothing."""
+def _session(body: Wire, headers: Mapping[str, str], messages: Sequence[m.Message], owner: str) -> str:
+    """The id of the session: what the client calls it, and a hash that holds the owner, whole, and all else
+    that makes it this session, so that no other owner and no other program has one of that id. One client
+    may have several conversations under one name (sub-agents, titles): those that begin otherwise are
+    sessions of their own. Only a name that was meant for us is taken for one session, whatever is said in it;
+    and only from an owner who is known by a key, since a name alone proves nothing."""
     given = headers.get(SESSION)
     name = given or _client_session(body, headers) or "talk"
-    parts = [name] if given and owner else [name, _beginning(messages)]
-    usual = _joined(owner, *parts)
-    exact = [owner, *parts, chain[0].hex() if chain else ""]
-    said = hashlib.blake2b(m.compact_json(exact).encode("utf-8", "surrogatepass"), digest_size=8)
-    # Earlier releases gave "x" with this name and "-x" with another one the same id.
-    clear = not (given and _HASHED.search(given))
-    return Place(owner, usual, f"{usual[:100]}.{said.hexdigest()}", unmarked=clear)
+    first = b"" if given and owner else next((each[-1] for each in digests(messages[:1])), b"")
+    whole = m.compact_json([owner, name, first.hex(), _instructions(body)]).encode("utf-8", "surrogatepass")
+    shown = re.sub(r"[^A-Za-z0-9._-]", "-", f"{owner}.{name}").lstrip(".-")[:80]
+    return f"{shown or 'talk'}.{hashlib.blake2b(whole, digest_size=16).hexdigest()}"
 
 
-def _beginning(messages: Sequence[m.Message]) -> str:
-    """What the first message says in words, calls and pictures, in a few digits: part of a session's name. As
-    it was from the first release on, so that sessions are found again."""
-    first = next((message for message in messages if not isinstance(message, m.System)), None)
-    if first is None:
-        return "empty"
-    side = "assistant" if isinstance(first, m.Assistant) else "user"
-    texts = ["result", first.call_id, first.text.strip()] if isinstance(first, m.Result) else list[str]()
-    for part in () if isinstance(first, m.Result) else first.parts:
-        if isinstance(part, m.Text) and part.text.strip():
-            texts += [side, part.text.strip()]
-        elif isinstance(part, m.Call):
-            texts += ["call", part.id, part.name, m.arguments_json(part)]
-        elif isinstance(part, m.Image):
-            texts += [side, "image", part.data or part.url or ""]
-    said = hashlib.blake2b(digest_size=16)
-    for text in texts:
-        said.update(b"%d:" % len(text) + text.encode("utf-8", "surrogatepass"))
-    return said.hexdigest()[:10]
+def _instructions(body: Wire) -> list[Any]:
+    """What a client wants its summaries to be like: they may tell of it, so they are for those who say the
+    same."""
+    management = body.get("context_management")
+    edits = listing(cast("Wire", management).get("edits")) if isinstance(management, dict) else []
+    return [cast("Wire", edit).get("instructions") for edit in edits if isinstance(edit, dict)]
 
 
 def _client_session(body: Wire, headers: Mapping[str, str]) -> str:
@@ -242,14 +179,3 @@ def _client_session(body: Wire, headers: Mapping[str, str]) -> str:
         return ids[-1]  # Claude Code: account, then session
     key = body.get("prompt_cache_key")
     return key if isinstance(key, str) else ""
-
-
-def _joined(*parts: str) -> str:
-    """A name that every store takes; what was changed or cut is told apart by a hash."""
-    whole = ".".join(part for part in parts if part)
-    name = re.sub(r"[^A-Za-z0-9._-]", "-", whole).lstrip(".-")[:120] or "talk"
-    if name == whole:
-        return name
-    return (
-        f"{name[:100]}.{hashlib.blake2b(whole.encode('utf-8', 'surrogatepass'), digest_size=5).hexdigest()}"
-    )

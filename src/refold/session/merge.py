@@ -15,15 +15,14 @@ behind the difference. These are no differences, because they say nothing:
   clients move about;
 - what a dialect makes of a message when it renders it, in a list of that dialect alone.
 
-`verbatim` takes none of this but blanks, nulls and marks: for lists of people who must not learn what they
-did not say themselves.
+People who share a session must not learn what they did not say: for their lists see `refold.session.digests`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice, takewhile, zip_longest
+from itertools import islice, zip_longest
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
@@ -40,27 +39,13 @@ OLDER = 16
 """How many folds back a list may be."""
 BRANCHES = 16
 """How many other branches a list is looked for on, the newest first."""
-THOUGHT = ("thinking",)
-"""The content of a piece that is a thought: everything it says may be left out."""
+THINKING = "thinking"
 _CACHE_MARKS = (
     {"type": "ephemeral"},
     {"type": "ephemeral", "ttl": "5m"},
     {"type": "ephemeral", "ttl": "1h"},
 )
-_APART: dict[type[msgspec.Struct], tuple[str, ...]] = {
-    m.User: ("content",),
-    m.System: ("content",),
-    m.Assistant: ("content", "stop", "error"),
-    m.Result: ("content", "name"),
-    m.Text: ("text", "origin"),
-    m.Call: ("arguments", "raw"),
-}
-"""Fields that are compared otherwise, or not at all. All others are, also those that a kind gets one day."""
-_KINDS: tuple[type[msgspec.Struct], ...] = (*_APART, m.Bash, m.Thinking, m.Image, m.Opaque)
-_COMPARED = {
-    kind: tuple(name for name in kind.__struct_fields__ if name not in _APART.get(kind, ()))
-    for kind in _KINDS
-}
+Fields: TypeAlias = tuple[str | None, ...]
 
 
 class Tree(NamedTuple):
@@ -82,25 +67,31 @@ class Tree(NamedTuple):
 class Piece(NamedTuple):
     """The smallest thing that is compared: a part of a message, or a result with all that is in it."""
 
-    content: tuple[str | None, ...]
-    hints: tuple[str | None, ...]
-    """What a framework may leave out."""
+    content: Fields
+    hint: str | None
+    """The name of a result's tool, the origin of a text: a framework may leave it out."""
     owner: int
     """Index of the message or item it belongs to."""
     part: int = 0
     """Index of the part in that message."""
+    thoughts: Fields = ()
+    """Thinking beside it; a framework may leave it out."""
 
     @property
     def is_thought(self) -> bool:
-        return self.content == THOUGHT
+        return self.content[0] == THINKING
 
-    def says(self, other: Piece, *, verbatim: bool) -> bool:
-        """Do both say the same? `verbatim`: what one of them leaves out counts, too."""
-        if self.content != other.content:
-            return False
-        if verbatim or self.hints == other.hints:
-            return self.hints == other.hints
-        return all(a is None or b is None or a == b for a, b in zip(self.hints, other.hints, strict=True))
+    def agrees(self, other: Piece) -> bool:
+        """Do both say the same, as far as neither leaves something out?"""
+        same = self.content == other.content and _agree(self.hint, other.hint)
+        if not same or not self.thoughts or not other.thoughts:
+            return same
+        pairs = zip_longest(self.thoughts, other.thoughts, fillvalue="")
+        return all(_agree(one, another) for one, another in pairs)
+
+
+def _agree(one: str | None, other: str | None) -> bool:
+    return one is None or other is None or one == other
 
 
 class Given(NamedTuple):
@@ -110,13 +101,11 @@ class Given(NamedTuple):
     pieces: Sequence[Piece]
     dialects: Sequence[Dialect] = ()
     """Those it may be in; none where it is in our own messages, or mixed."""
-    verbatim: bool = False
-    """Only what was said is recognised, and all of it has to be in the list."""
 
     @classmethod
-    def of(cls, messages: Sequence[m.Message], dialects: Sequence[Dialect], *, verbatim: bool) -> Given:
+    def of(cls, messages: Sequence[m.Message], dialects: Sequence[Dialect]) -> Given:
         said = messages[prompts(messages) :]
-        return cls(said, pieces(said), dialects, verbatim)
+        return cls(said, _with_thoughts(pieces(said)), dialects)
 
 
 class Merged(msgspec.Struct, frozen=True):
@@ -162,25 +151,23 @@ class Reading(NamedTuple):
     position: Position
     form: Form
     theirs: Sequence[Piece]
-    met: Sequence[int]
-    """How many pieces of theirs go with the first 0, 1, 2 … of ours, as far as they say the same."""
-    known: int
-    """How many pieces of theirs we have."""
+    same: int
+    """How many pieces they begin with in common."""
 
     @property
     def is_ours_whole(self) -> bool:
         """The list holds all of that state."""
-        return len(self.met) > len(self.form.pieces)
+        return self.same == len(self.form.pieces)
 
     @property
     def is_sure(self) -> bool:
         """The list is that state, a part of it, or goes on from it."""
-        return self.known == len(self.theirs) or (self.known > 0 and self.is_ours_whole)
+        return self.same == len(self.theirs) or (self.same > 0 and self.is_ours_whole)
 
     @property
     def rank(self) -> tuple[int, bool]:
         """How well it explains the list."""
-        return self.known, self.is_ours_whole
+        return self.same, self.is_ours_whole
 
 
 def difference(
@@ -191,9 +178,9 @@ def difference(
     if we hold more than the list does."""
     here = _read(path, position, given, _as_said)
     assert here is not None  # the view is always a state
-    others = [] if here.known == len(given.pieces) else _others(here, tree)
+    others = [] if here.same == len(given.pieces) else _others(here, tree)
     reading = _read_elsewhere(here, given, _as_said, others)
-    if not (reading.is_sure or given.verbatim):
+    if not reading.is_sure:
         # What was said comes first: a part that a dialect could only describe looks like any text.
         sent = _read(path, position, given, _as_sent)
         best = reading if sent is None else _read_elsewhere(sent, given, _as_sent, others)
@@ -206,35 +193,30 @@ def difference(
 
 
 def _beyond(reading: Reading, given: Given, exactly: bool) -> Difference:
-    path, messages, theirs = reading.path, given.messages, given.pieces
-    if reading.known == len(theirs) and not (exactly and not reading.is_ours_whole):
+    path = reading.path
+    if reading.same == len(given.pieces) and not (exactly and not reading.is_ours_whole):
         return Difference()  # what we have, or an older state of it
-    # In a list that was never ours nothing can come back that was.
-    origins = {} if given.verbatim else _origins(path)
+    origins = _origins(path)
     if reading.is_ours_whole:
-        rest = _unseen(messages, theirs, reading.known)
-        return Difference([_known(message, origins) for message in rest])
-    known, target = _departure(reading)
-    news = [_known(message, origins) for message in _unseen(messages, theirs, known)]
-    if given.verbatim:
-        return Difference(news, True, _with_folds(path, reading.position, target))
-    return Difference(news, True, target, _folds_within(path, reading.position, target) if target else ())
+        return Difference([_known(message, origins) for message in _unseen(given, reading.same)])
+    same, target = _departure(reading)
+    folds = _folds_within(path, reading.position, target) if target else ()
+    return Difference([_known(message, origins) for message in _unseen(given, same)], True, target, folds)
 
 
 def _departure(reading: Reading) -> tuple[int, str | None]:
-    """Where a list departs that does not go on from the end: so many pieces of theirs are known, and the last
-    common entry. Both sides are cut where a message begins; empty ones belong to what follows."""
+    """Where a list departs that does not go on from the end: so many pieces, and the last common entry. Both
+    sides are cut where a message begins; empty ones belong to what follows."""
     form, theirs = reading.form, reading.theirs
-    known, common = 0, prompts([item.message for item in form.items])
-    for count in range(_items_within(form, len(reading.met) - 1), common, -1):
+    same, common = 0, prompts([item.message for item in form.items])
+    for count in range(_items_within(form, reading.same), common, -1):
         end = form.end(count)
-        at = reading.met[end]
-        begins = at == len(theirs) or theirs[at - 1].owner != theirs[at].owner
+        begins = end == len(theirs) or theirs[end - 1].owner != theirs[end].owner
         if begins and form.is_whole(count) and form.end(count - 1) < end:
-            known, common = at, count
+            same, common = end, count
             break
     before = reversed(form.items[:common])
-    return known, next((item.entries[-1] for item in before if item.entries), None)
+    return same, next((item.entries[-1] for item in before if item.entries), None)
 
 
 def _items_within(form: Form, pieces: int) -> int:
@@ -260,21 +242,20 @@ def _read_elsewhere(here: Reading, given: Given, forms: Forms, others: Sequence[
     """The reading on that of the paths on which most of the list is known."""
     best = here
     for path in others:
-        if best.known == len(given.pieces):
+        if best.same == len(given.pieces):
             break
         places = {entry.id: place for place, entry in enumerate(path)}
         reading = _read(path, places.get, given, forms, older=0)
-        best = reading if reading is not None and reading.known > best.known else best
+        best = reading if reading is not None and reading.same > best.same else best
     return best
 
 
 def _read(path: Path, position: Position, given: Given, forms: Forms, older: int = OLDER) -> Reading | None:
     """The reading under which most of the list is known; the newest view where that decides nothing."""
     best: Reading | None = None
-    for items in (said_on(path),) if given.verbatim else _states(path, position, older):
+    for items in _states(path, position, older):
         for form in forms(items, given):
-            met, known = _aligned(form.pieces, given.pieces, verbatim=given.verbatim)
-            reading = Reading(path, position, form, given.pieces, met, known)
+            reading = Reading(path, position, form, given.pieces, _common(form.pieces, given.pieces))
             if reading.is_sure:
                 return reading
             if best is None or reading.rank > best.rank:
@@ -294,12 +275,6 @@ def _states(path: Path, position: Position, older: int) -> Iterator[list[Item]]:
         yield [item for _, item in project(path, outermost(folds[:count], position))]
 
 
-def said_on(path: Path) -> list[Item]:
-    """Everything that a path says, but the notes of programs, which no list has."""
-    said = ((entry.id, said_by(entry)) for entry in path if not isinstance(entry, e.Note))
-    return [Item(message, (id,)) for id, message in said if message is not None]
-
-
 # ── the forms of a state ────────────────────────────────────────────────────────────────────────
 
 
@@ -307,7 +282,7 @@ def _as_said(items: Sequence[Item], _: Given) -> Iterator[Form]:
     """A state as it is."""
     known = [item.message for item in items]
     front = prompts(known)
-    found = [piece for piece in pieces(known) if piece.owner >= front]
+    found = _with_thoughts([piece for piece in pieces(known) if piece.owner >= front])
     owners = [piece.owner for piece in found]
 
     def end(count: int) -> int:
@@ -334,7 +309,7 @@ def _as_rendered(items: Sequence[Item], dialect: Dialect) -> Form:
     def read(count: int) -> list[Piece]:
         wire = dialect.render(repair_by(dialect.rules, items[:count]))
         messages = parse_list(cast("dict[str, Any]", wire)[dialect.field] if isinstance(wire, dict) else wire)
-        return pieces(messages[prompts(messages) :])
+        return _with_thoughts(pieces(messages[prompts(messages) :]))
 
     def end(count: int) -> int:
         return len(read(count))
@@ -350,38 +325,43 @@ def _as_rendered(items: Sequence[Item], dialect: Dialect) -> Form:
 
 
 def pieces(messages: Sequence[m.Message]) -> list[Piece]:
+    """Everything that messages say, part by part."""
     found: list[Piece] = []
     for owner, message in enumerate(messages):
-        beside = (message.role, *_fields(message))
-        if isinstance(message, m.Result):
-            inside = (said for part in message.content if (said := _said(part, message)) is not None)
-            content = (field for said in inside for field in said)
-            found.append(Piece((*beside, *content), (message.name,), owner))
-            continue
         if isinstance(message, m.Bash):
-            found += [] if message.hidden else [Piece(beside, (), owner)]
+            found += [] if message.hidden else [Piece((message.role, *_fields(message)), None, owner)]
             continue
-        for at, part in enumerate(message.content):
+        parts = [(at, _said(part, message)) for at, part in enumerate(message.content)]
+        if isinstance(message, m.Result):
+            content = (field for _, said in parts for field in said)
+            beside = _fields(message, "content", "name")
+            found.append(Piece((message.role, *beside, *content), message.name or None, owner))
+            continue
+        for at, said in parts:
+            part = message.content[at]
             if isinstance(part, m.Thinking) and isinstance(message, m.Assistant):
-                found.append(Piece(THOUGHT, _fields(part), owner, at))
-            elif (said := _said(part, message)) is not None:
-                hints = (part.origin,) if isinstance(part, m.Text) else ()
-                found.append(Piece((*beside, *said), hints, owner, at))
+                found.append(Piece(said, None, owner, at))
+            elif said:
+                hint = part.origin if isinstance(part, m.Text) else None
+                beside = _fields(message, "content", "stop", "error")
+                found.append(Piece((message.role, *beside, *said), hint, owner, at))
     return found
 
 
-def _said(part: m.AnyPart, message: m.Message) -> tuple[str | None, ...] | None:
-    """Everything that a part says; None: nothing."""
+def _said(part: m.AnyPart, message: m.Message) -> Fields:
+    """Everything that a part says."""
+    kind = str(part.__struct_config__.tag)
     if isinstance(part, m.Text):
         text = part.text.strip() if isinstance(message, m.Assistant) else part.text
-        return None if not text or text.isspace() else ("text", text, *_fields(part))
+        return (kind, text, *_fields(part, "text", "origin")) if text and not text.isspace() else ()
     if isinstance(part, m.Call):
-        return ("call", *_fields(part), m.arguments_json(part))
-    return (str(part.__struct_config__.tag), *_fields(part))
+        return (kind, *_fields(part, "arguments", "raw"), m.arguments_json(part))
+    return (kind, *_fields(part))
 
 
-def _fields(struct: msgspec.Struct) -> tuple[str | None, ...]:
-    return tuple([_plain(getattr(struct, name)) for name in _COMPARED[type(struct)]])
+def _fields(struct: msgspec.Struct, *without: str) -> Fields:
+    names = (name for name in struct.__struct_fields__ if name not in without)
+    return tuple([_plain(getattr(struct, name)) for name in names])
 
 
 def _plain(value: Any) -> str | None:
@@ -407,13 +387,9 @@ def _bare(value: Any) -> Any:
     return [*map(_bare, cast("Sequence[Any]", value))] if isinstance(value, list | tuple) else value
 
 
-def contents(messages: Sequence[m.Message], *, verbatim: bool = False) -> list[tuple[Any, ...]]:
-    """What messages say, however they are joined or split; `verbatim`: thinking included."""
-    return [
-        (*piece.content, *(piece.hints if verbatim else ()))
-        for piece in pieces(messages)
-        if verbatim or not piece.is_thought
-    ]
+def contents(messages: Sequence[m.Message]) -> list[Fields]:
+    """What messages say, however they are joined or split, but thinking."""
+    return [piece.content for piece in pieces(messages) if not piece.is_thought]
 
 
 def prompts(messages: Sequence[m.Message]) -> int:
@@ -422,43 +398,46 @@ def prompts(messages: Sequence[m.Message]) -> int:
     return next((n for n, message in enumerate(messages) if not isinstance(message, m.System)), len(messages))
 
 
-def _aligned(ours: Sequence[Piece], theirs: Sequence[Piece], *, verbatim: bool) -> tuple[list[int], int]:
-    """How many pieces of theirs go with the first 0, 1, 2 … of ours, as far as both say the same; and how
-    many of theirs we have. A thought that only one side has is passed over."""
-    met, at = [0], 0
-    while len(met) <= len(ours):
-        mine, other = ours[len(met) - 1], theirs[at] if at < len(theirs) else None
-        if other is not None and (mine[:2] == other[:2] or mine.says(other, verbatim=verbatim)):
-            at += 1
-            met.append(at)
-        elif verbatim or (mine.is_thought and other is not None and other.is_thought):
-            return met, at
-        elif mine.is_thought:
-            met.append(at)
-        elif other is not None and other.is_thought:
-            at += 1
-        else:
-            return met, at
-    # Thoughts of a message that we have otherwise, or that nothing follows.
-    for end in range(at, len(theirs)):
-        if verbatim or not theirs[end].is_thought:
-            return met, at
-        if end and theirs[end].owner == theirs[end - 1].owner:
-            at = end + 1
-    return met, len(theirs)
+def _with_thoughts(said: Sequence[Piece]) -> list[Piece]:
+    """Thoughts beside the piece that follows them, those at the end beside the last one."""
+    found: list[Piece] = []
+    thoughts: list[Piece] = []
+    for piece in said:
+        if piece.is_thought:
+            thoughts.append(piece)
+            continue
+        own = [thought for thought in thoughts if thought.owner == piece.owner]
+        part = own[0].part if own else piece.part
+        found.append(piece._replace(part=part, thoughts=_joined(thoughts)))
+        thoughts.clear()
+    if not found:
+        return thoughts
+    found[-1] = found[-1]._replace(thoughts=found[-1].thoughts + _joined(thoughts))
+    return found
 
 
-def _unseen(messages: Sequence[m.Message], theirs: Sequence[Piece], known: int) -> list[m.Message]:
+def _joined(thoughts: Sequence[Piece]) -> Fields:
+    return tuple([field for thought in thoughts for field in thought.content])
+
+
+def _common(ours: Sequence[Piece], theirs: Sequence[Piece]) -> int:
+    pairs = zip(ours, theirs, strict=False)
+    return next(
+        (n for n, (one, other) in enumerate(pairs) if not one.agrees(other)), min(len(ours), len(theirs))
+    )
+
+
+def _unseen(given: Given, same: int) -> list[m.Message]:
     """Their messages after the common beginning; of a message that we have in part, only the new parts."""
-    if known >= len(theirs):
+    if same >= len(given.pieces):
         return []
-    piece = theirs[known]
-    first = messages[piece.owner]
-    if known and theirs[known - 1].owner == piece.owner:
+    piece = given.pieces[same]
+    first = given.messages[piece.owner]
+    if same and given.pieces[same - 1].owner == piece.owner:
         first = msgspec.structs.replace(first, content=first.parts[piece.part :])
-    if not known and isinstance(first, m.System):
-        return [*messages]  # an empty message keeps it from standing in front
-    return [first, *messages[piece.owner + 1 :]]
+    if not same and isinstance(first, m.System):
+        return [*given.messages]  # an empty message keeps it from standing in front
+    return [first, *given.messages[piece.owner + 1 :]]
 
 
 # ── folds and origins ───────────────────────────────────────────────────────────────────────────
@@ -474,14 +453,6 @@ def _folds_within(path: Path, position: Position, target: str) -> list[e.Fold]:
 
     folds = (fold for fold in active_folds(path) if not within(fold.id))
     return [fold for fold in folds if all(within(edit.last) for edit in fold.edits)]
-
-
-def _with_folds(path: Path, position: Position, target: str | None) -> str | None:
-    """The last of the entries directly behind `target` that say nothing: folds of what is common, made before
-    anything else was said. A later fold may tell of that, whatever it replaces."""
-    at = None if target is None else position(target)
-    silent = takewhile(lambda entry: said_by(entry) is None, path[0 if at is None else at + 1 :])
-    return next((entry.id for entry in reversed([*silent])), target)
 
 
 def _origins(path: Path) -> dict[str, m.Origin]:

@@ -279,14 +279,12 @@ class Session:
     def label(self, id: str, text: str) -> None:
         self.extend((self.make(e.Label, target=self[id].id, text=text),))
 
-    def merge(self, messages: Iterable[Any], *, exactly: bool = False, verbatim: bool = False) -> Merged:
+    def merge(self, messages: Iterable[Any], *, exactly: bool = False) -> Merged:
         """Take over a list that a framework hands back (messages, or dicts of any dialect): what is known is
         recognised, on any branch, summaries too; the rest is appended, on a branch where the list departs.
-        `exactly`: the path ends where the list ends, also where we know more (an answer asked for anew).
-        `verbatim`: nothing is recognised but what was said, and nothing of it may be missing in the list: for
-        lists of people who must not learn what they did not say (`refold.session.merge`)."""
+        `exactly`: the path ends where the list ends, also where we know more (an answer asked for anew)."""
         tree = Tree(self._log, self.children, self.path_to)
-        given = Given.of(*read_list(messages), verbatim=verbatim)
+        given = Given.of(*read_list(messages))
         news = difference(self._path, self.position, given, tree, exactly=exactly)
         if news.branches:
             self.move(news.target)
