@@ -297,40 +297,6 @@ def test_without_keys_a_name_alone_opens_nothing(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("owner", "id", "given"),
-    [
-        ("ann", "ann.same", {"X-Refold-Session": "same"}),
-        ("ann", "ann.k-1.82b5cef739", {"X-Refold-Session": "k/1"}),
-        ("ann", "ann.talk.cac82f5379", {}),
-        ("ann", "ann.thread-7.cac82f5379", {"session_id": "thread-7"}),
-        ("-ann", "ann.same.1cc9760a37", {"X-Refold-Session": "same"}),
-        ("", "talk.cac82f5379", {}),
-    ],
-)
-def test_sessions_of_earlier_releases_open_for_their_owners_alone(
-    owner: str, id: str, given: dict[str, str], tmp_path: Path
-) -> None:
-    path, before = tmp_path / "a.db", [("user", "One?"), ("assistant", "First.")]
-    written(path, id, before)
-    secrets = {"ann": "a", "-ann": "b", "bob": "c"}
-    keys = {name: hashlib.sha256(key.encode()).hexdigest() for name, key in secrets.items()} if owner else {}
-
-    async def work() -> None:
-        async with gateway(server.url, store=f"sqlite:{path}", keys=keys) as (_, client):
-            for name in [name for name in secrets if name != owner] if owner else ():
-                for header in (given.get("X-Refold-Session"), id.partition(".")[2]):
-                    named = {**given, **({"X-Refold-Session": header} if header else {})}
-                    asked = body("openai", [*before, ("user", "Whose?")])
-                    await ask(client, "openai", asked, **named, **{"x-refold-key": secrets[name]})
-            key = {"x-refold-key": secrets[owner]} if owner else {}
-            await ask(client, "openai", body("openai", [*before, ("user", "Two?")]), **given, **key)
-
-    with WireServer(then=lambda _: "Second.") as server:
-        run(work)
-    assert contents(path)[id] == ["One?", "First.", "Two?", "Second."]
-
-
 owners = st.text(max_size=12) | st.text(alphabet="-.x_", max_size=6)
 names = st.none() | st.text(max_size=12) | st.text(alphabet="-.x/0", max_size=6)
 
@@ -395,15 +361,27 @@ prompt = "Summarise."
 [presets.pi]
 reserve_tokens = 4_000
 keep_recent_tokens = 8_000
+[presets.layered]
+keep_rounds = 2
+threshold = 0.5
+[presets.window]
+max_history = 20
+compact_threshold = 14
+compact_window = 4
 """
+
+
+SECTIONS = (
+    *("Goal", "Progress", "Period covered", "Objectives and status", "Technical context"),
+    *("Completed milestones", "Key insights and decisions", "File-system state"),
+)
 
 
 def telling(asked: dict[str, Any]) -> str:
     """A summary that gives away all that its writer was told."""
     found = dict.fromkeys(each.group() for each in CANARY.finditer(json.dumps(asked)))
-    return "## Goal\nTo be found out.\n## Progress\n" + "\n".join(
-        f"- {each} was mentioned." for each in found
-    )
+    told = "\n".join(f"- {each} was mentioned." for each in found)
+    return "\n".join(f"## {section}\n{told}\n" for section in SECTIONS)
 
 
 def others(text: str, who: str) -> set[str]:

@@ -28,6 +28,7 @@ from refold.recall import tool
 from refold.recall.log import path_indexing
 from refold.session import Item, View, dialects
 from refold.session.dialects.common import listing
+from refold.session.edits import active_folds
 
 MARKS = 4
 """Blocks with `cache_control` that Anthropic allows."""
@@ -82,7 +83,8 @@ class Answers:
         turn.leaf = session.leaf
         if fold is not None and wish and wish.compact and wish.compact.pause_after_compaction:
             return self._paused(question, asked, self._item(question, asked, book, view), before, view), turn
-        folded = any(item.fold is not None or not item.entries for item in view.items)
+        # A fold that puts nothing in the place of what it takes shows in no item.
+        folded = bool(active_folds(session.path)) or not all(item.entries for item in view.items)
         if not folded and asked.since is None and wish is None:
             return Order(number=question.number), turn
         wire, done = messages_of(view, asked), f"fold {before} {view.tokens}"
