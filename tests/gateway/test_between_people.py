@@ -6,7 +6,6 @@ other one knows.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 import re

@@ -1,8 +1,8 @@
 """Answers that are kept upstream (`store`, `background`), and whose they are.
 
-Where owners share the upstream's key, the upstream cannot tell them apart: what it keeps is one owner's, and
-another one can neither read nor delete it, nor go on from it. The server reads the ids of answers as they
-pass; the desk writes down whose they are, and says what a request may refer to.
+Where owners share the upstream's key, the upstream cannot tell them apart: what it keeps for one owner,
+another can neither read nor delete nor continue. The server reads the ids of answers as they pass; the worker
+writes down whose they are, and says what a request may refer to.
 """
 
 from __future__ import annotations
@@ -24,28 +24,27 @@ from refold.registry.configuration import GatewaySettings
 from refold.session.dialects.common import listing
 from refold.session.tree import random_id
 
-SESSIONS = "gateway+responses+%Y-%m"
-"""Sessions in which ids stand, one for each month: no client's session is called so. Those of this month and
-the last one count: providers keep answers for thirty days."""
-_REFERS = re.compile(rb'"(?:previous_response_id|conversation|item_reference|id)"|\\u')
-"""What a body has to hold that refers to something. A key can be written with escapes."""
 RESPONSES = "/v1/responses"
-_NO_SUCH = "there is no such answer, or it is another owner's"
+SESSIONS = "gateway+responses+%Y-%m"
+"""Sessions that hold the ids, one for each month: no client's session has such a name. This month and the
+last one count: providers keep answers for thirty days."""
+_REFERS = re.compile(rb'"(?:previous_response_id|conversation|id|container)"|\\u')
+"""A body without any of these refers to nothing. A name can be written with escapes."""
 
 
 def is_shared(settings: GatewaySettings, path: str) -> bool:
-    """Is this an address of answers that the upstream keeps for several owners?"""
+    """Does the upstream keep answers of this address for several owners?"""
     shared = bool(settings.keys) and settings.upstream_key_env is not None
     return shared and (path == RESPONSES or path.startswith(f"{RESPONSES}/"))
 
 
 class Glance(msgspec.Struct, frozen=True):
-    """What is seen of a request without reading it."""
+    """What the server sees of a request without reading all of it."""
 
     refers: bool
     """It may refer to what is kept upstream."""
     kept: bool
-    """Its answer may be kept there."""
+    """The upstream may keep the answer."""
 
 
 class _Head(msgspec.Struct):
@@ -53,14 +52,22 @@ class _Head(msgspec.Struct):
 
 
 def glance(raw: bytes, encoding: str) -> Glance:
-    """`Refusal` where nothing can be seen: the upstream may read what we cannot."""
+    """`Refusal` where nothing can be seen: the upstream may read what the gateway cannot."""
     if encoding.lower() not in ("", "identity"):
         raise _unreadable()
+    return Glance(_REFERS.search(raw) is not None, _decoded(raw, _Head).store is not False)
+
+
+def _decoded(raw: bytes, kind: Any) -> Any:
     try:
-        head = msgspec.json.decode(raw, type=_Head)
+        return msgspec.json.decode(raw, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise _unreadable() from None
-    return Glance(_REFERS.search(raw) is not None, head.store is not False)
+
+
+def _unreadable() -> Refusal:
+    text = "where owners share the upstream's key, only a plain JSON object is passed on"
+    return Refusal(400, text, "invalid_request_error")
 
 
 class References(msgspec.Struct, frozen=True):
@@ -71,50 +78,45 @@ class References(msgspec.Struct, frozen=True):
     kept: Sequence[str] = ()
     """Ids that stand for what is kept upstream."""
     given: Sequence[str] = ()
-    """Ids of items that are handed back whole; clients make such ids up, too."""
-
-
-def _unreadable() -> Refusal:
-    text = "where owners share the upstream's key, only plain JSON is passed on"
-    return Refusal(400, text, "invalid_request_error")
+    """Ids that a client or an operator may have made up, too: of items that are handed back whole, of
+    containers."""
 
 
 def references(raw: bytes) -> References:
-    try:
-        body = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise _unreadable() from None
-    if not isinstance(body, dict):
-        return References(raw)
-    request = cast("dict[str, Any]", body)
-    conversation = request.get("conversation")
-    if isinstance(conversation, dict):
-        conversation = cast("dict[str, Any]", conversation).get("id", "")
-    kept = [each for each in (request.get("previous_response_id"), conversation) if each is not None]
-    given: list[Any] = []
-    for item in listing(request.get("input")):
-        if not isinstance(item, dict) or cast("dict[str, Any]", item).get("id") is None:
-            continue
-        named = cast("dict[str, Any]", item)
-        alone = named.get("type") in (None, "item_reference") and "role" not in named
-        (kept if alone else given).append(named["id"])
-    return References(msgspec.json.encode(request), [*map(str, kept)], [*map(str, given)])
+    request: dict[str, Any] = _decoded(raw, dict[str, Any])
+    kept, given = [request.get("previous_response_id"), _id_of(request.get("conversation"))], list[Any]()
+    for item in filter(_is_object, listing(request.get("input"))):
+        alone = item.get("type") in (None, "item_reference") and "role" not in item
+        (kept if alone else given).append(item.get("id"))
+        given.append(item.get("container_id"))
+    given += [_id_of(tool.get("container")) for tool in filter(_is_object, listing(request.get("tools")))]
+    named = ([str(id) for id in ids if id is not None] for ids in (kept, given))
+    return References(msgspec.json.encode(request), *named)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _id_of(value: Any) -> Any:
+    return cast("dict[str, Any]", value).get("id") if isinstance(value, dict) else value
 
 
 class StoredIds:
-    """Whose the ids are. Written to the store, so that another process of the gateway knows them, too."""
+    """Whose the ids are. Written to the store, so that other processes of the gateway know them, too."""
 
     def __init__(self, store: Callable[[], Store], *, clock: Callable[[], float] = time.time) -> None:
         self._store, self._clock = store, clock
         self._months: dict[str, _Month] = {}
 
     def put(self, owner: str, ids: Sequence[str]) -> None:
-        """The upstream has given these to an answer of this owner. The first owner stays it."""
-        news = [id for id in ids if self._known(id) is None]
+        """The upstream has given these to an answer of this owner. Some upstreams give an id twice: then it
+        is both owners'."""
+        news = [id for id in ids if owner not in self._known(id)]
         if not news:
             return
         month, store = self._recent()[0], self._store()
-        month.owners.update(dict.fromkeys(news, owner))
+        month.add(owner, news)
         entry = State(id=random_id(), time=self._clock(), name=owner, value=news)
         with suppress(SessionExists):
             store.create(SessionInfo(id=month.session, created=self._clock()))
@@ -122,21 +124,19 @@ class StoredIds:
 
     def check(self, owner: str, kept: Sequence[str], given: Sequence[str] = ()) -> None:
         """Raises `Refusal`."""
-        for id in kept:
-            if self._owner_of(id) != owner:
-                raise Refusal(404, _NO_SUCH, "invalid_request_error", code="response_not_found")
-        for id in given:
-            if self._owner_of(id) not in (owner, None):
-                raise Refusal(404, _NO_SUCH, "invalid_request_error", code="item_not_found")
+        allowed = all(owner in self._owners(id) for id in kept)
+        if not allowed or any((owners := self._owners(id)) and owner not in owners for id in given):
+            text = "there is no such answer, or it is another owner's"
+            raise Refusal(404, text, "invalid_request_error", code="response_not_found")
 
-    def _owner_of(self, id: str) -> str | None:
-        if self._known(id) is None:
+    def _owners(self, id: str) -> set[str]:
+        if not self._known(id):
             for month in self._recent():
                 month.read(self._store())
         return self._known(id)
 
-    def _known(self, id: str) -> str | None:
-        return next((month.owners[id] for month in self._recent() if id in month.owners), None)
+    def _known(self, id: str) -> set[str]:
+        return {owner for month in self._recent() for owner in month.owners.get(id, ())}
 
     def _recent(self) -> list[_Month]:
         """This month and the last."""
@@ -149,7 +149,12 @@ class StoredIds:
 
 class _Month:
     def __init__(self, session: str) -> None:
-        self.session, self.owners, self._seen = session, dict[str, str](), 0
+        self.session, self.owners, self._seen = session, dict[str, list[str]](), 0
+
+    def add(self, owner: str, ids: Sequence[str]) -> None:
+        for id in ids:
+            if owner not in (owners := self.owners.setdefault(id, [])):
+                owners.append(owner)
 
     def read(self, store: Store) -> None:
         """What other processes have written since."""
@@ -158,28 +163,23 @@ class _Month:
             self._seen += len(loaded)
             for entry in loaded:
                 if isinstance(entry, State):
-                    for id in listing(entry.value):
-                        self.owners.setdefault(id, entry.name)
-
-
-class _Item(msgspec.Struct):
-    id: str | None = None
+                    self.add(entry.name, listing(entry.value))
 
 
 class _Told(msgspec.Struct):
-    """An answer, or an event of one. What clients put in themselves is elsewhere."""
+    """An answer, an item of one, or an event. What clients put in themselves is elsewhere."""
 
     id: str | None = None
-    output: list[_Item] | None = None
-    item: _Item | None = None
+    container_id: str | None = None
+    output: list[_Told] | None = None
+    item: _Told | None = None
     response: _Told | None = None
 
     def ids(self) -> Iterator[str]:
-        for each in (self, self.item, *(self.output or ())):
-            if each is not None and each.id:
-                yield each.id
-        if self.response is not None:
-            yield from self.response.ids()
+        yield from (id for id in (self.id, self.container_id) if id)
+        for inner in (self.item, self.response, *(self.output or ())):
+            if inner is not None:
+                yield from inner.ids()
 
 
 class IdReader:
