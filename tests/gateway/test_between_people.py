@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -331,6 +331,141 @@ def test_owners_are_compared_whole(one: str, other: str, name: str | None, named
         await shelf.close()
 
     run(work)
+
+
+NAMES = [
+    *("project", "Project", "PROJECT", " project", "project ", "pro/ject", "../ann.project", "ann.project"),
+    *("-project", ".project", "proj\u00e9ct", "proje\u0301ct", "project\ufeff", "project%20", "ann.project."),
+]
+
+
+@pytest.mark.parametrize("name", ["project", "proj\u00e9ct"])
+def test_no_spelling_of_a_name_opens_another_owners_session(name: str, tmp_path: Path) -> None:
+    path, bob = tmp_path / "a.db", {"Authorization": "Bearer secret-of-bob"}
+
+    def say(text: str, names: Sequence[str], key: dict[str, str]) -> None:
+        async def work() -> None:
+            async with gateway(server.url, store=f"sqlite:{path}", keys=KEYS) as (_, client):
+                for name in names:
+                    asked = body("openai", [("user", "Hi."), ("user", text)], stream=False)
+                    status, _, _ = await ask(client, "openai", asked, **{"X-Refold-Session": name}, **key)
+                    assert status == 200
+
+        run(work)
+
+    with WireServer(then=lambda _: "Fine.") as server:
+        say("I am ann.", [name], ONE_KEY)
+        [session] = sessions(path)
+        say("I am bob.", [*NAMES, session.id, session.id.partition(".")[2]], bob)
+        say("Still ann.", [name], ONE_KEY)
+    told = [texts for texts in contents(path).values() if "ann." in str(texts)]
+    assert told == [["Hi.", "I am ann.", "Fine.", "Still ann.", "Fine."]]
+
+
+@pytest.mark.parametrize(
+    ("headers", "more"),
+    [
+        ({"thread-id": "s"}, {}),
+        ({}, {"prompt_cache_key": "s"}),
+    ],
+)
+def test_two_who_use_one_name_are_told_nothing_of_each_other(
+    headers: dict[str, str], more: dict[str, Any], tmp_path: Path
+) -> None:
+    async def work() -> None:
+        async with gateway(server.url, **RECALL, store=f"sqlite:{tmp_path / 'a.db'}") as (_, client):
+            for who in ("ann", "bob", "ann"):
+                asked = {**body("openai", own_talk(who), stream=False), **more}
+                await ask(client, "openai", asked, **headers, **{"x-who": who})
+
+    arguments = {"query": "password swordfish", "turn_numbers": [1, 2, 3, 4]}
+    with WireServer(then=recalling(lambda: arguments)) as server:
+        run(work)
+    for who, other in (("ann", "bob"), ("bob", "ann")):
+        assert sent_for(server, who) and other not in "".join(sent_for(server, who))
+
+
+@pytest.mark.parametrize("dialect", FIELDS)
+def test_what_was_thought_for_one_is_not_handed_to_who_says_the_rest(dialect: str) -> None:
+    """The other one has all that is seen of a conversation, and not what its model thought."""
+    talk = long_talk(12)
+
+    def answer(asked: dict[str, Any]) -> Any:
+        listed = json.dumps(asked.get("messages") or asked["input"])
+        thought = m.Thinking("nobody but ann, secret-ann-1", "seal-of-ann")
+        return Line(content=(thought, m.Text("Fine."))) if "Fine." not in listed else "So it is."
+
+    async def work() -> None:
+        async with gateway(server.url, window=16_000) as (_, client):
+            await ask(client, dialect, body(dialect, talk, stream=False), **ANN)
+            said = [*talk, ("assistant", "Fine."), ("user", "And then?")]
+            _, done, _ = await ask(client, dialect, body(dialect, said, stream=False), **BOB)
+            assert done.startswith("fold")
+
+    with WireServer(then=answer) as server:
+        run(work)
+    assert "of-ann" not in sent_for(server, "bob")[0] and "secret-ann" not in sent_for(server, "bob")[0]
+
+
+def test_after_a_restart_lists_are_known_and_people_are_still_apart(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+
+    async def work() -> None:
+        for _ in range(2):
+            async with gateway(server.url, **RECALL, store=f"sqlite:{path}") as (_, client):
+                for who in ("ann", "bob"):
+                    asked = body("openai", own_talk(who), stream=False)
+                    await ask(client, "openai", asked, **{"x-who": who})
+
+    arguments = {"query": "password swordfish", "turn_numbers": [2, 3]}
+    with WireServer(then=recalling(lambda: arguments)) as server:
+        run(work)
+    for who, other in (("ann", "bob"), ("bob", "ann")):
+        assert len(sent_for(server, who)) == 4 and other not in "".join(sent_for(server, who))
+    [texts] = contents(path).values()
+    assert len(texts) == 2 + 2 * (len(own_talk("ann")) - 2 + 1), "each list once, with its answer"
+
+
+@pytest.mark.parametrize("preset", ["refold", "augment", "pi"])
+def test_what_one_did_with_tools_is_in_no_summary_of_another(
+    preset: str, summariser: Callable[[WireServer, str], None]
+) -> None:
+    """Files, commands and plans are gathered from calls: those of one path."""
+    filler = " ".join(f"word{n}" for n in range(400))
+
+    def talk(who: str) -> list[dict[str, Any]]:
+        said: list[dict[str, Any]] = [{"role": "user", "content": "Good morning."}]
+        for n in range(12):
+            todos = [{"content": f"plan-of-{who}", "status": "pending", "activeForm": "x"}]
+            tools = [
+                ("Write", {"file_path": f"src/file_of_{who}_{n}.py", "content": filler}),
+                ("Bash", {"command": f"pytest tests/check_of_{who}_{n}.py"}),
+                ("TodoWrite", {"todos": todos}),
+            ]
+            uses = [
+                {"type": "tool_use", "id": f"c{n}-{at}", "name": name, "input": given}
+                for at, (name, given) in enumerate(tools)
+            ]
+            results = [
+                {"type": "tool_result", "tool_use_id": use["id"], "content": f"FAILED of_{who} {filler}"}
+                for use in uses
+            ]
+            said += [{"role": "assistant", "content": uses}, {"role": "user", "content": results}]
+        return said
+
+    async def work() -> None:
+        async with gateway(server.url, preset=preset, window=24_000) as (_, client):
+            for who in ("ann", "bob", "ann"):
+                asked = {"model": "m", "max_tokens": 9, "messages": talk(who)}
+                status, done, _ = await ask(client, "anthropic", asked, **{"x-who": who})
+                assert status == 200 and done.startswith("fold")
+
+    with WireServer(then=lambda _: "Fine.") as server:
+        summariser(server, "")
+        run(work)
+    for who, other in (("ann", "bob"), ("bob", "ann")):
+        assert f"of_{other}" not in "".join(sent_for(server, who))
+        assert f"of-{other}" not in "".join(sent_for(server, who))
 
 
 # ── folds, views, thinking, prompts ─────────────────────────────────────────────────────────────

@@ -15,6 +15,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
+from multidict import CIMultiDict
 
 from refold.errors import SettingError
 from refold.gateway.door import Door
@@ -117,6 +118,32 @@ def test_nobody_gets_past_a_key_and_the_upstream_never_sees_it() -> None:
                     assert "secret-of" not in seen and '"own"' in seen
         finally:
             del os.environ["UP_KEY"]
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("Authorization", "Bearer secret-of-ann"), ("x-api-key", "secret-of-ann")],
+        [("AUTHORIZATION", "bearer  secret-of-ann "), ("X-API-KEY", "secret-of-ann")],
+        [("authorization", "Bearer secret-of-ann"), ("x-api-key", "secret-of-bob")],
+        [("x-api-key", "secret-of-ann"), ("authorization", "Basic c2VjcmV0LW9mLWFubg==")],
+        [("x-refold-key", "secret-of-ann"), ("authorization", "Bearer secret-of-ann")],
+        [("X-Refold-Key", "secret-of-ann"), ("x-api-key", "secret-of-bob"), ("api-key", "secret-of-ann")],
+        [("authorization", "Bearer secret-of-ann"), ("authorization", "Bearer secret-of-bob")],
+    ],
+)
+def test_keys_of_the_gateway_go_upstream_in_no_header(headers: list[tuple[str, str]]) -> None:
+    async def work() -> None:
+        async with (
+            upstream(echo) as url,
+            gateway(url, keys=KEYS) as (_, client),
+            client.post(PATH, data=BODY, headers=CIMultiDict(headers)) as reply,
+        ):
+            seen = json.dumps(await reply.json())
+            assert reply.status == 200
+        assert "secret-of" not in seen and "c2VjcmV0" not in seen
 
     run(work)
 
