@@ -34,7 +34,7 @@ from tests.gateway.test_sessions import PATHS, ask, body, long_talk, sessions
 from tests.strategies import examples
 
 FIELDS = {"openai": "messages", "responses": "input", "anthropic": "messages"}
-RECALL: dict[str, Any] = {"window": 16_000, "recall": True}
+RECALL: dict[str, Any] = {"window": 8_000, "recall": True}
 ANN = {"x-who": "ann"}
 BOB = {"x-who": "bob"}
 ONE_KEY = {"x-refold-key": "secret-of-ann"}
@@ -48,7 +48,7 @@ def sent_for(server: WireServer, who: str) -> list[str]:
 
 def own_talk(who: str, turns: int = 12) -> Talk:
     """The same question and answer first; then what only one of them says."""
-    words = " ".join(f"{who}-value-{n}" for n in range(300))
+    words = " ".join(f"{who}-value-{n}" for n in range(100))
     talk: Talk = [("user", "Good morning."), ("assistant", "Good morning!")]
     for n in range(turns):
         talk += [("user", f"Question {n}, the password is swordfish-{who}-{n}: {words}")]
@@ -113,6 +113,7 @@ ENDS: list[tuple[str, list[dict[str, Any]]]] = [
 ]
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize(("dialect", "end"), ENDS)
 def test_what_differs_in_a_part_alone_is_sent_as_it_came(dialect: str, end: list[dict[str, Any]]) -> None:
     async def work() -> None:
@@ -152,6 +153,7 @@ def recalling(arguments: Callable[[], dict[str, Any]]) -> Callable[[dict[str, An
     return answer
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("headers", [{}, ONE_KEY], ids=["no keys", "one key"])
 @pytest.mark.parametrize("how", ["query", "keys", "ids", "numbers", "turn_numbers"])
 @pytest.mark.parametrize(("dialect", "stream"), [("openai", True), ("responses", False), ("anthropic", True)])
@@ -580,6 +582,7 @@ def _text_of(dialect: str, data: dict[str, Any]) -> str:
             return "".join(part.get("text", "") for part in data["content"])
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("written", ["writer", ""], ids=["a model", "no model"])
 @pytest.mark.parametrize(
     ("preset", "dialect"),
