@@ -381,6 +381,8 @@ def test_R10_the_last_error_whose_command_was_not_tried_again() -> None:
     assert told(done(*steps), ERROR) == ["python b.py: exit 1: ImportError: no b #3"]
     assert told(done(*steps, bash("python b.py", "ok")), ERROR) == ["python a.py: exit 1: ValueError: bad #1"]
     assert told(done(*steps, bash("python b.py", "ok"), bash("cd . && python a.py 2>&1 | tail")), ERROR) == []
+    begun = bash("python b.py", "Command running in background with ID: b57.")
+    assert told(done(*steps, begun), ERROR) == ["python a.py: exit 1: ValueError: bad #1"]
 
 
 def test_R10_an_error_is_not_told_after_twenty_steps() -> None:
