@@ -306,6 +306,7 @@ def test_a_file_with_many_conversations_says_how_to_choose() -> None:
     assert "holds 80 conversations, this is the first: name another as FILE#1 … FILE#79" in said.output
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("typed", "taken"), [("7\n", 7), ("\n", 0), ("no such\n-1\n200\n31\n", 31), ("WORDS 19\n198\n", 198)]
 )
