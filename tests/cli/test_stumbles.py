@@ -329,10 +329,10 @@ def test_a_person_at_a_terminal_picks_one_of_200_conversations(
 
 
 def test_a_file_of_one_conversation_has_no_other(own: str, store: str) -> None:
-    for file in (f"{store}/1.jsonl#7", f"{own}#7"):
+    for file in (f"{store}/1.jsonl#z7", f"{own}#z7"):
         done = refold("show", file)
         assert done.exit_code != 0
-        assert "7" in done.output
+        assert "z7" in done.output
 
 
 def test_a_folder_without_transcripts_is_named(tmp_path: Path) -> None:
