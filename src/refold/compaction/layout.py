@@ -218,6 +218,11 @@ class _Reader:
                 yield from counting(self.s.session, key, self.items[index].message, self.s.counter)
                 yield from self.form(index, 0)
                 yield from self._large(index)
+            elif isinstance(self.items[index].message, Result) and index not in self._calls:
+                batch = around(self.items, index)
+                for head in batch.heads if batch else ():
+                    if is_long(self.items[head].message):
+                        yield from self._large(head)
             self.pieces.append(self._piece(index))
             if index % PIECE == 0:
                 yield
