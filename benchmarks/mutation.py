@@ -2,28 +2,29 @@
 
     python -m benchmarks.mutation [--rooms session,text] [--sample 75] [--seed 7] [--jobs 2]
 
-One change at a time is made to a copy of the package, and the tests that reach the changed function are run, the
-quickest first, until one fails: those of `make test`, then those that only `make test-all` runs. Which tests reach which
-functions is found in one run of all of them and kept in `out/mutation/reach.json` until a file of the tree changes. The
-working tree is never changed. The result is `benchmarks/results/mutation.json`.
+One change at a time is made in a copy of the tree, and the tests that reach the changed function are run until one
+fails: those of `make test`, and where none of them does, those that `make test-all` adds. Which tests reach which
+functions is found in one run of `make test` in such a copy, and kept in `out/mutation/reach.json` while the package and
+the tests are the same. The result is `benchmarks/results/mutation.json`.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import copy
 import hashlib
+import itertools
 import json
 import os
+import queue
 import random
 import shutil
+import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,9 +36,12 @@ ROOMS = ("session", "compaction", "stores", "text")
 LEFT_OUT = "stores/postgres"
 """Its tests need a server (`make test-postgres`)."""
 ELSEWHERE = "torture or timing or live or local or clients or browser"
-MOST_TESTS, MOST_SECONDS = 80, 30.0
-"""How many tests are tried at one mutant, and how long they may take together where nothing is changed."""
-TIMEOUT = 120
+SECONDS = 40.0
+"""How long the tests of `make test` that are tried at one mutant take together where nothing is changed."""
+FILES = 6
+"""How many files of tests are tried with what `make test-all` adds."""
+LIMIT = 180
+"""Seconds after which tests are ended. Those of `make test` hang then: that is noticed."""
 
 
 # ── mutants ─────────────────────────────────────────────────────────────────────────────────────
@@ -49,8 +53,20 @@ class Mutant(NamedTuple):
     function: str
     was: str
     becomes: str
-    source: str
-    """The whole module, changed."""
+    begin: int
+    """Of what is replaced, in the bytes of the file."""
+    end: int
+
+    def written(self) -> bytes:
+        source = (PACKAGE / self.file).read_bytes()
+        return source[: self.begin] + self.becomes.encode() + source[self.end :]
+
+    def compiles(self) -> bool:
+        try:
+            compile(self.written(), self.file, "exec", dont_inherit=True)
+        except SyntaxError:
+            return False
+        return True
 
 
 _SWAPPED: dict[type, type] = {
@@ -60,250 +76,221 @@ _SWAPPED: dict[type, type] = {
 }  # fmt: skip
 
 
-def replacements(node: ast.AST) -> Iterator[ast.AST]:
-    """What a node may be changed into: something that is wrong and still compiles."""
+def changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
+    """What is replaced, and by which text: something that is wrong and may still compile."""
     match node:
         case ast.Compare(ops=[operator]) if type(operator) in _SWAPPED:
-            yield _with(node, ops=[_SWAPPED[type(operator)]()])
-        case ast.BoolOp() | ast.BinOp() if type(node.op) in _SWAPPED:
-            yield _with(node, op=_SWAPPED[type(node.op)]())
-        case ast.UnaryOp(op=ast.Not()):
-            yield node.operand
-        case ast.If() | ast.While() | ast.IfExp():
-            yield _with(node, test=ast.UnaryOp(ast.Not(), node.test))
+            yield node, ast.unparse(ast.Compare(node.left, [_SWAPPED[type(operator)]()], node.comparators))
+        case ast.BoolOp(op=operator) if type(operator) in _SWAPPED:
+            yield node, ast.unparse(ast.BoolOp(_SWAPPED[type(operator)](), node.values))
+        case ast.BinOp(op=operator) if type(operator) in _SWAPPED:
+            yield node, ast.unparse(ast.BinOp(node.left, _SWAPPED[type(operator)](), node.right))
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            yield node, ast.unparse(operand)
+        case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
+            yield test, f"not ({ast.unparse(test)})"
         case ast.Constant(value=bool(value)):
-            yield ast.Constant(not value)
+            yield node, repr(not value)
         case ast.Constant(value=int(value)):
-            yield ast.Constant(value + 1)
+            yield node, repr(value + 1)
         case ast.Constant(value=str(value)) if value and " " not in value:  # no text for people
-            yield ast.Constant(value[:-1])
+            yield node, repr(value[:-1])
         case ast.Return(value=ast.expr()) if ast.unparse(node) != "return None":
-            yield _with(node, value=ast.Constant(None))
+            yield node, "return None"
         case ast.Expr(value=ast.Call() | ast.Await()) | ast.AugAssign():
-            yield ast.Pass()
+            yield node, "pass"
         case _:
             pass
 
 
-def _with(node: Any, **fields: Any) -> Any:
-    made = copy.copy(node)
-    for name, value in fields.items():
-        setattr(made, name, value)
-    return made
+def mutants(path: Path) -> Iterator[Mutant]:
+    """Every mutant of the functions of a module."""
+    source, file = path.read_bytes(), str(path.relative_to(PACKAGE))
+    starts = [0, *itertools.accumulate(len(line) for line in source.splitlines(keepends=True))]
+    for function, body in _functions(ast.parse(source)):
+        inner = (node for statement in body for node in _inside(statement))
+        for node, text in itertools.chain.from_iterable(map(changes, inner)):
+            begin = starts[node.lineno - 1] + node.col_offset
+            end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
+            text = text if isinstance(node, ast.stmt | ast.Constant) else f"({text})"
+            yield Mutant(file, node.lineno, function, source[begin:end].decode(), text, begin, end)
 
 
-def mutants(path: Path, chosen: Container[int]) -> Iterator[Mutant | None]:
-    """Every mutant of the functions of a module, in order; None for those that are not chosen."""
-    tree = ast.parse(path.read_text())
-    places = ((function, *place) for function, owner in _functions(tree) for place in _places(owner))
-    changes = ((*place, made) for place in places for made in replacements(place[-1]))
-    for number, (function, holder, field, index, node, made) in enumerate(changes):
-        if number not in chosen:
-            yield None
-            continue
-        was, becomes = ast.unparse(node)[:160], ast.unparse(made)[:160]
-        _put(holder, field, index, ast.copy_location(made, node))
-        source = ast.unparse(ast.fix_missing_locations(tree))
-        _put(holder, field, index, node)
-        yield Mutant(str(path.relative_to(PACKAGE)), node.lineno, function, was, becomes, source)
-
-
-def draw(room: str, count: int, chance: random.Random) -> list[Mutant]:
-    paths = [path for path in sorted((PACKAGE / room).rglob("*.py")) if LEFT_OUT not in str(path)]
-    every = [(path, number) for path in paths for number, _ in enumerate(mutants(path, ()))]
-    drawn = defaultdict[Path, set[int]](set)
-    for path, number in chance.sample(every, min(count, len(every))):
-        drawn[path].add(number)
-    return [made for path, numbers in drawn.items() for made in mutants(path, numbers) if made]
-
-
-def _functions(
-    tree: ast.AST, around: str = ""
-) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """Functions and methods with their names in the module, not those inside of functions."""
+def _functions(tree: ast.AST, around: str = "") -> Iterator[tuple[str, list[ast.stmt]]]:
+    """The bodies of functions and methods with their names in the module, not of those inside of functions."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield f"{around}{node.name}", node
+            yield f"{around}{node.name}", node.body
         elif isinstance(node, ast.ClassDef):
             yield from _functions(node, f"{around}{node.name}.")
 
 
-def _places(node: ast.AST) -> Iterator[tuple[ast.AST, str, int | None, Any]]:
-    """Every node below, with where it hangs."""
-    for field, value in ast.iter_fields(node):
-        if field in ("annotation", "returns", "decorator_list", "args") or isinstance(node, ast.Raise):
-            continue
-        for index, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
-            if isinstance(child, ast.AST):
-                if hasattr(child, "lineno"):
-                    yield node, field, index, child
-                yield from _places(child)
+def _inside(node: ast.AST) -> Iterator[ast.AST]:
+    """The code of a statement: no annotations, errors and f-strings (their parts may not know where they stand)."""
+    yield node
+    left = [getattr(node, name, None) for name in ("annotation", "returns")]
+    for child in ast.iter_child_nodes(node):
+        if child not in left and not isinstance(child, ast.arguments | ast.JoinedStr | ast.Raise):
+            yield from _inside(child)
 
 
-def _put(holder: ast.AST, field: str, index: int | None, node: ast.AST) -> None:
-    if index is None:
-        setattr(holder, field, node)
-    else:
-        getattr(holder, field)[index] = node
+def draw(room: str, count: int, chance: random.Random) -> list[Mutant]:
+    paths = [path for path in sorted((PACKAGE / room).rglob("*.py")) if LEFT_OUT not in str(path)]
+    every = [mutant for path in paths for mutant in mutants(path)]
+    chance.shuffle(every)
+    return list(itertools.islice(filter(Mutant.compiles, every), count))
 
 
-# ── which tests reach what ──────────────────────────────────────────────────────────────────────
+# ── tests ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Test(NamedTuple):
+    """One that passes in a copy of the tree."""
+
+    file: str
+    id: str
+    seconds: float
+    functions: list[str]
+
 
 PLUGIN = """
-import json, os, pathlib, sys, time, pytest
+import cProfile, json, os, pathlib, time, pytest
 
-PACKAGE = os.environ["MUTATION_PACKAGE"]
-rows = {}
+PACKAGE = os.path.abspath("src/refold") + os.sep
+rows = []
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_protocol(item):
-    reached = set()
-    def seen(frame, event, _):
-        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
-            reached.add(frame.f_code)
-    began = time.perf_counter()
-    sys.setprofile(seen)
-    yield
-    sys.setprofile(None)
-    long = any(item.get_closest_marker(name) for name in ("slow", "data"))
-    names = sorted({f"{c.co_filename[len(PACKAGE) + 1:]}:{c.co_qualname.partition('.<locals>')[0]}" for c in reached})
-    rows[item.nodeid] = [long, time.perf_counter() - began, names]
+def pytest_runtest_call(item):
+    profile, began = cProfile.Profile(builtins=False, subcalls=False), time.perf_counter()
+    with profile:
+        outcome = yield
+    if outcome.excinfo is None:
+        codes = [row.code for row in profile.getstats() if not isinstance(row.code, str)]
+        inside = [code for code in codes if code.co_filename.startswith(PACKAGE)]
+        names = {f"{code.co_filename[len(PACKAGE):]}:{code.co_qualname.partition('.<locals>')[0]}" for code in inside}
+        rows.append([item.nodeid.partition("::")[0], item.nodeid, time.perf_counter() - began, sorted(names)])
 
 def pytest_sessionfinish():
-    folder = pathlib.Path(os.environ["MUTATION_INTO"])
-    (folder / f"{os.environ.get('PYTEST_XDIST_WORKER', 'main')}.json").write_text(json.dumps(rows))
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    pathlib.Path(f"reached-{worker}.json").write_text(json.dumps(rows))
 """
 
 
-def reach(jobs: int) -> dict[str, list[tuple[bool, float, str]]]:
-    """Tests by function: only in `make test-all`, seconds, id. Quick tests first, then the quickest."""
+def reach(jobs: int) -> list[Test]:
+    """The tests of `make test` that pass, with the functions each of them calls."""
     known = WORK / "reach.json"
-    version = _version()
-    if not known.exists() or json.loads(known.read_text())["version"] != version:
-        folder = WORK / "reached"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        (folder / "reach_plugin.py").write_text(PLUGIN)
-        _pytest(
-            ROOT, "-n", str(jobs), "--dist", "worksteal", "-p", "reach_plugin", "-m", f"not ({ELSEWHERE})",
-            paths=[folder], MUTATION_PACKAGE=str(PACKAGE), MUTATION_INTO=str(folder),
-        )  # fmt: skip
-        tests = {
-            id: row for path in folder.glob("gw*.json") for id, row in json.loads(path.read_text()).items()
-        }
-        known.write_text(json.dumps({"version": version, "tests": tests}))
-    found: dict[str, list[tuple[bool, float, str]]] = defaultdict(list)
-    for id, (long, seconds, names) in json.loads(known.read_text())["tests"].items():
-        for name in names:
-            found[name].append((long, seconds, id))
-    return {name: sorted(rows) for name, rows in found.items()}
-
-
-def _version() -> str:
     files = sorted([*PACKAGE.rglob("*.py"), *(ROOT / "tests").rglob("*.py")])
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
+    version = hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
+    if not known.exists() or json.loads(known.read_text())["version"] != version:
+        slot = _copy("reach")
+        (slot / "reach_plugin.py").write_text(PLUGIN)
+        marked = f"not (slow or data or {ELSEWHERE})"
+        pytest(slot, "-p", "reach_plugin", "-n", str(jobs), "--dist", "worksteal", "-m", marked, limit=None)
+        rows = [row for path in slot.glob("reached-gw*.json") for row in json.loads(path.read_text())]
+        known.write_text(json.dumps({"version": version, "tests": rows}))
+    return [Test(*row) for row in json.loads(known.read_text())["tests"]]
 
 
-def _pytest(
-    folder: Path, *arguments: str, paths: list[Path], timeout: int | None = None, **variables: str
-) -> int:
-    python_path = os.pathsep.join(map(str, [*paths, folder / "src", folder]))
+def _copy(name: str) -> Path:
+    shutil.rmtree(WORK / name, ignore_errors=True)
+    left = shutil.ignore_patterns("out", ".git", "*venv*", ".clients*", "__pycache__", ".hypothesis")
+    return shutil.copytree(ROOT, WORK / name, ignore=left, symlinks=True)
+
+
+def pytest(slot: Path, *arguments: str, limit: float | None = LIMIT) -> int | None:
+    """Its exit status; None where it did not end in time."""
+    command = [sys.executable, "-m", "pytest", "-q", *arguments]
+    data = os.environ.get("REFOLD_DATA", str(ROOT.parent / "shared" / "data"))
+    env = {**os.environ, "PYTHONPATH": f"{slot / 'src'}{os.pathsep}{slot}", "REFOLD_DATA": data}
+    with (slot / "log").open("w") as log:
+        process = subprocess.Popen(command, cwd=slot, env=env, stdout=log, stderr=log, start_new_session=True)
     try:
-        return subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-x" if timeout else "--maxfail=1000", *arguments],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": python_path, **variables},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=timeout,
-        ).returncode
+        return process.wait(limit)
     except subprocess.TimeoutExpired:
-        return 124
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return None
+
+
+def chosen(reaching: list[Test]) -> list[str]:
+    """The quickest of every file, then the second of every file …, as many as there is time for."""
+    by_file = defaultdict[str, list[Test]](list)
+    for test in sorted(reaching, key=lambda test: test.seconds):
+        by_file[test.file].append(test)
+    ordered = [test for row in itertools.zip_longest(*by_file.values()) for test in row if test]
+    spent = itertools.accumulate(test.seconds for test in ordered)
+    return [test.id for test, end in zip(ordered, spent, strict=True) if end - test.seconds < SECONDS]
+
+
+def outcome(mutant: Mutant, every: list[Test], slot: Path) -> str:
+    """`killed` by a test of `make test`, `killed slowly` by one of `make test-all`, `survived` or `unreached`."""
+    name = f"{mutant.file}:{mutant.function}"
+    reaching = [test for test in every if name in test.functions]
+    if not reaching:
+        return "unreached"
+    place = slot / "src" / "refold" / mutant.file
+    place.write_bytes(mutant.written())
+    try:
+        if pytest(slot, "-n", "0", "-x", *chosen(reaching)) != 0:
+            return "killed"
+        files = [file for file, _ in Counter(test.file for test in reaching).most_common(FILES)]
+        marked = f"(slow or data or hypothesis) and not ({ELSEWHERE})"
+        status = pytest(slot, "-n", "0", "-x", "--hypothesis-profile=all", "-m", marked, *files)
+        return "killed slowly" if status == 1 else "survived"
+    finally:
+        shutil.copyfile(PACKAGE / mutant.file, place)
 
 
 # ── the run ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def outcome(mutant: Mutant, tests: list[tuple[bool, float, str]], slot: Path) -> str:
-    """`killed` by a test of `make test`, `killed slowly` by one of `make test-all`, `survived` or `unreached`."""
-    if not tests:
-        return "unreached"
-    place = slot / "src" / "refold" / mutant.file
-    original = place.read_bytes()
-    place.write_text(mutant.source)
-    try:
-        for long, name in ((False, "killed"), (True, "killed slowly")):
-            chosen, seconds = list[str](), 0.0
-            for is_long, took, id in tests:
-                if is_long is long and len(chosen) < MOST_TESTS and seconds < MOST_SECONDS:
-                    chosen.append(id)
-                    seconds += took
-            if chosen and _pytest(slot, "-n", "0", *chosen, paths=[], timeout=TIMEOUT):
-                return name
-        return "survived"
-    finally:
-        place.write_bytes(original)
-
-
 def run(rooms: list[str], sample: int, seed: int, jobs: int) -> dict[str, Any]:
-    reached = reach(jobs)
-    chance = random.Random(seed)
-    drawn = [(room, mutant) for room in rooms for mutant in draw(room, sample, chance)]
-    chance.shuffle(drawn)  # a run that is ended early is a fair sample
-    slots: list[Path] = []
+    slots = queue.SimpleQueue[Path]()
     for number in range(jobs):
-        slots.append(WORK / f"slot-{number}")
-        shutil.rmtree(slots[-1], ignore_errors=True)
-        kept = ("out", ".git", "*venv*", ".clients*", "__pycache__", ".hypothesis", ".gpu")
-        shutil.copytree(ROOT, slots[-1], ignore=shutil.ignore_patterns(*kept), symlinks=True)
-    lock, counts = threading.Lock(), defaultdict[str, Counter[str]](Counter)
-    survivors: list[dict[str, Any]] = []
+        slots.put(_copy(f"slot-{number}"))
+    every, chance = reach(jobs), random.Random(seed)
+    drawn = [mutant for room in rooms for mutant in draw(room, sample, chance)]
 
-    def judge(row: tuple[str, Mutant]) -> None:
-        room, mutant = row
-        with lock:
-            slot = slots.pop()
-        result = outcome(mutant, reached.get(f"{mutant.file}:{mutant.function}", []), slot)
-        with lock:
-            slots.append(slot)
-            counts[room][result] += 1
-            if not result.startswith("killed"):
-                survivors.append({**mutant._asdict(), "source": None, "outcome": result})
-            done = sum(found.total() for found in counts.values())
-            print(
-                f"{done} of {len(drawn)}: {result} {mutant.file}:{mutant.line} {mutant.was} → {mutant.becomes}",
-                flush=True,
-            )
+    def judge(mutant: Mutant) -> str:
+        slot = slots.get()
+        found = outcome(mutant, every, slot)
+        slots.put(slot)
+        print(f"{found}: {mutant.file}:{mutant.line} {mutant.was} → {mutant.becomes}", flush=True)
+        return found
 
     with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(judge, drawn))
+        judged = sorted(zip(drawn, pool.map(judge, drawn), strict=True))
+    counts = {room: Counter[str]() for room in rooms}
+    for mutant, found in judged:
+        counts[mutant.file.partition("/")[0]][found] += 1
     total = sum(counts.values(), Counter[str]())
     return {
         "seed": seed,
-        "rooms": {room: {**found, "score": _score(found)} for room, found in counts.items()},
-        "score": _score(total),
-        "score_of_make_test": round(100 * total["killed"] / max(total.total(), 1), 1),
-        "survivors": sorted(survivors, key=lambda row: (row["file"], row["line"])),
+        "mutants": len(judged),
+        "tests": len(every),
+        "all": _scored(total),
+        "rooms": {room: _scored(found) for room, found in counts.items()},
+        "survivors": [{**mutant._asdict(), "outcome": how} for mutant, how in judged if how != "killed"],
     }
 
 
-def _score(found: Counter[str]) -> float:
-    return round(100 * (found["killed"] + found["killed slowly"]) / max(found.total(), 1), 1)
+def _scored(found: Counter[str]) -> dict[str, float]:
+    quick, both = found["killed"], found["killed"] + found["killed slowly"]
+    shares = {"make test": quick / found.total(), "make test-all": both / found.total()}
+    return {**found, **{name: round(100 * share, 1) for name, share in shares.items()}}
 
 
 def main() -> None:
     from benchmarks import results
 
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    options = argparse.ArgumentParser(description="Does a test fail when the code is wrong?")
     options.add_argument("--rooms", default=",".join(ROOMS))
     options.add_argument("--sample", type=int, default=75, help="mutants of each room")
     options.add_argument("--seed", type=int, default=time.localtime().tm_yday)
     options.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    chosen = options.parse_args()
+    given = options.parse_args()
     began, before = time.monotonic(), results.load()
-    found = run(chosen.rooms.split(","), chosen.sample, chosen.seed, chosen.jobs)
+    found = run(given.rooms.split(","), given.sample, given.seed, given.jobs)
     results.write("mutation", found, seconds=time.monotonic() - began, before=before, quick=False)
     print(json.dumps({key: value for key, value in found.items() if key != "survivors"}, indent=1))
 

@@ -453,12 +453,17 @@ def agent(found: dict[str, Any]) -> str:
 def mutation(found: dict[str, Any]) -> str:
     """Of each room how many mutants were drawn, and what became of them."""
     names = ("killed", "killed slowly", "survived", "unreached")
+    rooms = {**found["rooms"], f"all (seed {found['seed']})": found["all"]}
     rows = [
-        [room, *(f"{row.get(name, 0):,}" for name in names), _percent(row["score"])]
-        for room, row in found["rooms"].items()
+        [
+            room,
+            *(f"{row.get(name, 0):,}" for name in names),
+            _percent(row["make test"]),
+            _percent(row["make test-all"]),
+        ]
+        for room, row in rooms.items()
     ]
-    rows.append(["all", *[""] * len(names), _percent(found["score"])])
-    return markdown(["room", *names, "noticed"], rows)
+    return markdown(["room", *names, "`make test`", "`make test-all`"], rows)
 
 
 def _percent(share: float | None) -> str:

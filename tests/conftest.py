@@ -25,10 +25,11 @@ from tests.data import NEEDS_DATA
 from tests.hermetic import hermetic
 from tests.offline import Offline
 from tests.offline import offline as guard
+from tests.timing import alarm
 
 settings.register_profile(
     "refold",
-    max_examples=25,
+    max_examples=20,
     deadline=None,
     derandomize=True,
     database=None,
@@ -79,24 +80,28 @@ def offline(request: pytest.FixtureRequest) -> Iterator[Offline]:
     assert guard.attempts == []
 
 
+LONGEST = 600
+"""Seconds after which a test that waits for what never comes is broken off; no test takes a tenth of it. Those that are
+marked as long have ten times as many."""
+_LONG = {"slow", "data", "torture", "timing", "live", "clients", "browser", "local"}
+
+
 @pytest.fixture(autouse=True)
-def _own_files(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Tests read what lies in the repository and what they made; those marked `data` the real transcripts, too."""
-    hermetic.on, hermetic.data = True, request.node.get_closest_marker("data") is not None
+def _own_machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests end. They read what lies in the repository and what they made; those marked `data` the real transcripts,
+    too. They see an empty home directory, no configuration, and no keys; those marked `live` what there is."""
+    marks = {mark.name for mark in request.node.iter_markers()}
+    hermetic.on, hermetic.data = True, "data" in marks
     hermetic.attempts.clear()
-    yield
+    with pytest.MonkeyPatch.context() as patch, alarm(10 * LONGEST if marks & _LONG else LONGEST):
+        if "live" not in marks:
+            _empty_home(patch, tmp_path_factory.getbasetemp() / "home")
+        yield
     hermetic.on = False
     assert hermetic.attempts == [], "a test read files of the machine it runs on"
 
 
-@pytest.fixture(autouse=True)
-def _own_machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Tests see an empty home directory, no configuration, and no keys."""
-    if request.node.get_closest_marker("live"):
-        return
-    patch = pytest.MonkeyPatch()
-    request.addfinalizer(patch.undo)
-    home: Path = tmp_path_factory.getbasetemp() / "home"
+def _empty_home(patch: pytest.MonkeyPatch, home: Path) -> None:
     home.mkdir(exist_ok=True)
     for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
         patch.setenv(name, str(home))

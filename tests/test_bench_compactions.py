@@ -161,6 +161,7 @@ def test_short_sessions_and_short_summaries_are_no_cases(tmp_path: Path) -> None
     assert compactions.compactions(long_log(path, summary="short").parent) == []
 
 
+@pytest.mark.slow
 def test_every_view_fits_its_size_and_the_file_of_views_is_repeatable(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(compactions.results, "surroundings", lambda *_: {})
     long_log(tmp_path / "s.jsonl")

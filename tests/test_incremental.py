@@ -132,13 +132,14 @@ def known(fold: e.Fold) -> bytes:
     return msgspec.json.encode(msgspec.structs.replace(fold, id="", parent=None, time=0.0))
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("tools", [True, False], ids=["tools", "talk"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_fold_is_the_same_warm_and_cold(name: str, tools: bool) -> None:
     assert sum(Run(name, seed, tools=tools).play(14) for seed in range(2)) > 0
 
 
+@pytest.mark.slow
 def test_a_plan_one_message_after_another_is_that_of_a_cold_session() -> None:
     run, plans = Run("refold", 5, tools=True), 0
     for _ in range(16):

@@ -251,7 +251,7 @@ def rows() -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("name", "job"), rows())
 def test_whatever_happens_at_any_await_nothing_is_lost_or_misplaced(name: str, job: str) -> None:
     undisturbed = play(name, job, "speak", -1)

@@ -236,6 +236,7 @@ def test_patterns_read_hostile_text_in_linear_time(part: int) -> None:
                     assert not grows(used.pattern, read, text), shown
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("bad", [r"\s*;", r"(a+)+$", r"(?:x|xx)*y", r"\w+@", r".*foo"])
 def test_a_pattern_that_is_not_linear_is_found_out(bad: str) -> None:
     used = Used("bad", re.compile(bad), frozenset(("split",)))

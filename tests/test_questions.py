@@ -63,6 +63,7 @@ def test_every_question_has_its_answer() -> None:
     assert set(ANSWERS) == ASKED
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("question", ANSWERS)
 def test_the_answer_runs(question: str) -> None:
     blocks = re.findall(r"(?ms)^```(python|bash)\n(.*?)^```", ANSWERS[question])

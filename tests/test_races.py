@@ -257,7 +257,7 @@ def race(seed: int, folder: Path) -> int:
     return check(world)
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("seed", range(25))
 def test_races_lose_and_double_nothing(seed: int, tmp_path: Path) -> None:
     race(seed, tmp_path)

@@ -1,9 +1,12 @@
-"""`make test` gives the same answer twice, and says what it left out."""
+"""`make test` gives the same answer twice, comes to an end, and says what it left out."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import told
-from tests.timing import steps
+from tests.timing import alarm, steps
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -112,15 +115,23 @@ for name in presets.NAMES:
 
 def test_a_fold_is_the_same_in_every_process() -> None:
     """Nothing depends on the order of sets, on the time zone or on the language of the machine."""
-    outputs: set[str] = set()
-    for seed, zone, language in (("1", "UTC", "C"), ("2", "Asia/Kathmandu", "C.UTF-8")):
-        machine = {"PYTHONHASHSEED": seed, "TZ": zone, "LC_ALL": language}
-        done = subprocess.run(
-            [sys.executable, "-c", FOLD],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, **machine},
-        )
-        outputs.add(done.stdout)
-    assert len(outputs) == 1 and outputs.pop().count("\n") == 6
+    with contextlib.redirect_stdout(io.StringIO()) as here:
+        exec(FOLD, {})
+    machine = {"PYTHONHASHSEED": "1", "TZ": "Asia/Kathmandu", "LC_ALL": "C"}
+    there = subprocess.run(
+        [sys.executable, "-c", FOLD],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **machine},
+    )
+    assert there.stdout == here.getvalue() and there.stdout.count("\n") == 6
+
+
+def test_a_test_that_waits_for_what_never_comes_fails_and_says_so() -> None:
+    left = signal.getitimer(signal.ITIMER_REAL)[0]
+    assert left > 0, "every test has a bound"
+    hangs = pytest.raises(pytest.fail.Exception, match="it hangs: 5 s")
+    with hangs, alarm(5), contextlib.suppress(Exception):  # as code does that goes on after any error
+        signal.raise_signal(signal.SIGALRM)
+    assert signal.getitimer(signal.ITIMER_REAL)[0] > 5, "a smaller bound inside of it ends with its block"

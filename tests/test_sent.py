@@ -111,7 +111,7 @@ def check(name: str, messages: Sequence[m.Message], budget: int) -> None:
     assert sent(view) <= view.tokens <= budget
 
 
-@pytest.mark.sample(32)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("budget", [2_000, 8_000])
 @pytest.mark.parametrize("kind", HOSTILE)
 @pytest.mark.parametrize("name", presets.NAMES)
@@ -257,6 +257,7 @@ def _grown(message: m.Message, times: int) -> m.Message:
 BUDGETS = (300, 1_200, 4_000, 16_000)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", presets.NAMES)
 @given(hostile(), st.sampled_from(BUDGETS))
 @settings(max_examples=8)

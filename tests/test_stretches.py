@@ -20,8 +20,8 @@ from refold.preserve.state import WorkState
 from refold.tokens.exact import Exact
 
 SIZE = 1_500_000
-CHARACTERS, LINES = 400_000, 70_000
-"""Of one stretch: some 10 ms each. (The most is the list of names in a digest, which reads a bounded part of a log.)"""
+CHARACTERS, LINES = 400_000, 120_000
+"""Of one stretch: some 10 ms each. (The most is the quotation of a call, which reads a bounded part of it.)"""
 
 
 class Work(NamedTuple):

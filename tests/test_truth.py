@@ -99,6 +99,7 @@ def work(times: int) -> list[m.Message]:
     return messages
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("budget", BUDGETS[:4])
 @pytest.mark.parametrize("folds", FOLDS)
 def test_R22_nothing_is_false_in_a_record_of_a_made_session(budget: int, folds: int) -> None:
@@ -107,6 +108,7 @@ def test_R22_nothing_is_false_in_a_record_of_a_made_session(budget: int, folds: 
     assert count >= 3 * folds or budget > 4_000
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_R22_nothing_is_false_in_a_record_of_the_sample(budget: int) -> None:
     sample = gzip.decompress(files("refold.data").joinpath("sample.jsonl.gz").read_bytes())

@@ -65,6 +65,7 @@ async def prepared(engine: Engine, session: Session) -> None:
         assert engine.preset.name != "refold"
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("behaviour", WAITS)
 @pytest.mark.parametrize("name", presets.NAMES)
 def test_R3_prepare_ends_at_the_limit(name: str, behaviour: str) -> None:

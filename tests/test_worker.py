@@ -129,13 +129,32 @@ def test_a_strategy_that_hangs_stops_neither_others_nor_the_exit(monkeypatch: py
     async def run() -> None:
         hangs = asyncio.ensure_future(worker.run(release.wait))
         other = asyncio.ensure_future(worker.run(lambda: 17))
-        with pytest.raises(PluginError, match="left behind"):
+        with pytest.raises(PluginError, match="abandoned"):
             await hangs
         assert await other == 17
 
     asyncio.run(run())
     alive = [thread for thread in threading.enumerate() if thread.name == "refold-worker"]
     assert all(thread.daemon for thread in alive)
+    release.set()
+
+
+def test_cancelled_work_that_hangs_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "GRACE", 0.1)
+    release, began = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        began.set()
+        release.wait()
+
+    async def run() -> None:
+        hangs = asyncio.ensure_future(worker.run(hang))
+        await asyncio.to_thread(began.wait)
+        hangs.cancel()
+        with alarm(30):
+            assert await worker.run(lambda: 17) == 17
+
+    asyncio.run(run())
     release.set()
 
 

@@ -51,9 +51,11 @@ class Done:
 
     @property
     def exit(self) -> int | None:
-        """The status that the tool reports."""
+        """The status that the tool reports. (In what a file says it is no report.)"""
         if isinstance(self.result, m.Bash):
             return self.result.exit_code
+        if re.match(r"(?i)read|view|grep|glob|search|ls$|list", self.call.name):
+            return None
         ends = self.text[:200] + "\n" + self.text[-600:]
         found = re.findall(r'(?im)(?:^\[?(?:the command completed|command finished) with exit code|^exit code:?|^command exited with code|^\(exit(?: code)?|"exit_code":|<exit_code>|exit code:) ?(-?\d+)', ends)  # fmt: skip
         return int(found[-1]) if found else None
@@ -332,7 +334,8 @@ class Judge:
             return f"another command: {line[:120]!r}"
         if why := self._outcome(run, parts, said):
             return why
-        later = [x for x in self.done if x.answered > run.answered and not x.refused and shell(x.call)]
+        ended = [x for x in self.done if not x.refused and "running in background with ID" not in x.text]
+        later = [x for x in ended if x.answered > run.answered and shell(x.call)]
         if all(any(self._same(x, part, found["folder"] or "", run) for x in later) for part in parts):
             return "it ran again later"
         changed = any(number > run.answered for how, number in self.changes.values() if how != "gone")

@@ -8,6 +8,7 @@ interpreter with the loop as two threads do, not as seven. Work that is no longe
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
 import time
@@ -22,11 +23,13 @@ from refold.errors import PluginError
 T = TypeVar("T")
 
 LIMIT = 120.0
-"""Seconds after which work is left behind: a strategy of an application may never come to an end."""
+"""Seconds after which work is abandoned: a strategy of an application may never return."""
+GRACE = 5.0
+"""Seconds that cancelled work has to reach a checkpoint before another thread takes over."""
 
 
 class Abandoned(BaseException):
-    """Nobody waits for this work any more. Not an `Exception`: nothing that guards foreign code holds it up."""
+    """The caller of this work has gone. Not an `Exception`: code that guards plug-ins lets it through."""
 
 
 class _Job:
@@ -34,7 +37,7 @@ class _Job:
         self._work: Callable[[], Any] | None = work
         self._context = copy_context()
         self.future: Future[Any] = Future()
-        self.began: float | None = None
+        self.deadline = math.inf
         self.unwanted = False
 
     def perform(self) -> None:
@@ -52,9 +55,9 @@ class _Job:
         finally:
             _current.reset(token)
 
-    @property
-    def is_late(self) -> bool:
-        return self.began is not None and time.monotonic() - self.began >= LIMIT
+    def abandon(self) -> None:
+        self.unwanted = True
+        self.deadline = min(self.deadline, time.monotonic() + GRACE)
 
 
 _current: ContextVar[_Job | None] = ContextVar("job", default=None)
@@ -74,6 +77,7 @@ class Worker:
         self._jobs: deque[_Job] = deque()
         self._ready = threading.Condition()
         self._thread: threading.Thread | None = None
+        self._running: _Job | None = None
 
     async def run(self, work: Callable[[], T]) -> T:
         """The result of work. Where the caller is cancelled, the work ends, too."""
@@ -83,13 +87,12 @@ class Worker:
         self._submit(job)
         future = asyncio.wrap_future(job.future)
         try:
-            while not (await asyncio.wait([future], timeout=LIMIT))[0]:
-                if job.is_late:
-                    self._replace(job)
-                    raise PluginError(f"planning has not ended after {LIMIT:g} seconds, and was left behind")
+            while not (await asyncio.wait([future], timeout=min(GRACE, LIMIT)))[0]:
+                if self._replaced() is job:
+                    raise PluginError(f"planning did not end within {LIMIT:g} seconds; it was abandoned")
             return future.result()
         finally:
-            job.unwanted = True
+            job.abandon()
             job.future.cancel()
             del job, future  # a failure names this frame: what the work held goes now
 
@@ -104,11 +107,16 @@ class Worker:
         self._thread = threading.Thread(target=self._work, name="refold-worker", daemon=True)
         self._thread.start()
 
-    def _replace(self, job: _Job) -> None:
-        """Another thread goes on with what waits; the one that hangs ends with its job, if ever."""
+    def _replaced(self) -> _Job | None:
+        """The job that is past its deadline, if there is one. Another thread goes on with those that wait;
+        the thread that hangs ends with its job, if ever."""
         with self._ready:
-            job.unwanted = True
+            late = self._running
+            if late is None or time.monotonic() < late.deadline:
+                return None
+            late.unwanted, self._running = True, None
             self._start()
+            return late
 
     def _work(self) -> None:
         while True:
@@ -120,10 +128,14 @@ class Worker:
                 if self._thread is not threading.current_thread():
                     return
                 job = self._jobs.popleft()
-            if not job.future.set_running_or_notify_cancel():
-                continue
-            job.began = time.monotonic()
+                if not job.future.set_running_or_notify_cancel():
+                    continue
+                job.deadline = time.monotonic() + LIMIT
+                self._running = job
             job.perform()
+            with self._ready:
+                if self._running is job:
+                    self._running = None
             del job
 
 

@@ -9,10 +9,15 @@ import socket
 import sys
 import termios
 
+from prompt_toolkit import shortcuts  # noqa: F401
+from rich import markdown  # noqa: F401
+
 from refold import Engine, Session
-from refold.agent import chat, opening  # noqa: F401
-from refold.cli import main
+from refold.agent import chat, opening, snapshots  # noqa: F401
+from refold.cli import chat as _chat  # noqa: F401
+from refold.cli import chat_commands, chat_once, chat_terminal, main, screen  # noqa: F401
 from refold.models import script  # noqa: F401
+from refold.stores import sqlite  # noqa: F401
 
 
 def child(order: dict[str, object], terminal: int) -> None:

@@ -292,6 +292,7 @@ def test_100_turns_in_a_window_of_16k_never_overflow(tmp_path: Path) -> None:
     assert any(isinstance(entry, Fold) for entry in chat.session.path)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("preset", presets.NAMES)
 def test_no_design_overflows_in_a_small_window(tmp_path: Path, preset: str) -> None:
     _, model = long_run(tmp_path, preset, 16)

@@ -106,6 +106,7 @@ def test_a_second_run_does_only_what_is_missing_or_changed(folder: Path) -> None
     assert other == [str(folder / "1.json")] * 2
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "more",
     [("--budgets", "700"), ("--presets", "refold"), ("--passes", "2"), ("--prices", "gpt-5"), ("--anew",)],

@@ -133,12 +133,14 @@ def test_a_cluster_does_the_same_through_its_client_server(folder: Path, tmp_pat
         f"--ray-client-server-port={port}",
         "--include-dashboard=false",
     ]
-    head = subprocess.Popen(
-        [Path(sys.executable).with_name("ray"), *start],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    told_by_head = tmp_path / "head"
+    with told_by_head.open("wb") as written:
+        head = subprocess.Popen(
+            [Path(sys.executable).with_name("ray"), *start],
+            env=environment,
+            stdout=written,
+            stderr=subprocess.STDOUT,
+        )
     asked = [
         sys.executable,
         "-m",
@@ -152,12 +154,14 @@ def test_a_cluster_does_the_same_through_its_client_server(folder: Path, tmp_pat
         "--json",
     ]
     try:
+        until(lambda: b"Ray runtime started" in told_by_head.read_bytes() or head.poll() is not None, 180)
         done = subprocess.run(
-            [*asked, "--on", f"ray://127.0.0.1:{port}"], env=environment, capture_output=True, check=True
+            [*asked, "--on", f"ray://127.0.0.1:{port}"], env=environment, capture_output=True
         )
     finally:
         head.terminate()
         head.wait()
+    assert done.returncode == 0, done.stderr.decode() + told_by_head.read_text()
     rows = json.loads(done.stdout)["rows"]
     for row in rows:
         row.pop("seconds")

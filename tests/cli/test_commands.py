@@ -92,6 +92,7 @@ def test_plan_settings_from_the_command_line() -> None:
     assert plan["due"] is True
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("preset", NAMES)
 def test_compact_json(preset: str, own: str, tmp_path: Path) -> None:
     out = str(tmp_path / "out.jsonl")

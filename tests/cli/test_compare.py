@@ -150,7 +150,7 @@ def test_the_demo_folds_the_sample_and_says_where_the_report_is(tmp_path: Path) 
     assert str(out / "report.html") in flat
     assert "never touch the files in migrations/" in result.output.replace("\n", " ")
     assert "提交信息必须用英文写" in result.output
-    assert "created harbour/reminders/job.py" in result.output
+    assert "changed harbour/reminders/job.py" in result.output
     bars = re.findall(r"(?m)^(before|after) +(█+) +([\d,]+) tokens$", result.output)
     (_, before, large), (_, after, small) = bars
     large, small = (int(figure.replace(",", "")) for figure in (large, small))

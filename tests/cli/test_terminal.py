@@ -106,7 +106,7 @@ STYLE = re.compile("\x1b\\[[0-9;]*m|\x1b\\[\\?25[lh]|\r?\x1b\\[[12]?[AK]")
 """Colours, and what a progress bar of our own does."""
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_nothing_reaches_the_terminal_raw(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = folder / name

@@ -132,6 +132,7 @@ def graded(pieces: list[Piece], goal: int, *, known: bool) -> Grades:
     return grade(view, goal, record, sizes, size, CURVE, last, low)
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("seed", range(12))
 def test_R20_the_goal_is_used_and_a_larger_one_never_shows_less(seed: int, known: bool) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import html
 import re
 from collections import Counter
+from functools import cache
 from html.parser import HTMLParser
 from importlib.resources import files
 
@@ -61,6 +62,11 @@ def made(
     return loop.run(compare(list(sessions), Plan(names, budgets.parse_list(budget))))
 
 
+@cache
+def usual() -> Comparison:
+    return made(("a.jsonl", agent_session()))
+
+
 def messages(session: Session) -> list[m.Message]:
     return [said for entry in session.path if (said := said_by(entry)) is not None]
 
@@ -92,7 +98,7 @@ def digest(text: str) -> str:
 
 
 def test_the_policy_allows_exactly_this_style_sheet_and_this_script() -> None:
-    document = page(made(("a.jsonl", agent_session())))
+    document = page(usual())
     [policy] = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]+)"', document)
     [style] = re.findall(r"<style>(.*?)</style>", document, re.S)
     [script] = re.findall(r"<script>(.*?)</script>", document, re.S)
@@ -117,6 +123,7 @@ def test_the_script_puts_text_into_the_page_and_never_html() -> None:
         assert way not in script
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("asked", ["3k", "30%"])
 def test_a_hostile_transcript_adds_no_element_and_no_attribute(asked: str) -> None:
     name = "<script>alert(1)</script>/\"onload='x'\x1b[2J.jsonl"
@@ -193,7 +200,7 @@ def test_the_page_holds_with_nothing_with_one_and_with_fifty() -> None:
 def test_long_messages_lose_their_middle_where_the_page_has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inside, "SAID", 4_000)
     monkeypatch.setattr(inside, "PUT", 4_000)
-    done = made(("a.jsonl", agent_session(12)))
+    done = usual()
     [block] = blocks(page(done))
     assert sum(len(entry["text"]) for entry in block["entries"]) < 4_000 + 60 * 80
     assert "characters are not on this page" in block["entries"][3]["text"]
@@ -206,7 +213,7 @@ def test_long_messages_lose_their_middle_where_the_page_has_no_room(monkeypatch:
 
 
 def test_the_same_comparison_makes_the_same_page() -> None:
-    done = made(("a.jsonl", agent_session()))
+    done = usual()
     assert page(done) == page(done)
 
 

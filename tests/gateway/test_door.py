@@ -15,6 +15,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
+from multidict import CIMultiDict
 
 from refold.errors import SettingError
 from refold.gateway.door import Door
@@ -110,9 +111,39 @@ def test_nobody_gets_past_a_key_and_the_upstream_never_sees_it() -> None:
                     other = {"x-api-key": "own", "Authorization": "own", name: given}
                     async with client.post(PATH, data=BODY, headers=other) as reply:
                         seen = json.dumps(await reply.json())
+                    assert "secret-of" not in seen and '"own"' not in seen
+                    both = {**other, "x-refold-key": "secret-of-ann", "api-key": "secret-of-ann"}
+                    async with client.post(PATH, data=BODY, headers=both) as reply:
+                        seen = json.dumps(await reply.json())
                     assert "secret-of" not in seen and '"own"' in seen
         finally:
             del os.environ["UP_KEY"]
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("Authorization", "Bearer secret-of-ann"), ("x-api-key", "secret-of-ann")],
+        [("AUTHORIZATION", "bearer  secret-of-ann "), ("X-API-KEY", "secret-of-ann")],
+        [("authorization", "Bearer secret-of-ann"), ("x-api-key", "secret-of-bob")],
+        [("x-api-key", "secret-of-ann"), ("authorization", "Basic c2VjcmV0LW9mLWFubg==")],
+        [("x-refold-key", "secret-of-ann"), ("authorization", "Bearer secret-of-ann")],
+        [("X-Refold-Key", "secret-of-ann"), ("x-api-key", "secret-of-bob"), ("api-key", "secret-of-ann")],
+        [("authorization", "Bearer secret-of-ann"), ("authorization", "Bearer secret-of-bob")],
+    ],
+)
+def test_keys_of_the_gateway_go_upstream_in_no_header(headers: list[tuple[str, str]]) -> None:
+    async def work() -> None:
+        async with (
+            upstream(echo) as url,
+            gateway(url, keys=KEYS) as (_, client),
+            client.post(PATH, data=BODY, headers=CIMultiDict(headers)) as reply,
+        ):
+            seen = json.dumps(await reply.json())
+            assert reply.status == 200
+        assert "secret-of" not in seen and "c2VjcmV0" not in seen
 
     run(work)
 
@@ -125,7 +156,7 @@ def test_sessions_of_one_owner_are_not_those_of_another(tmp_path: Path) -> None:
                 async with client.post(PATH, data=BODY, headers=headers) as reply:
                     await reply.read()
         opened = open_store(f"sqlite:{tmp_path / 'a.db'}").store
-        assert sorted(info.id for info in opened.sessions()) == ["ann.same", "bob.same"]
+        assert sorted(info.id[:9] for info in opened.sessions()) == ["ann.same.", "bob.same."]
 
     with WireServer("a", "b") as server:
         run(work)

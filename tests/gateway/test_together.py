@@ -7,6 +7,7 @@ import json
 import random
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
@@ -18,6 +19,7 @@ from refold.gateway.requests import Asked
 from refold.protocols import SessionInfo
 from refold.stores.sqlite import SqliteStore
 from tests.gateway.kit import gateway, run, upstream
+from tests.gateway.test_door import KEYS
 from tests.gateway.test_sessions import ask, body, said, sessions
 
 Talk = list[tuple[str, str]]
@@ -46,8 +48,9 @@ def together(folder: Path, rounds: int, seed: int) -> None:
 
     async def work() -> None:
         nonlocal talk
-        named = {"X-Refold-Session": "one"}
-        async with upstream(answer) as url, gateway(url, store=store) as (one, first), gateway(url, store=store) as (two, second):  # fmt: skip
+        named = {"X-Refold-Session": "one", "x-refold-key": "secret-of-ann"}
+        shared: dict[str, Any] = {"store": store, "keys": KEYS}
+        async with upstream(answer) as url, gateway(url, **shared) as (one, first), gateway(url, **shared) as (two, second):  # fmt: skip
             for client in (first, second):
                 client.headers.update(named)
             for number in range(rounds):
@@ -92,7 +95,7 @@ def test_what_is_tried_again_keeps_its_turn_and_a_session_made_just_now_is_opene
 ) -> None:
     """Where others of the same process went in between, two programs could be in each other's way for ever."""
     spec, order = f"sqlite:{tmp_path / 'a.db'}", list[str]()
-    asked = Asked("openai", {}, [], [], "one", [])
+    asked = Asked("openai", {}, [], [], "one")
 
     async def once(name: str, conflicts: int) -> str:
         left = conflicts

@@ -43,7 +43,7 @@ def ask(kind, *script, retries=NEVER, request=ASK, **options):
         return asyncio.run(main())
 
 
-@pytest.mark.sample(25)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("answer", "error"),

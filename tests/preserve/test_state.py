@@ -381,6 +381,8 @@ def test_R10_the_last_error_whose_command_was_not_tried_again() -> None:
     assert told(done(*steps), ERROR) == ["python b.py: exit 1: ImportError: no b #3"]
     assert told(done(*steps, bash("python b.py", "ok")), ERROR) == ["python a.py: exit 1: ValueError: bad #1"]
     assert told(done(*steps, bash("python b.py", "ok"), bash("cd . && python a.py 2>&1 | tail")), ERROR) == []
+    begun = bash("python b.py", "Command running in background with ID: b57.")
+    assert told(done(*steps, begun), ERROR) == ["python a.py: exit 1: ValueError: bad #1"]
 
 
 def test_R10_an_error_is_not_told_after_twenty_steps() -> None:
@@ -647,11 +649,11 @@ def _step(i: int) -> Step:
 
 
 def test_R10_the_cost_of_a_message_does_not_follow_the_past() -> None:
-    messages = conversation(*map(_step, range(12_000)))
+    messages = conversation(*map(_step, range(6_000)))
     made, spent = WorkState("/w"), list[float]()
-    for start in range(0, len(messages), 8_000):
+    for start in range(0, len(messages), 4_000):
         began = time.process_time()
-        made.extend(messages[start : start + 8_000], start)
+        made.extend(messages[start : start + 4_000], start)
         spent.append(time.process_time() - began)
     assert not JUDGED or spent[2] < 3 * spent[0] + 0.5
     assert len(made.checks) <= 40

@@ -181,6 +181,7 @@ HOSTILE += [
 HOSTILE += ["--- " + "a" * 50_000, "*** Update File: a" + " " * 50_000 + "b", "edit 1:2\nx\n" * 5_000]
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("line", HOSTILE, ids=range(len(HOSTILE)))
 def test_R10_hostile_command_lines_are_bounded(line: str) -> None:
     started = time.process_time()

@@ -100,6 +100,7 @@ def altered(log: Log, preset: str, budget: int, folds: int) -> list[Any]:
     return found
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("budget", [2_000, 8_000])
 @pytest.mark.parametrize("preset", PRESETS)
 def test_R19_every_call_of_a_view_of_the_bundled_session_is_a_call_of_the_log(
@@ -320,6 +321,7 @@ def test_R1_R19_a_step_that_left_comes_back_with_undo() -> None:
     assert engine.view(session).to_anthropic() == before
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("thinks", ["", "first", "each"])
 @pytest.mark.parametrize("window", [4_000, 8_000, 16_000])
 def test_R2_no_session_is_stuck_by_a_call_that_is_larger_than_the_window(window: int, thinks: str) -> None:

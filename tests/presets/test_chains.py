@@ -238,6 +238,7 @@ def valid_throughout(preset: str, pieces: list[list[m.Message]]) -> None:
     assert engine.view(session).messages == [said for x in session.path if (said := said_by(x)) is not None]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("preset", DESIGNS)
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(pieces=PIECES)

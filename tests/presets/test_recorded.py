@@ -252,6 +252,7 @@ def recorded(case: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.sample(27)
 @pytest.mark.parametrize("case", CASES)
 def test_a_design_makes_of_a_conversation_what_it_made_of_it(case: str) -> None:
     found = json.loads(json.dumps(recorded(case)))

@@ -170,7 +170,7 @@ GIANTS: dict[str, list[m.Message]] = {
 }
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", GIANTS)
 def test_R2_folding_converges_for_any_input(name: str) -> None:
     session = Session()
@@ -249,7 +249,7 @@ def before_failing(moment: str) -> Session:
     return session
 
 
-@pytest.mark.sample(16)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     "moment", ["first", "second", "tool loop", "split turn", "system and tools", "after undo"]
 )

@@ -364,6 +364,7 @@ def prefix(view: View) -> list[str]:
     return sent
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("strategy", ["recent-only", "summary-only", "compressed"])
 @pytest.mark.parametrize("merging", [False, True])
 def test_D4_appending_a_line_never_changes_the_bytes_before_it(strategy: str, merging: bool) -> None:

@@ -253,6 +253,15 @@ def said(session: Session) -> list[m.Message]:
         (1, m.assistant("", m.call("c1", "read", path="a"), m.call("c2", "read", path="b"))),
         (2, m.result("c1", "Z")),
         (2, m.result("c9", "A")),
+        (2, m.result("c1", "A", is_error=True)),
+        (2, m.result("c1", "A\n")),
+        (2, m.result("c1", (m.Text("A"), m.image("AAAA")))),
+        (2, m.result("c1", (m.Text("A"), m.Opaque({"type": "document", "title": "x"})))),
+        (0, m.user((m.Text(" look at this"), m.image("AAAA")))),  # blanks mean something in code and diffs
+        (0, m.user((m.image("AAAA"), m.Text("look at this")))),
+        (0, m.user((m.Text("look at this"), m.image("AAAA", "image/gif")))),
+        (0, m.user((m.Text("look at this"), m.image("AAAA"), m.Opaque({"type": "file", "file": {"file_id": "f"}})))),
+        (4, m.system((m.Image(url="https://x.org/1.png"),))),
         (2, m.user("A")),
         (3, m.result("c2", "")),
         (4, m.user((m.Image(url="https://x.org/2.png"),))),
@@ -277,10 +286,9 @@ def test_a_list_that_differs_in_one_message_branches_at_that_message(index: int,
 @pytest.mark.parametrize(
     ("index", "same"),
     [
-        (0, m.user((m.Text("  look at this\n"), m.image("AAAA")))),  # spacing is the framework's
-        (1, m.Assistant((m.Text("Looking."), m.Text(" "), *TOLD[1].calls))),
+        (1, m.Assistant((m.Text(" Looking.\n"), m.Text(" "), *TOLD[1].calls))),  # SDKs trim what was answered
         (1, m.Assistant((m.thinking("hm"), m.Text("Looking."), *TOLD[1].calls))),  # thoughts come and go
-        (2, m.result("c1", "A\n", name="read", is_error=True)),
+        (2, m.result("c1", "A", name="read")),
         (5, m.Assistant((MALFORMED,), stop="end")),
     ],
 )
@@ -291,6 +299,41 @@ def test_what_frameworks_change_on_the_way_is_no_difference(index: int, same: m.
     assert not merged.branched
     assert [x.message for x in merged.appended] == [m.user("go on")]
     assert len(session) == count + 1
+
+
+DOCUMENT = {
+    "type": "document",
+    "source": {"type": "text", "media_type": "text/plain", "data": "mine"},
+    "title": "t",
+}
+THOUGHT = m.Thinking("hm", "sealed", "data", "rs_1")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (m.Opaque(DOCUMENT), m.Opaque({**DOCUMENT, "cache_control": {"type": "ephemeral"}}), True),
+        (m.Opaque(DOCUMENT), m.Opaque({**DOCUMENT, "cache_control": {"type": "ephemeral", "ttl": "1h"}}), True),
+        (m.Opaque(DOCUMENT), m.Opaque({**DOCUMENT, "citations": None}), True),
+        (m.Opaque(DOCUMENT), m.Opaque(dict(reversed(DOCUMENT.items()))), True),
+        (m.Opaque(DOCUMENT), m.Opaque({**DOCUMENT, "cache_control": {"type": "ephemeral", "x": "another's"}}), False),
+        (m.Opaque(DOCUMENT), m.Opaque({**DOCUMENT, "citations": {"enabled": True}}), False),
+        (m.Opaque(DOCUMENT), m.Opaque({**DOCUMENT, "title": "T"}), False),
+        (THOUGHT, m.Thinking("hm", "sealed"), True),  # what a dialect has no place for
+        (THOUGHT, m.Thinking(data="data"), True),
+        (THOUGHT, m.Thinking("hm", "another"), False),
+        (THOUGHT, m.Thinking("Hm", "sealed"), False),
+        (THOUGHT, m.Thinking(data="other"), False),
+        (m.Text("x", "attached"), m.Text("x"), True),
+        (m.Text("x", "attached"), m.Text("x", "quoted"), False),
+    ],
+)  # fmt: skip
+def test_what_is_the_same_part_and_what_is_another(one: m.AnyPart, other: m.AnyPart, same: bool) -> None:
+    session, maker = Session(), m.Assistant if isinstance(one, m.Thinking) else m.User
+    lists = [[m.user("look"), maker((part, m.Text("So."))), m.user("next")] for part in (one, other)]
+    session.merge(lists[0])
+    assert session.merge(lists[1]).branched is not same
+    assert session.merge(lists[0]).branched is not same
 
 
 def test_an_empty_session_takes_the_whole_list_and_an_empty_list_nothing() -> None:

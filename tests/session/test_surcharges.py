@@ -14,6 +14,7 @@ from refold.session.projection import Projection
 from refold.session.sent import PICTURES, SILENT, Surcharges, stretches, surcharge
 from refold.text.frames import element
 from tests import strategies as made
+from tests.strategies import examples
 
 COUNTER = tokens.get()
 HI = m.user("hi")
@@ -89,7 +90,7 @@ def test_a_later_system_message_is_framed() -> None:
 
 
 @given(made.conversations(most=5))
-@settings(max_examples=25)
+@settings(max_examples=examples(75))
 def test_counted_as_it_grows_it_is_what_it_is_at_once(messages: list[m.Message]) -> None:
     session = Session()
     projection = Projection(session)

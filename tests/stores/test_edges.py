@@ -363,6 +363,7 @@ def test_a_child_does_not_wait_for_a_lock_of_its_parents(tmp_path: Path, make: C
     store._mutex.acquire()
     pid = os.fork()
     if pid == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(10)
         threading.Thread(target=lambda: os._exit(len(store.load(S).entries))).start()
         time.sleep(10)

@@ -191,7 +191,7 @@ SYNCS = ("sync", "xSync")
 WRITES = ("write", "sync", "truncate", "xWrite", "xSync", "xTruncate")
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("only", [(), SYNCS, WRITES], ids=["all", "syncs", "writes"])
 @pytest.mark.parametrize(("kind", "fault"), [(k, f) for k in kit.REAL for f in ("EIO", "ENOSPC")])
@@ -208,7 +208,7 @@ def test_a_disk_that_stays_broken_shows_no_failed_append_later(
 STAYING = ("EIO", "ENOSPC", "EDQUOT", "EROFS", "short")
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(2)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(("kind", "fault"), [(k, f) for k in kit.REAL for f in STAYING])
 def test_a_store_goes_on_when_the_disk_is_mended(

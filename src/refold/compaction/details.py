@@ -257,9 +257,9 @@ def reinjection(
     files: int = FILES,
     tokens: int = TOKENS,
 ) -> str | None:
-    """The text of a note with the newest versions of the files whose text a fold took out of the view, at most `files`
-    of them and `tokens` each, most recently read first in choice. `read` gives a file's text as it is now,
-    or None (gone, denied, binary): such a file is left out."""
+    """A note with the newest versions of the files whose text a fold took out of the view: at most `files` of
+    them and `tokens` each, most recently read first. `read` gives a file's text as it is now, or None (gone,
+    denied, binary): such a file is left out."""
     blocks: list[str] = []
     for path in reversed(FoldDetails.of(fold).reads_left):
         if len(blocks) == files:

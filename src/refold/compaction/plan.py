@@ -220,8 +220,8 @@ class Plan:
     window: int
 
     def at(self, work: Callable[[], T]) -> T:
-        """Work that reads the history it was made from, which others may plan from, too. `StalePlan` where that
-        has another view by now; messages may have come."""
+        """Do work that reads the history of this plan, which other plans may read, too. `StalePlan` where that
+        history has another view by now; messages may have come."""
         history = self.situation.session
         with history.lock:
             if not self.holds(history):

@@ -265,7 +265,8 @@ def _spaced(text: str) -> str:
 
 
 def pinned(session: History) -> list[tuple[str, Message]]:
-    found = ((id, said_by(session[id])) for id in session.pins if id in session)
+    """The pinned messages of the path: what was said on another branch may be another person's."""
+    found = ((id, said_by(session[id])) for id in session.pins if session.position(id) is not None)
     return [(id, message) for id, message in found if message is not None]
 
 

@@ -86,9 +86,7 @@ def facts(sources: Sequence[Source], previous: str = "") -> tuple[list[Fact], fr
     )
     works = any(source.message.calls for source in sources)
     reader = _Reader(present, len(rows) if works else 0)
-    fresh: list[Fact] = []
-    for fact in reader.read(rows):
-        fresh.append(fact)
+    fresh = list(reader.read(rows))
     return [*_unsaid(reader.read(before), fresh), *fresh], present
 
 

@@ -84,9 +84,7 @@ def ranked(
     for word in covered:
         if word in left:
             left[word] *= WEIGHTS.decay
-    costs: list[int] = []
-    for fact in facts:
-        costs.append(cost(fact))
+    costs = [cost(fact) for fact in facts]
 
     def gain(i: int) -> float:
         fact = facts[i]

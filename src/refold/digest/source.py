@@ -42,9 +42,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 def texts(sources: Sequence[Source]) -> list[str]:
     """The text of each source that facts may come from, cut in the middle where it is long."""
-    raw: list[str] = []
-    for source in sources:
-        raw.append(_said(source.message))
+    raw = [_said(source.message) for source in sources]
     caps = [min(len(text), _CAPS[source.message.role]) for text, source in zip(raw, sources, strict=True)]
     most = level(caps, READ)
     return [middle(text, min(cap, most), "\n", 2 / 3) for text, cap in zip(raw, caps, strict=True)]

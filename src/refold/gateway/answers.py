@@ -23,10 +23,13 @@ from refold.gateway.letters import Extras, FromDesk, Opening, Order, Question, R
 from refold.gateway.requests import COMPACT, Asked, model_named, read, since
 from refold.gateway.sealed import Seal
 from refold.gateway.windows import Windows
-from refold.messages import Message, user
+from refold.messages import Message, result, user
 from refold.recall import tool
+from refold.recall.log import path_index
 from refold.session import Item, View, dialects
 from refold.session.dialects.common import listing
+from refold.session.edits import active_folds
+from refold.session.history import History
 
 MARKS = 4
 """Blocks with `cache_control` that Anthropic allows."""
@@ -78,11 +81,11 @@ class Answers:
             if _tokens(engine, asked, wire) <= budget:
                 return self._order(question, asked, wire, "pass", applied=applied), turn
         view = await self._fitting(engine, asked, book)
-        book.know(asked)
         turn.leaf = session.leaf
         if fold is not None and wish and wish.compact and wish.compact.pause_after_compaction:
             return self._paused(question, asked, self._item(question, asked, book, view), before, view), turn
-        folded = any(item.fold is not None or not item.entries for item in view.items)
+        # A fold that puts nothing in the place of what it takes shows in no item.
+        folded = bool(active_folds(session.path)) or not all(item.entries for item in view.items)
         if not folded and asked.since is None and wish is None:
             return Order(number=question.number), turn
         wire, done = messages_of(view, asked), f"fold {before} {view.tokens}"
@@ -165,7 +168,6 @@ class Answers:
         session, engine = book.session, self.windows.engine_for(asked.name)
         before = engine.view(session, system=asked.beside).tokens
         await self._folded(asked, book, before)
-        book.know(asked)
         after = engine.view(session, system=asked.beside).tokens
         if session.leaf is None:
             raise Refusal(400, "there is nothing to compact", "invalid_request_error")
@@ -176,7 +178,8 @@ class Answers:
         return Speech(number=question.number, body=body, kind=kind, done=done, counts=("compacted",))
 
     async def recalled(self, letter: Recall, turn: Turn) -> Order:
-        """What was sent, what the model said to it, and what it wanted to know."""
+        """What was sent, what the model said to it, and what it wanted to know: of the path of this request,
+        whoever else has been in the session meanwhile."""
         dialect = dialects.get(turn.asked.dialect)
         reply = replies.read(
             dialect.name, Reply(number=letter.number, status=200, kind=letter.kind, data=letter.said)
@@ -185,10 +188,12 @@ class Answers:
             raise ValueError("a call that cannot be read")
         calls = [call for call in reply.message.calls if call.name == tool.NAME]
 
+        def answered(history: History) -> list[Message]:
+            index = path_index(history, turn.leaf)
+            return [result(call.id, tool.answer(index, call.arguments), name=tool.NAME) for call in calls]
+
         async def results(book: Book) -> list[Message]:
-            return await on_replica(
-                book.session, lambda history: [tool.result(history, call) for call in calls]
-            )
+            return await on_replica(book.session, answered)
 
         found = await self._books.within(turn.asked, results)
         body = msgspec.json.decode(letter.body, type=dict[str, Any])

@@ -1,4 +1,4 @@
-"""Sessions that are open, and where in them each list of messages was asked and answered."""
+"""Sessions that are open; requests and answers are written down in them."""
 
 from __future__ import annotations
 
@@ -19,17 +19,15 @@ from refold.engine.background import Watch
 from refold.errors import Conflict, SessionExists, UnknownName
 from refold.gateway.door import Refusal
 from refold.gateway.requests import Asked
-from refold.messages import Assistant, Message, Usage
+from refold.messages import Assistant, Message, Thinking, Usage
 from refold.protocols import SessionInfo, Store
 from refold.registry.sessions import stored
 from refold.session import Session
-from refold.session.merge import contents, prompts
+from refold.session.digests import digest_at, digests, write_list
 from refold.stores import open_store
 
 OPEN = 128 * 1024 * 1024
 """Bytes of requests whose sessions are kept open."""
-KNOWN = 4096
-"""Lists of messages that are recognised in an open session."""
 TRIES = 20
 """How often something is written anew because another program wrote to the same session first."""
 PAUSE = 0.05
@@ -41,23 +39,13 @@ T = TypeVar("T")
 
 @dataclass
 class Book:
-    """An open session, and where in it each list of messages was asked and answered."""
+    """An open session."""
 
     session: Session
     size: int = 0
     watch: Watch | None = None
     """Prepares folds ahead."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    asked: dict[bytes, str | None] = field(default_factory=dict[bytes, "str | None"])
-    answered: dict[bytes, str | None] = field(default_factory=dict[bytes, "str | None"])
-
-    def know(self, asked: Asked) -> None:
-        """The list stands where the leaf is."""
-        if len(self.asked) > KNOWN:
-            self.asked.clear()
-            self.answered.clear()
-        if asked.chain:
-            self.asked[asked.chain[-1]] = self.session.leaf
 
 
 @dataclass
@@ -76,6 +64,12 @@ class Books:
         self._open: OrderedDict[str, Book] = OrderedDict()
         self._size = 0
         self._closing: set[asyncio.Task[None]] = set()
+
+    @property
+    def store(self) -> Store:
+        if self._store is None:
+            self._store = open_store(self._spec).store
+        return self._store
 
     async def within(self, asked: Asked, work: Callable[[Book], Awaitable[T]]) -> T:
         """Do something to the session of a request, nobody else of this process being in it. Where another
@@ -125,14 +119,12 @@ class Books:
             self._store.close()
 
     def _opened(self, id: str) -> Session:
-        if self._store is None:
-            self._store = open_store(self._spec).store
         try:
-            return stored(self._store, id)
+            return stored(self.store, id)
         except UnknownName:
             with suppress(SessionExists):  # another program has made it just now
-                self._store.create(SessionInfo(id=id, created=time.time()))
-            return stored(self._store, id)
+                self.store.create(SessionInfo(id=id, created=time.time()))
+            return stored(self.store, id)
 
 
 def watched(book: Book, engine: Engine) -> Watch:
@@ -144,27 +136,14 @@ def watched(book: Book, engine: Engine) -> Watch:
 
 
 def taken(book: Book, asked: Asked) -> Turn:
-    """Write a request down. The same list again is a retry: its answer stands beside the first one. A list
-    that goes on from one that we know is looked for on that branch."""
-    session, chain = book.session, asked.chain
+    """Write a request down. The path says afterwards what the request says, word for word, and nothing else:
+    all that is made of it is the sender's own. The same list again is a retry: its answer stands beside the
+    first one."""
+    session = book.session
     if asked.since is not None and asked.since not in session:
         text = "the session that this compaction item stands for is gone"
         raise Refusal(400, text, "invalid_request_error", code="invalid_encrypted_content")
-    known = next((n for n in range(len(chain), 0, -1) if chain[n - 1] in book.asked), 0)
-    if not known and asked.since is not None:
-        session.move(asked.since)
-    elif known:
-        at = chain[known - 1]
-        target = book.asked[at]
-        if known < len(chain):
-            target = book.answered.get(at, target)
-        if target is not None and target in session:
-            session.move(target)
-    before = [] if asked.since is None else session.path_to(asked.since)
-    said = [entry.message for entry in before if isinstance(entry, e.MessageEntry)]
-    messages = [*said, *asked.messages[prompts(asked.messages) :]] if said else asked.messages
-    session.merge(messages, exactly=True)
-    book.know(asked)
+    write_list(session, asked.messages, asked.since)
     return Turn(asked, session.leaf)
 
 
@@ -173,6 +152,9 @@ def answered(book: Book, turn: Turn, message: Assistant, usage: Usage | None, me
     or with another gateway of the same store: then it has told us the answer already, or is on another
     branch and stays there."""
     session = book.session
+    message, thoughts = _handed_back(turn.asked, message)
+    if thoughts:
+        meta = {"gateway": {**meta.get("gateway", {}), "thinking": msgspec.to_builtins(thoughts)}}
     entry = session.make(
         e.MessageEntry, message=message, parent=turn.leaf, usage=usage, model=turn.asked.model, meta=meta
     )
@@ -187,15 +169,25 @@ def answered(book: Book, turn: Turn, message: Assistant, usage: Usage | None, me
         session.append(entry)
     else:
         session.extend((entry, session.make(e.Leaf, target=session.leaf)))
-    if turn.asked.chain:
-        book.answered[turn.asked.chain[-1]] = (same or entry).id
+
+
+def _handed_back(asked: Asked, message: Assistant) -> tuple[Assistant, list[Thinking]]:
+    """An answer as its client is going to hand it back, and the thinking that will be missing: clients of
+    chat completions drop it, unless their list shows otherwise. An answer that was written down in the other
+    form is not recognised, and stands there twice."""
+    thoughts = [part for part in message.content if isinstance(part, Thinking)]
+    parts = (part for said in asked.messages for part in said.parts)
+    if asked.dialect != "openai" or any(isinstance(part, Thinking) for part in parts):
+        return message, []
+    content = tuple(part for part in message.content if not isinstance(part, Thinking))
+    return msgspec.structs.replace(message, content=content), thoughts
 
 
 def _same_answer(session: Session, leaf: str | None, message: Message) -> e.MessageEntry | None:
-    said = contents([message])
+    said = digests([message], digest_at(session, leaf))[0][-1]
     known = (session[id] for id in session.children(leaf))
     answers = (entry for entry in known if isinstance(entry, e.MessageEntry))
-    return next((entry for entry in answers if contents([entry.message]) == said), None)
+    return next((entry for entry in answers if digest_at(session, entry.id) == said), None)
 
 
 def _end(session: Session, id: str) -> str:

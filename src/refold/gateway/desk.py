@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from refold.compaction.overflow import in_error
+from refold.errors import RefoldError
 from refold.gateway import books, replies
 from refold.gateway.answers import Answers
 from refold.gateway.books import Book, Books, Turn
@@ -27,8 +28,10 @@ from refold.gateway.door import Refusal
 from refold.gateway.letters import (
     LIMIT,
     Broken,
+    Check,
     Done,
     FromDesk,
+    Issued,
     Note,
     Opening,
     Order,
@@ -43,6 +46,7 @@ from refold.gateway.letters import (
     to_desk,
 )
 from refold.gateway.requests import Asked
+from refold.gateway.stored_ids import References, StoredIds, references
 
 SOON = 4 * 1024 * 1024
 """Bytes that are written down in less time than anybody minds."""
@@ -52,6 +56,7 @@ class Desk:
     def __init__(self, opening: Opening, send: Callable[[FromDesk], None]) -> None:
         self._send, self._books = send, Books(opening.settings.store)
         self._answers = Answers(opening, self._books)
+        self._ids = StoredIds(lambda: self._books.store)
         self._turns: dict[int, asyncio.Future[Turn | None]] = {}
         self._unwritten: deque[Note | Reply | Question] = deque()
         self._waiting = 0
@@ -62,7 +67,11 @@ class Desk:
     def take(self, letter: ToDesk) -> None:
         """One after the other, so that a reply is written down before the request that follows it. Where much
         waits to be written down, whoever waits for an answer goes first."""
-        if isinstance(letter, Recall):
+        if isinstance(letter, Issued):
+            self._keep(letter)
+        elif isinstance(letter, Check):
+            self._begin(self._answer(letter.number, self._checked(letter)))
+        elif isinstance(letter, Recall):
             self._begin(self._answer(letter.number, self._recall(letter)))
         elif isinstance(letter, Question) and self._waiting > SOON:
             self._begin(self._answer(letter.number, self._answer_to(letter)))
@@ -172,6 +181,18 @@ class Desk:
             waited = self._turns[question.number] = asyncio.get_running_loop().create_future()
             waited.set_result(turn)
         return answer
+
+    def _keep(self, letter: Issued) -> None:
+        """At once: the next letter may ask for it. Where it cannot be written, this process knows it."""
+        try:
+            self._ids.put(letter.owner, letter.ids)
+        except (RefoldError, OSError):
+            self._send(Done(number=0, counts=("unrecorded",)))
+
+    async def _checked(self, letter: Check) -> FromDesk:
+        asked = References(b"", letter.ids) if letter.raw is None else references(letter.raw)
+        self._ids.check(letter.owner, asked.kept, asked.given)
+        return Order(number=letter.number, body=asked.body)
 
     async def _recall(self, letter: Recall) -> FromDesk:
         waited = self._turns.get(letter.number)

@@ -23,8 +23,10 @@ from aiohttp import web
 from refold.errors import SettingError
 from refold.registry.configuration import GatewaySettings
 
+UPSTREAM_KEYS = frozenset(("authorization", "x-api-key"))
+"""Headers that usually hold the upstream's own key."""
 KEY_HEADERS = ("x-refold-key", "authorization", "x-api-key")
-"""Where a key may stand. The last two usually hold the upstream's own."""
+"""Where a key of the gateway may stand."""
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
@@ -58,13 +60,14 @@ class Caller(msgspec.Struct, frozen=True):
 
     owner: str = ""
     """Whose key it is; empty: no keys are asked for."""
-    key_header: str | None = None
-    """The header that held the key: the upstream never sees it."""
+    hidden: frozenset[str] = frozenset()
+    """Headers that the upstream never sees, because keys of the gateway stand in them."""
 
 
 class Door:
     def __init__(self, settings: GatewaySettings, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.settings, self._clock = settings, clock
+        self._keys = frozenset(settings.keys.values())
         self.local = is_local(settings.host)
         self.inside = 0
         self._recent: dict[str, tuple[float, float]] = {}
@@ -99,17 +102,24 @@ class Door:
 
     def _known(self, headers: Mapping[str, str]) -> Caller:
         for name in KEY_HEADERS:
-            given = headers.get(name, "")
-            if given[:7].lower() == "bearer " and name == "authorization":
-                given = given[7:]
-            hashed = hashlib.sha256(given.strip().encode("utf-8", "surrogateescape")).hexdigest()
-            owner = None
-            for known, wanted in self.settings.keys.items():  # all of them, whichever it is
-                if secrets.compare_digest(hashed, wanted):
-                    owner = known
-            if given and owner:
-                return Caller(owner, name)
+            if owner := self._owner(_token(name, headers.get(name, ""))):
+                # A client with the gateway's key in the place of the upstream's has none for the upstream.
+                hidden = {name, *(UPSTREAM_KEYS if name in UPSTREAM_KEYS else ())}
+                return Caller(owner, frozenset(hidden | self._holding_keys(headers)))
         raise Refusal(401, "a key of this gateway is needed", "authentication_error", code="invalid_api_key")
+
+    def _owner(self, token: str) -> str | None:
+        """Whose key it is."""
+        hashed, owner = _hashed(token), None
+        for known, wanted in self.settings.keys.items():  # all of them, whichever it is
+            if secrets.compare_digest(hashed, wanted):
+                owner = known
+        return owner if token else None
+
+    def _holding_keys(self, headers: Mapping[str, str]) -> set[str]:
+        """The headers that hold a key of any owner, whatever they are called."""
+        hashed = ((name.lower(), _hashed(_token(name.lower(), value))) for name, value in headers.items())
+        return {name for name, key in hashed if key in self._keys}
 
     def _check_place(self, headers: Mapping[str, str]) -> None:
         origin = headers.get("origin")
@@ -132,6 +142,16 @@ class Door:
         self._recent[owner] = (max(left - 1, 0.0) if left >= 1 else left, now)
         if left < 1:
             raise Refusal(429, "too many requests", "rate_limit_error", wait=(1 - left) * 60 / most)
+
+
+def _hashed(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _token(name: str, value: str) -> str:
+    """What a header holds that may be a key."""
+    bearer = name == "authorization" and value[:7].lower() == "bearer "
+    return (value[7:] if bearer else value).strip()
 
 
 def is_local(host: str) -> bool:

@@ -14,6 +14,7 @@ from refold.gateway.desk import is_overflow
 from refold.gateway.door import Caller, Refusal
 from refold.gateway.letters import (
     Broken,
+    Check,
     FromDesk,
     Note,
     Order,
@@ -28,6 +29,7 @@ from refold.gateway.openings import Opening, opening_of
 from refold.gateway.replies import KEPT, decoded
 from refold.gateway.requests import COMPACT, model_named, names
 from refold.gateway.shapes import Shape, shape_of
+from refold.gateway.stored_ids import glance, is_shared
 from refold.gateway.upstream import Answer, Handing, Upstream, relay
 from refold.gateway.windows import Windows
 
@@ -52,6 +54,8 @@ class Exchange:
     async def run(self, raw: bytes) -> web.StreamResponse:
         """A body of fewer bytes than the window has tokens fits, whatever it says: it is passed on, and
         written down meanwhile."""
+        if is_shared(self.windows.settings, self.request.path):
+            raw = await self._own(raw)
         marked = is_marked(self.windows.settings, self.request.path, raw)
         if not marked and self.request.path == COMPACT:
             return await self._ask(raw, Order(number=0))
@@ -63,6 +67,15 @@ class Exchange:
             headers = {"x-refold": answer.done}
             return web.Response(body=answer.body, content_type=answer.kind, headers=headers)
         return await self._ask(raw, self._order(raw, answer, marked), doubtful=True)
+
+    async def _own(self, raw: bytes) -> bytes:
+        """The body, if all that it refers to is the caller's own; and its answer will be, too."""
+        seen = glance(raw, self.request.headers.get("content-encoding", ""))
+        if seen.kept:
+            self.answer.issued = self.line.issuing(self.caller.owner)
+        if not seen.refers:
+            return raw
+        return await self.line.checked(Check(number=self.number, owner=self.caller.owner, raw=raw))
 
     async def _ask(self, raw: bytes, order: Order, *, doubtful: bool = False) -> web.StreamResponse:
         """Pass it on. Where the upstream says that it is too long, once more, folded."""
@@ -87,8 +100,8 @@ class Exchange:
             self._note = None
 
     def _sent(self, raw: bytes, order: Order) -> Any:
-        body, shaped = order.body or raw, order.extras is not None
-        return self.upstream.asked(self.request, body, self.caller, plain=shaped)
+        body, read = order.body or raw, order.extras is not None or self.answer.issued is not None
+        return self.upstream.asked(self.request, body, self.caller, plain=read)
 
     async def _hand_on(
         self, order: Order, answered: aiohttp.ClientResponse, done: str, head: bytes = b""

@@ -68,7 +68,23 @@ class Recall(msgspec.Struct, frozen=True, kw_only=True, tag="recall"):
     said: bytes
 
 
-ToDesk: TypeAlias = Note | Question | Reply | Opening | Recall
+class Issued(msgspec.Struct, frozen=True, kw_only=True, tag="issued"):
+    """The upstream keeps something for this owner, under these ids."""
+
+    owner: str
+    ids: list[str]
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True, tag="check"):
+    """May this owner use what these ids stand for, and those that a body refers to?"""
+
+    number: int
+    owner: str
+    ids: list[str] = []
+    raw: bytes | None = None
+
+
+ToDesk: TypeAlias = Note | Question | Reply | Opening | Recall | Issued | Check
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,15 +14,20 @@ from collections.abc import Callable
 from itertools import count
 
 from refold.gateway import desk
+from refold.gateway.door import Refusal
 from refold.gateway.letters import (
     LIMIT,
     Broken,
+    Check,
     Done,
     FromDesk,
+    Issued,
     Note,
     Opening,
+    Order,
     Question,
     Recall,
+    Refused,
     Reply,
     from_desk,
     letters,
@@ -48,6 +53,7 @@ class Line:
         )
         self._opening = opening
         self._numbers = count(1)
+        self._issued: list[Issued] = []
         self._asked: dict[int, asyncio.Future[FromDesk]] = {}
         self._unwritten = self._waiting = 0
         """Letters and bytes that the desk has not taken care of yet."""
@@ -61,6 +67,9 @@ class Line:
         self._join = self._start(there)
         reader, self._writer = await asyncio.open_connection(sock=here, limit=LIMIT)
         self._writer.write(packed(self._opening))
+        for letter in self._issued:
+            self._writer.write(packed(letter))
+        self._issued.clear()
         self._reading = asyncio.ensure_future(self._read(reader))
 
     async def close(self) -> None:
@@ -88,7 +97,20 @@ class Line:
         self._waiting += size
         self._writer.write(packed(letter))
 
-    async def ask(self, question: Question | Recall) -> FromDesk:
+    def issuing(self, owner: str) -> Callable[[list[str]], None]:
+        """Takes the ids under which the upstream keeps what it answers to this owner. Never lost: where there
+        is no desk, the next one is told."""
+
+        def issued(ids: list[str]) -> None:
+            letter = Issued(owner=owner, ids=ids)
+            if self._writer is None:
+                self._issued.append(letter)
+            else:
+                self._writer.write(packed(letter))
+
+        return issued
+
+    async def ask(self, question: Question | Recall | Check) -> FromDesk:
         if self._writer is None:
             return Broken(number=question.number, error="DeskGone")
         answer = self._asked[question.number] = asyncio.get_running_loop().create_future()
@@ -97,6 +119,15 @@ class Line:
             return await answer
         finally:
             self._asked.pop(question.number, None)
+
+    async def checked(self, letter: Check) -> bytes:
+        """The body as it may be sent; `Refusal` where the owner may not use what it refers to."""
+        answer = await self.ask(letter)
+        if isinstance(answer, Refused):
+            raise Refusal(answer.status, answer.text, answer.kind, code=answer.code)
+        if not isinstance(answer, Order) or answer.body is None:
+            raise Refusal(503, "whose answer this is cannot be found out now", "api_error", wait=1)
+        return answer.body
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         async for letter in letters(reader, from_desk):

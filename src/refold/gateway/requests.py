@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -14,7 +14,8 @@ from refold.errors import RefoldError
 from refold.gateway.sealed import Reference
 from refold.session import dialects
 from refold.session.dialects.common import listing
-from refold.session.merge import pieces
+from refold.session.digests import digests
+from refold.session.merge import prompts
 
 DIALECTS = {"/v1/chat/completions": "openai", "/v1/responses": "responses", "/v1/messages": "anthropic"}
 """Addresses of conversations."""
@@ -63,9 +64,9 @@ class Asked(msgspec.Struct, frozen=True):
     wire: Sequence[Wire]
     """The list of messages, as it came."""
     messages: Sequence[m.Message]
+    """Without the prompts in front."""
     session: str
-    chain: Sequence[bytes]
-    """One hash for each message and all that come before it; prompts in front are left out."""
+    """The id of its session."""
     size: int = 0
     """Bytes of the request."""
     since: str | None = None
@@ -133,40 +134,39 @@ def read(path: str, raw: bytes, headers: Mapping[str, str], owner: str) -> Asked
         messages = dialect.parse_list(wire)
     except (RefoldError, ValueError, TypeError, KeyError, AttributeError):
         return None
-    chain = _chain(messages)
-    session = _session(request, headers, chain, owner)
-    return Asked(dialect.name, request, wire, messages, session, chain, len(raw))
+    messages = messages[prompts(messages) :]
+    return Asked(dialect.name, request, wire, messages, _session(request, headers, messages, owner), len(raw))
 
 
 def since(asked: Asked, wire: Sequence[Wire], reference: Reference | None) -> Asked:
     """The same request with other items, which go on from a place in a session."""
     messages = dialects.get(asked.dialect).parse_list(wire)
-    place = {"session": reference.session, "since": reference.leaf} if reference else {}
-    chain = _chain(messages, place.get("since", ""))
-    return msgspec.structs.replace(asked, wire=wire, messages=messages, chain=chain, **place)
+    asked = msgspec.structs.replace(asked, wire=wire, messages=messages[prompts(messages) :])
+    if reference is None:
+        return asked
+    return msgspec.structs.replace(asked, session=reference.session, since=reference.leaf)
 
 
-def _chain(messages: Iterable[m.Message], seed: str = "") -> list[bytes]:
-    found, said, begun = list[bytes](), hashlib.blake2b(seed.encode(), digest_size=16), False
-    for message in messages:
-        begun = begun or not isinstance(message, m.System)
-        if not begun:
-            continue
-        for piece in pieces([message]):
-            for text in piece.content:
-                said.update(b"%d:" % len(text) + text.encode("utf-8", "surrogatepass"))
-        found.append(said.digest())
-    return found
+def _session(body: Wire, headers: Mapping[str, str], messages: Sequence[m.Message], owner: str) -> str:
+    """The id of the session: what the client calls it, and a hash that holds the owner, whole, and all else
+    that makes it this session, so that no other owner and no other program has one of that id. One client
+    may have several conversations under one name (sub-agents, titles): those that begin otherwise are
+    sessions of their own. Only a name that was meant for us is taken for one session, whatever is said in it;
+    and only from an owner who is known by a key, since a name alone proves nothing."""
+    given = headers.get(SESSION)
+    name = given or _client_session(body, headers) or "talk"
+    first = b"" if given and owner else next((each[-1] for each in digests(messages[:1])), b"")
+    whole = m.compact_json([owner, name, first.hex(), _instructions(body)]).encode("utf-8", "surrogatepass")
+    shown = re.sub(r"[^A-Za-z0-9._-]", "-", f"{owner}.{name}").lstrip(".-")[:80]
+    return f"{shown or 'talk'}.{hashlib.blake2b(whole, digest_size=16).hexdigest()}"
 
 
-def _session(body: Wire, headers: Mapping[str, str], chain: Sequence[bytes], owner: str) -> str:
-    """The session's id: what the client calls it. One client may have several conversations under one name
-    (sub-agents, titles): those that begin otherwise are sessions of their own. Only a name that was meant for
-    us is taken for one session, whatever is said in it."""
-    if given := headers.get(SESSION):
-        return _joined(owner, given)
-    begin = chain[0].hex()[:10] if chain else "empty"
-    return _joined(owner, _client_session(body, headers) or "talk", begin)
+def _instructions(body: Wire) -> list[Any]:
+    """What a client wants its summaries to be like: they may tell of it, so they are for those who say the
+    same."""
+    management = body.get("context_management")
+    edits = listing(cast("Wire", management).get("edits")) if isinstance(management, dict) else []
+    return [cast("Wire", edit).get("instructions") for edit in edits if isinstance(edit, dict)]
 
 
 def _client_session(body: Wire, headers: Mapping[str, str]) -> str:
@@ -179,14 +179,3 @@ def _client_session(body: Wire, headers: Mapping[str, str]) -> str:
         return ids[-1]  # Claude Code: account, then session
     key = body.get("prompt_cache_key")
     return key if isinstance(key, str) else ""
-
-
-def _joined(*parts: str) -> str:
-    """A name that every store takes; what was changed or cut is told apart by a hash."""
-    whole = ".".join(part for part in parts if part)
-    name = re.sub(r"[^A-Za-z0-9._-]", "-", whole).lstrip(".-")[:120] or "talk"
-    if name == whole:
-        return name
-    return (
-        f"{name[:100]}.{hashlib.blake2b(whole.encode('utf-8', 'surrogatepass'), digest_size=5).hexdigest()}"
-    )

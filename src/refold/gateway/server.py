@@ -20,9 +20,10 @@ from aiohttp import web
 from refold.errors import RefoldError, SettingError
 from refold.gateway.door import Caller, Door, Refusal, told
 from refold.gateway.exchange import Exchange
-from refold.gateway.letters import Opening
+from refold.gateway.letters import Check, Opening
 from refold.gateway.line import Line
 from refold.gateway.requests import COMPACT, DIALECTS
+from refold.gateway.stored_ids import is_shared
 from refold.gateway.upstream import Answer, Cut, Upstream, relay
 from refold.gateway.windows import Windows
 from refold.registry.configuration import GatewaySettings
@@ -140,9 +141,14 @@ class Gateway:
     async def _pass(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         if is_climbing(request.raw_path):  # to what is not served here, with the upstream's key
             return await self._unknown(request, caller)
-        body = await request.read()
-        async with self.upstream.asked(request, body, caller) as answered:
-            return await relay(request, answered, Answer(), "pass")
+        body, answer = await request.read(), Answer()
+        if is_shared(self.settings, request.path):
+            number, ids = self.line.number(), [request.match_info["id"]]
+            await self.line.checked(Check(number=number, owner=caller.owner, ids=ids))
+            if not request.path.endswith("/input_items"):  # which tells what the client has sent itself
+                answer.issued = self.line.issuing(caller.owner)
+        async with self.upstream.asked(request, body, caller, plain=answer.issued is not None) as answered:
+            return await relay(request, answered, answer, "pass")
 
     async def _talk(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         number = self.line.number()

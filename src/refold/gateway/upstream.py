@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,9 +15,10 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from refold.errors import SettingError
-from refold.gateway.door import Caller, Refusal
+from refold.gateway.door import UPSTREAM_KEYS, Caller, Refusal
 from refold.gateway.openings import look_after, next_piece
 from refold.gateway.replies import KEPT, READABLE
+from refold.gateway.stored_ids import IdReader
 from refold.registry.configuration import GatewaySettings
 
 HOPS = frozenset(
@@ -42,7 +43,9 @@ class Cut(Exception):
 class Answer:
     """What came back, piece by piece, for the record."""
 
-    def __init__(self) -> None:
+    def __init__(self, issued: Callable[[list[str]], None] | None = None) -> None:
+        self.issued = issued
+        """Is told the ids under which the upstream keeps it, before anybody else sees them."""
         self.status = 0
         self.kind = ""
         self.encoding = ""
@@ -137,11 +140,11 @@ class Upstream:
             self._open.discard(answered)
 
     def _headers(self, request: web.Request, caller: Caller) -> CIMultiDict[str]:
-        headers = _handed_on(request.headers, *OURS, caller.key_header or "")
+        headers = _handed_on(request.headers, *OURS, *caller.hidden)
         wanted = [one.partition(";")[0] for one in _listed(request.headers.getall("accept-encoding", []))]
         headers["Accept-Encoding"] = ", ".join(name for name in READABLE if name in wanted) or "identity"
         if self._key is not None:
-            for name in ("authorization", "x-api-key"):
+            for name in UPSTREAM_KEYS:
                 headers.popall(name, None)
             if request.path.startswith("/v1/messages"):
                 headers["x-api-key"] = self._key
@@ -166,10 +169,12 @@ class Handing:
 
     async def pieces(self, upstream: aiohttp.ClientResponse, head: bytes = b"") -> AsyncGenerator[bytes]:
         """What comes; `head` was read already. Raises `Cut`."""
+        issued, ids = self._answer.issued, IdReader(streams=upstream.content_type == "text/event-stream")
         try:
-            if head:
-                yield head
-            while piece := await next_piece(upstream):
+            while piece := head or await next_piece(upstream):
+                head = b""
+                if issued is not None and (found := ids.read(piece)):
+                    issued(found)
                 yield piece
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
             raise self.broken() from error

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from fnmatch import fnmatchcase
 from functools import lru_cache
+
+import msgspec
 
 from refold.compaction.preset import Preset
 from refold.engine import Engine
 from refold.errors import SettingError, UnknownName
 from refold.models.remote import Remote
+from refold.protocols import Event, Model, Request
 from refold.registry import configuration, models
 from refold.registry.configuration import GatewayModel, GatewaySettings
 
@@ -18,6 +22,19 @@ STEP = 4096
 """Smaller windows than a model's own are multiples of this."""
 KEPT = 64
 """Engines."""
+
+
+class _Apart:
+    """The model that writes summaries, without the prompts and tools of the chat: a fold is of what was said,
+    and may show wherever the same was said, also to others than whose prompt it was."""
+
+    def __init__(self, model: Model) -> None:
+        self._model, self.name, self.context_window = model, model.name, model.context_window
+
+    def stream(self, request: Request) -> AsyncIterator[Event]:
+        """One that goes on from the chat has messages in common with it (`stable`)."""
+        apart = msgspec.structs.replace(request, system=None, tools=()) if request.stable else request
+        return self._model.stream(apart)
 
 
 class Windows:
@@ -55,7 +72,8 @@ class Windows:
             if len(self._engines) > KEPT:
                 self._engines.clear()
             preset: Preset = models.preset(name, {"window": window}, config=self._config)
-            engine = Engine(preset, model=self._summariser)
+            writer = None if self._summariser is None else _Apart(self._summariser)
+            engine = Engine(preset, model=writer)
             self._engines[name, window] = engine
         return engine
 

@@ -191,14 +191,19 @@ class WorkState:
         line = command_line(step.call)
         parsed = parse(line)
         self.history.ran(parsed, base, *step.at, outcome)
-        names = _names(parsed)
-        for subject in [key for key, error in self._errors.items() if not error[1].isdisjoint(names)]:
-            del self._errors[subject]
+        names = self._tried(parsed)
         told = self._checked(step, outcome, line, base, at)
         if outcome.exit and names and not told and parsed.commands[-1].program not in LOOKS:
             what = one_line(without_folder(line), 4_000)
             error = Failure(what, outcome.error, outcome.exit, *at)
             _keep(self._errors, what, (error, names, step.count), _ERRORS)
+
+    def _tried(self, parsed: CommandLine) -> frozenset[tuple[str, str]]:
+        """The names of a command line; what failed of them before is tried again."""
+        names = _names(parsed)
+        for subject in [key for key, error in self._errors.items() if not error[1].isdisjoint(names)]:
+            del self._errors[subject]
+        return names
 
     def _checked(self, step: _Step, outcome: ToolOutcome, line: str, base: str, at: At) -> bool:
         """A run of checks takes the place of what they gave before. Says whether something is told of it."""
@@ -230,7 +235,9 @@ class WorkState:
 
     def _start(self, step: _Step, id: str, at: At) -> None:
         given = step.call.arguments.get("description")
-        what = command_line(step.call) or (given if isinstance(given, str) else "") or step.call.name
+        line = command_line(step.call)
+        self._tried(parse(line))
+        what = line or (given if isinstance(given, str) else "") or step.call.name
         _keep(self._running, id, (Running(one_line(what, 400), id, *at), step), _RUNNING)
 
     def _ends(self, text: str, outcome: ToolOutcome | None, at: At) -> None:

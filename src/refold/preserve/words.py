@@ -158,14 +158,12 @@ def _bounded(text: str, start: int, end: int) -> Iterator[Span]:
 def rendering(
     sayings: Sequence[Saying], budget: int, counter: TokenCounter, key_of: Callable[[str], str]
 ) -> Rendered:
-    """The words within `budget` tokens: all of them, or those that come first. In pieces."""
+    """The words within `budget` tokens: all of them, or those that come first."""
     if _fit(sayings, budget, counter, key_of):
         text = "\n".join(_block(saying.text, key_of(saying.id)) for saying in sayings)
         if counter.text(text) <= budget:
             return Rendered(text)
-    chosen: list[Piece] = []
-    for piece in _chosen(sayings, budget, counter, key_of):
-        chosen.append(piece)
+    chosen = list(_chosen(sayings, budget, counter, key_of))
     while True:
         rendered = _clipped(sayings, chosen, key_of)
         if not chosen or counter.text(rendered.text) <= budget:

@@ -68,6 +68,24 @@ def index_of(session: History) -> LogIndex:
     return index
 
 
+class _PathIndex:
+    """The index of the path that was asked about last."""
+
+    def __init__(self) -> None:
+        self.index, self.path = LogIndex(), list[e.AnyPathEntry]()
+
+
+def path_index(session: History, leaf: str | None) -> LogIndex:
+    """The index of one path alone: nothing of any other branch can be found in it."""
+    kept, path = session.followers.of(_PathIndex, _PathIndex), session.path_to(leaf)
+    if kept.path[: kept.index.read] != path[: kept.index.read]:
+        kept.index = LogIndex()
+    kept.path = path
+    kept.index.extend(path[kept.index.read :])
+    kept.index.numbered = path
+    return kept.index
+
+
 def recall(
     session: History, query: str = "", *, limit: int = LIMIT, **conditions: Unpack[Conditions]
 ) -> list[Hit]:

@@ -1,10 +1,10 @@
 """The history: an append-only log read as a tree with a leaf.
 
-Everything here is derived from the log and kept up to date entry by entry: taking one in at the leaf costs the
-same at ten messages and at a hundred thousand. Only moving the leaf rebuilds the path.
+Everything here is derived from the log and kept up to date entry by entry: taking one in at the leaf
+costs the same at ten messages and at a hundred thousand. Only moving the leaf rebuilds the path.
 
-A session is a history that can be written to. Planning reads another one, made from a snapshot of the session:
-it belongs to the thread that plans, and nothing changes it meanwhile.
+A session is a history that can be written to. Planning reads another one, made from a snapshot of the
+session: it belongs to the thread that plans, and nothing changes it meanwhile.
 """
 
 from __future__ import annotations

@@ -4,28 +4,48 @@ Frameworks keep the conversation as a list and give us all of it every time, and
 What they kept is what we showed the model (summaries included), now or some folds ago, or everything that
 was said. The list is compared with each of these piece by piece, so that it does not matter how a dialect
 joined or split messages on the way.
+
+Every part of every message is compared, whatever kind it is: two lists that differ anywhere share nothing
+behind the difference. These are no differences, because they say nothing:
+
+- blank texts and hidden commands, which are not sent, and the space around what the assistant said, which
+  SDKs take away;
+- thinking, a result's tool name and the origin of a text where only one side has them: frameworks drop them;
+- in a part that we do not model: the order of its fields, fields that are null, and marks for caches, which
+  clients move about;
+- what a dialect makes of a message when it renders it, in a list of that dialect alone.
+
+People who share a session must not learn what they did not say: for their lists see `refold.session.digests`.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, zip_longest
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 
 from refold import entries as e
 from refold import messages as m
-from refold.session.dialects import DIALECTS
+from refold.session.dialects import DIALECTS, Dialect, parse_list
 from refold.session.dialects.common import WireRules
 from refold.session.edits import Path, Position, active_folds, outermost, project, said_by
-from refold.session.invariants import repair_by
+from refold.session.invariants import repair_by, settled
 from refold.session.items import Item
 
 OLDER = 16
 """How many folds back a list may be."""
 BRANCHES = 16
 """How many other branches a list is looked for on, the newest first."""
+THINKING = "thinking"
+_CACHE_MARKS = (
+    {"type": "ephemeral"},
+    {"type": "ephemeral", "ttl": "5m"},
+    {"type": "ephemeral", "ttl": "1h"},
+)
+Fields: TypeAlias = tuple[str | None, ...]
 
 
 class Tree(NamedTuple):
@@ -45,11 +65,47 @@ class Tree(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """The smallest thing that is compared: a text, a call, a result, a picture."""
+    """The smallest thing that is compared: a part of a message, or a result with all that is in it."""
 
-    content: tuple[str, ...]
+    content: Fields
+    hint: str | None
+    """The name of a result's tool, the origin of a text: a framework may leave it out."""
     owner: int
     """Index of the message or item it belongs to."""
+    part: int = 0
+    """Index of the part in that message."""
+    thoughts: Fields = ()
+    """Thinking beside it; a framework may leave it out."""
+
+    @property
+    def is_thought(self) -> bool:
+        return self.content[0] == THINKING
+
+    def agrees(self, other: Piece) -> bool:
+        """Do both say the same, as far as neither leaves something out?"""
+        same = self.content == other.content and _agree(self.hint, other.hint)
+        if not same or not self.thoughts or not other.thoughts:
+            return same
+        pairs = zip_longest(self.thoughts, other.thoughts, fillvalue="")
+        return all(_agree(one, another) for one, another in pairs)
+
+
+def _agree(one: str | None, other: str | None) -> bool:
+    return one is None or other is None or one == other
+
+
+class Given(NamedTuple):
+    """A list that was handed over, without the prompts in front."""
+
+    messages: Sequence[m.Message]
+    pieces: Sequence[Piece]
+    dialects: Sequence[Dialect] = ()
+    """Those it may be in; none where it is in our own messages, or mixed."""
+
+    @classmethod
+    def of(cls, messages: Sequence[m.Message], dialects: Sequence[Dialect]) -> Given:
+        said = messages[prompts(messages) :]
+        return cls(said, _with_thoughts(pieces(said)), dialects)
 
 
 class Merged(msgspec.Struct, frozen=True):
@@ -74,88 +130,136 @@ class Difference(msgspec.Struct, frozen=True):
     """Folds behind that entry which hold for what is common, too."""
 
 
+class Form(NamedTuple):
+    """A state of the session in one of the shapes in which a list may hold it."""
+
+    items: Sequence[Item]
+    pieces: Sequence[Piece]
+    end: Callable[[int], int]
+    """How many pieces the first so many items are."""
+    is_whole: Callable[[int], bool] = lambda _: True
+    """Do these pieces say all that the first so many items do?"""
+
+
+Forms: TypeAlias = Callable[[Sequence[Item], Given], Iterator[Form]]
+
+
 class Reading(NamedTuple):
     """A list beside one state of the session that it may have grown from."""
 
     path: Path
     position: Position
-    items: Sequence[Item]
-    ours: Sequence[Piece]
-    messages: Sequence[m.Message]
+    form: Form
     theirs: Sequence[Piece]
     same: int
     """How many pieces they begin with in common."""
 
     @property
+    def is_ours_whole(self) -> bool:
+        """The list holds all of that state."""
+        return self.same == len(self.form.pieces)
+
+    @property
     def is_sure(self) -> bool:
         """The list is that state, a part of it, or goes on from it."""
-        return self.same == len(self.theirs) or 0 < self.same == len(self.ours)
+        return self.same == len(self.theirs) or (self.same > 0 and self.is_ours_whole)
+
+    @property
+    def rank(self) -> tuple[int, bool]:
+        """How well it explains the list."""
+        return self.same, self.is_ours_whole
 
 
 def difference(
-    path: Path, position: Position, given: list[m.Message], tree: Tree, *, exactly: bool = False
+    path: Path, position: Position, given: Given, tree: Tree, *, exactly: bool = False
 ) -> Difference:
     """What comes behind the longest common beginning of the list and what we know: of this path or, where
     more of the list is there, of another one; on a branch if the two differ before the end, or (`exactly`)
     if we hold more than the list does."""
-    here = _read(path, position, given)
-    reading = _read_elsewhere(here, given, tree) if here.same < len(here.theirs) else here
-    news = _beyond(reading, exactly)
+    here = _read(path, position, given, _as_said)
+    assert here is not None  # the view is always a state
+    others = [] if here.same == len(given.pieces) else _others(here, tree)
+    reading = _read_elsewhere(here, given, _as_said, others)
+    if not reading.is_sure:
+        # What was said comes first: a part that a dialect could only describe looks like any text.
+        sent = _read(path, position, given, _as_sent)
+        best = reading if sent is None else _read_elsewhere(sent, given, _as_sent, others)
+        if best.rank > reading.rank:
+            here, reading = sent, best
+    news = _beyond(reading, given, exactly)
     if reading is here or news.branches:
         return news
     return msgspec.structs.replace(news, branches=True, target=reading.path[-1].id)
 
 
-def _beyond(reading: Reading, exactly: bool) -> Difference:
-    path, position, _, ours, messages, theirs, same = reading
-    if same == len(theirs) and not (exactly and same < len(ours)):
+def _beyond(reading: Reading, given: Given, exactly: bool) -> Difference:
+    path = reading.path
+    if reading.same == len(given.pieces) and not (exactly and not reading.is_ours_whole):
         return Difference()  # what we have, or an older state of it
     origins = _origins(path)
-    if same == len(ours):
-        rest = _unseen(messages, theirs, same)
-        return Difference([_known(message, origins) for message in rest])
+    if reading.is_ours_whole:
+        return Difference([_known(message, origins) for message in _unseen(given, reading.same)])
     same, target = _departure(reading)
-    folds = _folds_within(path, position, target) if target else ()
-    rest = messages[theirs[same].owner :] if same < len(theirs) else ()
-    return Difference([_known(message, origins) for message in rest], True, target, folds)
+    folds = _folds_within(path, reading.position, target) if target else ()
+    return Difference([_known(message, origins) for message in _unseen(given, same)], True, target, folds)
 
 
 def _departure(reading: Reading) -> tuple[int, str | None]:
-    """Where a list departs that does not go on from the end: so many pieces, and the last common entry."""
-    same = _back_to_message(reading.ours, reading.theirs, reading.same)
-    before = reversed(reading.items[: reading.ours[same].owner])
+    """Where a list departs that does not go on from the end: so many pieces, and the last common entry. Both
+    sides are cut where a message begins; empty ones belong to what follows."""
+    form, theirs = reading.form, reading.theirs
+    same, common = 0, prompts([item.message for item in form.items])
+    for count in range(_items_within(form, reading.same), common, -1):
+        end = form.end(count)
+        begins = end == len(theirs) or theirs[end - 1].owner != theirs[end].owner
+        if begins and form.is_whole(count) and form.end(count - 1) < end:
+            same, common = end, count
+            break
+    before = reversed(form.items[:common])
     return same, next((item.entries[-1] for item in before if item.entries), None)
 
 
-def _read_elsewhere(here: Reading, given: list[m.Message], tree: Tree) -> Reading:
-    """The reading on that path of the tree on which most of the list is known."""
-    goes_on = here.same == len(here.ours)
+def _items_within(form: Form, pieces: int) -> int:
+    """How many items so many pieces are, at most."""
+    low, high = 0, len(form.items)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if form.end(middle) > pieces:
+            high = middle - 1
+        else:
+            low = middle
+    return low
+
+
+def _others(here: Reading, tree: Tree) -> list[Path]:
+    """The newest other paths through the last entry that the list and this one have in common."""
+    goes_on = here.is_ours_whole
     at = here.path[-1].id if goes_on and here.path else None if goes_on else _departure(here)[1]
+    return list(islice(tree.branches(at, here.position), BRANCHES))
+
+
+def _read_elsewhere(here: Reading, given: Given, forms: Forms, others: Sequence[Path]) -> Reading:
+    """The reading on that of the paths on which most of the list is known."""
     best = here
-    for path in islice(tree.branches(at, here.position), BRANCHES):
-        places = {entry.id: place for place, entry in enumerate(path)}
-        reading = _read(path, places.get, given, older=0)
-        best = reading if reading.same > best.same else best
-        if best.same == len(best.theirs):
+    for path in others:
+        if best.same == len(given.pieces):
             break
+        places = {entry.id: place for place, entry in enumerate(path)}
+        reading = _read(path, places.get, given, forms, older=0)
+        best = reading if reading is not None and reading.same > best.same else best
     return best
 
 
-def _read(path: Path, position: Position, messages: list[m.Message], older: int = OLDER) -> Reading:
+def _read(path: Path, position: Position, given: Given, forms: Forms, older: int = OLDER) -> Reading | None:
     """The reading under which most of the list is known; the newest view where that decides nothing."""
     best: Reading | None = None
-    messages = messages[prompts(messages) :]
-    theirs = pieces(messages)
     for items in _states(path, position, older):
-        known = [item.message for item in items]
-        front = prompts(known)
-        ours = [piece for piece in pieces(known) if piece.owner >= front]
-        reading = Reading(path, position, items, ours, messages, theirs, _common(ours, theirs))
-        if best is None or reading.same > best.same or reading.is_sure > best.is_sure:
-            best = reading
-        if reading.is_sure:
-            break
-    assert best is not None  # the view is always a state
+        for form in forms(items, given):
+            reading = Reading(path, position, form, given.pieces, _common(form.pieces, given.pieces))
+            if reading.is_sure:
+                return reading
+            if best is None or reading.rank > best.rank:
+                best = reading
     return best
 
 
@@ -163,47 +267,129 @@ def _states(path: Path, position: Position, older: int) -> Iterator[list[Item]]:
     """What a list may have grown from, likeliest first: the view, all that was said, the view as it was
     before the last folds."""
     folds = active_folds(path)
-    yield from _as_sent([item for _, item in project(path, outermost(folds, position))])
-    messages = (entry for entry in path if isinstance(entry, e.MessageEntry))
-    yield from _as_sent([Item(entry.message, (entry.id,)) for entry in messages])
+    yield [item for _, item in project(path, outermost(folds, position))]
+    said = [entry for entry in path if isinstance(entry, e.MessageEntry)]
+    if len(said) < len(path):
+        yield [Item(entry.message, (entry.id,)) for entry in said]
     for count in range(len(folds) - 1, max(-1, len(folds) - 1 - older), -1):
-        yield from _as_sent([item for _, item in project(path, outermost(folds[:count], position))])
+        yield [item for _, item in project(path, outermost(folds[:count], position))]
 
 
-def _as_sent(items: list[Item]) -> Iterator[list[Item]]:
-    """A state as it is and, where that differs, as it was repaired for the wire: stand-ins, notes and ids."""
-    yield items
+# ── the forms of a state ────────────────────────────────────────────────────────────────────────
+
+
+def _as_said(items: Sequence[Item], _: Given) -> Iterator[Form]:
+    """A state as it is."""
+    known = [item.message for item in items]
+    front = prompts(known)
+    found = _with_thoughts([piece for piece in pieces(known) if piece.owner >= front])
+    owners = [piece.owner for piece in found]
+
+    def end(count: int) -> int:
+        return bisect_left(owners, count)
+
+    yield Form(items, found, end)
+
+
+def _as_sent(items: Sequence[Item], given: Given) -> Iterator[Form]:
+    """A state as it was sent: for a list in a dialect as that renders it, for a list in our own messages as
+    it was repaired (stand-ins, notes and ids)."""
+    for dialect in given.dialects:
+        yield _as_rendered(items, dialect)
     # Whether sides took turns does not matter: the pieces are the same.
     for unique in dict.fromkeys(dialect.rules.unique_ids for dialect in DIALECTS.values()):
-        sent = repair_by(WireRules(unique), items)
+        sent = items if given.dialects else repair_by(WireRules(unique), items)
         if any(a is not b for a, b in zip_longest(items, sent)):
-            yield sent
+            yield from _as_said(sent, given)
+
+
+def _as_rendered(items: Sequence[Item], dialect: Dialect) -> Form:
+    """What comes back of a state that was sent in a dialect."""
+
+    def read(count: int) -> list[Piece]:
+        wire = dialect.render(repair_by(dialect.rules, items[:count]))
+        messages = parse_list(cast("dict[str, Any]", wire)[dialect.field] if isinstance(wire, dict) else wire)
+        return _with_thoughts(pieces(messages[prompts(messages) :]))
+
+    def end(count: int) -> int:
+        return len(read(count))
+
+    def is_whole(count: int) -> bool:
+        # What of a result has no place in it comes behind the last one of its batch.
+        return settled(items[:count])
+
+    return Form(items, read(len(items)), end, is_whole)
+
+
+# ── what is compared ────────────────────────────────────────────────────────────────────────────
 
 
 def pieces(messages: Sequence[m.Message]) -> list[Piece]:
-    parts: list[Piece] = []
+    """Everything that messages say, part by part."""
+    found: list[Piece] = []
     for owner, message in enumerate(messages):
-        side = "assistant" if isinstance(message, m.Assistant) else "user"
-        if isinstance(message, m.Result):
-            parts.append(Piece(("result", message.call_id, message.text.strip()), owner))
+        if isinstance(message, m.Bash):
+            found += [] if message.hidden else [Piece((message.role, *_fields(message)), None, owner)]
             continue
-        for part in message.parts:
-            match part:
-                case m.Text(text=text) if text.strip():
-                    parts.append(Piece((side, text.strip()), owner))
-                case m.Call(id=id, name=name):
-                    arguments = part.raw if part.raw is not None else m.compact_json(part.arguments)
-                    parts.append(Piece(("call", id, name, arguments), owner))
-                case m.Image():
-                    parts.append(Piece((side, "image", part.data or part.url or ""), owner))
-                case _:
-                    pass
-    return parts
+        parts = [(at, _said(part, message)) for at, part in enumerate(message.content)]
+        if isinstance(message, m.Result):
+            content = (field for _, said in parts for field in said)
+            beside = _fields(message, "content", "name")
+            found.append(Piece((message.role, *beside, *content), message.name or None, owner))
+            continue
+        for at, said in parts:
+            part = message.content[at]
+            if isinstance(part, m.Thinking) and isinstance(message, m.Assistant):
+                found.append(Piece(said, None, owner, at))
+            elif said:
+                hint = part.origin if isinstance(part, m.Text) else None
+                beside = _fields(message, "content", "stop", "error")
+                found.append(Piece((message.role, *beside, *said), hint, owner, at))
+    return found
 
 
-def contents(messages: Sequence[m.Message]) -> list[tuple[str, ...]]:
-    """What messages say, however they are joined or split."""
-    return [piece.content for piece in pieces(messages)]
+def _said(part: m.AnyPart, message: m.Message) -> Fields:
+    """Everything that a part says."""
+    kind = str(part.__struct_config__.tag)
+    if isinstance(part, m.Text):
+        text = part.text.strip() if isinstance(message, m.Assistant) else part.text
+        return (kind, text, *_fields(part, "text", "origin")) if text and not text.isspace() else ()
+    if isinstance(part, m.Call):
+        return (kind, *_fields(part, "arguments", "raw"), m.arguments_json(part))
+    return (kind, *_fields(part))
+
+
+def _fields(struct: msgspec.Struct, *without: str) -> Fields:
+    names = (name for name in struct.__struct_fields__ if name not in without)
+    return tuple([_plain(getattr(struct, name)) for name in names])
+
+
+def _plain(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value or None
+    if isinstance(value, bool | int):
+        return str(value)
+    try:
+        return m.compact_json(_bare(value))
+    except RecursionError:
+        return m.compact_json(value)
+
+
+def _bare(value: Any) -> Any:
+    """A JSON value without what means nothing."""
+    if isinstance(value, dict):
+        fields = sorted(cast("dict[str, Any]", value).items(), key=lambda field: str(field[0]))
+        return {
+            name: _bare(field)
+            for name, field in fields
+            if field is not None and not (name == "cache_control" and field in _CACHE_MARKS)
+        }
+    return [*map(_bare, cast("Sequence[Any]", value))] if isinstance(value, list | tuple) else value
+
+
+def contents(messages: Sequence[m.Message]) -> list[Fields]:
+    """What messages say, however they are joined or split, but thinking."""
+    return [piece.content for piece in pieces(messages) if not piece.is_thought]
 
 
 def prompts(messages: Sequence[m.Message]) -> int:
@@ -212,40 +398,49 @@ def prompts(messages: Sequence[m.Message]) -> int:
     return next((n for n, message in enumerate(messages) if not isinstance(message, m.System)), len(messages))
 
 
+def _with_thoughts(said: Sequence[Piece]) -> list[Piece]:
+    """Thoughts beside the piece that follows them, those at the end beside the last one."""
+    found: list[Piece] = []
+    thoughts: list[Piece] = []
+    for piece in said:
+        if piece.is_thought:
+            thoughts.append(piece)
+            continue
+        own = [thought for thought in thoughts if thought.owner == piece.owner]
+        part = own[0].part if own else piece.part
+        found.append(piece._replace(part=part, thoughts=_joined(thoughts)))
+        thoughts.clear()
+    if not found:
+        return thoughts
+    found[-1] = found[-1]._replace(thoughts=found[-1].thoughts + _joined(thoughts))
+    return found
+
+
+def _joined(thoughts: Sequence[Piece]) -> Fields:
+    return tuple([field for thought in thoughts for field in thought.content])
+
+
 def _common(ours: Sequence[Piece], theirs: Sequence[Piece]) -> int:
-    same = 0
-    for mine, yours in zip(ours, theirs, strict=False):
-        if mine.content != yours.content:
-            break
-        same += 1
-    return same
+    pairs = zip(ours, theirs, strict=False)
+    return next(
+        (n for n, (one, other) in enumerate(pairs) if not one.agrees(other)), min(len(ours), len(theirs))
+    )
 
 
-def _back_to_message(ours: Sequence[Piece], theirs: Sequence[Piece], same: int) -> int:
-    """Where the two part, moved back to where a message begins on both sides."""
-    while same > 0 and (
-        (same < len(ours) and ours[same - 1].owner == ours[same].owner)
-        or (same < len(theirs) and theirs[same - 1].owner == theirs[same].owner)
-    ):
-        same -= 1
-    return same
-
-
-def _unseen(messages: Sequence[m.Message], theirs: Sequence[Piece], same: int) -> list[m.Message]:
+def _unseen(given: Given, same: int) -> list[m.Message]:
     """Their messages after the common beginning; of a message that we have in part, only the new parts."""
-    if same >= len(theirs):
+    if same >= len(given.pieces):
         return []
-    owner = theirs[same].owner
-    first = messages[owner]
-    seen = sum(1 for piece in theirs[:same] if piece.owner == owner)
-    if seen and not isinstance(first, m.Result):
-        parts = [p for p in first.parts if pieces([_holding(first, p)])]
-        first = _holding(first, *parts[seen:])
-    return [first, *messages[owner + 1 :]]
+    piece = given.pieces[same]
+    first = given.messages[piece.owner]
+    if same and given.pieces[same - 1].owner == piece.owner:
+        first = msgspec.structs.replace(first, content=first.parts[piece.part :])
+    if not same and isinstance(first, m.System):
+        return [*given.messages]  # an empty message keeps it from standing in front
+    return [first, *given.messages[piece.owner + 1 :]]
 
 
-def _holding(message: m.Message, *parts: Any) -> Any:
-    return msgspec.structs.replace(message, content=parts)
+# ── folds and origins ───────────────────────────────────────────────────────────────────────────
 
 
 def _folds_within(path: Path, position: Position, target: str) -> list[e.Fold]:
@@ -291,7 +486,7 @@ def _known(message: m.Message, origins: Mapping[str, m.Origin]) -> m.Message:
     if not origins or not isinstance(message, m.User):
         return message
     parts = (
-        m.Text(part.text, origins.get(part.text.strip()))
+        msgspec.structs.replace(part, origin=origins.get(part.text.strip()))
         if isinstance(part, m.Text) and not part.origin
         else part
         for part in message.content

@@ -13,12 +13,12 @@ from refold import entries as e
 from refold.errors import FoldError, StalePlan, TreeError, WrongType, expect
 from refold.messages import Message, Usage
 from refold.protocols import Loaded, Problem, SessionInfo, Store
-from refold.session.dialects import parse_list
+from refold.session.dialects import read_list
 from refold.session.door import admitted_all, begun, entries_of
 from refold.session.history import Base, History, Snapshot
 from refold.session.holes import mended, parent_of
 from refold.session.incoming import messages_of, plain_meta
-from refold.session.merge import Merged, Tree, difference
+from refold.session.merge import Given, Merged, Tree, difference
 from refold.session.sound import objection
 
 E = TypeVar("E", bound=e.Entry)
@@ -148,7 +148,8 @@ class Session(History):
         recognised, on any branch, summaries too; the rest is appended, on a branch where the list departs.
         `exactly`: the path ends where the list ends, also where we know more (an answer asked for anew)."""
         tree = Tree(self._log, self.children, self.path_to)
-        news = difference(self._path, self.position, parse_list(messages), tree, exactly=exactly)
+        given = Given.of(*read_list(messages))
+        news = difference(self._path, self.position, given, tree, exactly=exactly)
         if news.branches:
             self.move(news.target)
             for fold in news.folds:

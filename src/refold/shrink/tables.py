@@ -56,10 +56,7 @@ def _table(value: Any) -> str | None:
         names.update(dict.fromkeys(records[-1]))
     if len(records) < _ROWS or not 1 < len(names) <= _COLUMNS:
         return None
-    lines: list[str] = []
-    for record in records:
-        lines.append(_BETWEEN.join([_cell(record, name) for name in names]))
-    rows = iter(lines)
+    rows = (_BETWEEN.join([_cell(record, name) for name in names]) for record in records)
     blocks = ["\n".join(next(rows) for _ in group) for group in groups]
     between = "\n\n" if len(groups) > 1 else "\n"
     return f"({len(records)} records)\n{_BETWEEN.join(names)}\n{between.join(blocks)}"

@@ -89,18 +89,28 @@ def parse(obj: Any) -> list[Message]:
 
 def parse_list(objs: Iterable[Any] | Mapping[str, Any]) -> list[Message]:
     """The messages of a list (or of a request), whatever dialect it is in. Ours stay as they are."""
+    return read_list(objs)[0]
+
+
+def read_list(objs: Iterable[Any] | Mapping[str, Any]) -> tuple[list[Message], list[Dialect]]:
+    """The same, and the dialects that the list may be in: the one that something in it speaks without doubt,
+    all where nothing does; none where it is in our own messages, or in several dialects."""
     with _reading("message"):
         if isinstance(objs, Mapping):
             request = dict(cast("Mapping[str, Any]", objs))
             dialect = _sure(request)
             if dialect is not None:
-                return dialect.parse_list(request)
+                return dialect.parse_list(request), [dialect]
             fields = (as_list(request[d.field]) for d in DIALECTS.values() if d.field in request)
             objs = next(fields, [request])
+        given = [obj if isinstance(obj, MESSAGES) else as_dict(obj) for obj in objs]
+        sure = [None if isinstance(obj, MESSAGES) else _sure(obj) for obj in given]
         found: list[Message] = []
-        for dialect, run in _runs([obj if isinstance(obj, MESSAGES) else as_dict(obj) for obj in objs]):
+        for dialect, run in _runs(given, sure):
             found += run if dialect is None else dialect.parse_list(run)
-        return found
+        spoken = list({dialect.name: dialect for dialect in sure if dialect is not None}.values())
+        foreign = not any(isinstance(obj, MESSAGES) for obj in given)
+        return found, (spoken or [*DIALECTS.values()]) if foreign and len(spoken) < 2 else []
 
 
 def parse_reply(raw: Any) -> Reply:
@@ -129,10 +139,9 @@ def _sure(raw: Wire) -> Dialect | None:
     return next((dialect for dialect in DIALECTS.values() if dialect.speaks(raw)), None)
 
 
-def _runs(objs: Sequence[Any]) -> Iterator[tuple[Dialect | None, list[Any]]]:
+def _runs(objs: Sequence[Any], sure: Sequence[Dialect | None]) -> Iterator[tuple[Dialect | None, list[Any]]]:
     """Neighbours of one dialect; None: they are ours. What could be anybody's is read like what stands before
     it, or at the beginning like what comes: some dialects spread one reply over several items."""
-    sure = [None if isinstance(obj, MESSAGES) else _sure(obj) for obj in objs]
     current: Dialect = next((dialect for dialect in sure if dialect is not None), PLAIN)
     readers: list[Dialect | None] = []
     for obj, dialect in zip(objs, sure, strict=True):

@@ -1,0 +1,208 @@
+"""Answers that are kept upstream (`store`, `background`), and whose they are.
+
+Where owners share the upstream's key, the upstream cannot tell them apart: what it keeps for one owner,
+another can neither read nor delete nor continue. The server reads the ids of answers as they pass; the worker
+writes down whose they are, and says what a request may refer to.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+import msgspec
+
+from refold.entries import State
+from refold.errors import SessionExists, UnknownName
+from refold.gateway.door import Refusal
+from refold.gateway.replies import KEPT, one_line_end, payload_of
+from refold.protocols import SessionInfo, Store
+from refold.registry.configuration import GatewaySettings
+from refold.session.dialects.common import listing
+from refold.session.tree import random_id
+
+RESPONSES = "/v1/responses"
+SESSIONS = "gateway+responses+%Y-%m"
+"""Sessions that hold the ids, one for each month: no client's session has such a name. This month and the
+last one count: providers keep answers for thirty days."""
+_REFERS = re.compile(rb'"(?:previous_response_id|conversation|id|container)"|\\u')
+"""A body without any of these refers to nothing. A name can be written with escapes."""
+
+
+def is_shared(settings: GatewaySettings, path: str) -> bool:
+    """Does the upstream keep answers of this address for several owners?"""
+    shared = bool(settings.keys) and settings.upstream_key_env is not None
+    return shared and (path == RESPONSES or path.startswith(f"{RESPONSES}/"))
+
+
+class Glance(msgspec.Struct, frozen=True):
+    """What the server sees of a request without reading all of it."""
+
+    refers: bool
+    """It may refer to what is kept upstream."""
+    kept: bool
+    """The upstream may keep the answer."""
+
+
+class _Head(msgspec.Struct):
+    store: Any = None
+
+
+def glance(raw: bytes, encoding: str) -> Glance:
+    """`Refusal` where nothing can be seen: the upstream may read what the gateway cannot."""
+    if encoding.lower() not in ("", "identity"):
+        raise _unreadable()
+    return Glance(_REFERS.search(raw) is not None, _decoded(raw, _Head).store is not False)
+
+
+def _decoded(raw: bytes, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise _unreadable() from None
+
+
+def _unreadable() -> Refusal:
+    text = "where owners share the upstream's key, only a plain JSON object is passed on"
+    return Refusal(400, text, "invalid_request_error")
+
+
+class References(msgspec.Struct, frozen=True):
+    """What a request refers to."""
+
+    body: bytes
+    """The request as it was understood: names that occur twice are read otherwise by others."""
+    kept: Sequence[str] = ()
+    """Ids that stand for what is kept upstream."""
+    given: Sequence[str] = ()
+    """Ids that a client or an operator may have made up, too: of items that are handed back whole, of
+    containers."""
+
+
+def references(raw: bytes) -> References:
+    request: dict[str, Any] = _decoded(raw, dict[str, Any])
+    kept, given = [request.get("previous_response_id"), _id_of(request.get("conversation"))], list[Any]()
+    for item in filter(_is_object, listing(request.get("input"))):
+        alone = item.get("type") in (None, "item_reference") and "role" not in item
+        (kept if alone else given).append(item.get("id"))
+        given.append(item.get("container_id"))
+    given += [_id_of(tool.get("container")) for tool in filter(_is_object, listing(request.get("tools")))]
+    named = ([str(id) for id in ids if id is not None] for ids in (kept, given))
+    return References(msgspec.json.encode(request), *named)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _id_of(value: Any) -> Any:
+    return cast("dict[str, Any]", value).get("id") if isinstance(value, dict) else value
+
+
+class StoredIds:
+    """Whose the ids are. Written to the store, so that other processes of the gateway know them, too."""
+
+    def __init__(self, store: Callable[[], Store], *, clock: Callable[[], float] = time.time) -> None:
+        self._store, self._clock = store, clock
+        self._months: dict[str, _Month] = {}
+
+    def put(self, owner: str, ids: Sequence[str]) -> None:
+        """The upstream has given these to an answer of this owner. Some upstreams give an id twice: then it
+        is both owners'."""
+        news = [id for id in ids if owner not in self._known(id)]
+        if not news:
+            return
+        month, store = self._recent()[0], self._store()
+        month.add(owner, news)
+        entry = State(id=random_id(), time=self._clock(), name=owner, value=news)
+        with suppress(SessionExists):
+            store.create(SessionInfo(id=month.session, created=self._clock()))
+        store.append(month.session, (entry,), after=None)
+
+    def check(self, owner: str, kept: Sequence[str], given: Sequence[str] = ()) -> None:
+        """Raises `Refusal`."""
+        allowed = all(owner in self._owners(id) for id in kept)
+        if not allowed or any((owners := self._owners(id)) and owner not in owners for id in given):
+            text = "there is no such answer, or it is another owner's"
+            raise Refusal(404, text, "invalid_request_error", code="response_not_found")
+
+    def _owners(self, id: str) -> set[str]:
+        if not self._known(id):
+            for month in self._recent():
+                month.read(self._store())
+        return self._known(id)
+
+    def _known(self, id: str) -> set[str]:
+        return {owner for month in self._recent() for owner in month.owners.get(id, ())}
+
+    def _recent(self) -> list[_Month]:
+        """This month and the last."""
+        now = time.gmtime(self._clock())
+        before = time.gmtime(self._clock() - now.tm_mday * 86_400)
+        names = [time.strftime(SESSIONS, when) for when in (now, before)]
+        self._months = {name: self._months.get(name) or _Month(name) for name in names}
+        return list(self._months.values())
+
+
+class _Month:
+    def __init__(self, session: str) -> None:
+        self.session, self.owners, self._seen = session, dict[str, list[str]](), 0
+
+    def add(self, owner: str, ids: Sequence[str]) -> None:
+        for id in ids:
+            if owner not in (owners := self.owners.setdefault(id, [])):
+                owners.append(owner)
+
+    def read(self, store: Store) -> None:
+        """What other processes have written since."""
+        with suppress(UnknownName):
+            loaded = store.load(self.session, self._seen).entries
+            self._seen += len(loaded)
+            for entry in loaded:
+                if isinstance(entry, State):
+                    self.add(entry.name, listing(entry.value))
+
+
+class _Told(msgspec.Struct):
+    """An answer, an item of one, or an event. What clients put in themselves is elsewhere."""
+
+    id: str | None = None
+    container_id: str | None = None
+    output: list[_Told] | None = None
+    item: _Told | None = None
+    response: _Told | None = None
+
+    def ids(self) -> Iterator[str]:
+        yield from (id for id in (self.id, self.container_id) if id)
+        for inner in (self.item, self.response, *(self.output or ())):
+            if inner is not None:
+                yield from inner.ids()
+
+
+class IdReader:
+    """The ids that an answer holds, as it comes in pieces."""
+
+    def __init__(self, *, streams: bool) -> None:
+        self._streams, self._rest, self._seen = streams, b"", set[str]()
+
+    def read(self, piece: bytes) -> list[str]:
+        """Those that are new with this piece."""
+        self._rest += piece
+        payloads: list[bytes] = []
+        if self._streams:
+            *blocks, self._rest = one_line_end(self._rest).split(b"\n\n")
+            payloads = [payload_of(block) for block in blocks]
+        elif self._rest.rstrip().endswith(b"}"):
+            payloads = [self._rest]
+        if len(self._rest) > KEPT:
+            self._rest = b""
+        found: list[str] = []
+        for payload in payloads:
+            with suppress(msgspec.DecodeError):  # an event without any, or half of an answer
+                found += msgspec.json.decode(payload, type=_Told).ids()
+        news = [id for id in dict.fromkeys(found) if id not in self._seen]
+        self._seen.update(news)
+        return news
