@@ -17,7 +17,7 @@ from refold.digest import Source as DigestSource
 from refold.entries import AnyAnnotation, Edit, Files, Fold, Redo, Undo
 from refold.errors import Foreign, StalePlan, WrongType, expect
 from refold.protocols import Request, TokenCounter
-from refold.session import History
+from refold.session import Base, History
 
 T = TypeVar("T")
 
@@ -219,9 +219,13 @@ class Plan:
     """All rungs of the stage: a changed situation is planned for anew from the first."""
     window: int
 
+    @property
+    def made_from(self) -> Base:
+        return Base(self.base, self.generation)
+
     def at(self, work: Callable[[], T]) -> T:
-        """Do work that reads the history of this plan, which other plans may read, too. `StalePlan` where that
-        history has another view by now; messages may have come."""
+        """Do work that reads the history of this plan, which other plans may read, too. `StalePlan` where
+        that history has another view by now; messages may have come."""
         history = self.situation.session
         with history.lock:
             if not self.holds(history):

@@ -175,7 +175,7 @@ class Watch:
     async def _expire(self, delay: float) -> None:
         await self._sleep(delay)
         plan = await self.planner._planned(self.session, replace(self._last_call, cache_expiring=True))
-        if isinstance(plan, Plan) and (plan.base, plan.generation) == self.session.base:
+        if isinstance(plan, Plan) and plan.made_from == self.session.base:
             limits = self.planner._limits()
             await perform_with_hooks(self.hooks, self.session, plan, self.planner.summariser, limits)
 

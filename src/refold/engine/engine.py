@@ -24,7 +24,7 @@ from refold.engine.planner import Planner, Question
 from refold.engine.replica import Turns
 from refold.engine.summarise import ByModel, Summariser
 from refold.engine.upkeep import make_fit, upkeep
-from refold.errors import OverflowAgain, UsageError
+from refold.errors import OverflowAgain, StalePlan, UsageError, expect
 from refold.hooks import Hooks
 from refold.messages import Assistant, Call, Usage
 from refold.models.retry import Retry
@@ -126,13 +126,16 @@ class Engine(Planner):
             outcome = await perform_with_hooks(
                 self.hooks, session, plan, self.summariser, limits, budget=budget
             )
-            if outcome or session.base == (plan.base, plan.generation):
+            if outcome or session.base == plan.made_from:
                 break
         return ""
 
     async def apply(self, session: Session, plan: Plan) -> e.Fold | Failed:
         """Perform a plan. A bad answer, an error or a time-out tries the next rung and, at the end, gives
         `Failed`; the path is then as it was. Raises only if the plan is stale."""
+        expect(plan, Plan, "pass what engine.plan(…) gave, unless it is a Reason")
+        if session.base != plan.made_from:
+            raise StalePlan
         return await perform_with_hooks(self.hooks, session, plan, self.summariser, self._limits())
 
     async def branch(

@@ -20,7 +20,7 @@ from refold.compaction.transcript import Source
 from refold.engine.fold import perform
 from refold.engine.limits import Limits
 from refold.engine.summarise import LONGEST, ByModel, Summariser, failure_code
-from refold.errors import StalePlan, UsageError, expect, sentence
+from refold.errors import UsageError, expect, sentence
 from refold.hooks import (
     AfterCompact,
     BeforeCompact,
@@ -72,11 +72,8 @@ async def perform_with_hooks(
 ) -> e.Fold | Failed:
     """Perform a plan with its hooks. Every `before_compact` is followed by `after_compact` or
     `compact_failed`, whatever happens in between."""
-    expect(plan, Plan, "pass what engine.plan(…) gave, unless it is a Reason")
     if not hooks:
         return await perform(session, plan, summariser, limits, budget=budget)
-    if budget is None and (plan.base, plan.generation) != session.base:
-        raise StalePlan
     try:
         assignment = await steer(hooks, session, plan, summariser)
         if isinstance(assignment, Failed):
@@ -98,7 +95,7 @@ async def steer(hooks: Hooks, session: Session, plan: Plan, summariser: Summaris
     decision = await hooks.decide(_event(session, plan, summariser), _checked(session, plan))
     if decision.cancel:
         return Failed("cancelled", decision.cancel.why, plan.rung)
-    if session.base != (plan.base, plan.generation):
+    if session.base != plan.made_from:
         return Failed("stale", "a hook changed the conversation while it was about to be folded", plan.rung)
     if decision.supply:
         supply, change = decision.supply, decision.change
@@ -108,7 +105,7 @@ async def steer(hooks: Hooks, session: Session, plan: Plan, summariser: Summaris
     model = decision.change.model
     writer = ByModel(model, plan.situation.counter) if model else summariser
     changed = await _changed(hooks, plan, decision.change)
-    if session.base != (plan.base, plan.generation):
+    if session.base != plan.made_from:
         return Failed("stale", "the conversation went on while it was about to be folded", plan.rung)
     return Assignment(changed, writer)
 

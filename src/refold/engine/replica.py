@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from itertools import islice
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
@@ -18,6 +19,24 @@ from refold.session import History, Session, Snapshot
 T = TypeVar("T")
 
 
+class _Copy(History):
+    """A history that is read under a lock, and grows when it is brought up to a snapshot."""
+
+    def __init__(self, snapshot: Snapshot, lock: threading.RLock) -> None:
+        super().__init__(snapshot.id, snapshot.info, snapshot.counts)
+        self.lock = lock
+
+    def follow(self, snapshot: Snapshot) -> None:
+        """Take in what a snapshot has more."""
+        news = islice(snapshot.log, len(self._log), snapshot.length)
+        if self._log:
+            for entry in news:
+                self._take(entry)
+        else:
+            self._take_all(news)
+        self.info, self.generation = snapshot.info, snapshot.generation
+
+
 class Replica:
     """The history of a session that planning reads. Whoever reads it holds the lock, and brings it up to a
     snapshot first; nothing else changes it."""
@@ -25,17 +44,16 @@ class Replica:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self._log: Sequence[e.AnyEntry] = ()
-        self._history: History | None = None
+        self._copy: _Copy | None = None
 
     def at(self, snapshot: Snapshot) -> History:
         """The history at a snapshot: what is new since the last one is taken in."""
-        history = self._history
-        if history is None or self._log is not snapshot.log or len(history) > snapshot.length:
-            history = History(snapshot.id, snapshot.info, snapshot.counts)
-            history.lock = self.lock
-            self._history, self._log = history, snapshot.log
-        history.follow(snapshot)
-        return history
+        copy = self._copy
+        if copy is None or self._log is not snapshot.log or len(copy) > snapshot.length:
+            copy = self._copy = _Copy(snapshot, self.lock)
+            self._log = snapshot.log
+        copy.follow(snapshot)
+        return copy
 
 
 def at_replica(session: Session, snapshot: Snapshot, work: Callable[[History], T]) -> T:

@@ -19,6 +19,9 @@ from refold.session import Session
 NOTES_TIMEOUT = 60.0
 """Seconds that writing annotations may hold up a conversation."""
 
+ATTEMPTS = 8
+"""Folds that are begun because the conversation went on while the last one was made."""
+
 
 async def upkeep(
     planner: Planner,
@@ -50,17 +53,24 @@ async def make_fit(
 ) -> None:
     """What is sent fits the declared window, by a rung that is not the design's own if the caller said so,
     or the caller hears why not (R2)."""
+    window = planner.preset.window
+    for _ in range(ATTEMPTS):
+        s = planner._situation(session, question)
+        if not s.sizes.passes(window, as_we_count=True):
+            return
+        base = session.base
+        plan = await on_replica(
+            session, lambda h: fallback_plan(planner.preset, planner._situation(h, question))
+        )
+        if isinstance(plan, Plan):
+            await perform_with_hooks(hooks, session, plan, planner.summariser, limits, budget=window)
+        if session.base == base:
+            break
     s = planner._situation(session, question)
-    if not s.sizes.passes(planner.preset.window, as_we_count=True):
-        return
-    plan = await on_replica(session, lambda h: fallback_plan(planner.preset, planner._situation(h, question)))
-    if isinstance(plan, Plan):
-        await perform_with_hooks(hooks, session, plan, planner.summariser, limits)
-    s = planner._situation(session, question)
-    if s.sizes.passes(planner.preset.window, as_we_count=True):
+    if s.sizes.passes(window, as_we_count=True):
         messages = s.sizes.tokens - s.sizes.overhead
         parts = {"system prompt and tools": s.sizes.overhead, "messages": messages}
-        raise DoesNotFit(planner.preset.window, parts, planner.preset.name)
+        raise DoesNotFit(window, parts, planner.preset.name)
 
 
 async def _write_notes(planner: Planner, session: Session, question: Question, limits: Limits) -> None:

@@ -44,6 +44,7 @@ def forget(session: Session, names: Collection[str], *, dry_run: bool = False) -
     """Take the content of entries (ids, `#12`, labels or recall keys) out of the log and its files. With
     `dry_run`, only say what would happen. Cannot be taken back."""
     expect(session, Session, "pass the Session")
+    names = [names] if isinstance(names, str) else names
     expect(names, Collection, "name entries in a list")
     targets = {entry.id: entry for entry in (find(session, name) for name in names)}
     if not targets:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from itertools import islice
 from typing import Any, NamedTuple, TypeVar, cast
 
 from refold import entries as e
@@ -55,6 +54,14 @@ class History:
         self.generation = 0
         self.epoch = 0
         """Counts changes of the path other than an append at its end."""
+        self.lock: AbstractContextManager[object] = nullcontext()
+        """Held by whoever reads a history that several threads share."""
+        self._clear()
+        if counts is not None:
+            self._counts = counts
+
+    def _clear(self) -> None:
+        """An empty log, and nothing that was derived from another one."""
         self._log: list[e.AnyEntry] = []
         self._by_id: dict[str, e.AnyEntry] = {}
         self._children: dict[str | None, list[str]] = {}
@@ -67,10 +74,8 @@ class History:
         self._tip: str | None = None
         self._kinds: dict[type[e.Entry], list[e.Entry]] = {}
         self._pinned: dict[str, None] = {}
-        self._counts: Counts = {} if counts is None else counts
+        self._counts: Counts = {}
         self.followers = Followers()
-        self.lock: AbstractContextManager[object] = nullcontext()
-        """Held by whoever reads a history that several threads share."""
 
     @property
     def base(self) -> Base:
@@ -212,16 +217,6 @@ class History:
                 self._leaf = entry.target if isinstance(entry, e.Leaf) else entry.id
         self._rebuild_path()
 
-    def follow(self, snapshot: Snapshot) -> None:
-        """Take in what a snapshot has more."""
-        news = islice(snapshot.log, len(self._log), snapshot.length)
-        if self._log:
-            for entry in news:
-                self._take(entry)
-        else:
-            self._take_all(news)
-        self.info, self.generation = snapshot.info, snapshot.generation
-
     def _is_on_tree(self, id: str) -> bool:
         return id in self._by_id and self._by_id[id].on_path
 
@@ -232,12 +227,12 @@ class History:
             self._kinds.setdefault(type(entry), []).append(entry)
         if entry.moves:
             self._tip = entry.id
-        if isinstance(entry, (e.Pin, e.Unpin)) and entry.target:
+        if isinstance(entry, (e.Pin, e.Unpin, e.LearnedWindow)):
             self.generation += 1
-            if isinstance(entry, e.Pin):
-                self._pinned[entry.target] = None
-            else:
-                self._pinned.pop(entry.target, None)
+        if isinstance(entry, e.Pin) and entry.target:
+            self._pinned[entry.target] = None
+        elif isinstance(entry, e.Unpin) and entry.target:
+            self._pinned.pop(entry.target, None)
 
     def _take(self, entry: e.AnyEntry) -> None:
         self._record(entry)

@@ -69,8 +69,10 @@ class Session(History):
         return session
 
     def snapshot(self) -> Snapshot:
-        """What it holds now, as a value."""
-        return Snapshot(self.id, self.info, self._log, len(self._log), self.generation, self._counts)
+        """What it holds now, as a value. The generation is read first: where another thread writes meanwhile,
+        a plan made from this is refused rather than applied to what it has not seen."""
+        generation, counts, log = self.generation, self._counts, self._log
+        return Snapshot(self.id, self.info, log, len(log), generation, counts)
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────
 
@@ -187,10 +189,9 @@ class Session(History):
 
     def _begin_again(self, entries: Iterable[e.AnyEntry]) -> None:
         """The same session with another past: nothing that was derived from the old one lives on."""
-        epoch, generation = self.epoch, self.generation
-        super().__init__(self.id, self.info)
+        self.generation += 1
+        self._clear()
         self._stored = self._load(entries)
-        self.epoch, self.generation = epoch + 1, generation + 1
 
     def _meet(self, loaded: Loaded) -> None:
         if loaded.tip is not msgspec.UNSET:
