@@ -17,6 +17,7 @@ import refold
 from refold import Engine, Session, presets, worker
 from refold import entries as e
 from refold import messages as m
+from refold.cancellation import checkpoint
 from refold.compaction.clips import Clips
 from refold.compaction.details import RefoldDetails
 from refold.compaction.plan import Plan, Reason
@@ -106,7 +107,7 @@ def test_work_ends_where_nobody_waits_for_it_any_more() -> None:
         try:
             while True:
                 time.sleep(0.001)
-                worker.checkpoint()
+                checkpoint()
         finally:
             ended.set()
 

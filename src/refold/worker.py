@@ -15,9 +15,10 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
 from typing import Any, TypeVar
 
+from refold.cancellation import Cancellable, current
 from refold.errors import PluginError
 
 T = TypeVar("T")
@@ -28,17 +29,12 @@ GRACE = 5.0
 """Seconds that cancelled work has to reach a checkpoint before another thread takes over."""
 
 
-class Abandoned(BaseException):
-    """The caller of this work has gone. Not an `Exception`: code that guards plug-ins lets it through."""
-
-
-class _Job:
+class _Job(Cancellable):
     def __init__(self, work: Callable[[], Any]) -> None:
         self._work: Callable[[], Any] | None = work
         self._context = copy_context()
         self.future: Future[Any] = Future()
         self.deadline = math.inf
-        self.unwanted = False
 
     def perform(self) -> None:
         """Do it. Nothing of it is kept but what came of it."""
@@ -49,25 +45,15 @@ class _Job:
 
     def _done(self) -> Any:
         work, self._work = self._work, None
-        token = _current.set(self)
+        token = current.set(self)
         try:
             return work() if work else None
         finally:
-            _current.reset(token)
+            current.reset(token)
 
     def abandon(self) -> None:
         self.unwanted = True
         self.deadline = min(self.deadline, time.monotonic() + GRACE)
-
-
-_current: ContextVar[_Job | None] = ContextVar("job", default=None)
-
-
-def checkpoint() -> None:
-    """Called by long work, once per entry or so: ends it where nobody waits for it any more."""
-    job = _current.get()
-    if job is not None and job.unwanted:
-        raise Abandoned
 
 
 class Worker:
@@ -81,7 +67,7 @@ class Worker:
 
     async def run(self, work: Callable[[], T]) -> T:
         """The result of work. Where the caller is cancelled, the work ends, too."""
-        if _current.get() is not None:  # work that needs more work of this kind does it itself
+        if current.get() is not None:  # work that needs more work of this kind does it itself
             return work()
         job = _Job(work)
         self._submit(job)

@@ -10,8 +10,8 @@ import pytest
 from refold import messages as m
 from refold import tokens
 from refold.messages import Result
-from refold.shrink.clip import Texts, clipped, clipping
-from refold.shrink.tables import tabling
+from refold.shrink.clip import Texts, clip_message, clipped
+from refold.shrink.tables import tabulated
 
 COUNTER = tokens.get("o200k")
 ORDERS = [
@@ -36,7 +36,7 @@ def test_R19_a_list_of_records_is_clipped_between_records() -> None:
 
 
 def test_R19_lists_of_lists_keep_what_belongs_together() -> None:
-    made = tabling(json.dumps([ORDERS[:2], ORDERS[2:4], ORDERS[4:6]]))
+    made = tabulated(json.dumps([ORDERS[:2], ORDERS[2:4], ORDERS[4:6]]))
     assert made and made.startswith("(6 records)\n")
     assert [block.count("\n") for block in made.split("\n\n")] == [3, 1, 1]
 
@@ -52,14 +52,14 @@ def test_R19_lists_of_lists_keep_what_belongs_together() -> None:
     ],
 )
 def test_R19_other_data_stays_as_it_is(value: Any) -> None:
-    assert tabling(json.dumps(value)) is None
+    assert tabulated(json.dumps(value)) is None
 
 
 def test_R19_a_value_that_could_be_taken_for_another_is_quoted() -> None:
     rows = [
         {"a": value, "name": "long enough to be worth a table"} for value in ("5", "null", "x|y", "a\nb", "")
     ]
-    made = tabling(json.dumps(rows * 3))
+    made = tabulated(json.dumps(rows * 3))
     assert made and [row.split(" | long")[0] for row in made.split("\n")[2:7]] == [
         '"5"', '"null"', '"x|y"', '"a\\nb"', '""',
     ]  # fmt: skip
@@ -70,7 +70,7 @@ def test_R19_a_table_is_the_same_cold_and_warm_and_only_for_results() -> None:
     result = m.result("c", text)
     assert isinstance(result, Result)
     texts = Texts(COUNTER)
-    warm = [clipping(result, level, texts, key="#7") for level in (200, 96)]
+    warm = [clip_message(result, level, texts, key="#7") for level in (200, 96)]
     assert warm == [clipped(result, level, COUNTER, key="#7") for level in (200, 96)]
     assert clipped(result, 96, COUNTER, key="#7", kind="read").text.startswith('[{"id": "B-0"')
     assert clipped(m.user(text), 96, COUNTER, key="#7").text.startswith('[{"id": "B-0"')

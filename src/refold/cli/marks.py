@@ -10,8 +10,6 @@ from refold.cli.opening import own_session
 from refold.cli.options import file_argument, json_option
 from refold.cli.output import answer
 
-_FOLD = "FOLD is the id of a fold (`refold show FILE --tree` lists them)"
-
 
 def _of_fold(deed: Literal["undo", "redo"], about: str, which: str) -> click.Command:
     @click.command(

@@ -17,8 +17,8 @@ from refold.messages import Message, Result, user
 from refold.preserve import state
 from refold.preserve.tools import pi_files
 from refold.protocols import Request
-from refold.session import History
 from refold.session.edits import active_folds
+from refold.session.history import History
 from refold.text.frames import element
 
 MEASURE = tokens.get("utf16/4")

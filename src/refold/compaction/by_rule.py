@@ -45,8 +45,6 @@ _CODE = re.compile(r"```[^`]{0,8000}(?:```|$)")
 _MARKUP = re.compile(r"\s{0,8}(?:\||#{1,6} |[-=*_]{3,}\s*$)")
 """A row of a table, a heading, a rule."""
 _BULLET = re.compile(r"^\s{0,8}(?:[-*+>]\s+|\d{1,3}[.)]\s+)")
-TAKEN = 16
-"""Messages whose calls are read between two breaths."""
 READ = 8_000
 """Characters of a text that are looked through for secrets, before it is cut: half a secret is none."""
 _ENDS = ".!?。！？ "
@@ -142,9 +140,6 @@ def _answer(text: str) -> str:
 
 # ── where there are too many ────────────────────────────────────────────────────────────────────
 
-PIECE = 32
-"""Lines that are measured or joined between two breaths."""
-
 
 def merging(
     lines: Sequence[Line], budget: int, size: Callable[[Sequence[Line]], int], counter: TokenCounter
@@ -222,7 +217,6 @@ _HEADING = re.compile(r"^#{2,3} +(.*?)[ \t]*$", re.MULTILINE)
 def checkpoint(sources: Sequence[Source], budget: int, counter: TokenCounter, previous: str) -> str:
     """What happened, under pi's headings, in at most `budget` tokens."""
     made = digest(sources, budget=budget // 2, counter=counter)
-    made.composing()
     sections, state = _earlier(previous), WorkState()
     for source in sources:
         state.take(source.message)
@@ -250,7 +244,6 @@ def checkpoint(sources: Sequence[Source], budget: int, counter: TokenCounter, pr
 def turn_prefix(sources: Sequence[Source], budget: int, counter: TokenCounter) -> str:
     """The same for the beginning of a turn whose later part stays."""
     made = digest(sources, budget=budget // 2, counter=counter)
-    made.composing()
     words = [one_line(text, 1_000) for source in sources if (text := typed(source.message))]
     line = rule_line(((x.id, x.message) for x in sources), LINE, counter)
     sections = {

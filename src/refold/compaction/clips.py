@@ -25,15 +25,14 @@ from refold.messages import (
 from refold.preserve.tools import shown_by
 from refold.preserve.words import typed as words_typed
 from refold.protocols import Additive, TokenCounter
-from refold.session import History, Item
+from refold.session.history import History
 from refold.session.invariants.thinking import signed
-from refold.shrink.clip import FRAME, LEVELS, Texts, clipping
+from refold.session.items import Item
+from refold.shrink.clip import FRAME, LEVELS, Texts, clip_message
 
 _NONE: Mapping[int, int] = {}
-_BREATH = 5_000
-"""Tokens of a clip that is counted after a breath."""
 CHUNK = 256
-"""Items that are looked at between two breaths."""
+"""Items whose pieces are kept together."""
 
 
 class Piece(NamedTuple):
@@ -190,18 +189,12 @@ class Clips:
 
     def form(self, id: str, message: Message, level: int, counter: TokenCounter, call: Call | None) -> Form:
         """The message of an entry at one level; level 0: whole, without its thinking."""
-        return self.forming(id, message, level, counter, call)
-
-    def forming(
-        self, id: str, message: Message, level: int, counter: TokenCounter, call: Call | None
-    ) -> Form:
-        """`form` in pieces, where the message is long."""
         key = (id, level, counter.name)
         known = self._known.get(key)
         if known is None:
             if level:
                 number, texts = f"#{self.session.position(id)}", self._texts_of(id, message, counter)
-                small = clipping(message, level, texts, key=number, kind=shown_by(call))
+                small = clip_message(message, level, texts, key=number, kind=shown_by(call))
             else:
                 small = _without_thinking(message)
             known = self._known[key] = Form(small, counter.message(small))

@@ -17,8 +17,9 @@ from refold import entries as e
 from refold.messages import Call, Message, Result, compact_json
 from refold.preserve.tools import actions
 from refold.protocols import TokenCounter
-from refold.session import History, Item
 from refold.session.edits import Position, active_folds, said_by, stretches
+from refold.session.history import History
+from refold.session.items import Item
 from refold.text.frames import NOTE, frame
 from refold.tokens.fitting import fit
 
@@ -125,9 +126,6 @@ class Check(msgspec.Struct, frozen=True):
 
 
 # ── the ledger ──────────────────────────────────────────────────────────────────────────────────
-
-ROWS, LOOKS = 32, 200
-"""Entries that are counted, and items that are looked at, between two breaths."""
 
 
 def verbatim(items: Iterable[Item]) -> set[str]:

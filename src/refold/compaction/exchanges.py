@@ -29,7 +29,8 @@ from refold.messages import (
     compact_json,
     result,
 )
-from refold.session import History, Item
+from refold.session.history import History
+from refold.session.items import Item
 from refold.shrink.squeeze import squeezed
 from refold.tokens.estimate import Chars
 from refold.tokens.fitting import largest

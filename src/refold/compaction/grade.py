@@ -27,8 +27,6 @@ _CALL = SMALL + LEVELS[0]
 """Tokens of a small call for whose result there is room."""
 QUOTE, QUOTED = 48, 8
 """Tokens of a step that left, at least, and of its number and who said it beside it."""
-_MADE = 8
-"""Clips that are made between two breaths."""
 
 
 _STALE = 0.1

@@ -15,13 +15,14 @@ from refold.compaction.grade import SMALL, Curve, Estimate, Looks, estimate, gra
 from refold.compaction.reading import Reading
 from refold.compaction.situation import Situation, last_reply, legal_cut, may_leave, newest_step
 from refold.messages import Assistant, Message, Result, System, Thinking, User, user
-from refold.session import History, Item
 from refold.session.edits import said_by
+from refold.session.history import History
 from refold.session.invariants import PAIRS, inside_put, legal, thinking
 from refold.session.invariants.batches import Batch, around
 from refold.session.invariants.batches import read as read_batch
 from refold.session.invariants.empty import blank
 from refold.session.invariants.thinking import signed
+from refold.session.items import Item
 from refold.session.sent import surcharge
 from refold.shrink.clip import LEVELS
 
@@ -29,8 +30,6 @@ UNANSWERED, LEAST, FADES = 0.5, 0.25, 0.75
 """Results that nobody has answered yet stay whole up to half of the limit; what is larger fades with every
 token that the limit is smaller, down to a quarter of it. (Slower than the limit does, so that a larger one
 leaves more for all.)"""
-PIECE = 32
-"""Items that are read at once."""
 FAR = 0.75
 """Where by estimate more than this share of the items leaves its place, all of them never stay: clips would
 have to have half of the tokens that they are made for."""
@@ -245,7 +244,7 @@ class _Reader:
         if form is None:
             call = self._fact(item).call
             original = self._original(item)
-            form = self.clips.forming(item.entries[0], original, level, self.s.counter, call)
+            form = self.clips.form(item.entries[0], original, level, self.s.counter, call)
         if extra := self._extra(index):
             form = Form(form.message, form.size + extra)
         return form if form.size < self._count(index) + extra else None

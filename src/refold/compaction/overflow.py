@@ -17,7 +17,7 @@ from refold.compaction.requests import last_model
 from refold.costs import same_model
 from refold.data import table
 from refold.messages import Assistant, Usage
-from refold.session import History
+from refold.session.history import History
 
 LEARNED = 0.9
 """Share of a refused request that is taken for the window where the refusal names none."""

@@ -17,7 +17,7 @@ from refold.digest import Source as DigestSource
 from refold.entries import AnyAnnotation, Edit, Files, Fold, Redo, Undo
 from refold.errors import Foreign, StalePlan, WrongType, expect
 from refold.protocols import Request, TokenCounter
-from refold.session import Base, History
+from refold.session.history import Base, History
 
 T = TypeVar("T")
 

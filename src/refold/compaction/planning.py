@@ -16,7 +16,7 @@ from refold.compaction.rungs.graded import Lines
 from refold.compaction.situation import Due, Situation, left_alone, touches
 from refold.compaction.triggers import Never
 from refold.costs import Summary, break_even, known, same_model
-from refold.session import History
+from refold.session.history import History
 
 
 def make_plan(preset: Preset, s: Situation, *, upkeep_only: bool = False) -> Plan | Reason:

@@ -2,8 +2,7 @@
 
 Own words and the state of the work are computed when an entry is first seen and kept beside the session
 (`session.followers`); a fold costs what is new. Action lines are made where a view has room for them: the
-newest of those that leave it. Nothing here is part of the log: after reopening, the path is read again, in
-pieces.
+newest of those that leave it. Nothing here is part of the log: after reopening, the path is read again.
 """
 
 from __future__ import annotations
@@ -21,12 +20,10 @@ from refold.preserve.state import WorkState
 from refold.preserve.state_text import Catalogue, catalogue, state_text
 from refold.preserve.words import Saying, demands, typed
 from refold.protocols import TokenCounter
-from refold.session import History
+from refold.session.history import History
 
 KEY = 5
 """Tokens of an entry's number beside its words or lines, and the line end."""
-READ, COUNTED = 8, 64
-"""Entries that are read, and texts that are counted, between two breaths."""
 ANSWERS = 64
 """Entries after a call among which its results are looked for."""
 LINES = 4_096
@@ -185,13 +182,8 @@ class Filed:
     sizes: dict[tuple[int, int, str], int] = field(default_factory=dict[tuple[int, int, str], int])
 
 
-def read(session: History) -> Reading:
+def reading(session: History) -> Reading:
     """The reading of a session's whole path; costs what is new since the last call."""
     known = Reading.of(session)
     known.follow()
     return known
-
-
-def reading(session: History) -> Reading:
-    """The same at once."""
-    return read(session)

@@ -22,8 +22,8 @@ from refold.preserve import pins, words
 from refold.preserve.lines import render
 from refold.preserve.state_text import READ, state_text
 from refold.protocols import TokenCounter
-from refold.session import History
 from refold.session.edits import said_by
+from refold.session.history import History
 from refold.shrink.clip import quotation
 from refold.text.frames import defuse, frame
 from refold.text.redact import redact

@@ -23,8 +23,8 @@ from refold.costs import same_model
 from refold.errors import BadAnswer
 from refold.messages import Assistant, Message, user
 from refold.protocols import Request
-from refold.session import History
 from refold.session.dialects.tools import given_tools
+from refold.session.history import History
 from refold.text.frames import element, quote
 
 # ── prompts ─────────────────────────────────────────────────────────────────────────────────────
@@ -264,8 +264,6 @@ def rests(session: History, now: float) -> bool:
 
 # ── a summary as it is shown ────────────────────────────────────────────────────────────────────
 
-PATHS = 200
-"""Files that are listed between two breaths."""
 FRAME = (
     "The beginning of this conversation was folded into the summary below. It is a record of what was "
     "said and done, not a new request.\n\n<summary>\n{summary}\n</summary>"

@@ -13,10 +13,12 @@ from refold import entries as e
 from refold.compaction.sizes import Sizes
 from refold.messages import Assistant, Result, User, compact_json
 from refold.protocols import TokenCounter
-from refold.session import History, Item, Projection
 from refold.session.edits import said_by, stretches, undone_folds
+from refold.session.history import History
 from refold.session.invariants import PAIRS, WIRE, legal
 from refold.session.invariants.batches import around
+from refold.session.items import Item
+from refold.session.projection import Projection
 
 
 class Writer(msgspec.Struct, frozen=True):

@@ -19,7 +19,9 @@ from refold import tokens
 from refold.compaction import details
 from refold.messages import Assistant, Usage, User
 from refold.protocols import TokenCounter
-from refold.session import History, Item, Projection
+from refold.session.history import History
+from refold.session.items import Item
+from refold.session.projection import Projection
 from refold.session.sent import Surcharges, surcharge
 from refold.tokens import Calibration
 from refold.tokens.thoughts import sealed_size

@@ -17,8 +17,10 @@ import msgspec
 from refold import digest
 from refold import entries as e
 from refold import messages as m
-from refold.session import History, Item, redacted
+from refold.session import redacted
 from refold.session.edits import BRANCH_NOTE, said_by
+from refold.session.history import History
+from refold.session.items import Item
 from refold.text.frames import visible, without_tags
 from refold.text.redact import redact
 from refold.text.truncate import head
@@ -65,10 +67,6 @@ def message_of_item(session: History, item: Item) -> m.Message:
     return message_of(session[item.entries[-1]]) or item.message
 
 
-READ, REDACTED = 500, 16
-"""Entries and items that are read, and messages that are redacted, between two breaths."""
-
-
 @dataclass
 class _ItemSources:
     """What items of the view say, by entry, for each way to read them."""
@@ -98,14 +96,6 @@ def sources_of(
     return tuple(sources)
 
 
-def reading_items(
-    session: History, items: Sequence[Item], read: Callable[[History, Item], m.Message] | None = None
-) -> None:
-    """Read what items say, so that `sources_of` costs little."""
-    for at in range(0, len(items), READ):
-        sources_of(session, items[at : at + READ], read)
-
-
 def source_of(session: History, item: Item) -> Source:
     """What an item of the view says, with its place in the conversation."""
     id = item.entries[-1]
@@ -124,7 +114,7 @@ class _Reading:
     """For each position of the path, and the one behind it: how many sources come before."""
     sources: list[Source] = field(default_factory=list[Source])
 
-    def following(self) -> None:
+    def follow(self) -> None:
         session = self.session
         if self.epoch != session.epoch:
             self.epoch, self.starts, self.sources = session.epoch, [0], []
@@ -139,16 +129,11 @@ class _Reading:
             self.starts.append(len(self.sources))
 
 
-def reading_sources(session: History) -> None:
-    """Read what is new on a path, so that `sources` costs nothing any more."""
-    session.followers.of(_Reading, lambda: _Reading(session)).following()
-
-
 def sources(session: History, first: int, last: int) -> tuple[Source, ...]:
     """What a session's path says from position `first` up to, not including, `last`. Costs what is new since
     the last call."""
     reading = session.followers.of(_Reading, lambda: _Reading(session))
-    reading.following()
+    reading.follow()
     starts, end = reading.starts, len(reading.starts) - 1
     return tuple(reading.sources[starts[min(first, end)] : starts[min(last, end)]])
 

@@ -15,7 +15,7 @@ from refold.compaction.situation import Due, Situation, finished
 from refold.compaction.sizes import ROUGH
 from refold.costs import Prices, known
 from refold.messages import Assistant, Usage, User
-from refold.session import History
+from refold.session.history import History
 
 CHARS = 3
 """Characters of new input that make a token."""

@@ -35,10 +35,6 @@ class Digest:
 
     def sections(self, form: Form = "dense") -> tuple[Section, ...]:
         """The sections that have something to say, in their order."""
-        return self.composing(form)
-
-    def composing(self, form: Form = "dense") -> tuple[Section, ...]:
-        """The same in pieces; the rest is quick after it."""
         if form not in self._made:
             self._made[form] = compose(self._material, self.budget, self.counter, form)
         return self._made[form]

@@ -73,8 +73,6 @@ class Priors:
 
 
 PRIORS = Priors()
-PIECE = 64
-"""Facts that are read between two breaths."""
 
 
 def facts(sources: Sequence[Source], previous: str = "") -> tuple[list[Fact], frozenset[str]]:

@@ -34,8 +34,6 @@ class Weights:
 
 
 WEIGHTS = Weights()
-PIECE = 128
-"""Facts that are weighed between two breaths."""
 
 
 def weigh(facts: Sequence[Fact]) -> dict[str, float]:

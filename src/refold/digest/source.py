@@ -17,8 +17,6 @@ from refold.text import dates
 from refold.text.sentences import speaker_of
 from refold.text.truncate import level, middle
 
-PIECE = 16
-"""Messages that are read between two breaths."""
 READ = 600_000
 """Characters of a conversation that are looked at for facts. Beyond it the longest are cut."""
 _CAPS = {"user": 12_000, "assistant": 8_000, "tool": 3_000, "bash": 2_000, "system": 0}

@@ -323,7 +323,6 @@ class ByDigest:
         if ask.by_rule is not None:
             return ask.by_rule(sources, budget, self.counter)
         summary = digest(sources, budget=budget, counter=self.counter, previous=ask.previous or "")
-        summary.composing()
         return summary.render()
 
 

@@ -17,9 +17,6 @@ from refold.text.frames import without_tags
 from refold.text.truncate import middle
 from refold.tokens.fitting import largest
 
-READ = 32
-"""Messages that are read between two breaths."""
-
 
 class Limits(msgspec.Struct, frozen=True):
     """The `abridged_history_params` of A2, by their own names."""
@@ -65,17 +62,6 @@ def groups(
 ) -> tuple[Group, ...]:
     """The groups of a stretch of the log. `continues`: the agent is still at work where it ends, so a last
     group without final text was not interrupted. `judged`: what test runs and builds sum up is read."""
-    return grouping(sources, continues=continues, names=names, judged=judged)
-
-
-def grouping(
-    sources: Iterable[tuple[str, Message]],
-    *,
-    continues: bool = True,
-    names: Names | None = None,
-    judged: bool = False,
-) -> tuple[Group, ...]:
-    """`groups` in pieces."""
     found: list[Group] = []
     open_group: _Open | None = None
     known: set[str] = set()

@@ -189,8 +189,6 @@ Piece = tuple[int, Span]
 """Index of a saying, and a sentence of it."""
 _RECENT = 2_000
 """Messages in which what holds for good is looked for, before all others."""
-_CHOSEN = 64
-"""Sentences that are chosen between two breaths."""
 
 
 def _chosen(

@@ -12,7 +12,7 @@ from refold.compaction.requests import Wanted
 from refold.memory import MemoryParams
 from refold.preserve.abridged import Limits as OutlineLimits
 from refold.presets.pi import Override
-from refold.session import History
+from refold.session.history import History
 from refold.session.toolnames import Kind
 from refold.shrink import AnyRule
 from refold.shrink import Limits as ShrinkLimits

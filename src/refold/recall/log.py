@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import NamedTuple, Unpack
 
 from refold import entries as e
+from refold.cancellation import checkpoint
 from refold.messages import Bash, Message
 from refold.recall.ask import LIMIT, Conditions, Hit, search
 from refold.recall.index import Index
 from refold.session.edits import said_by
 from refold.session.history import History, starts_turn
-from refold.worker import checkpoint
 
 
 class Said(NamedTuple):

@@ -51,7 +51,7 @@ class History:
 
     def __init__(self, id: str, info: SessionInfo, counts: Counts | None = None) -> None:
         self.id, self.info = id, info
-        self.generation = 0
+        self.generation: int = 0
         self.epoch = 0
         """Counts changes of the path other than an append at its end."""
         self.lock: AbstractContextManager[object] = nullcontext()

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from refold import entries as e
+from refold.cancellation import checkpoint
 from refold.messages import System
 from refold.protocols import TokenCounter
 from refold.session import edits
 from refold.session.edits import Accepts, Ahead, Stretch, accepted
 from refold.session.history import History
 from refold.session.items import Item
-from refold.worker import checkpoint
 
 MARKS = (e.Fold, e.Undo, e.Redo)
 KEPT = 4

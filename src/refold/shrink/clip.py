@@ -29,9 +29,9 @@ from refold.messages import (
 from refold.protocols import TokenCounter
 from refold.session.toolnames import Kind
 from refold.session.toolstatus import bare
-from refold.shrink.excerpt import Telling, unnumbering
+from refold.shrink.excerpt import Telling, without_numbers
 from refold.shrink.pages import page
-from refold.shrink.tables import tabling
+from refold.shrink.tables import tabulated
 from refold.text.redact import redact
 from refold.text.truncate import head, head_lines, tail, tail_lines
 
@@ -56,8 +56,6 @@ _HEADS = {"bash": 0.5, "ls": 0.85, "glob": 0.85, "grep": 0.85}
 """Share of what is kept that stands at the beginning. A log says at its end how it went, a list is sorted by
 worth if by anything."""
 _HEAD = 0.65
-_BREATH = 20_000
-"""Characters that are cut and counted between two breaths."""
 _SPARE = 0.3
 """Share of a beginning or an end that may be lost for it to be of whole lines or words."""
 _BETWEEN = 0.25
@@ -79,8 +77,7 @@ class Body(msgspec.Struct, frozen=True, gc=False):
 
 
 class Texts:
-    """The texts that clips of one message are made of, at all levels: each is read and counted once. Of what
-    is long, in pieces."""
+    """The texts that clips of one message are made of, at all levels: each is read and counted once."""
 
     __slots__ = ("_bodies", "_sizes", "counter")
 
@@ -108,9 +105,9 @@ class Texts:
         body = self._bodies.get(text)
         if body is None:
             size = self.size(text)
-            plain = (tabling(text) or page(text)) if data else None
+            plain = (tabulated(text) or page(text)) if data else None
             if not plain:
-                plain = unnumbering(bare(text), kind)
+                plain = without_numbers(bare(text), kind)
             plain_size = size if plain == text else self.counter.text(plain)
             body = self._bodies[text] = Body(text, size, plain, plain_size, Telling(plain, kind))
         return body
@@ -121,11 +118,11 @@ def clipped(
 ) -> Message:
     """The message in about `tokens` tokens. `key` names its entry, `kind` says what it shows, where it is a
     result."""
-    return clipping(message, tokens, Texts(counter), key=key, kind=kind)
+    return clip_message(message, tokens, Texts(counter), key=key, kind=kind)
 
 
-def clipping(message: Message, tokens: int, texts: Texts, *, key: str, kind: Kind = "other") -> Message:
-    """`clipped` in pieces; `texts` are those of the message."""
+def clip_message(message: Message, tokens: int, texts: Texts, *, key: str, kind: Kind = "other") -> Message:
+    """`clipped`; `texts` are those of the message, and may be used again at another level."""
     match message:
         case Assistant():
             return _reply(message, tokens, texts, key)

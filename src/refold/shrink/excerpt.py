@@ -22,7 +22,7 @@ _LONG = 240
 _DATA = 4 * _LONG
 """and no more of it is looked at than this."""
 _PIECE = 500
-"""Lines that are looked at between two breaths."""
+"""Lines that are looked at together."""
 _FAILURE = re.compile(
     r"\b(?:error|errors|fail|fails|failed|failing|failure|failures|exception|panic|panicked|fatal|traceback|"
     r"assert\w*|undefined|cannot|denied)\b|[✗✖✘×]",
@@ -91,7 +91,7 @@ class Telling:
         return [*_lines(text, start, head, look), *inner, *_lines(text, tail + 1, end, look)]
 
     def _first(self, look: Look, start: int, end: int) -> list[_Line]:
-        """The first `MANY` lines in their order, in pieces; each is looked at once."""
+        """The first `MANY` lines in their order; each is looked at once."""
         text, far, lines = self._text, self._far, list[_Line]()
         rows = text[start:end].split("\n", MANY)
         whole = range(text[start - 1 : start] not in ("", "\n"), len(rows) - 1)
@@ -189,7 +189,7 @@ _LOOKS: Mapping[Kind, Look] = {
 }
 
 
-def unnumbering(text: str, kind: Kind) -> str:
+def without_numbers(text: str, kind: Kind) -> str:
     """A file as it is, where a tool has put a number before each line; which lines they are is said once. A
     heading above what was read says what the call has said."""
     rows = text.rstrip("\n").split("\n")

@@ -18,8 +18,6 @@ _LEAST, _LARGEST = 400, 1_000_000
 """Characters of a text that is looked at."""
 _ROWS = 3
 """A list of fewer records is no table."""
-_PIECE = 200
-"""Records that are written between two breaths."""
 _COLUMNS, _DEEP = 24, 2
 """Names in its head, at most; objects inside of objects that are spread out."""
 _BETWEEN = " | "
@@ -27,9 +25,9 @@ _BETWEEN = " | "
 Record: TypeAlias = dict[str, Any]
 
 
-def tabling(text: str) -> str | None:
-    """The same data with its longest list of records as a table, made in pieces; None where there is none, or
-    where that saves nothing."""
+def tabulated(text: str) -> str | None:
+    """The same data with its longest list of records as a table; None where there is none, or where that
+    saves nothing."""
     if not _LEAST <= len(text) <= _LARGEST or text.lstrip()[:1] not in ("{", "["):
         return None
     try:

@@ -15,16 +15,14 @@ from refold.compaction.by_rule import checkpoint, turn_prefix
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
 from refold.compaction.requests import FRAME_TOKENS, focus_line, framed_path, framing, prompt, stand_alone
 from refold.compaction.situation import Situation
-from refold.compaction.transcript import Source, reading_sources, sources
+from refold.compaction.transcript import Source, sources
 from refold.digest import Source as DigestSource
 from refold.messages import Bash, Result, User, content
 from refold.preserve.tools import listed_files, touched
 from refold.protocols import Request, TokenCounter
-from refold.session import History
+from refold.session.history import History
 
 STYLE = transcript.Style()
-READ = 16
-"""Entries that are read between two breaths."""
 SPLIT_HEADING = "\n\n---\n\n**Beginning of the current turn (its later part follows verbatim):**\n\n"
 
 
@@ -39,8 +37,7 @@ class BudgetSummary:
         if path and isinstance(path[-1], e.Fold):
             return Reason("just_folded", "nothing was said since the last fold")
         touches, previous = Touches.of(s.session), s.projection.newest_summary
-        touches.following(s.counter)
-        reading_sources(s.session)
+        touches.follow(s.counter)
         start, cut = s.boundary(previous), self._cut(s, previous)
         files = touches.files(start, cut.position, previous)
         lists = touches.size(files, s.counter)
@@ -166,7 +163,7 @@ class Touches:
     def of(cls, session: History) -> Touches:
         return session.followers.of(cls, lambda: cls(session))
 
-    def following(self, counter: TokenCounter) -> None:
+    def follow(self, counter: TokenCounter) -> None:
         """Read what is new on the path."""
         if self.epoch != self.session.epoch:
             self.epoch, self.length, self.positions, self.paths = self.session.epoch, 0, [], []

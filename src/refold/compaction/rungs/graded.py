@@ -16,12 +16,12 @@ from refold.compaction.clips import Form
 from refold.compaction.details import Check, LineSource, RefoldDetails
 from refold.compaction.layout import Before, Layout, clip_kept, lay_out
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
-from refold.compaction.reading import read, reading
+from refold.compaction.reading import reading
 from refold.compaction.record import Composer, Record, Shape, check_floor
 from refold.compaction.requests import choose_form, continued, prompt, stand_alone
 from refold.compaction.situation import Situation, legal_cut, may_leave, newest_step
 from refold.compaction.sources import line_sources
-from refold.compaction.transcript import Source, for_digest, message_of, reading_sources, source_of, sources
+from refold.compaction.transcript import Source, for_digest, message_of, source_of, sources
 from refold.compaction.verify import verify
 from refold.digest import digest
 from refold.errors import BadAnswer
@@ -135,7 +135,7 @@ def _grade(s: Situation, shape: Shape, written: int | None, factor: float, in_pl
     if s.wanted_cut is None and s.sizes.fits(s.projection.first, len(s.items), goal):
         return EVERYTHING_FITS
     s = s.restored
-    composer = Composer(s, read(s.session), room)
+    composer = Composer(s, reading(s.session), room)
     curve = shape.curve._replace(said=shape.curve.said * factor, result=shape.curve.result * factor)
     limit = shape.budget - s.sizes.fixed
     record = Before(partial(composer.size, written=written), written)
@@ -216,7 +216,6 @@ class Summary:
             return Reason("no_model", "no model is configured")
         target = max(min(int(self.shape.summary * self.factor), self.shape.goal // 5), 100)
         view = grading(s, self.shape, written=target, factor=self.factor)
-        reading_sources(s.session)
         if isinstance(view, Reason):
             return view
         if view.in_place:
@@ -299,7 +298,6 @@ class Dialogue:
     name: str = "digest"
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
-        reading_sources(s.session)
         check_floor(s, self.shape.budget)
         view = self._view(s, self.shape.within(s))
         if view.in_place and not view.layout.forms:
@@ -339,7 +337,6 @@ class Dialogue:
         made = digest(told, budget=max(left, 0), counter=s.counter, kept=kept)
         grows = True  # what the own words do not use is found out by making the record, and used once
         while True:
-            made.composing()
             record = view.composer.record(view.layout, room, made.render())
             over = s.counter.message(record.message) - room
             grows = grows and over < -SPARE

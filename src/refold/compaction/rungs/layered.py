@@ -15,10 +15,10 @@ from refold import entries as e
 from refold.compaction import transcript
 from refold.compaction.details import LayeredDetails
 from refold.compaction.plan import Ask, Errand, Finished, Proposal, Reason
-from refold.compaction.reading import read, reading
+from refold.compaction.reading import reading
 from refold.compaction.requests import fill, focus_line, load, plain, stand_alone
 from refold.compaction.situation import Situation, finished, left_alone, round_at, touches
-from refold.compaction.transcript import Source, message_of_item, reading_items, sources_of
+from refold.compaction.transcript import Source, message_of_item, sources_of
 from refold.errors import BadAnswer
 from refold.messages import Call, Message, Result, System, system
 from refold.preserve import abridged, state
@@ -37,10 +37,6 @@ class Answers(dict[tuple[int, str], Result | None]):
     """What rules that have to be waited for made of results, by rule and entry: each is asked once."""
 
 
-LOOKS = 16
-"""Results that are looked at between two breaths."""
-
-
 @dataclass(frozen=True)
 class ShrinkRounds:
     """One edit for every result of a finished round that its rule makes shorter."""
@@ -51,7 +47,6 @@ class ShrinkRounds:
     name: str = "shrink"
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
-        read(s.session)
         rounds, answers = finished(s), s.session.followers.of(Answers, Answers)
         end = round_at(s, rounds - 1).last + 1 if rounds else 0
         asked, shorter, saved = dict[int, tuple[Shrinking, tuple[int, str]]](), dict[int, Result](), 0
@@ -181,7 +176,6 @@ class KeepRecent:
     name: str = "keep_recent"
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
-        reading_items(s.session, s.items, message_of_item)
         old = old_rounds(s, self.keep_rounds)
         return old if isinstance(old, Reason) else self._proposal(s, old)
 

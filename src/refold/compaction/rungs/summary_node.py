@@ -24,10 +24,10 @@ from refold.compaction.exchanges import (
     paired,
 )
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
-from refold.compaction.reading import read, reading
+from refold.compaction.reading import reading
 from refold.compaction.requests import cached_prefix
 from refold.compaction.situation import Situation
-from refold.compaction.transcript import Source, messages_between, reading_items
+from refold.compaction.transcript import Source, messages_between
 from refold.messages import Assistant, Call, Message, Result, User, assistant, content
 from refold.preserve import abridged
 from refold.preserve.tools import Names
@@ -36,8 +36,6 @@ from refold.session import redacted
 from refold.session.dialects.tools import parse_tools
 from refold.text.frames import quote
 
-QUOTED = 16
-"""Groups that are quoted between two breaths."""
 _SLOT = re.compile(r"\{(abridged_history|summary)\}")
 OWN_TAGS = ("supervisor", "summary", "abridged_history")
 PREVIOUS = (
@@ -70,12 +68,11 @@ class SummaryNode:
     def propose(self, s: Situation, /) -> Proposal | Reason:
         if self.off:
             return Reason("off", self.off)
-        reading_items(s.session, s.items)
         last = last_of_head(newest_first(s), chars=self.tail_chars, at_least=self.min_tail)
         head = head_sources(s, last.last) if last else ()
         if last is None or not head:
             return Reason("everything_fits", "there is nothing before the exchanges that stay")
-        outline = self._outlining(s, s.projection.position_of(last.last))
+        outline = self._outline_size(s, s.projection.position_of(last.last))
         return self._proposal(s, last, head, outline)
 
     def _proposal(self, s: Situation, last: Exchange, head: tuple[Source, ...], outline: int) -> Proposal:
@@ -91,7 +88,6 @@ class SummaryNode:
 
         def finish(answers: Sequence[str]) -> Finished:
             request = User(content(self.node_text(s, position, answers[0])))
-            read(s.session)
             edits = (e.Edit(first, end, (request, response)), *s.hidden_edits(after=position))
             details = AugmentDetails(is_history_summary=True, by_hand=s.force).stored()
             return Finished(edits=edits, summary=answers[0], files=files(), details=details)
@@ -114,14 +110,14 @@ class SummaryNode:
         # Where the tail begins with tool results, the agent was still at work.
         goes_on = position < len(s.session.path) and not _asks(s, position)
         said = messages_between(s.session, s.projection.floor, position)
-        groups = outlining(said, continues=goes_on, names=self.names)
+        groups = outline_of(said, continues=goes_on, names=self.names)
         values = {
             "abridged_history": abridged.xml(groups, self.limits),
             "summary": quote(summary, *OWN_TAGS),
         }
         return _SLOT.sub(lambda slot: values[slot[1]], self.template)
 
-    def _outlining(self, s: Situation, position: int) -> int:
+    def _outline_size(self, s: Situation, position: int) -> int:
         """Tokens of the abridged history."""
         outlines = s.session.followers.of(_Outlines, _Outlines)
         key = (s.session.epoch, position, s.counter.name, self.limits, tuple((self.names or {}).items()))
@@ -138,7 +134,7 @@ class SummaryNode:
         while True:
             first = turns[-count] if count < len(turns) else s.projection.floor
             said = messages_between(s.session, first, position)
-            groups = outlining(said, names=self.names)
+            groups = outline_of(said, names=self.names)
             text = abridged.xml(groups, self.limits)
             if count >= len(turns) or text.count("<user>") < len(groups):
                 return text
@@ -199,11 +195,11 @@ def _open_calls(s: Situation, last: Exchange) -> tuple[Call, ...]:
     return tuple(call for reply in replies if isinstance(reply, Assistant) for call in reply.calls)
 
 
-def outlining(
+def outline_of(
     sources: Iterable[tuple[str, Message]], *, continues: bool = True, names: Names | None = None
 ) -> tuple[abridged.Group, ...]:
     """The groups of a stretch of the log, their texts quoted."""
-    groups = list(abridged.grouping(sources, continues=continues, names=names))
+    groups = list(abridged.groups(sources, continues=continues, names=names))
     for number, group in enumerate(groups):
         groups[number] = msgspec.structs.replace(
             group,

@@ -15,7 +15,7 @@ from refold.compaction import transcript
 from refold.compaction.by_rule import accept_line, merging, rule_line
 from refold.compaction.details import Line, RoundsDetails
 from refold.compaction.plan import Ask, Finished, Proposal, Reason
-from refold.compaction.reading import read, reading
+from refold.compaction.reading import reading
 from refold.compaction.requests import prompt, stand_alone
 from refold.compaction.situation import (
     Round,
@@ -32,7 +32,7 @@ from refold.digest.sections import cut_lines
 from refold.messages import Message, Result, Text, compact_json, user
 from refold.preserve import state_text
 from refold.protocols import Request, TokenCounter
-from refold.session import History
+from refold.session.history import History
 from refold.text.frames import quote
 from refold.text.truncate import head, middle, one_line
 from refold.tokens.fitting import fit
@@ -44,8 +44,6 @@ FRAME = 20
 """Tokens of the workspace's heading and message, at most."""
 Shown: TypeAlias = dict[Line, tuple[Message, ...]]
 """The lines of a view, oldest first, with the messages that show each."""
-ROUNDS = 4
-"""Rounds whose lines are looked up between two breaths."""
 BACKLOG = 2
 """A conversation that was never followed before: so many of its newest rounds are put to the model, as many
 requests as a fold may always make; the others get their lines by rule."""
@@ -129,7 +127,6 @@ class TurnLines:
     name: str = "line"
 
     def propose(self, s: Situation, /) -> Proposal | Reason:
-        read(s.session)
         known, path, rounds, shown = known_lines(s), s.session.path, finished(s), shown_lines(s)
         first = self.zone.first(s, rounds)
         lines, leaving = list(shown), self._leaving(s, first)

@@ -17,8 +17,8 @@ from refold.digest.sections import TITLES
 from refold.digest.source import ROLES
 from refold.messages import System, system, user
 from refold.protocols import Request
-from refold.session import Item
 from refold.session.invariants import PAIRS, legal
+from refold.session.items import Item
 from refold.text.frames import quote
 from refold.text.truncate import head
 
