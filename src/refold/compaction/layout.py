@@ -12,7 +12,7 @@ from typing import NamedTuple
 from refold import entries as e
 from refold.compaction.clips import CHUNK, Chunk, Clips, Fact, Form, Piece, Row, Settled, bare, least_step
 from refold.compaction.grade import SMALL, Curve, Estimate, Looks, estimate, grade
-from refold.compaction.reading import Reading
+from refold.compaction.reading import reading
 from refold.compaction.situation import Situation, last_reply, legal_cut, may_leave, newest_step
 from refold.messages import Assistant, Message, Result, System, Thinking, User, user
 from refold.session.edits import said_by
@@ -177,7 +177,7 @@ class _Reader:
         self._sizes: list[dict[int, int]] = []
         """Of the same pieces at the levels that were looked at."""
         self._facts, self._count = self.clips.facts(s.counter), partial(s.projection.count, counter=s.counter)
-        self._extra, self._reading = s.sizes.extra.item, Reading.of(s.session)
+        self._extra, self._reading = s.sizes.extra.item, reading(s.session)
         turn = _open_turn(s.session)
         self.open_from = 0 if turn is None else s.projection.item_at(turn)
         """The turn that is going on: its signed thinking may not be touched."""

@@ -37,11 +37,6 @@ class Reading:
         self.session = session
         self._begin()
 
-    @classmethod
-    def of(cls, session: History) -> Reading:
-        """The reading of a session as far as it has come."""
-        return session.followers.of(cls, lambda: cls(session))
-
     def _begin(self) -> None:
         self.epoch, self.length = self.session.epoch, 0
         self.sayings: list[Saying] = []
@@ -184,6 +179,6 @@ class Filed:
 
 def reading(session: History) -> Reading:
     """The reading of a session's whole path; costs what is new since the last call."""
-    known = Reading.of(session)
+    known = session.followers.of(Reading, lambda: Reading(session))
     known.follow()
     return known
