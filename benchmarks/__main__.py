@@ -33,6 +33,7 @@ MEASURES: dict[str, str] = {
     "rounds": "D8: sizes beside the published ones",
     "stores": "opening and appending",
     "engine": "M5: what the engine costs",
+    "stalls": "M5: what an event loop notices while 1, 6 and 20 sessions are folded at once",
     "agent": "the coding agent: until the prompt is there, and in every turn",
     "gateway": "first bytes through the gateway, a thousand streams at once, beside a bare pass-through and LiteLLM",
     "house": "files, floors, and what one step goes through, before and after the rebuild",
