@@ -4,6 +4,7 @@ which it can be wrong. `CASES` is all of it; `broken` says what became of one.""
 from __future__ import annotations
 
 import asyncio
+import types
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -381,24 +382,39 @@ def staged(preset: Preset, **over: Any) -> Preset:
     return replace(preset, stages=tuple(replace(stage, **over) for stage in preset.stages))
 
 
+METHODS = ("objection", "cache_delay", "soft_trigger", "annotator")
+"""What a design may do besides folding."""
+
+
+def doing(preset: Preset, method: str, does: Callable[..., Any]) -> Preset:
+    """The preset of a design that has a method of its own."""
+    kind = type(preset.settings)
+    own = types.new_class(
+        "Own", (kind,), {"frozen": True, "kw_only": True}, lambda space: space.update({method: does})
+    )
+    return replace(preset, settings=own(**msgspec.structs.asdict(preset.settings)))
+
+
 def changed() -> Iterator[tuple[str, Callable[[Preset], Preset]]]:
     """A preset, wrong in one place."""
     for name, value in NONSENSE.items():
         for field in fields(Preset):
             yield f"{field.name}={name}", lambda p, f=field.name, x=value: replace(p, **{f: x})
-        for field in ("accepts", "objection", "cache_delay"):
-            yield f"{field} gives {name}", lambda p, f=field, x=value: replace(p, **{f: gives(x)})
+        yield f"accepts gives {name}", lambda p, x=value: replace(p, accepts=gives(x))
+        for method in METHODS:
+            yield f"{method} gives {name}", lambda p, f=method, x=value: doing(p, f, gives(x))
         yield f"trigger={name}", lambda p, x=value: staged(p, trigger=x)
         yield f"rungs={name}", lambda p, x=value: staged(p, rungs=x)
         yield f"trigger says {name}", lambda p, x=value: staged(p, trigger=Fires(gives(x)))
-        yield f"soft says {name}", lambda p, x=value: replace(p, soft=Fires(gives(x)))
-        yield f"notes are {name}", lambda p, x=value: replace(p, notes=Folds(gives(x)))
+        yield f"soft says {name}", lambda p, x=value: doing(p, "soft_trigger", gives(Fires(gives(x))))
+        yield f"notes are {name}", lambda p, x=value: doing(p, "annotator", gives(Folds(gives(x))))
     for name, error in ERRORS.items():
-        for field in ("accepts", "objection", "cache_delay"):
-            yield f"{field} raises {name}", lambda p, f=field, x=error: replace(p, **{f: raising(x)})
+        yield f"accepts raises {name}", lambda p, x=error: replace(p, accepts=raising(x))
+        for method in METHODS:
+            yield f"{method} raises {name}", lambda p, f=method, x=error: doing(p, f, raising(x))
         yield f"trigger raises {name}", lambda p, x=error: staged(p, trigger=Fires(raising(x)))
-        yield f"soft raises {name}", lambda p, x=error: replace(p, soft=Fires(raising(x)))
-        yield f"notes raise {name}", lambda p, x=error: replace(p, notes=Folds(raising(x)))
+        yield f"soft raises {name}", lambda p, x=error: doing(p, "soft_trigger", gives(Fires(raising(x))))
+        yield f"notes raise {name}", lambda p, x=error: doing(p, "annotator", gives(Folds(raising(x))))
     for name, made in rungs():
         yield name, lambda p, r=made: staged(p, rungs=(Folds(r),))
 

@@ -642,7 +642,7 @@ def test_E10_its_own_call_with_its_own_limit_and_model(monkeypatch: pytest.Monke
     plan = engine.plan(follow(engine, 3), force=True)
     assert isinstance(plan, Plan)
     assert plan.proposal.timeout == 120.0
-    assert preset.summary_model == "openai:small"
+    assert preset.settings.summary_model == "openai:small"
     assert layered().summary_model == ""
 
 

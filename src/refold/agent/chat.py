@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -287,14 +286,14 @@ class Chat:
     def _engine(self, model: Model | None) -> Engine:
         """Every design gets the layers of E1 and E2 here, and none ends a conversation because its own folds
         leave too much."""
-        given = {"fallback": DIGEST, **self.settings.preset_settings}
+        given = {"fallback": DIGEST, "layers": True, **self.settings.preset_settings}
         window = given.pop("window", None) or self._window(model)
         preset = registry.preset(self.settings.preset, given, config=self.config)
         if window:
             preset = preset.resized(int(window))
         if _is_off(preset):
             preset = preset.settings.fitted(preset.window).build()
-        return Engine(replace(preset, layered=True), model=self._writer(model), hooks=self._hooks())
+        return Engine(preset, model=self._writer(model), hooks=self._hooks())
 
     def _writer(self, model: Model | None) -> Model | None:
         """Who writes summaries; None: the embedded digest."""

@@ -55,7 +55,7 @@ class Agent:
     ) -> None:
         self.engine, self.session, self.tools, self.tell = engine, session, tools, tell
         self.run_tool, self.together, self.system, self.snapshot = run_tool, together, system, snapshot
-        self.most = most or engine.preset.max_tool_iterations or ITERATIONS
+        self.most = most or engine.preset.settings.tool_iterations or ITERATIONS
         self.model = model
         self._overheard = Overheard(model, session, self._begin, lambda event: tell(events.Heard(event)))
         self._resumed = False

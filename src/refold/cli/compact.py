@@ -72,7 +72,8 @@ def command(
     refuse_existing(output, force)
     place = _in_place(file, passes) if in_place else None
     session = place.session if place else open_session(file)
-    engine = Engine(preset, model=named_model(model or preset.summary_model), hooks=Hooks.installed())
+    writer = named_model(model or preset.settings.summary_model)
+    engine = Engine(preset, model=writer, hooks=Hooks.installed())
     done = loop.run(_perform(engine, session, passes, focus))
     if output:
         Path(output).parent.mkdir(parents=True, exist_ok=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from types import NoneType
-from typing import Annotated, Any, Literal, Self, cast, get_origin
+from functools import cache, partial
+from typing import Annotated, Any, Literal, Self, TypeVar, cast, get_origin
 
 import msgspec
 from msgspec.structs import FieldInfo, force_setattr, replace
@@ -15,6 +14,8 @@ from refold.compaction.plan import Reason, Rung, Stage, Trigger
 from refold.compaction.situation import Situation
 from refold.errors import Foreign, SettingError, UnknownSetting, expect
 from refold.session.projection import Accepts, accept_all
+
+T = TypeVar("T")
 
 
 class Flaw(msgspec.Struct, frozen=True):
@@ -59,6 +60,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Literal["none", "digest"],
         about("where the design's own folds leave more than the window: an error, or lines without a model"),
     ] = "none"
+    summary_model: Annotated[
+        str, about("name of the model that writes summaries; empty: the conversation's own")
+    ] = ""
+    layers: Annotated[
+        bool, about("put the project's CODE_LAW.md behind the system prompt, open todos at the end", "E1, E2")
+    ] = False
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Self:
@@ -99,6 +106,39 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         matters."""
         return self
 
+    # ── what a design may do besides folding; most do not ───────────────────────────────────────
+
+    @property
+    def reserve(self) -> int:
+        """Tokens of the window that are left free for an answer where the whole of it may be read."""
+        return 16_384
+
+    @property
+    def by_provider(self) -> bool:
+        """The window is the provider's: where its counts are known from usage, they decide what fits."""
+        return False
+
+    @property
+    def tool_iterations(self) -> int | None:
+        """How often a model may call tools in one turn."""
+        return None
+
+    def annotator(self) -> Rung | None:
+        """Proposes annotations about what happened (never edits); asked before the housekeeping stages."""
+        return None
+
+    def soft_trigger(self) -> Trigger | None:
+        """When to begin preparing a fold in the background."""
+        return None
+
+    def cache_delay(self, age: float) -> float | None:  # noqa: ARG002
+        """Age of the last reply in seconds → seconds until a fold ahead of cache expiry is considered."""
+        return None
+
+    def objection(self, s: Situation) -> Reason | None:  # noqa: ARG002
+        """Why the view is no good although it may be small enough, where a design can tell."""
+        return None
+
     def build(self) -> Preset:
         """The preset."""
         raise NotImplementedError(f"{type(self).__name__} has no build()")
@@ -118,29 +158,12 @@ class Preset:
     """Which folds of the log count for this preset's view."""
     limit: int = 0
     """The view must not pass this many tokens; 0: the window."""
-    reserve: int = 16_384
-    """Tokens of the window that are left free for an answer where the whole of it may be read."""
-    calibrated: bool = False
-    """The window is the provider's: where its counts are known from usage, they decide what fits."""
-    max_tool_iterations: int | None = None
-    layered: bool = False
-    """The project's rules go behind the system prompt, and the open todos behind the view (E1, E2)."""
-    notes: Rung | None = None
-    """Proposes annotations about what happened (never edits); asked before the housekeeping stages."""
-    objection: Callable[[Situation], Reason | None] = lambda _: None
-    """Why the view is no good although it may be small enough, where a design can tell."""
-    summary_model: str = ""
-    """Name of the model that this design wants for its summaries; empty: the one there is."""
-    soft: Trigger | None = None
-    """When to begin preparing a fold in the background."""
-    cache_delay: Callable[[float], float | None] = lambda _: None
-    """Age of the last reply in seconds → seconds until a fold ahead of cache expiry is considered."""
 
     def __post_init__(self) -> None:
         """A preset of somebody's own is looked at when it is made, not when a conversation depends on it."""
         for name, (kind, wanted) in _KINDS.items():
             expect(getattr(self, name), kind, f"{name} of a preset is {wanted}")
-        for name in ("window", "limit", "reserve"):
+        for name in ("window", "limit"):
             if not 0 <= getattr(self, name) <= _LARGEST:
                 raise SettingError(name, "is no number of tokens")
         for stage in self.stages:
@@ -149,6 +172,27 @@ class Preset:
     @property
     def budget(self) -> int:
         return self.limit or self.window
+
+    def annotator(self) -> Rung | None:
+        return self._own(self.settings.annotator, Rung, "a rung")
+
+    def soft_trigger(self) -> Trigger | None:
+        return self._own(self.settings.soft_trigger, Trigger, "a trigger")
+
+    def cache_delay(self, age: float) -> float | None:
+        delay = self._own(partial(self.settings.cache_delay, age), (int, float), "seconds")
+        return None if delay is None or delay >= _LONGEST else delay
+
+    def objection(self, s: Situation) -> Reason | None:
+        return self._own(partial(self.settings.objection, s), Reason, "a reason")
+
+    def _own(self, method: Callable[[], T | None], kind: Any, wanted: str) -> T | None:
+        """What a method of the design gives, which is of that kind or None."""
+        with Foreign(self.settings, f"the preset {self.name!r}") as guard:
+            given = method()
+            if given is None or isinstance(given, kind):
+                return given
+            raise guard.refuse(given, f"{wanted} is wanted, or None")
 
     def for_model(self, model: Callable[[], str | None]) -> Preset:
         """The preset as its settings want it for this model."""
@@ -176,18 +220,17 @@ def built(settings: Settings, budget: int | None = None) -> Preset:
 fields: Callable[[type[Settings]], tuple[FieldInfo, ...]] = cache(msgspec.structs.fields)
 
 
+_LONGEST = 1e9
+"""More seconds than a timer can be set to."""
 _LARGEST = 2**53
 """Beyond that shares of it are no numbers any more."""
-_TEXT, _NUMBER, _FUNCTION = (str, "a text"), (int, "a whole number"), (Callable, "a function")
+_TEXT, _NUMBER = (str, "a text"), (int, "a whole number")
 _KINDS: dict[str, tuple[Any, str]] = {
-    **dict.fromkeys(("name", "version", "measure", "summary_model"), _TEXT),
-    **dict.fromkeys(("window", "limit", "reserve"), _NUMBER),
-    **dict.fromkeys(("accepts", "objection", "cache_delay"), _FUNCTION),
+    **dict.fromkeys(("name", "version", "measure"), _TEXT),
+    **dict.fromkeys(("window", "limit"), _NUMBER),
+    "accepts": (Callable, "a function"),
     "settings": (Settings, "what it was built from"),
     "stages": (Sequence, "a list of Stage(trigger, rungs)"),
-    "max_tool_iterations": ((int, NoneType), "a whole number"),
-    "notes": ((Rung, NoneType), "a rung"),
-    "soft": ((Trigger, NoneType), "a trigger"),
 }
 """What the parts of a preset have to be."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import replace
-from typing import NamedTuple, Self, TypeVar, cast
+from typing import NamedTuple, Self, TypeVar
 
 from refold import entries as e
 from refold.compaction.plan import Failed, Plan, Reason, fired
@@ -22,13 +22,11 @@ from refold.engine.fold import make_fold, moved_on, record_failure
 from refold.engine.hooks import perform_with_hooks, steer, tell_outcome
 from refold.engine.planner import Planner, Question
 from refold.engine.replica import on_replica
-from refold.errors import Foreign, PluginError, RefoldError
+from refold.errors import PluginError, RefoldError
 from refold.hooks import Hooks, log
 from refold.session import History, Session
 
 T = TypeVar("T")
-FOR_EVER = 1e9
-"""More seconds than a timer can be set to."""
 
 
 class PreparedFold(NamedTuple):
@@ -87,7 +85,7 @@ class Watch:
         if self._busy() or self.ready() is not None:
             return
         preset = self.planner.preset_for(self.session)
-        soft = preset.soft
+        soft = self._unless_broken(preset.soft_trigger)
         if soft is None or not self.planner.auto:
             return
         due = self._unless_broken(lambda: fired(soft, self.planner._situation(self.session, question)))
@@ -151,12 +149,7 @@ class Watch:
             self._timer = asyncio.ensure_future(_quietly(self._expire, delay))
 
     def _delay(self, age: float) -> float | None:
-        cache_delay = self.planner.preset_for(self.session).cache_delay
-        with Foreign(cache_delay, "cache_delay of the preset") as guard:
-            delay = cache_delay(age)
-            if delay is None or (isinstance(cast("object", delay), (int, float)) and delay < FOR_EVER):
-                return delay
-            raise guard.refuse(delay, "seconds are wanted, or None")
+        return self.planner.preset_for(self.session).cache_delay(age)
 
     def _unless_broken(self, ask: Callable[[], T]) -> T | None:
         """Nothing here is needed: where a part of the preset fails, the conversation goes on without it."""

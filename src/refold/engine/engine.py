@@ -54,7 +54,7 @@ class Engine(Planner):
     ) -> None:
         super().__init__(preset, counter=counter, summariser=summariser, auto=auto, clock=clock)
         self.model = None if model is None else model_of(model, type(self).resolver)
-        writer = self.preset.summary_model or self.model
+        writer = self.preset.settings.summary_model or self.model
         if writer is not None and summariser is None:
             self.summariser = ByModel(model_of(writer, type(self).resolver), self.counter)
         self.hooks = within_time(Hooks() if hooks is None else hooks)
@@ -212,13 +212,13 @@ class Engine(Planner):
         sleep: Sleep = asyncio.sleep,
     ) -> Assistant:
         """`call` again and again, running the tools the model calls, until it answers; at most `most` times
-        (the preset's `max_tool_iterations`, 50 where it has none), then once more without tools. `run_tool`
+        (what the preset says, 50 where it has none), then once more without tools. `run_tool`
         gives a text or a `Result`, at once or awaited."""
         chosen = self._chat_model(model)
         return await calls.run_turn(
             session,
             calls.one_by_one(run_tool),
-            most=self.preset.max_tool_iterations or TOOL_ITERATIONS if most is None else most,
+            most=self.preset.settings.tool_iterations or TOOL_ITERATIONS if most is None else most,
             call=lambda with_tools: self.call(
                 session,
                 chosen,

@@ -24,7 +24,7 @@ def with_rules(preset: Preset, session: Session, system: str | None) -> str | No
     """The system prompt with the rules at the root of the session's project (without one: our own)."""
     expect(session, Session, "pass a Session; a list of messages is merged into one")
     expect(system, (str, NoneType), "the system prompt is one text")
-    if not preset.layered:
+    if not preset.settings.layers:
         return system
     root = Path(session.info.cwd or ".")
     try:
@@ -37,7 +37,7 @@ def with_rules(preset: Preset, session: Session, system: str | None) -> str | No
 
 def with_recap(preset: Preset, session: Session, view: View) -> View:
     """The view with the open todos at its end, unless a call waits for its result there."""
-    todos = reading(session).state.open_todos if preset.layered else ()
+    todos = reading(session).state.open_todos if preset.settings.layers else ()
     items = view.items if todos else []
     if not todos or not settled(items):
         return view

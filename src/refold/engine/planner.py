@@ -235,7 +235,7 @@ class Planner:
             window=self.preset_for(session, question.model).window,
             now=now,
             writer=writer_of(self.summariser),
-            calibrated=self.preset.calibrated,
+            calibrated=self.preset.settings.by_provider,
             **vars(replace(question, resting=resting)),
         )
 

@@ -76,7 +76,7 @@ async def make_fit(
 async def _write_notes(planner: Planner, session: Session, question: Question, limits: Limits) -> None:
     """Where the summariser fails, the design's own rule writes them."""
     preset = planner.preset
-    writer = preset.notes
+    writer = preset.annotator()
     if writer is None:
         return
     proposal = await on_replica(session, lambda h: propose(writer, planner._situation(h, question)))

@@ -11,16 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any
 
 from refold.compaction.preset import Preset, Setting, Settings, about, built, describe
 from refold.errors import UnknownName, UsageError, WrongType, expect
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-    from typing import Unpack
 
-    from refold.presets import keywords as k
     from refold.presets.augment import Augment
     from refold.presets.layered import Layered
     from refold.presets.pi import Pi
@@ -40,25 +38,11 @@ GROUP = "refold.presets"
 _registered: dict[str, type[Settings]] = {}
 
 
-@overload
-def get(name: Literal["refold"] = ..., **settings: Unpack[k.RefoldKeywords]) -> Preset: ...
-@overload
-def get(name: Literal["augment"], **settings: Unpack[k.AugmentKeywords]) -> Preset: ...
-@overload
-def get(name: Literal["pi"], **settings: Unpack[k.PiKeywords]) -> Preset: ...
-@overload
-def get(name: Literal["window"], **settings: Unpack[k.WindowKeywords]) -> Preset: ...
-@overload
-def get(name: Literal["rounds"], **settings: Unpack[k.RoundsKeywords]) -> Preset: ...
-@overload
-def get(name: Literal["layered"], **settings: Unpack[k.LayeredKeywords]) -> Preset: ...
-@overload
-def get(name: str, **settings: Unpack[k.Keywords]) -> Preset: ...
 def get(
     name: str = "refold", *, budget: int | None = None, window: int | None = None, **settings: Any
 ) -> Preset:
-    """The preset `name` with these settings (`refold presets NAME` lists them); with `budget`, scaled so that
-    its view aims at that size."""
+    """The preset `name` with these settings (`refold presets NAME` lists them; `presets.Refold(…)` and its
+    like have them typed, for editors); with `budget`, scaled so that its view aims at that size."""
     return make(name, settings if window is None else {**settings, "window": window}, budget=budget)
 
 

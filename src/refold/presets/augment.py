@@ -128,8 +128,10 @@ class Augment(Settings, frozen=True, kw_only=True, metaclass=parameters.Named):
             version=version,
             accepts=partial(newest_node, version=version, off=bool(s.off), blank=blank),
             stages=(Stage(trigger, (node,)),),
-            cache_delay=partial(arm_delay, s.cache_ttl_ms, s.buffer_time_before_cache_expiration_ms),
         )
+
+    def cache_delay(self, age: float) -> float | None:
+        return arm_delay(self.cache_ttl_ms, self.buffer_time_before_cache_expiration_ms, age)
 
     def problems(self) -> list[Flaw]:
         """What would go wrong with these settings, item by item (A23)."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Any, Self
 
 from msgspec.structs import replace
 
-from refold.compaction.plan import Stage
+from refold.compaction.plan import Reason, Stage
 from refold.compaction.preset import Preset, Settings, about
 from refold.compaction.rungs.layered import Archive, KeepRecent, ShrinkRounds, archives_fit
+from refold.compaction.situation import Situation
 from refold.compaction.triggers import NewInput, RoundEnded
 from refold.errors import SettingError
 from refold.session.toolnames import Kind
@@ -44,6 +44,9 @@ class Layered(Settings, frozen=True, kw_only=True):
         """Archives take at most an eighth each. How many rounds stay is the design's own choice."""
         return replace(self, window=budget, archive_tokens=min(self.archive_tokens, max(budget // 8, 100)))
 
+    def objection(self, s: Situation) -> Reason | None:
+        return archives_fit(s, threshold=self.threshold, keep_rounds=self.keep_rounds)
+
     def build(self) -> Preset:
         after_rounds = Stage(
             RoundEnded("tool results are shortened once their round has ended"),
@@ -66,9 +69,6 @@ class Layered(Settings, frozen=True, kw_only=True):
             name="layered",
             settings=self,
             measure="len//3",
-            layered=self.layers,
             window=self.window,
             stages=(after_rounds, archive) if self.shrink else (archive,),
-            objection=partial(archives_fit, threshold=self.threshold, keep_rounds=self.keep_rounds),
-            summary_model=self.summary_model,
         )

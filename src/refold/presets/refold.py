@@ -72,6 +72,16 @@ class Refold(Settings, frozen=True, kw_only=True):
         reserve = self.output_reserve
         return self.window - (min(16_384, self.window // 5) if reserve is None else reserve)
 
+    @property
+    def by_provider(self) -> bool:
+        return self.calibrate
+
+    def soft_trigger(self) -> FillLevel | None:
+        return FillLevel(int(self.usable * self.soft)) if self.auto else None
+
+    def cache_delay(self, age: float) -> float | None:
+        return self.cache_ttl - self.cache_buffer - age if self.cache_ttl else None
+
     def fitted(self, budget: int) -> Self:
         """All of `budget`, in exact tokens, is for the view."""
         return replace(self, window=budget, output_reserve=0, target=1.0, calibrate=False)
@@ -103,8 +113,5 @@ class Refold(Settings, frozen=True, kw_only=True):
             measure="o200k",
             window=self.window,
             limit=self.usable,
-            calibrated=self.calibrate,
             stages=(Stage(FillLevel(self.usable, goal) if self.auto else Never(), ladder),),
-            cache_delay=lambda age: self.cache_ttl - self.cache_buffer - age if self.cache_ttl else None,
-            soft=FillLevel(int(self.usable * self.soft)) if self.auto else None,
         )

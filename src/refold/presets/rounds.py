@@ -74,6 +74,9 @@ class Rounds(Settings, frozen=True, kw_only=True):
             case "compressed":
                 return Fitting(self.compressed_budget, self.compressed_result_chars)
 
+    def annotator(self) -> WriteLines:
+        return WriteLines(self.line_tokens, by_model=self.lines == "model")
+
     def build(self) -> Preset:
         fold = TurnLines(
             self.zone, self.summaries_budget, self.line_tokens, self.workspace_tokens, self.workspace
@@ -83,6 +86,5 @@ class Rounds(Settings, frozen=True, kw_only=True):
             settings=self,
             measure="o200k",
             window=self.window,
-            notes=WriteLines(self.line_tokens, by_model=self.lines == "model"),
             stages=(Stage(RoundEnded("rounds leave the verbatim part as they end"), (fold,), upkeep=True),),
         )

@@ -35,6 +35,10 @@ class Window(Settings, frozen=True, kw_only=True):
                 f"is {self.compact_threshold}",
             )
 
+    @property
+    def tool_iterations(self) -> int:
+        return self.max_tool_iterations
+
     def build(self) -> Preset:
         trim = HardTrim(self.max_history)
         summary = WindowSummary(
@@ -46,5 +50,4 @@ class Window(Settings, frozen=True, kw_only=True):
             measure="messages",
             window=self.window,
             stages=(Stage(MessageCount(self.compact_threshold), (summary, trim)),),
-            max_tool_iterations=self.max_tool_iterations,
         )
