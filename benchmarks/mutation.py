@@ -18,12 +18,13 @@ import json
 import os
 import queue
 import random
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -40,8 +41,8 @@ SECONDS = 40.0
 """How long the tests of `make test` that are tried at one mutant take together where nothing is changed."""
 FILES = 6
 """How many files of tests are tried with what `make test-all` adds."""
-LIMIT = 180
-"""Seconds after which tests are ended. Those of `make test` hang then: that is noticed."""
+LIMIT, MEMORY = 180, 8 << 30
+"""Seconds and bytes after which tests are ended. Those of `make test` hang then: that is noticed."""
 
 
 # ── mutants ─────────────────────────────────────────────────────────────────────────────────────
@@ -154,25 +155,24 @@ class Test(NamedTuple):
 
 
 PLUGIN = """
-import cProfile, json, os, pathlib, time, pytest
-
+import cProfile, json, os, pathlib, threading, time, pytest
 PACKAGE = os.path.abspath("src/refold") + os.sep
-rows = []
+rows, elsewhere = [], set()  # `elsewhere`: what is called in other threads
+threading.setprofile(lambda frame, *_: elsewhere.add(frame.f_code))
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item):
+    elsewhere.clear()
     profile, began = cProfile.Profile(builtins=False, subcalls=False), time.perf_counter()
     with profile:
         outcome = yield
     if outcome.excinfo is None:
-        codes = [row.code for row in profile.getstats() if not isinstance(row.code, str)]
+        codes = elsewhere | {row.code for row in profile.getstats() if not isinstance(row.code, str)}
         inside = [code for code in codes if code.co_filename.startswith(PACKAGE)]
         names = {f"{code.co_filename[len(PACKAGE):]}:{code.co_qualname.partition('.<locals>')[0]}" for code in inside}
         rows.append([item.nodeid.partition("::")[0], item.nodeid, time.perf_counter() - began, sorted(names)])
-
 def pytest_sessionfinish():
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
-    pathlib.Path(f"reached-{worker}.json").write_text(json.dumps(rows))
+    pathlib.Path(f"reached-{os.environ.get('PYTEST_XDIST_WORKER')}.json").write_text(json.dumps(rows))
 """
 
 
@@ -200,8 +200,8 @@ def _copy(name: str) -> Path:
 def pytest(slot: Path, *arguments: str, limit: float | None = LIMIT) -> int | None:
     """Its exit status; None where it did not end in time."""
     command = [sys.executable, "-m", "pytest", "-q", *arguments]
-    data = os.environ.get("REFOLD_DATA", str(ROOT.parent / "shared" / "data"))
-    env = {**os.environ, "PYTHONPATH": f"{slot / 'src'}{os.pathsep}{slot}", "REFOLD_DATA": data}
+    data = str(ROOT.parent / "shared" / "data")
+    env = {"REFOLD_DATA": data, **os.environ, "PYTHONPATH": f"{slot / 'src'}{os.pathsep}{slot}"}
     with (slot / "log").open("w") as log:
         process = subprocess.Popen(command, cwd=slot, env=env, stdout=log, stderr=log, start_new_session=True)
     try:
@@ -213,11 +213,8 @@ def pytest(slot: Path, *arguments: str, limit: float | None = LIMIT) -> int | No
 
 
 def chosen(reaching: list[Test]) -> list[str]:
-    """The quickest of every file, then the second of every file …, as many as there is time for."""
-    by_file = defaultdict[str, list[Test]](list)
-    for test in sorted(reaching, key=lambda test: test.seconds):
-        by_file[test.file].append(test)
-    ordered = [test for row in itertools.zip_longest(*by_file.values()) for test in row if test]
+    """As many as there is time for, those first that call the fewest functions: they are about this one."""
+    ordered = sorted(reaching, key=lambda test: (len(test.functions), test.seconds))
     spent = itertools.accumulate(test.seconds for test in ordered)
     return [test.id for test, end in zip(ordered, spent, strict=True) if end - test.seconds < SECONDS]
 
@@ -289,6 +286,7 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=time.localtime().tm_yday)
     options.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = options.parse_args()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     began, before = time.monotonic(), results.load()
     found = run(given.rooms.split(","), given.sample, given.seed, given.jobs)
     results.write("mutation", found, seconds=time.monotonic() - began, before=before, quick=False)
