@@ -157,17 +157,18 @@ class Test(NamedTuple):
 PLUGIN = """
 import cProfile, json, os, pathlib, threading, time, pytest
 PACKAGE = os.path.abspath("src/refold") + os.sep
-rows, elsewhere = [], set()  # `elsewhere`: what is called in other threads
-threading.setprofile(lambda frame, *_: elsewhere.add(frame.f_code))
+rows, elsewhere = [], set()  # `elsewhere`: what is called in threads that tests start
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item):
     elsewhere.clear()
+    threading.setprofile(lambda frame, *_: elsewhere.add(frame.f_code))
     profile, began = cProfile.Profile(builtins=False, subcalls=False), time.perf_counter()
     with profile:
         outcome = yield
+    threading.setprofile(None)
     if outcome.excinfo is None:
-        codes = elsewhere | {row.code for row in profile.getstats() if not isinstance(row.code, str)}
+        codes = elsewhere.copy() | {row.code for row in profile.getstats() if not isinstance(row.code, str)}
         inside = [code for code in codes if code.co_filename.startswith(PACKAGE)]
         names = {f"{code.co_filename[len(PACKAGE):]}:{code.co_qualname.partition('.<locals>')[0]}" for code in inside}
         rows.append([item.nodeid.partition("::")[0], item.nodeid, time.perf_counter() - began, sorted(names)])
@@ -187,6 +188,7 @@ def reach(jobs: int) -> list[Test]:
         marked = f"not (slow or data or {ELSEWHERE})"
         pytest(slot, "-p", "reach_plugin", "-n", str(jobs), "--dist", "worksteal", "-m", marked, limit=None)
         rows = [row for path in slot.glob("reached-gw*.json") for row in json.loads(path.read_text())]
+        assert rows, f"no test passes: {slot / 'log'}"
         known.write_text(json.dumps({"version": version, "tests": rows}))
     return [Test(*row) for row in json.loads(known.read_text())["tests"]]
 
