@@ -96,7 +96,10 @@ def changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
             yield node, repr(value + 1)
         case ast.Constant(value=str(value)) if value and " " not in value:  # no text for people
             yield node, repr(value[:-1])
-        case ast.Return(value=ast.expr()) if ast.unparse(node) != "return None":
+        case ast.Return(value=ast.expr()) if ast.unparse(node) not in (
+            "return None",
+            "return False",
+        ):  # as false
             yield node, "return None"
         case ast.Expr(value=ast.Call() | ast.Await()) | ast.AugAssign():
             yield node, "pass"
@@ -127,9 +130,11 @@ def _functions(tree: ast.AST, around: str = "") -> Iterator[tuple[str, list[ast.
 
 
 def _inside(node: ast.AST) -> Iterator[ast.AST]:
-    """The code of a statement: no annotations, errors and f-strings (their parts may not know where they stand)."""
+    """The code of a statement: no types, errors and f-strings (their parts may not know where they stand)."""
     yield node
     left = [getattr(node, name, None) for name in ("annotation", "returns")]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "cast":
+        left.append(node.args[0])
     for child in ast.iter_child_nodes(node):
         if child not in left and not isinstance(child, ast.arguments | ast.JoinedStr | ast.Raise):
             yield from _inside(child)
