@@ -41,8 +41,8 @@ LEFT_OUT = "stores/postgres"
 """Its tests need a server (`make test-postgres`)."""
 ELSEWHERE = "torture or timing or live or local or clients or browser"
 SECONDS = 40.0
-"""How long the tests that are tried at one mutant take together where nothing is changed."""
-LIMIT, MEMORY = 240, 8 << 30
+"""Of the processor, that the tests tried at one mutant take together where nothing is changed."""
+LIMIT, MEMORY = 150, 8 << 30
 """Seconds and bytes after which tests are ended. They hang then: that is noticed."""
 
 
@@ -148,21 +148,20 @@ def draw(room: str, count: int, chance: random.Random) -> list[Mutant]:
 PLUGIN = """
 import cProfile, json, os, pathlib, threading, time, pytest
 PACKAGE = os.path.abspath("src/refold") + os.sep
-rows, elsewhere = [], set()  # `elsewhere`: what is called in threads that tests start
+rows, elsewhere = [], set()  # `elsewhere`: what is called in other threads; one of them outlives the tests
+threading.setprofile(lambda frame, *_: elsewhere.add(frame.f_code))
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item):
     elsewhere.clear()
-    threading.setprofile(lambda frame, *_: elsewhere.add(frame.f_code))
-    profile, began = cProfile.Profile(builtins=False, subcalls=False), time.perf_counter()
+    profile, began = cProfile.Profile(builtins=False, subcalls=False), time.process_time()
     with profile:
         outcome = yield
-    threading.setprofile(None)
     if outcome.excinfo is None:
         codes = elsewhere.copy() | {row.code for row in profile.getstats() if not isinstance(row.code, str)}
         inside = [code for code in codes if code.co_filename.startswith(PACKAGE)]
         names = {f"{code.co_filename[len(PACKAGE):]}:{code.co_qualname.partition('.<locals>')[0]}" for code in inside}
-        rows.append([item.nodeid, time.perf_counter() - began, sorted(names)])
+        rows.append([item.nodeid, time.process_time() - began, sorted(names)])
 def pytest_sessionfinish():
     pathlib.Path(__file__).with_name(f"reached-{os.environ.get('PYTEST_XDIST_WORKER')}.json").write_text(json.dumps(rows))
 """
