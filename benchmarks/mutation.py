@@ -42,7 +42,7 @@ LEFT_OUT = "stores/postgres"
 ELSEWHERE = "torture or timing or live or local or clients or browser"
 SECONDS = 40.0
 """Of the processor, that the tests tried at one mutant take together where nothing is changed."""
-LIMIT, MEMORY = 150, 8 << 30
+LIMIT, MEMORY = 120, 8 << 30
 """Seconds and bytes after which tests are ended. They hang then: that is noticed."""
 
 
@@ -222,6 +222,7 @@ def first_failure(items: list[pytest.Item], mutant: Mutant | None = None) -> int
         try:
             os.setsid()
             signal.alarm(LIMIT)
+            resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT))  # a test may set the alarm anew
             for standard in range(3):
                 os.dup2(os.open(os.devnull, os.O_RDWR), standard)
             passed = bool(mutant) and not exchanged(mutant)
