@@ -347,9 +347,7 @@ def _random(value: str) -> bool:
         return False
     if re.search(r"[a-z]{8,}|[A-Z]{8,}", value) and digits < 3:
         return False  # a word; letters of both cases mixed are none
-    if re.fullmatch(
-        r"[A-Za-z_]+[\w.]*(?:\.[A-Za-z_]\w*)+|[a-z_]+\d{0,3}|[A-Z_]+\d{0,3}", value
-    ):
+    if re.fullmatch(r"[A-Za-z_]+[\w.]*(?:\.[A-Za-z_]\w*)+|[a-z_]+\d{0,3}|[A-Z_]+\d{0,3}", value):
         return False
     return entropy(value) >= 3.0 + (0.3 if digits < 2 else 0)
 
