@@ -584,6 +584,8 @@ def test_a_tool_that_was_given_is_sent_once_more_as_it_was() -> None:
     assert anthropic.render_tools(given_tools([cached])) == [cached]
     assert parse_tools([OWN, strict]) == (ToolSpec("Read", "", SCHEMA),)
     assert given_tools([{"type": "bash"}])[0].name == "bash"
+    assert parse_tools([{"type": "function", "name": "now"}]) == (ToolSpec("now", "", {}),)
+    assert parse_tools([{"type": "bash", "name": "bash"}]) == ()
 
 
 @pytest.mark.parametrize(
