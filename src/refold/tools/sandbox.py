@@ -23,6 +23,7 @@ import msgspec
 
 from refold.text.redact import redact
 from refold.tools import supervisor
+from refold.tools.workspace import read_regular
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/snap", "/etc")
 _SECRETS = frozenset(
@@ -213,23 +214,19 @@ def _git_folder(git: Path, root: Path) -> Path | None:
     if is_folder(git):
         return git
     try:
-        target = git.parent / (
-            str(git.readlink()) if git.is_symlink() else _text(git).removeprefix("gitdir:").strip()
-        )
-        own = target.resolve(strict=True)
+        said = str(git.readlink()) if git.is_symlink() else _line(git).removeprefix("gitdir:").strip()
+        own = (git.parent / said).resolve(strict=True)
         if own.is_relative_to(root) and own != root and own.is_dir():
             return own
-        common = (own / _text(own / "commondir").strip()).resolve()
-        known = Path(_text(own / "gitdir").strip()) == git and own.parent == common / "worktrees"
+        common = (own / _line(own / "commondir")).resolve()
+        known = Path(_line(own / "gitdir")) == git and own.parent == common / "worktrees"
     except (OSError, UnicodeDecodeError, ValueError):
         return None
     return common if known and not git.is_symlink() else None
 
 
-def _text(path: Path) -> str:
-    """The beginning of a small file; a pipe has none."""
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        return file.read(4096).decode()
+def _line(path: Path) -> str:
+    return read_regular(path, 4096).decode().strip()
 
 
 def is_folder(path: Path) -> bool:

@@ -258,6 +258,31 @@ _SENTENCES = {
 }
 
 
+def read_regular(path: Path, most: int) -> bytes:
+    """The beginning of a file that is not the workspace's; `OSError` for a pipe or a device, which could make
+    a reader wait."""
+    with open(os.open(path, _READ), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "is not a file", str(path))
+        return file.read(most)
+
+
+def read_contained(root: Path, name: str, most: int) -> bytes:
+    """The beginning of a file of a folder, opened as tools open it; empty where there is none, or it is no
+    regular file inside of the folder."""
+    try:
+        workspace = Workspace(root)
+    except OSError:
+        return b""
+    try:
+        with workspace.open(name) as file:
+            return file.read(most)
+    except (Refused, OSError):
+        return b""
+    finally:
+        workspace.close()
+
+
 def _is_repository(folder: int, name: str) -> bool:
     """Whether git takes a folder for a repository, or would with one more name in it."""
     names = ("HEAD", "commondir", "objects", "refs")
