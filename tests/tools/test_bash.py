@@ -375,6 +375,53 @@ def test_other_processes_are_neither_ended_nor_read(confined: Bench, monkeypatch
         other.kill()
 
 
+def test_other_terminals_and_shared_memory_are_neither_read_nor_written(confined: Bench) -> None:
+    master, slave = os.openpty()
+    shared = Path(f"/dev/shm/refold-test-{os.getpid()}")
+    shared.write_text("SECRET")
+    try:
+        os.write(master, b"SECRET typed\n")
+        other = os.ttyname(slave)
+        attempts = [
+            f"timeout 1 head -n 1 {other}", f"timeout 1 head -n 1 < {other}", f"echo SECRET > {other}", f"cat {shared}",
+            "cat /dev/shm/*", f"echo changed > {shared}", f"rm {shared}", "timeout 1 head -n 1 /dev/tty",
+            "timeout 1 head -n 1 /proc/self/fd/0", f"ln {shared} x && cat x", f"ln -s {other} y && timeout 1 head -n 1 y",
+            f"{PYTHON} -S -c \"import fcntl, os, termios; fcntl.ioctl(os.open('{other}', os.O_RDWR), termios.TIOCSTI, b'x')\"",
+            "cat /dev/mem /dev/kmsg /dev/input/* /dev/[vs]d? | head -c 1 | grep -q . && echo SECRET",
+        ]  # fmt: skip
+        command = "\n".join(f"( {each} ) 2>/dev/null" for each in attempts) + "\ntouch tried"
+        assert "SECRET" not in confined.data("Bash", command=command)["stdout"]
+        assert (confined.root / "tried").exists()
+        assert shared.read_text() == "SECRET"
+        assert os.read(slave, 100) == b"SECRET typed\n", "it was left for whom it was typed"
+        os.set_blocking(master, False)
+        assert os.read(master, 1000) == b"SECRET typed\r\n", "only the echo: nothing was written there"
+    finally:
+        shared.unlink()
+        os.close(master)
+        os.close(slave)
+
+
+def test_a_command_has_terminals_and_shared_memory_of_its_own(confined: Bench) -> None:
+    """Where a mount is permitted, as it is wherever bubblewrap works."""
+    if not sandbox.works("bubblewrap"):
+        pytest.skip("mounts are not permitted here")
+    confined.write(
+        "own.py",
+        """
+import multiprocessing, os, pty
+with multiprocessing.Lock():
+    open("/dev/shm/refold-mine", "w").write("x")
+master, slave = pty.openpty()
+os.write(master, b"hello\\n")
+print(os.read(slave, 10), os.ttyname(slave), os.listdir("/dev/shm"))
+""",
+    )
+    found = confined.data("Bash", command=f"{PYTHON} own.py")
+    assert found["stdout"].startswith("b'hello\\n' /dev/pts/0 ['refold-mine'"), found
+    assert not Path("/dev/shm/refold-mine").exists()
+
+
 def test_what_programs_need_is_there(confined: Bench) -> None:
     command = f"git --version && {PYTHON} -c 'import json, tempfile; tempfile.mkdtemp()' && cat <(echo ok) && nproc >/dev/null && echo x > /dev/null && mktemp >/dev/null && echo fine"
     found = confined.data("Bash", command=command)

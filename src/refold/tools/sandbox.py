@@ -42,9 +42,8 @@ _PRIVATE = (".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcl
 """What is hidden even where the home directory is the workspace."""
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE|SESSION|PRIVATE|DSN", re.I)
 _KEPT = frozenset({"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "VIRTUAL_ENV"})
-_DEVICES = tuple(
-    f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "shm", "pts")
-)
+_DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
+"""A command has no terminal that `tty` could be, unless it makes one of its own."""
 _KERNEL = tuple(
     f"/proc/{name}" for name in ("meminfo", "cpuinfo", "stat", "loadavg", "uptime", "version", "sys")
 )
