@@ -208,7 +208,6 @@ def keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         (home / name).write_text("SECRET")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("SOME_API_KEY", "SECRET")
-    monkeypatch.setenv("HARMLESS", "fine")
     return home
 
 
@@ -232,7 +231,23 @@ def test_nothing_outside_is_written_or_read(confined: Bench, keys: Path) -> None
     assert found["stdout"].count(":\n") == len(attempts), "every attempt was made"
     assert [path.name for path in outside.iterdir()] == ["secret.txt"]
     assert not Path("/usr/x").exists()
-    assert confined.data("Bash", command="echo $HARMLESS")["stdout"] == "fine\n"
+
+
+def test_a_command_sees_only_variables_that_are_known_to_be_harmless(
+    shell: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (
+        "MYSQL_PWD", "DB_PW", "ADMIN_PWD", "PGPASSFILE", "SOME_API_KEY", "X", "DATABASE_URL", "LD_PRELOAD", "GIT_SSH_COMMAND",
+        "SSH_AUTH_SOCK", "BASH_ENV", "PROMPT_COMMAND", "LCX", "path", "PIP_INDEX_URL", "PYTHONSTARTUP", "DOCKER_HOST",
+    ):  # fmt: skip
+        monkeypatch.setenv(name, "SECRET")
+    monkeypatch.setenv("BASH_FUNC_ls%%", "() { echo SECRET; }")
+    monkeypatch.setenv("LC_TIME", "C")
+    monkeypatch.setenv("GOPATH", "/somewhere/go")
+    found = shell.data("Bash", command="env; ls; declare -f; tr '\\0' '\\n' < /proc/self/environ")
+    assert "SECRET" not in found["stdout"]
+    assert "LC_TIME=C\n" in found["stdout"]
+    assert "GOPATH=/somewhere/go\n" in found["stdout"]
 
 
 def test_keys_stay_hidden_where_the_home_directory_is_the_workspace(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,6 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from refold.text.redact import redact
 from refold.tools import supervisor
 from refold.tools.workspace import read_regular
 
@@ -40,8 +38,16 @@ _HOME = (
 _PRIVATE = (".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".config/gh", ".netrc",
             ".git-credentials", ".npmrc", ".pypirc", ".password-store", ".local/share/keyrings")  # fmt: skip
 """What is hidden even where the home directory is the workspace."""
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE|SESSION|PRIVATE|DSN", re.I)
-_KEPT = frozenset({"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "VIRTUAL_ENV"})
+_VARIABLES = frozenset(
+    ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "COLUMNS", "LINES", "CI",
+     "CC", "CXX", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYENV_ROOT", "PYENV_VERSION",
+     "PYTHONPATH", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED",
+     "NVM_DIR", "NVM_BIN", "NODE_PATH", "NODE_ENV", "VOLTA_HOME", "BUN_INSTALL", "GOPATH", "GOROOT",
+     "GOFLAGS", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "JAVA_HOME", "SDKMAN_DIR", "GEM_HOME",
+     "GEM_PATH", "RBENV_ROOT", "LD_LIBRARY_PATH", "PKG_CONFIG_PATH"]
+)  # fmt: skip
+"""What a command sees of the user's variables, with `LC_…`: where programs are, and what language they speak.
+A list of what is secret is never complete."""
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
 """A command has no terminal that `tty` could be, unless it makes one of its own."""
 _KERNEL = tuple(
@@ -96,12 +102,8 @@ def supervised(words: Sequence[str], rules: Mapping[str, object] | None = None) 
 
 
 def environment(ground: Ground) -> dict[str, str]:
-    """The variables a command sees: none that is, or is named like, a secret; no colours, nobody to ask."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name in _KEPT or (not _SECRET_NAME.search(name) and redact(value)[0] == value)
-    }
+    """The variables a command sees: no colours, nobody to ask, and of the user's only harmless ones."""
+    kept = {name: value for name, value in os.environ.items() if name in _VARIABLES or name.startswith("LC_")}
     return kept | {
         "TERM": "dumb", "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0",
         "DEBIAN_FRONTEND": "noninteractive", "PWD": str(ground.root), "TMPDIR": "/tmp",
