@@ -17,7 +17,6 @@ from refold.session.followers import Followers
 from refold.session.history import History
 from tests.test_waits import PRESETS, work
 
-
 DESIGNS = {name: PRESETS[name]() for name in presets.NAMES} | {
     "pi": presets.get("pi", window=9_000, reserve_tokens=1_000, keep_recent_tokens=2_000, fallback="digest"),
     "augment": presets.get("augment", budget=4_000, window=9_000, fallback="digest"),
