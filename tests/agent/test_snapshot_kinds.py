@@ -89,6 +89,7 @@ def play(folder: Path, seed: int, restores: int, *, repository: bool) -> None:
     assert tree(outside) == {"secret.txt": "0 SECRET", "a": "0 theirs"}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("repository", [True, False], ids=["repository", "folder"])
 def test_restoring_is_exact_where_things_change_their_kind(tmp_path: Path, repository: bool) -> None:
     play(tmp_path, 1, 15, repository=repository)

@@ -232,7 +232,7 @@ def test_a_repository_where_there_was_none_is_asked_about(confined: Bench) -> No
         git(confined.root, "rev-parse", "--git-dir")
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("where", ["linked", "part"])
 def test_a_repository_that_the_workspace_is_only_a_part_of_is_guarded(confined: Bench, where: str) -> None:
     project = Project(confined, where=where)
@@ -371,6 +371,7 @@ def test_a_plant_that_survives_a_kill_of_the_agent_is_found_at_the_next_start(
     assert len(asked) == 1, "decided once"
 
 
+@pytest.mark.sample(1)
 def test_git_does_not_write_through_a_link_that_a_command_left(confined: Bench) -> None:
     project = Project(confined)
     victim = confined.outside / "victim"
