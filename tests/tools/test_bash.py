@@ -250,6 +250,15 @@ def test_a_command_sees_only_variables_that_are_known_to_be_harmless(
     assert "GOPATH=/somewhere/go\n" in found["stdout"]
 
 
+def test_a_command_sees_further_variables_that_the_user_named(
+    shell: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CFLAGS", "-O2")
+    monkeypatch.setenv("CXXFLAGS", "-O3")
+    shell.place.variables = ("CFLAGS", "UNSET")
+    assert shell.data("Bash", command="env | grep FLAGS")["stdout"] == "CFLAGS=-O2\n"
+
+
 def test_keys_stay_hidden_where_the_home_directory_is_the_workspace(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -116,6 +116,7 @@ class Chat:
         self._models: list[Model] = []
         """Everybody who was asked, and may have connections."""
         self.place = Place(Workspace(root), recall=self._recall, task=self._task if main else None)
+        self.place.variables = self.settings.variables
         self.place.git_guard = GitGuard(self.place.workspace.root, data_folder() / "git")
         self.place.git_guard.tell = lambda text: self.tell(events.Said(text))
         self.tools = tools.table(without=frozenset() if main else frozenset({TASK}))

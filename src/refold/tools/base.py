@@ -93,6 +93,8 @@ class Place:
     """The user allowed commands to run without a sandbox. Set for one call by whoever asked."""
     network: bool = False
     """The user allowed commands to use the network."""
+    variables: tuple[str, ...] = ()
+    """Further variables of the user that commands see."""
     scratch: Path | None = None
     """Folder of commands for what they write beside the workspace; made when it is first needed."""
     git_guard: GitGuard | None = None

@@ -60,7 +60,9 @@ async def bash(arguments: Arguments, place: Place) -> Envelope:
             "run without one.",
         )
     names_git = _GIT.search(arguments.command) is not None
-    ground = Ground(place.workspace.root, scratch(place), place.network, git=names_git)
+    ground = Ground(
+        place.workspace.root, scratch(place), place.network, git=names_git, variables=place.variables
+    )
     shell = ["bash", "--noprofile", "--norc", "-c", arguments.command]
     words = box(shell, ground) if box and not place.unconfined else sandbox.supervised(shell)
     limit = arguments.timeout if 0 < arguments.timeout < LONGEST else LONGEST

@@ -64,6 +64,8 @@ class Ground(msgspec.Struct, frozen=True):
     network: bool = False
     git: bool = False
     """Whether it may change what git keeps."""
+    variables: tuple[str, ...] = ()
+    """Further variables of the user that it sees."""
 
 
 Sandbox: TypeAlias = Callable[[Sequence[str], Ground], list[str]]
@@ -103,7 +105,8 @@ def supervised(words: Sequence[str], rules: Mapping[str, object] | None = None) 
 
 def environment(ground: Ground) -> dict[str, str]:
     """The variables a command sees: no colours, nobody to ask, and of the user's only harmless ones."""
-    kept = {name: value for name, value in os.environ.items() if name in _VARIABLES or name.startswith("LC_")}
+    seen = _VARIABLES.union(ground.variables)
+    kept = {name: value for name, value in os.environ.items() if name in seen or name.startswith("LC_")}
     return kept | {
         "TERM": "dumb", "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0",
         "DEBIAN_FRONTEND": "noninteractive", "PWD": str(ground.root), "TMPDIR": "/tmp",
