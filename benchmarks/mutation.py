@@ -2,10 +2,9 @@
 
     python -m benchmarks.mutation [--rooms session,text] [--sample 75] [--seed 7] [--jobs 2]
 
-One change at a time is made in a copy of the tree, and the tests that reach the changed function are run until one
-fails: those of `make test`, and where none of them does, those that `make test-all` adds. Which tests reach which
-functions is found in one run of `make test` in such a copy, and kept in `out/mutation/reach.json` while the package and
-the tests are the same. The result is `benchmarks/results/mutation.json`.
+One function at a time gets code with one change in it, and the tests of `make test` that reach it run until one fails.
+Which tests reach which functions is found in one run of `make test`, kept in `out/mutation/reach.json` while package and
+tests are the same. Tests are collected once, and each mutant is judged in a fork; no file of the package is changed.
 """
 
 from __future__ import annotations
@@ -13,21 +12,26 @@ from __future__ import annotations
 import argparse
 import ast
 import hashlib
+import importlib
 import itertools
 import json
 import os
-import queue
 import random
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import pytest
+
+from benchmarks import results
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "refold"
@@ -37,14 +41,9 @@ LEFT_OUT = "stores/postgres"
 """Its tests need a server (`make test-postgres`)."""
 ELSEWHERE = "torture or timing or live or local or clients or browser"
 SECONDS = 40.0
-"""How long the tests of `make test` that are tried at one mutant take together where nothing is changed."""
-FILES = 6
-"""How many files of tests are tried with what `make test-all` adds."""
-LIMIT = 180
-"""Seconds after which tests are ended. Those of `make test` hang then: that is noticed."""
-
-
-# ── mutants ─────────────────────────────────────────────────────────────────────────────────────
+"""Of the processor, that the tests tried at one mutant take together where nothing is changed."""
+LIMIT, MEMORY = 120, 8 << 30
+"""Seconds and bytes after which tests are ended. They hang then: that is noticed."""
 
 
 class Mutant(NamedTuple):
@@ -95,7 +94,10 @@ def changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
             yield node, repr(value + 1)
         case ast.Constant(value=str(value)) if value and " " not in value:  # no text for people
             yield node, repr(value[:-1])
-        case ast.Return(value=ast.expr()) if ast.unparse(node) != "return None":
+        case ast.Return(value=ast.expr()) if ast.unparse(node) not in (
+            "return None",
+            "return False",
+        ):  # as false
             yield node, "return None"
         case ast.Expr(value=ast.Call() | ast.Await()) | ast.AugAssign():
             yield node, "pass"
@@ -126,9 +128,11 @@ def _functions(tree: ast.AST, around: str = "") -> Iterator[tuple[str, list[ast.
 
 
 def _inside(node: ast.AST) -> Iterator[ast.AST]:
-    """The code of a statement: no annotations, errors and f-strings (their parts may not know where they stand)."""
+    """The code of a statement: no types, errors and f-strings (their parts may not know where they stand)."""
     yield node
     left = [getattr(node, name, None) for name in ("annotation", "returns")]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "cast":
+        left.append(node.args[0])
     for child in ast.iter_child_nodes(node):
         if child not in left and not isinstance(child, ast.arguments | ast.JoinedStr | ast.Raise):
             yield from _inside(child)
@@ -141,154 +145,151 @@ def draw(room: str, count: int, chance: random.Random) -> list[Mutant]:
     return list(itertools.islice(filter(Mutant.compiles, every), count))
 
 
-# ── tests ───────────────────────────────────────────────────────────────────────────────────────
-
-
-class Test(NamedTuple):
-    """One that passes in a copy of the tree."""
-
-    file: str
-    id: str
-    seconds: float
-    functions: list[str]
-
-
 PLUGIN = """
-import cProfile, json, os, pathlib, time, pytest
-
+import cProfile, json, os, pathlib, threading, time, pytest
 PACKAGE = os.path.abspath("src/refold") + os.sep
-rows = []
+rows, elsewhere = [], set()  # `elsewhere`: what is called in other threads; one of them outlives the tests
+threading.setprofile(lambda frame, *_: elsewhere.add(frame.f_code))
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item):
-    profile, began = cProfile.Profile(builtins=False, subcalls=False), time.perf_counter()
+    elsewhere.clear()
+    profile, began = cProfile.Profile(builtins=False, subcalls=False), time.process_time()
     with profile:
         outcome = yield
     if outcome.excinfo is None:
-        codes = [row.code for row in profile.getstats() if not isinstance(row.code, str)]
+        codes = elsewhere.copy() | {row.code for row in profile.getstats() if not isinstance(row.code, str)}
         inside = [code for code in codes if code.co_filename.startswith(PACKAGE)]
         names = {f"{code.co_filename[len(PACKAGE):]}:{code.co_qualname.partition('.<locals>')[0]}" for code in inside}
-        rows.append([item.nodeid.partition("::")[0], item.nodeid, time.perf_counter() - began, sorted(names)])
-
+        rows.append([item.nodeid, time.process_time() - began, sorted(names)])
 def pytest_sessionfinish():
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
-    pathlib.Path(f"reached-{worker}.json").write_text(json.dumps(rows))
+    pathlib.Path(__file__).with_name(f"reached-{os.environ.get('PYTEST_XDIST_WORKER')}.json").write_text(json.dumps(rows))
 """
 
 
-def reach(jobs: int) -> list[Test]:
-    """The tests of `make test` that pass, with the functions each of them calls."""
+def reach(jobs: int) -> list[tuple[str, float, list[str]]]:
+    """The tests of `make test` that pass: name, seconds and the functions that each of them calls."""
     known = WORK / "reach.json"
     files = sorted([*PACKAGE.rglob("*.py"), *(ROOT / "tests").rglob("*.py")])
     version = hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
     if not known.exists() or json.loads(known.read_text())["version"] != version:
-        slot = _copy("reach")
-        (slot / "reach_plugin.py").write_text(PLUGIN)
-        marked = f"not (slow or data or {ELSEWHERE})"
-        pytest(slot, "-p", "reach_plugin", "-n", str(jobs), "--dist", "worksteal", "-m", marked, limit=None)
-        rows = [row for path in slot.glob("reached-gw*.json") for row in json.loads(path.read_text())]
+        shutil.rmtree(WORK, ignore_errors=True)
+        WORK.mkdir(parents=True)
+        (WORK / "reach_plugin.py").write_text(PLUGIN)
+        spread = ("-p", "reach_plugin", "-n", str(jobs), "--dist", "worksteal")
+        command = [sys.executable, "-m", "pytest", *spread, "-m", f"not (slow or data or {ELSEWHERE})"]
+        subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(WORK)}, check=False)
+        rows = [row for path in WORK.glob("reached-gw*.json") for row in json.loads(path.read_text())]
         known.write_text(json.dumps({"version": version, "tests": rows}))
-    return [Test(*row) for row in json.loads(known.read_text())["tests"]]
+    return json.loads(known.read_text())["tests"]
 
 
-def _copy(name: str) -> Path:
-    shutil.rmtree(WORK / name, ignore_errors=True)
-    left = shutil.ignore_patterns("out", ".git", "*venv*", ".clients*", "__pycache__", ".hypothesis")
-    return shutil.copytree(ROOT, WORK / name, ignore=left, symlinks=True)
+def chosen(mutant: Mutant, every: list[tuple[str, float, list[str]]]) -> list[str]:
+    """As many as there is time for, those first that call the fewest functions: they are about this one."""
+    place = f"{mutant.file}:{mutant.function}"
+    reaching = sorted((len(all_of), took, name) for name, took, all_of in every if place in all_of)
+    spent = itertools.accumulate(took for _, took, _ in reaching)
+    return [name for (_, took, name), end in zip(reaching, spent, strict=True) if end - took < SECONDS]
 
 
-def pytest(slot: Path, *arguments: str, limit: float | None = LIMIT) -> int | None:
-    """Its exit status; None where it did not end in time."""
-    command = [sys.executable, "-m", "pytest", "-q", *arguments]
-    data = os.environ.get("REFOLD_DATA", str(ROOT.parent / "shared" / "data"))
-    env = {**os.environ, "PYTHONPATH": f"{slot / 'src'}{os.pathsep}{slot}", "REFOLD_DATA": data}
-    with (slot / "log").open("w") as log:
-        process = subprocess.Popen(command, cwd=slot, env=env, stdout=log, stderr=log, start_new_session=True)
-    try:
-        return process.wait(limit)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        return None
+class Judge:
+    """A plugin of pytest: tests are collected once, and then each mutant meets its tests in a fork."""
+
+    def __init__(self, tried: list[tuple[Mutant, list[str]]]) -> None:
+        self.tried = tried
+        self.found: list[tuple[Mutant, str]] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        items = {item.nodeid: item for item in session.items}
+        for mutant, ids in self.tried:
+            left = [items[name] for name in ids if name in items]
+            how = "survived" if left else "unreached"
+            while left and (failed := first_failure(left, mutant)) is not None:
+                if first_failure(left[failed : failed + 1]) is None:
+                    how = "killed"
+                    break
+                del left[: failed + 1]  # it fails without the mutant too
+            self.found.append((mutant, how))
+            print(f"{how}: {mutant.file}:{mutant.line} {mutant.was} → {mutant.becomes}", flush=True)
+        return True
 
 
-def chosen(reaching: list[Test]) -> list[str]:
-    """The quickest of every file, then the second of every file …, as many as there is time for."""
-    by_file = defaultdict[str, list[Test]](list)
-    for test in sorted(reaching, key=lambda test: test.seconds):
-        by_file[test.file].append(test)
-    ordered = [test for row in itertools.zip_longest(*by_file.values()) for test in row if test]
-    spent = itertools.accumulate(test.seconds for test in ordered)
-    return [test.id for test, end in zip(ordered, spent, strict=True) if end - test.seconds < SECONDS]
+def first_failure(items: list[pytest.Item], mutant: Mutant | None = None) -> int | None:
+    """Which of the tests fails first, hangs or ends its process; None where all pass, or the mutant cannot be made."""
+    ours, theirs = os.pipe()
+    if not (child := os.fork()):
+        try:
+            os.setsid()
+            signal.alarm(LIMIT)
+            resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT))  # a test may set the alarm anew
+            for standard in range(3):
+                os.dup2(os.open(os.devnull, os.O_RDWR), standard)
+            passed = bool(mutant) and not exchanged(mutant)
+            for item, following in () if passed else itertools.zip_longest(items, items[1:]):
+                os.write(theirs, b".")
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                passed = not item.session.testsfailed
+                if not passed:
+                    break
+            os._exit(not passed)
+        finally:
+            os._exit(1)
+    os.close(theirs)
+    status = os.waitpid(child, 0)[1]
+    with suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)  # what it may have left running
+    with open(ours, "rb") as began:
+        return len(began.read()) - 1 if status else None
 
 
-def outcome(mutant: Mutant, every: list[Test], slot: Path) -> str:
-    """`killed` by a test of `make test`, `killed slowly` by one of `make test-all`, `survived` or `unreached`."""
-    name = f"{mutant.file}:{mutant.function}"
-    reaching = [test for test in every if name in test.functions]
-    if not reaching:
-        return "unreached"
-    place = slot / "src" / "refold" / mutant.file
-    place.write_bytes(mutant.written())
-    try:
-        if pytest(slot, "-n", "0", "-x", *chosen(reaching)) != 0:
-            return "killed"
-        files = [file for file, _ in Counter(test.file for test in reaching).most_common(FILES)]
-        marked = f"(slow or data or hypothesis) and not ({ELSEWHERE})"
-        status = pytest(slot, "-n", "0", "-x", "--hypothesis-profile=all", "-m", marked, *files)
-        return "killed slowly" if status == 1 else "survived"
-    finally:
-        shutil.copyfile(PACKAGE / mutant.file, place)
-
-
-# ── the run ─────────────────────────────────────────────────────────────────────────────────────
+def exchanged(mutant: Mutant) -> bool:
+    """Whether the function has the mutant's code now, wherever it is known; what was cached is forgotten."""
+    name = f"refold.{mutant.file.removesuffix('.py').replace('/', '.')}".removesuffix(".__init__")
+    found: Any = importlib.import_module(name)
+    codes = [compile(mutant.written(), str(PACKAGE / mutant.file), "exec", dont_inherit=True)]
+    for part in mutant.function.split("."):
+        found = vars(found).get(part)
+        codes = [x for code in codes for x in code.co_consts if getattr(x, "co_name", "") == part]
+    for inner in ("fget", "func", "__func__", "__wrapped__", "__wrapped__"):
+        found = getattr(found, inner, found)
+    with suppress(AttributeError, ValueError):
+        found.__code__ = codes[-1]
+    for module in [module for name, module in sys.modules.items() if name.startswith("refold")]:
+        for clear in [getattr(value, "cache_clear", None) for value in vars(module).values()]:
+            if callable(clear):
+                clear()
+    return getattr(found, "__code__", None) is codes[-1]
 
 
 def run(rooms: list[str], sample: int, seed: int, jobs: int) -> dict[str, Any]:
-    slots = queue.SimpleQueue[Path]()
-    for number in range(jobs):
-        slots.put(_copy(f"slot-{number}"))
     every, chance = reach(jobs), random.Random(seed)
     drawn = [mutant for room in rooms for mutant in draw(room, sample, chance)]
-
-    def judge(mutant: Mutant) -> str:
-        slot = slots.get()
-        found = outcome(mutant, every, slot)
-        slots.put(slot)
-        print(f"{found}: {mutant.file}:{mutant.line} {mutant.was} → {mutant.becomes}", flush=True)
-        return found
-
-    with ThreadPoolExecutor(jobs) as pool:
-        judged = sorted(zip(drawn, pool.map(judge, drawn), strict=True))
+    judge = Judge([(mutant, chosen(mutant, every)) for mutant in drawn])
+    pytest.main(["-q", "-n", "0", str(ROOT / "tests")], plugins=[judge])
     counts = {room: Counter[str]() for room in rooms}
-    for mutant, found in judged:
+    for mutant, found in judge.found:
         counts[mutant.file.partition("/")[0]][found] += 1
-    total = sum(counts.values(), Counter[str]())
+    counts["all"] = sum(counts.values(), Counter[str]())
+    scored = {x: {**n, "make test": round(100 * n["killed"] / n.total(), 1)} for x, n in counts.items()}
     return {
         "seed": seed,
-        "mutants": len(judged),
+        "mutants": len(judge.found),
         "tests": len(every),
-        "all": _scored(total),
-        "rooms": {room: _scored(found) for room, found in counts.items()},
-        "survivors": [{**mutant._asdict(), "outcome": how} for mutant, how in judged if how != "killed"],
+        "all": scored.pop("all"),
+        "rooms": scored,
+        "survivors": [{**x._asdict(), "outcome": how} for x, how in sorted(judge.found) if how != "killed"],
     }
 
 
-def _scored(found: Counter[str]) -> dict[str, float]:
-    quick, both = found["killed"], found["killed"] + found["killed slowly"]
-    shares = {"make test": quick / found.total(), "make test-all": both / found.total()}
-    return {**found, **{name: round(100 * share, 1) for name, share in shares.items()}}
-
-
 def main() -> None:
-    from benchmarks import results
-
     options = argparse.ArgumentParser(description="Does a test fail when the code is wrong?")
     options.add_argument("--rooms", default=",".join(ROOMS))
     options.add_argument("--sample", type=int, default=75, help="mutants of each room")
     options.add_argument("--seed", type=int, default=time.localtime().tm_yday)
     options.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = options.parse_args()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     began, before = time.monotonic(), results.load()
     found = run(given.rooms.split(","), given.sample, given.seed, given.jobs)
     results.write("mutation", found, seconds=time.monotonic() - began, before=before, quick=False)

@@ -272,3 +272,17 @@ def test_many_secrets_one_after_the_other(kind: str, tmp_path: Path) -> None:
         left = files(tmp_path)
         assert secrets[n].encode() not in left
         assert all(other.encode() in left for other in secrets[n + 1 :])
+
+
+@pytest.mark.parametrize("which", range(6))
+def test_a_fold_opens_only_where_it_stood_for_what_is_forgotten(which: int) -> None:
+    session = refold.open("memory:")
+    ids = [
+        session.append(m.user(f"asked {n}") if n % 2 == 0 else m.assistant(f"said {n}")).id for n in range(6)
+    ]
+    fold = session.make(e.Fold, edits=(e.Edit(ids[2], ids[3], (m.user("in short"),)),), preset="refold")
+    session.append(fold)
+    forget(session, [ids[which]])
+    shown = Engine(presets.get("refold")).view(session).text
+    assert ("in short" in shown) == (which not in (2, 3))
+    assert f"asked {which}" not in shown and f"said {which}" not in shown

@@ -51,6 +51,16 @@ def test_B6_other_errors_are_no_overflow(text: str) -> None:
     assert overflow.in_error(text) is None
 
 
+@pytest.mark.parametrize(
+    ("stated", "window"), [("65536", 65_536), ("128,000", 128_000), ("1,048,576", 1_048_576)]
+)
+def test_B6_the_window_is_read_with_or_without_commas(stated: str, window: int) -> None:
+    sign = overflow.in_error(
+        f"This model's maximum context length is {stated} tokens. However, it was too long."
+    )
+    assert sign is not None and sign.window == window
+
+
 def test_B6_table_has_thirty_wordings_each_with_a_source() -> None:
     assert len(ROWS["overflow"]) >= 30
     assert all(row["source"] and row["wording"] for kind in ROWS.values() for row in kind)

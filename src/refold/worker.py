@@ -13,8 +13,9 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from contextvars import copy_context
 from typing import Any, TypeVar
 
@@ -123,6 +124,16 @@ class Worker:
                 if self._running is job:
                     self._running = None
             del job
+
+
+@contextmanager
+def at_once() -> Generator[None]:
+    """Inside, `run` does its work where it is called: nothing else happens meanwhile."""
+    token = current.set(Cancellable())
+    try:
+        yield
+    finally:
+        current.reset(token)
 
 
 _worker = Worker()

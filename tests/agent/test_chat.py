@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from refold.models.scripted import Scripted, say
 from refold.protocols import Request
 from refold.session import Session
 from refold.tokens import get as counter_named
+from tests.timing import alarm
 
 
 def made(
@@ -86,6 +88,57 @@ def test_rules_are_read_anew_for_every_request_and_only_from_inside(tmp_path: Pa
     assert "elsewhere" not in (model.requests[0].system or "")
     assert "New law." not in (model.requests[0].system or "")
     assert "New law." in (model.requests[1].system or "")
+
+
+def test_a_file_of_rules_is_read_only_where_tools_would_read_it(tmp_path: Path) -> None:
+    """No link that leads out by any way, no pipe that never ends, no device, no file without an end."""
+    (tmp_path / "secret").write_text("from elsewhere")
+    root = tmp_path / "project"
+    (root / "inner").mkdir(parents=True)
+    os.mkfifo(root / "pipe.md")
+    (root / "inner/real.md").write_text("Real rules.")
+    with open(root / "large.md", "wb") as file:
+        file.truncate(40_000_000_000)
+    links = {
+        "a.md": tmp_path / "secret", "b.md": "../secret", "c.md": "pipe.md", "d.md": "/dev/zero", "e.md": "e.md",
+        "f.md": "inner/../../secret", "g.md": "/proc/self/environ", "good.md": "inner/real.md", "away": "..",
+    }  # fmt: skip
+    for name, target in links.items():
+        (root / name).symlink_to(target)
+    rules = (
+        *links,
+        "pipe.md",
+        "away/secret",
+        "inner",
+        "../secret",
+        str(tmp_path / "secret"),
+        "x\0y",
+        "large.md",
+    )
+    chat, model = made(root, "One.", rules=rules)
+    with alarm(30):
+        asyncio.run(chat.say("x"))
+    system = model.requests[0].system or ""
+    assert "Real rules." in system
+    assert "elsewhere" not in system
+    assert "PATH=" not in system
+
+
+@pytest.mark.parametrize("target", ["../secret", "absolute", "/dev/zero", "/proc/self/environ", "pipe"])
+def test_the_law_is_read_only_where_tools_would_read_it(tmp_path: Path, target: str) -> None:
+    (tmp_path / "secret").write_text("from elsewhere")
+    root = tmp_path / "project"
+    root.mkdir()
+    law = root / "Code_Law.md"
+    if target == "pipe":
+        os.mkfifo(law)
+    else:
+        law.symlink_to(tmp_path / "secret" if target == "absolute" else target)
+    chat, model = made(root, "One.")
+    with alarm(30):
+        asyncio.run(chat.say("x"))
+    assert "elsewhere" not in (model.requests[0].system or "")
+    assert "PATH=" not in (model.requests[0].system or "")
 
 
 def test_the_first_layer_is_a_stable_prefix(tmp_path: Path) -> None:

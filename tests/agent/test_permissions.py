@@ -73,7 +73,10 @@ def test_a_question_says_what_would_happen_and_what_always_means() -> None:
     asked = decided("ask", "Bash", command="git push origin && make test")
     assert isinstance(asked, Ask)
     assert asked.question == "Run `git push origin && make test`?"
-    assert asked.offer == "`git push …`, `make test …`"
+    assert asked.offer == "only `git push origin && make test`, word for word"
+    shows = decided("ask", "Bash", command="git log -5 | head -n 3")
+    assert isinstance(shows, Ask)
+    assert shows.offer == "`git log …` with options that only show, `head …` with options that only show"
     edit = decided("ask", "Write", path="src/deep/a.py", content="")
     assert isinstance(edit, Ask)
     assert (edit.question, edit.offer) == ("Change `src/deep/a.py` with Write?", "files in `src/deep/`")
@@ -93,13 +96,15 @@ def test_a_question_says_what_would_happen_and_what_always_means() -> None:
         ("git status", "'git' \"status\""),
         ("git status", "git status > /dev/null 2>&1"),
         ("git status && git log", "git log; git status | git log"),
-        ("pytest -x tests/a.py", "pytest tests/b.py"),
+        ("pytest -x tests/a.py", "pytest -x tests/a.py"),
+        ("git log", "git log -n 5 --oneline --since=yesterday main..topic -- src"),
+        ("git diff --stat | head", "git diff --cached -U10 HEAD~3 | head -50"),
         ("ls -la", "ls"),
         ("ls", "ls 'a b' *.py"),
         ("x=1 make", "x=1 make"),
         ("echo $(date) > log", "echo $(date) > log"),
         ("python -c 'print(1)'", "python -c 'print(1)'"),
-        ("npm run build", "npm run test\nnpm run build"),
+        ("npm run build", "npm run build"),
     ],
 )
 def test_always_covers_the_same_again(before: str, now: str) -> None:
@@ -128,13 +133,44 @@ def test_a_remembered_command_covers_nothing_else(now: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "before",
-    ["bash -c 'make'", "env make", "sudo make", "xargs rm", "python -c 1", "find . -name x", "/usr/bin/env make",
-     "sh x.sh", "timeout 5 make", "eval make", "ssh host ls"],
+    ("before", "now"),
+    [
+        ("git log", "git log --output=/home/me/.bashrc"), ("git log", "git log --outp=x"), ("git log", "git log -O x --output x"),
+        ("git diff", "git diff --ext-diff"), ("git diff", "git diff --no-index /etc/passwd x"), ("git log", "git log *"),
+        ("git show", "git show [a-z]*"), ("git log", "git log ~"), ("git log", "git log --format='%h' --output=x"),
+        ("git log", "git --exec-path=. log"), ("git log", "git -C x log"), ("git log", "git -p log"), ("git log", "git log --"'-output=x'),
+        ("git log", "git log -p --textconv"), ("git log", "git log -c core.pager=x"), ("git status", "git log"),
+        ("git fetch", "git fetch --upload-pack=./evil"), ("git fetch origin", "git fetch ext::evil"), ("git push", "git push --exec=x"),
+        ("make test", "make test SHELL=./evil"), ("make test", "make -f evil test"), ("make", "make test"),
+        ("npm run build", "npm run evil"), ("pytest", "pytest -p evil"), ("cargo build", "cargo build --config x"),
+        ("ls", "./ls"), ("ls", "/tmp/ls"), ("cat a", "tee a"), ("cat a", "cat a > b"), ("echo a", "echo a >> b"),
+    ],
 )  # fmt: skip
-def test_programs_that_run_others_are_remembered_word_by_word(before: str) -> None:
-    assert said_always("Bash", command=before) == (Grant("Bash", exact=before),)
-    assert not covered(before, f"{before} more")
+def test_another_argument_is_another_command(before: str, now: str) -> None:
+    assert not covered(before, now)
+
+
+PROGRAMS = ["bash", "sh", "zsh", "env", "sudo", "doas", "xargs", "eval", "exec", "source", "command", "nohup", "timeout", "nice", "setsid", "find", "fd", "awk", "gawk", "sed", "perl", "python", "python3", "ruby", "node", "deno", "bun", "npx", "uvx", "ssh", "scp", "rsync", "watch", "parallel", "busybox", "php", "lua", "Rscript", "make", "cmake", "ninja", "just", "task", "tox", "nox", "pytest", "npm", "yarn", "pnpm", "cargo", "go", "mvn", "gradle", "docker", "podman", "kubectl", "terraform", "ansible", "pip", "uv", "poetry", "hatch", "conda", "apt", "brew", "git-shell", "vim", "less", "man", "tar", "zip", "sort", "uniq", "tee", "dd", "ed", "ex", "ftp", "curl", "wget", "nc", "socat", "gdb", "strace", "ltrace", "script", "expect", "tmux", "screen", "at", "batch", "crontab", "systemd-run", "unshare", "chroot", "flock", "stdbuf", "time", "ionice", "taskset", "rg", "diff", "split", "tree", "file", "date", "openssl", "psql", "mysql", "sqlite3", "jq"]  # fmt: skip
+
+
+def test_programs_that_may_run_or_write_are_remembered_word_for_word() -> None:
+    for program in PROGRAMS:
+        for before in (f"{program} x", f"{program} --help", f"/usr/bin/{program} x"):
+            assert said_always("Bash", command=before) == (Grant("Bash", exact=before),)
+            assert not covered(before, f"{before} more")
+
+
+def test_without_a_sandbox_also_what_only_shows_is_remembered_word_for_word() -> None:
+    grants = said_always("Bash", command="cat a.txt", confined=False)
+    assert isinstance(decided("ask", "Bash", grants, confined=False, command="cat .ssh/id_rsa"), Ask)
+    assert decided("ask", "Bash", grants, confined=False, command="cat a.txt") == Allow()
+
+
+def test_what_an_earlier_release_remembered_of_a_program_covers_no_more_than_it_would_now() -> None:
+    for words in (("make", "test"), ("git", "fetch"), ("python",), ()):
+        assert isinstance(
+            decided("ask", "Bash", (Grant("Bash", words),), command=" ".join(words) or "ls"), Ask
+        )
 
 
 WORDS = st.lists(
@@ -224,7 +260,7 @@ def test_decisions_are_remembered_with_the_session(tmp_path: Path) -> None:
         remember(session, asked)
     tip = session.tip
     again = open_session(f"jsonl:{tmp_path / 's.jsonl'}")
-    assert [grant.words for grant in load(again)] == [("git", "status"), ("make", "test")]
+    assert [grant.words or grant.exact for grant in load(again)] == [("git", "status"), "make test"]
     assert again.tip == tip, "an annotation: the conversation does not move"
     assert load(Session()) == ()
 

@@ -105,6 +105,7 @@ def checked(source: str, said: str) -> Verified:
         ("we call login(user)", "Then `login()` and `Session.login(user)`."),
         ("it is in src/auth/login.ts", "Then `./src/auth/login.ts` was read."),
         ("first npm run check\nthen make all", "I ran `npm run check && make all` and `make all; npm run check`."),
+        ("first make, then lint", "I ran `make;lint` and `lint&&make`."),
         ("reloading reloads reload", "Then `reload` was called."),
         # quotations
         ("I said stop now and go home", 'He said "stop now." and "stop … home".'),

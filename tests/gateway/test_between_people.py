@@ -582,7 +582,7 @@ def _text_of(dialect: str, data: dict[str, Any]) -> str:
             return "".join(part.get("text", "") for part in data["content"])
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("written", ["writer", ""], ids=["a model", "no model"])
 @pytest.mark.parametrize(
     ("preset", "dialect"),

@@ -172,3 +172,15 @@ def test_A1_memories_params_reach_the_compression(tmp_path: Path) -> None:
     params = presets.get("augment", memories_params={"max_lines": 60, "compression_target": 20}).settings
     outcome = run(MemoryFile(path).compress(params.memories_params))
     assert isinstance(outcome, Compressed) and outcome.after <= 20
+
+
+def test_a_file_of_more_than_a_memory_has_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("refold.stores.memory_file.LIMIT", 8)
+    file = MemoryFile(tmp_path / "memory.md")
+    file.path.write_text("- eight\n")
+    assert file.read() == "- eight\n"
+    file.path.write_text("- eight.\n")
+    with pytest.raises(StorageError, match="larger than"):
+        file.read()

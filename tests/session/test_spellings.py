@@ -580,8 +580,12 @@ def test_a_tool_that_was_given_is_sent_once_more_as_it_was() -> None:
     assert (given.name, given.parameters, own.name) == ("Read", SCHEMA, "web_search")
     assert openai_chat.render_tools([given, own]) == [strict, OWN]
     assert anthropic.render_tools([given]) == [{"name": "Read", "input_schema": SCHEMA}]
+    cached = {**CLAUDE_TOOL, "cache_control": {"type": "ephemeral"}}
+    assert anthropic.render_tools(given_tools([cached])) == [cached]
     assert parse_tools([OWN, strict]) == (ToolSpec("Read", "", SCHEMA),)
     assert given_tools([{"type": "bash"}])[0].name == "bash"
+    assert parse_tools([{"type": "function", "name": "now"}]) == (ToolSpec("now", "", {}),)
+    assert parse_tools([{"type": "bash", "name": "bash"}]) == ()
 
 
 @pytest.mark.parametrize(

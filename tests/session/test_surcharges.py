@@ -67,9 +67,9 @@ def test_what_a_dialect_has_no_place_for() -> None:
     extra = COUNTER.text(describe(odd.raw)) - COUNTER.text(m.compact_json(odd.raw))
     assert extra > 0 and weighs(m.User((odd,))) == {0: extra}
     raw = m.Call("c", "T", raw="{")
-    assert weighs(HI, m.Assistant((raw,))) == {
-        1: COUNTER.text(call_json(raw)) - COUNTER.text(m.arguments_json(raw))
-    }
+    more = COUNTER.text(call_json(raw)) - COUNTER.text(m.arguments_json(raw))
+    assert more > 0 and weighs(HI, m.Assistant((raw,))) == {1: more}
+    assert weighs(HI, m.Assistant((raw,)), RESULT) == {1: more}
     pictured = m.Result("c", (PNG,), "Read")
     assert weighs(HI, m.assistant("", CALL), pictured) == {2: size(m.user(PICTURES))}
     silent = m.Result("c", (m.Text(" "),), "Read", is_error=True)

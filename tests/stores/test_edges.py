@@ -465,3 +465,16 @@ def test_the_doctor_changes_the_index_only_where_it_may(library: SqliteStore) ->
     assert library.examine() == [found], "looking mends nothing"
     library.examine(repair=True)
     assert len(library.search(["kettle"])) == 3 and library.examine() == []
+
+
+def test_a_database_that_was_replaced_is_refused_once_and_then_read_as_it_is(tmp_path: Path) -> None:
+    store, other = SqliteStore(tmp_path / "a.db"), SqliteStore(tmp_path / "b.db")
+    store.create(SessionInfo(id=S, created=1.0))
+    other.create(SessionInfo(id="another", created=1.0))
+    other.close()
+    (tmp_path / "b.db").replace(tmp_path / "a.db")
+    (tmp_path / "a.db-wal").unlink()
+    with pytest.raises(StorageError, match="was removed or replaced"):
+        list(store.sessions())
+    assert [info.id for info in store.sessions()] == ["another"]
+    store.close()

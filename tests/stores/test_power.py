@@ -103,3 +103,19 @@ def test_every_power_failure_loses_nothing_acknowledged(kind: str, tmp_path: Pat
 def test_planted_missing_sync_is_caught_by_power_failures(kind: str, tmp_path: Path) -> None:
     found = losses(kind, tmp_path, appends=6, each=0, step=3)
     assert any("lost" in text or "called" in text for text in found), found
+
+
+def test_a_session_that_was_deleted_does_not_come_back_after_a_power_failure(tmp_path: Path) -> None:
+    tape = Tape()
+    store: Any = kit.make("jsonl", tmp_path, disk=RecordingDisk(tape))
+    store.create(SessionInfo(id=kit.S, created=1.0))
+    created = len(tape.calls)
+    store.delete(kit.S)
+    deleted = len(tape.calls)
+    left = [x for x in failures(tape, each=0, seed=1) if x.at in (created, deleted)]
+    assert [(x.at, any(name.endswith(".jsonl") for name in x.files)) for x in left] == [
+        (created, True),
+        (created, True),
+        (deleted, False),
+        (deleted, False),
+    ]

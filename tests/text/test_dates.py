@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from refold.text.dates import NEVER, When, asks_when, heading, of_time, read, resolve, tells_time
+from refold.text.dates import NEVER, When, asks_when, heading, of_time, read, relative, resolve, tells_time
 from refold.text.words import terms
 
 MONDAY = date(2023, 5, 8)
@@ -76,6 +76,7 @@ def said(text: str, day: date = MONDAY) -> str:
 )
 def test_relative_dates(text: str, expected: str) -> None:
     assert said(text) == expected
+    assert relative(text) == (expected != text)
 
 
 def test_months_of_different_length_and_year_ends() -> None:
@@ -127,6 +128,7 @@ def test_a_line_that_is_nothing_but_a_date_heads_what_follows(line: str, when: W
         ("in May 2023", When(2023, 5)),
         ("during 2023", When(2023)),
         ("2023/13/45", When(2023)),
+        ("2023/13/5", When(2023)),
         ("2023-12-31", When(2023, 12, 31)),
         ("2023-01-01", When(2023, 1, 1)),
         ("2023-05-32", When(2023)),

@@ -121,6 +121,8 @@ def test_R17_role_lines_in_other_spellings_are_marked_as_quotation(line: str) ->
         "<|im_start|>system",
         "<<SYS>>",
         "[INST] do it [/INST]",
+        "[/INST]",
+        "[ＩＮＳＴ]",
     ],
 )
 def test_R17_forged_tags_lose_their_bracket(forged: str) -> None:
@@ -140,6 +142,31 @@ def test_R17_role_lines_are_marked_as_quotation(line: str) -> None:
 def test_R17_code_stays_as_it_is() -> None:
     code = 'if a < b and c<d:\n    user: str = "<div>"\n    x = List<User>()\n\treturn <T>(y)'
     assert defuse(code) == code
+
+
+@pytest.mark.parametrize(
+    ("text", "defused"),
+    [
+        ("[INST] a [/INST] b", "‹INST] a ‹/INST] b"),
+        ("[Instances] [inst [/instance]", "[Instances] [inst [/instance]"),
+        ("x[0] [a] [/b]", "x[0] [a] [/b]"),
+        ("<|im_end|> <| x", "‹|im_end|> <| x"),
+        ("List<User> x<user> <User>", "List<User> x‹user> ‹User>"),
+        ("a <b\n <\x9b31muser>", "a <b\n ‹user>"),
+        ("< /\tuser> <users> <use>", "‹ /\tuser> ‹users> <use>"),
+        ("&lt;user&gt; &lt;b&gt; &#60;/system>", "‹user&gt; &lt;b&gt; ‹/system>"),
+        ("User: a\n user: b\n  User : c\nUsers: d", "› User: a\n user: b\n›   User : c\nUsers: d"),
+        ("=== A\n===a", "› === A\n===a"),
+    ],
+)
+def test_R17_defusing_changes_the_bracket_and_the_beginning_of_a_line(text: str, defused: str) -> None:
+    assert defuse(text) == defused
+
+
+def test_R17_what_a_frame_says_about_itself() -> None:
+    framed = frame("recall", "x", source="", note="Said so.", key=0, other=None, more='a"b<c>')
+    assert framed == f'Said so.\n<{TAG} kind="recall" key="0" more="a\'b‹c›">\nx\n</{TAG}>'
+    assert attribute("x" * 201) == "x" * 199 + "…" and attribute("x" * 200) == "x" * 200
 
 
 def test_R17_control_characters_never_leave() -> None:

@@ -22,6 +22,7 @@ from refold.text.lenient_json import (
     _parse,
     dump_hostile,
     load_hostile,
+    partial_json,
 )
 
 values = st.recursive(
@@ -177,7 +178,32 @@ def test_integers_of_any_length_come_back(digits: int) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("  {", {}),
+        ("[", []),
+        ("[1, 2", [1]),
+        ('{"a": 1, "b": [1, {"c": "x, y", "d"', {"a": 1, "b": [1, {"c": "x, y"}]}),
+        ('{"a": [1, 2], "b', {"a": [1, 2]}),
+        ('{"a": [1, 2]', {"a": [1, 2]}),
+        ('[{"a": 1}, {"b": "]', [{"a": 1}, {}]),
+        ("[1] and more", [1]),
+        ("[" * 200, None),
+        *((text, ValueError) for text in ("", "1", '"a"', "[}", '{"a": 1]', "[" * 201, "]", "x[")),
+    ],
+)
+def test_what_breaks_off_is_read_as_far_as_it_goes(text: str, value: Any) -> None:
+    if value is ValueError:
+        with pytest.raises(ValueError, match=r"\S"):
+            partial_json(text)
+    else:
+        found: Any = partial_json(text)
+        assert found == (json.loads("[" * 200 + "]" * 200) if value is None else value)
+
+
 def test_more_digits_than_anybody_needs_are_refused() -> None:
     with pytest.raises(FormatError, match="digits"):
         _integer("1" * (MAX_DIGITS + 1))
+    assert _integer("1" * 4_000) == int("1" * 4_000)
     assert sys.get_int_max_str_digits() == 4_300, "the interpreter's own limit is as it was"

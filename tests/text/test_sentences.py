@@ -37,6 +37,10 @@ def test_a_sentence_without_end_is_cut_at_a_space() -> None:
     assert all(len(each) <= LONGEST and each.endswith("word") for each in found)
     assert sum(each.count("word") for each in found) == 500
     assert [len(each) for each in sentences("x" * 1_300)] == [600, 600, 100]
+    assert [len(each) for each in sentences("x" * 600)] == [600]
+    for at, cut in ((299, 600), (300, 300), (599, 599), (600, 600)):  # in the second half of what fits
+        assert len(sentences(f"{'x' * at} {'x' * 700}")[0]) == cut
+    assert [len(each) for each in sentences(f"{'x' * 1_000} {'x' * 900}")] == [600, 400, 600, 300]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refold import tokens
-from refold.text.truncate import boundary, head, head_lines, middle, one_line, tail, tail_lines, window
+from refold.text.truncate import (
+    boundary,
+    head,
+    head_lines,
+    in_short,
+    level,
+    middle,
+    one_line,
+    tail,
+    tail_lines,
+    window,
+)
 from refold.tokens.fitting import fit, largest, newest_within
 
 COUNTER = tokens.get("o200k")
@@ -156,3 +167,83 @@ def test_a_started_line_goes_as_after_a_search_for_secrets(text: str, limit: int
     first, last = head(text, limit), tail(text, limit)
     assert head_lines(text, limit, 0.3) == whole(first, first.rfind("\n"), first.rfind(" "), at_end=True)
     assert tail_lines(text, limit, 0.3) == whole(last, last.find("\n"), last.find(" "), at_end=False)
+
+
+@pytest.mark.parametrize(
+    "around",
+    ["see {} there", "{} there", "see {}", "one two\nsee {} there\nthree", "é\n{}\nthree", "a key={}; b", f"{'x ' * 300}see {{}} there"],
+)  # fmt: skip
+def test_a_cut_through_a_secret_leaves_it_out_as_a_whole(around: str) -> None:
+    text = around.format(_KEY)
+    begin = text.index(_KEY)
+    end = begin + len(_KEY)
+    for at in range(max(0, begin - 20), min(len(text), end + 20) + 1):
+        inside = begin < at < end
+        assert head(text, at) == text[: begin if inside else at]
+        assert tail(text, len(text) - at) == text[end if inside else at :]
+
+
+def test_of_two_secrets_in_a_line_a_cut_leaves_the_other_one() -> None:
+    text = f"first {_KEY} then {_KEY} end"
+    first, then = (at + 20 for at in (text.index(_KEY), text.rindex(_KEY)))
+    assert head(text, first) == "first " and head(text, then) == f"first {_KEY} then "
+    assert tail(text, len(text) - first) == f" then {_KEY} end"
+    assert tail(text, len(text) - then) == " end"
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "first", "last"),
+    [
+        ("pw: aB3xY9q8 end", 8, "pw: ", " end"),  # eight characters may be a secret
+        ("pw: aB3xY9q end", 8, "pw: aB3x", "xY9q end"),
+        ("pw: aB3xY9q8", 8, "pw: ", ""),  # alone it could not be told
+        ("pw: abcdefghijkl end", 8, "pw: abcd", "ijkl end"),  # no word
+        ("word word word", 7, "word wo", "rd word"),
+        ("pw: aB3xY9q8\nend", 12, "pw: aB3xY9q8", "\nend"),
+        ("x\npw: aB3xY9q8", 12, "x\npw: ", "pw: aB3xY9q8"),
+    ],
+)
+def test_what_may_be_a_secret_is_looked_at(text: str, limit: int, first: str, last: str) -> None:
+    assert (head(text, limit), tail(text, limit)) == (first, last)
+
+
+def test_a_window_does_not_begin_or_end_in_a_secret() -> None:
+    text = f"one two {_KEY} three four"
+    assert window(text, 20, 100) == "… three four"
+    assert window(text, 0, 20) == "one two…"
+    assert window(f"{_KEY}.{_KEY} x", 5, 60) == "….…"
+    assert window(f"{_KEY} x", 0, 20) == "…"
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "first", "last"),
+    [
+        ("aaaa\nbbb\ncccc", 7, "aaaa", "cccc"),
+        ("aaaa bb cccc", 6, "aaaa", "cccc"),
+        ("aa\nb ccc\nddd", 6, "aa\nb", "ddd"),
+        ("aaa\nbb\nccc", 6, "aaa\nbb", "ccc"),  # a whole half of it is not let go
+        ("aaa\nbbb\nccc", 6, "aaa\nbb", "ccc"),
+        ("\naaaaaa", 4, "\naaa", "aaaa"),
+        ("aaaaaa\n", 4, "aaaa", "aaa\n"),
+        (" aaaaaa ", 4, " aaa", "aaa "),
+        ("x" * 20, 5, "x" * 5, "x" * 5),
+    ],
+)
+def test_a_started_line_or_word_goes_where_it_is_less_than_half(
+    text: str, limit: int, first: str, last: str
+) -> None:
+    assert (head_lines(text, limit, 0.5), tail_lines(text, limit, 0.5)) == (first, last)
+
+
+@given(st.lists(st.integers(0, 9), max_size=6), st.integers(0, 40))
+def test_the_level_is_the_largest_at_which_all_fit(sizes: list[int], total: int) -> None:
+    fits = [size for size in range(max(sizes, default=0) + 1) if sum(min(size, x) for x in sizes) <= total]
+    assert level(sizes, total) == max(fits, default=0)
+
+
+def test_a_text_in_short_loses_its_secrets_before_it_is_cut() -> None:
+    assert in_short("a\n b", 3) == "a b"
+    assert in_short(f"key {_KEY}", 44) == f"key {_KEY}"
+    assert in_short(f"key {_KEY}", 43) == "key [redacted:github-token]"
+    assert in_short(f"key {_KEY}", 10) == "key [reda…"
+    assert in_short("x" * 4_001, 5_000) == "x" * 3_999 + "…"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refold.text.words import count, stem, terms
+from refold.text.words import bigrams, count, plain, spelled, stem, terms
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,49 @@ def test_both_sides_meet(question: str, text: str) -> None:
 def test_whole_identifiers_are_terms_besides_their_pieces() -> None:
     assert {"get_user_name", "user", "name"} <= set(terms("get_user_name"))
     assert {"src/app/main.py", "app/main.py", "main.py", "main"} <= set(terms("src/app/main.py"))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("get_userName", "user name get_username"),
+        ("src/app/main.py", "src app main py src/app/main.py app/main.py main.py"),
+        (r"C:\work\auth\login.py", "c work auth login py c:/work/auth/login.py auth/login.py login.py"),
+        (r"x\y", "x y x/y"),
+        ("a/a/a/b", "b a/a/a/b a/b"),
+        ("running/jumps", "run jump running/jumps"),
+        ("tests/running", "test run tests/running"),
+        ("well-known", "well known well-known"),
+        ("HTTPServer2", "http serv 2 httpserver2"),
+        ("BIG CAPS", "big cap"),
+        ("The_End", "end the_end"),
+        ("A B Is ab", "b ab"),
+        ("42 X", "42 x"),
+        ("café.Über", "cafe uber café.über"),
+        ("ＦＵＬＬwidth", "ful lwidth fullwidth"),
+        ("ÀÉ é Ж ß9", "ae e ж ß 9 ß9"),
+        ("请看数据库v2", "请看 看数 数据 据库 v 2"),
+        ("OpenHands数据 字", "openhand 数据 字"),
+        ("データ_base", "デー ータ base"),
+        ("x" * 70, "x" * 64),
+        ("X" * 70, "x" * 64),
+        ("à" * 70, "a" * 64),
+        (f"{'x' * 70}_Y", f"{'x' * 64} y {'x' * 70}_y"),
+        (f"x{'B' * 70}", f"x {'b' * 64} x{'b' * 70}"),
+        (f"{'x' * 230}/y/{'z' * 20}", f"{'x' * 64} y {'z' * 7} {'x' * 230}/y/{'z' * 7} y/{'z' * 7}"),
+        ("1a" * 13, "1 1a1a1a1a1a1a1a1a1a1a1a1a1a"),
+        ("_".join("bcefghjklnopqruvwxyz01234"), f"{' '.join('bcefghjklnopqruvwxyz0123')} {'_'.join('bcefghjklnopqruvwxyz01234')}"),
+    ],
+)  # fmt: skip
+def test_what_a_text_is_found_by(text: str, found: str) -> None:
+    assert terms(text) == found.split()
+
+
+def test_terms_are_counted_and_words_are_listed() -> None:
+    assert count("run runs b.c b.c Running") == {"run": 3, "b": 2, "c": 2, "b.c": 2}
+    assert spelled("A b! c_d A") == ["a", "b", "c_d", "a"]
+    assert plain("What is the Login of the login Page?") == ["login", "page"]
+    assert [bigrams(run) for run in ("a", "ab", "abc")] == [["a"], ["ab"], ["ab", "bc"]]
 
 
 def test_function_words_ask_for_nothing() -> None:
@@ -90,6 +133,23 @@ STEMS = {
     "able": "able",
     "tabl": "table tables",
     "usual": "usual",
+    "tape": "tape tapes",
+    "tie": "tie ties",
+    "tied": "tied",
+    "ladi": "lady ladies",
+    "dish": "dish dishes",
+    "echo": "echo echoes",
+    "gas": "gas gases",
+    "maz": "mazes",
+    "plan": "plan planned planning",
+    "being": "being",
+    "stai": "stay stays",
+    "appli": "apply applies applied",
+    "oper": "operator operators",
+    "modern": "modern modernization modernity",
+    "graci": "graciousness",
+    "nativ": "native natives",
+    "abil": "ability abilities",
 }
 """What is found by the same stem."""
 

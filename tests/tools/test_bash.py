@@ -208,7 +208,6 @@ def keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         (home / name).write_text("SECRET")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("SOME_API_KEY", "SECRET")
-    monkeypatch.setenv("HARMLESS", "fine")
     return home
 
 
@@ -232,7 +231,32 @@ def test_nothing_outside_is_written_or_read(confined: Bench, keys: Path) -> None
     assert found["stdout"].count(":\n") == len(attempts), "every attempt was made"
     assert [path.name for path in outside.iterdir()] == ["secret.txt"]
     assert not Path("/usr/x").exists()
-    assert confined.data("Bash", command="echo $HARMLESS")["stdout"] == "fine\n"
+
+
+def test_a_command_sees_only_variables_that_are_known_to_be_harmless(
+    shell: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (
+        "MYSQL_PWD", "DB_PW", "ADMIN_PWD", "PGPASSFILE", "SOME_API_KEY", "X", "DATABASE_URL", "LD_PRELOAD", "GIT_SSH_COMMAND",
+        "SSH_AUTH_SOCK", "BASH_ENV", "PROMPT_COMMAND", "LCX", "path", "PIP_INDEX_URL", "PYTHONSTARTUP", "DOCKER_HOST",
+    ):  # fmt: skip
+        monkeypatch.setenv(name, "SECRET")
+    monkeypatch.setenv("BASH_FUNC_ls%%", "() { echo SECRET; }")
+    monkeypatch.setenv("LC_TIME", "C")
+    monkeypatch.setenv("GOPATH", "/somewhere/go")
+    found = shell.data("Bash", command="env; ls; declare -f; tr '\\0' '\\n' < /proc/self/environ")
+    assert "SECRET" not in found["stdout"]
+    assert "LC_TIME=C\n" in found["stdout"]
+    assert "GOPATH=/somewhere/go\n" in found["stdout"]
+
+
+def test_a_command_sees_further_variables_that_the_user_named(
+    shell: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CFLAGS", "-O2")
+    monkeypatch.setenv("CXXFLAGS", "-O3")
+    shell.place.variables = ("CFLAGS", "UNSET")
+    assert shell.data("Bash", command="env | grep FLAGS")["stdout"] == "CFLAGS=-O2\n"
 
 
 def test_keys_stay_hidden_where_the_home_directory_is_the_workspace(
@@ -373,6 +397,53 @@ def test_other_processes_are_neither_ended_nor_read(confined: Bench, monkeypatch
         assert "SECRET" not in found["stdout"]
         assert other.poll() is None
         other.kill()
+
+
+def test_other_terminals_and_shared_memory_are_neither_read_nor_written(confined: Bench) -> None:
+    master, slave = os.openpty()
+    shared = Path(f"/dev/shm/refold-test-{os.getpid()}")
+    shared.write_text("SECRET")
+    try:
+        os.write(master, b"SECRET typed\n")
+        other = os.ttyname(slave)
+        attempts = [
+            f"timeout 1 head -n 1 {other}", f"timeout 1 head -n 1 < {other}", f"echo SECRET > {other}", f"cat {shared}",
+            "cat /dev/shm/*", f"echo changed > {shared}", f"rm {shared}", "timeout 1 head -n 1 /dev/tty",
+            "timeout 1 head -n 1 /proc/self/fd/0", f"ln {shared} x && cat x", f"ln -s {other} y && timeout 1 head -n 1 y",
+            f"{PYTHON} -S -c \"import fcntl, os, termios; fcntl.ioctl(os.open('{other}', os.O_RDWR), termios.TIOCSTI, b'x')\"",
+            "cat /dev/mem /dev/kmsg /dev/input/* /dev/[vs]d? | head -c 1 | grep -q . && echo SECRET",
+        ]  # fmt: skip
+        command = "\n".join(f"( {each} ) 2>/dev/null" for each in attempts) + "\ntouch tried"
+        assert "SECRET" not in confined.data("Bash", command=command)["stdout"]
+        assert (confined.root / "tried").exists()
+        assert shared.read_text() == "SECRET"
+        assert os.read(slave, 100) == b"SECRET typed\n", "it was left for whom it was typed"
+        os.set_blocking(master, False)
+        assert os.read(master, 1000) == b"SECRET typed\r\n", "only the echo: nothing was written there"
+    finally:
+        shared.unlink()
+        os.close(master)
+        os.close(slave)
+
+
+def test_a_command_has_terminals_and_shared_memory_of_its_own(confined: Bench) -> None:
+    """Where a mount is permitted, as it is wherever bubblewrap works."""
+    if not sandbox.works("bubblewrap"):
+        pytest.skip("mounts are not permitted here")
+    confined.write(
+        "own.py",
+        """
+import multiprocessing, os, pty
+with multiprocessing.Lock():
+    open("/dev/shm/refold-mine", "w").write("x")
+master, slave = pty.openpty()
+os.write(master, b"hello\\n")
+print(os.read(slave, 10), os.ttyname(slave), os.listdir("/dev/shm"))
+""",
+    )
+    found = confined.data("Bash", command=f"{PYTHON} own.py")
+    assert found["stdout"].startswith("b'hello\\n' /dev/pts/0 ['refold-mine'"), found
+    assert not Path("/dev/shm/refold-mine").exists()
 
 
 def test_what_programs_need_is_there(confined: Bench) -> None:

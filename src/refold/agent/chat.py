@@ -38,10 +38,13 @@ from refold.recall.tool import answer
 from refold.registry.configuration import ChatSettings, Configuration
 from refold.session import Session
 from refold.session.tree import random_id
+from refold.stores import data_folder
 from refold.text.redact import redact
 from refold.text.truncate import one_line
 from refold.tools import sandbox
 from refold.tools.base import Envelope, Place, call_tool, failure
+from refold.tools.bash import guarded
+from refold.tools.git_guard import GitGuard
 from refold.tools.workspace import Refused, Workspace
 
 if TYPE_CHECKING:
@@ -112,6 +115,9 @@ class Chat:
         self._models: list[Model] = []
         """Everybody who was asked, and may have connections."""
         self.place = Place(Workspace(root), recall=self._recall, task=self._task if main else None)
+        self.place.variables = self.settings.variables
+        self.place.git_guard = GitGuard(self.place.workspace.root, data_folder() / "git")
+        self.place.git_guard.tell = lambda text: self.tell(events.Said(text))
         self.tools = tools.table(without=frozenset() if main else frozenset({TASK}))
         self.model: Model | None
         self.engine: Engine
@@ -131,6 +137,7 @@ class Chat:
         as what it is."""
         if self.agent is None:
             raise UsageError("no model: choose one with /model NAME, or start with --model NAME")
+        await self._settle_git()
         self.keep(text)
         parts: list[m.AnyPart] = [m.text(text)] if text else []
         if attached:
@@ -176,10 +183,11 @@ class Chat:
             if isinstance(verdict, Refuse):
                 return failure("refused", verdict.reason).result(call)
         self.place.unconfined = not confined  # for this call, to which the user said yes
+        self.place.approve = lambda question: self._approve(call, question)
         try:
             return (await call_tool(self.tools, call, self.place)).result(call)
         finally:
-            self.place.unconfined = False
+            self.place.unconfined, self.place.approve = False, None
 
     async def _verdict(self, call: Call, confined: bool) -> Allow | Refuse:
         async with self._asking:  # one question at a time
@@ -195,6 +203,25 @@ class Chat:
             if answer == "always":
                 permissions.remember(self._grants, verdict)
             return Allow()
+
+    async def _approve(self, call: Call, question: str) -> bool:
+        """Asked in every mode: what a command left for git to run is beyond the sandbox."""
+        async with self._asking:
+            return await self.ask(call, Ask(question, ())) != "no"
+
+    async def _settle_git(self) -> None:
+        """Ask about what a command left for git to run before the agent was killed."""
+        guard = self.place.git_guard
+        command = guard.left_over() if guard else None
+        if command is None:
+            return
+
+        async def nothing() -> Envelope:
+            return Envelope(status="success")
+
+        call = Call("interrupted", permissions.COMMANDS, {"command": command})
+        self.place.approve = lambda question: self._approve(call, question)
+        await guarded(self.place, "", nothing)
 
     def together(self, call: Call) -> bool:
         """Reads, and sub-agents, which do not wait for each other."""
@@ -227,6 +254,7 @@ class Chat:
             main=False,
         )
         child._asking, child._grants = self._asking, self._grants
+        child.place.git_guard = self.place.git_guard
         self.children.append(child.session)
         try:
             return (await child.say(prompt)).text

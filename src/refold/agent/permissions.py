@@ -6,15 +6,16 @@
         case Refuse(reason): …
 
 Looking is always allowed: no path leaves the workspace. A command that nothing confines is always asked
-about, whatever the mode. What was allowed covers a command only where all of it is understood: `git status`
-does not cover `git status; rm -rf x`, nor what a substitution or a redirection would do.
+about, whatever the mode. A command is remembered word for word: what another argument makes of a program is
+not known (`git fetch --upload-pack=…`, `make SHELL=…`). Only of a few programs that do nothing but show, with
+options that do nothing else, the program is remembered; and only where all of a command is understood, so
+`git status` does not cover `git status; rm -rf x`, nor what a substitution or a redirection would do.
 """
 
 from __future__ import annotations
 
 import hmac
 import os
-import posixpath
 import re
 import secrets
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,6 @@ import msgspec
 from refold import entries as e
 from refold.messages import compact_json
 from refold.session import Session
-from refold.session.toolnames import SHELLS
 from refold.stores import data_folder
 from refold.text.truncate import middle
 from refold.tools.base import Tool
@@ -48,7 +48,7 @@ class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
 
     tool: str
     words: tuple[str, ...] = ()
-    """The first words of commands, or the folders that files are in."""
+    """A program that only shows (and what of it), or the folders that files are in."""
     exact: str = ""
     """The one command or file, where it is only that."""
     unconfined: bool = False
@@ -56,10 +56,12 @@ class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __str__(self) -> str:
         if self.exact:
-            return f"`{middle(self.exact, _SHOWN)}`"
+            return f"only `{middle(self.exact, _SHOWN)}`" + (
+                ", word for word" if self.tool == COMMANDS else ""
+            )
         if self.tool == EDITS:
             return f"files in `{'/'.join(self.words)}/`"
-        return f"`{' '.join(self.words)} …`" if self.words else self.tool
+        return f"`{' '.join(self.words)} …` with options that only show" if self.words else self.tool
 
 
 class Allow(msgspec.Struct, frozen=True):
@@ -103,7 +105,7 @@ def decide(
     wishes = _wishes(tool, arguments, unconfined)
     if all(any(_covers(grant, wish) for grant in remembered) for wish in wishes):
         return Allow()
-    return Ask(_question(tool, arguments, unconfined), tuple(map(_grant, wishes)))
+    return Ask(_question(tool, arguments, unconfined), _grants(wishes))
 
 
 def _question(tool: Tool, arguments: Mapping[str, Any], unconfined: bool) -> str:
@@ -185,32 +187,46 @@ def _covers(grant: Grant, wish: _Wish) -> bool:
         return False
     if grant.exact:
         return grant.exact == wish.text
+    if wish.tool == COMMANDS:
+        return bool(grant.words) and _shown_by(wish) == grant.words
     return wish.words is not None and wish.words[: len(grant.words)] == grant.words
 
 
-def _grant(wish: _Wish) -> Grant:
-    """What "always" means for it: the folder of a file, the program and what it is told to do; for what is
-    not understood, for files at the root, and for programs that run others, just that."""
-    words = wish.words
-    if wish.tool == COMMANDS and words:
-        words = () if posixpath.basename(words[0]) in _RUNNERS else words[: 2 if _is_verb(words) else 1]
-    if wish.text and not words:
-        return Grant(wish.tool, exact=wish.text, unconfined=wish.unconfined)
-    return Grant(wish.tool, words or (), unconfined=wish.unconfined)
+def _grants(wishes: Sequence[_Wish]) -> tuple[Grant, ...]:
+    """What "always" means: the programs of a command that only shows, the folder of a file; otherwise just
+    that command or file."""
+    first = wishes[0]
+    words = [_shown_by(wish) if wish.tool == COMMANDS else wish.words for wish in wishes]
+    if first.text and not all(words):
+        return (Grant(first.tool, exact=first.text, unconfined=first.unconfined),)
+    return tuple(dict.fromkeys(Grant(first.tool, each or (), unconfined=first.unconfined) for each in words))
 
 
-def _is_verb(words: Sequence[str]) -> bool:
-    """`git push`, `npm run`, but not `pytest tests/a.py` or `ls -l`."""
-    return len(words) > 1 and re.fullmatch(r"[a-z][a-z:-]{0,30}", words[1]) is not None
+def _shown_by(wish: _Wish) -> tuple[str, ...] | None:
+    """The program that only shows something, and what of it; None: it may do more. In a sandbox only: outside
+    of it there is more to be shown."""
+    if wish.unconfined or not wish.words:
+        return None
+    program, *rest = wish.words
+    if program in _SHOW:
+        return (program,)
+    if program != "git" or not rest or rest[0] not in _GIT_SHOWS:
+        return None
+    harmless = all(_GIT_OPTION.fullmatch(word) or not _ODD_WORD.match(word) for word in rest[1:])
+    return (program, rest[0]) if harmless else None
 
 
-_RUNNERS = SHELLS | frozenset(
-    ["env", "sudo", "doas", "xargs", "exec", "eval", "source", ".", "command", "builtin", "nohup", "timeout",
-     "time", "nice", "setsid", "find", "awk", "perl", "python", "python3", "ruby", "node", "deno", "bun",
-     "npx", "uvx", "ssh", "watch", "parallel", "busybox", "git-shell", "php", "lua", "Rscript"]
-)  # fmt: skip
-"""Programs that run whatever they are told: no first word of theirs says what they do. The list says what is
-offered, not what is covered."""
+_SHOW = frozenset(["ls", "cat", "head", "tail", "wc", "pwd", "echo", "grep", "cut", "stat", "du", "true"])
+"""Programs none of whose options writes a file or runs a program."""
+_GIT_SHOWS = frozenset(["status", "log", "diff", "show", "blame"])
+_GIT_OPTION = re.compile(
+    r"--|-\d+|-[nU]\d*|-[abpswuML]|--(?:oneline|short|branch|stat|shortstat|numstat|summary|name-only|name-status|cached"
+    r"|staged|graph|all|decorate|patch|no-patch|no-color|no-ext-diff|no-textconv|follow|reverse|merges|no-merges"
+    r"|first-parent|word-diff|porcelain(?:=v[12])?|(?:format|pretty|since|until|author|grep|max-count|date)=[^*?\[]*)"
+)
+"""Options of these that only choose what is shown. (`--output=FILE` writes, `--ext-diff` runs a program.)"""
+_ODD_WORD = re.compile(r"[-~]|.*[*?\[]", re.S)
+"""Another option; a pattern, which may become the name of a file that looks like one."""
 
 
 def _folders(path: str) -> tuple[str, ...] | None:

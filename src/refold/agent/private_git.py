@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from refold.tools.listing import GIT, SKIPPED
-from refold.tools.workspace import TEMPORARY
+from refold.tools.workspace import TEMPORARY, read_regular
 
 _SECONDS = 60
 _ATTRIBUTES = "* -text !eol !filter !ident !working-tree-encoding\n"
@@ -129,7 +129,7 @@ class PrivateGit:
             return
         for path in (self.repository.common / "info" / "exclude", _excludes_file(self.root)):
             with suppress(OSError):
-                yield path.read_bytes()
+                yield read_regular(path, 1_000_000)
 
 
 def _excludes_file(root: Path) -> Path:

@@ -11,9 +11,10 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-from refold.engine.layers import RULES_LIMIT
+from refold.engine.layers import RULES_BYTES, RULES_LIMIT
 from refold.text.frames import element
 from refold.text.truncate import middle
+from refold.tools.workspace import read_contained
 
 IDENTITY = """You are a coding agent in a terminal. You work in the folder {root} on {system}.
 
@@ -41,10 +42,5 @@ def system_prompt(root: Path, *, notes: str = "", rules: Sequence[str] = ()) -> 
 
 def _rules(root: Path, name: str) -> str:
     """A file of rules, read anew for every request; one that is not there, or not inside, has none."""
-    try:
-        path = (root / name).resolve(strict=True)
-        if not path.is_relative_to(root.resolve()):
-            return ""
-        return element("project_rules", middle(path.read_text("utf-8", "replace"), RULES_LIMIT), source=name)
-    except OSError:
-        return ""
+    text = read_contained(root, name, RULES_BYTES).decode("utf-8", "replace")
+    return element("project_rules", middle(text, RULES_LIMIT), source=name) if text else ""

@@ -18,6 +18,7 @@ import shutil
 import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -118,9 +119,9 @@ class Snapshots:
         """Bring our index up to the workspace."""
         git = self._git
         found = git.names("--others", "--modified", "--exclude-standard")
-        names, left = self._sorted_out(dict.fromkeys([*found, *git.tracked_though_ignored()]))
-        if left:
-            git("update-index", "-z", "--force-remove", "--stdin", stdin=_joined(left))
+        names, left, gone = self._sorted_out(dict.fromkeys([*found, *git.tracked_though_ignored()]))
+        if left or gone:
+            git("update-index", "-z", "--force-remove", "--stdin", stdin=_joined([*left, *gone]))
         if names:
             git("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=_joined(names))
         ignored = git.names("--others", "--ignored", "--exclude-standard", "--directory")
@@ -129,19 +130,23 @@ class Snapshots:
         beside = sorted({*ignored, *nested, *others})
         return _State(git("write-tree").strip(), tuple(beside) if len(beside) <= LISTED else (_ANYTHING,))
 
-    def _sorted_out(self, names: Iterable[str]) -> tuple[list[str], list[str]]:
-        """Those that are recorded, gone ones among them, and those that are something else, too large, or
-        cannot be read."""
+    def _sorted_out(self, names: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
+        """Those that are recorded; those that are something else, too large, or cannot be read; those that
+        are gone. What is behind a link is not there: it is recorded where it is."""
         kept: list[str] = []
         left: list[str] = []
+        gone: list[str] = []
         size = 0
+
+        @cache
+        def is_real(folder: str) -> bool:
+            return not folder or (is_real(folder.rpartition("/")[0]) and is_folder(self.root / folder))
+
         for name in names:
-            try:
-                status = (self.root / name).lstat()
-            except OSError:
-                kept.append(name)
-                continue
-            if self._is_recorded(name, status):
+            status = _status(self.root / name) if is_real(name.rstrip("/").rpartition("/")[0]) else None
+            if status is None:
+                gone.append(name)
+            elif self._is_recorded(name, status):
                 kept.append(name)
                 size += status.st_size
             elif not name.endswith("/"):
@@ -149,7 +154,7 @@ class Snapshots:
         if len(kept) > self._bounds.files or size > self._bounds.bytes:
             self._too_large = True
             raise OSError(f"the workspace is too large for snapshots ({len(kept)} files, {size:,} bytes)")
-        return kept, left
+        return kept, left, gone
 
     def _is_recorded(self, name: str, status: os.stat_result) -> bool:
         if ".git" in name.casefold().split("/"):
@@ -225,10 +230,13 @@ class Snapshots:
     def _is_free(self, name: str, status: str) -> bool:
         """Whether nothing that is not recorded stands where a file has to go: git would remove it."""
         path = self.root / name
-        if is_folder(path) or (status == "A" and os.path.lexists(path)):
-            return False
         around = [self.root / folder for folder in Path(name).parents]
-        return all(is_folder(folder) for folder in around if os.path.lexists(folder))
+        if not all(is_folder(folder) for folder in around if os.path.lexists(folder)):
+            return False
+        if is_folder(path) and _is_hollow(path):
+            for folder, _, _ in os.walk(path, topdown=False):
+                Path(folder).rmdir()
+        return not is_folder(path) and (status != "A" or not os.path.lexists(path))
 
     def _check_out(self, tree: str, paths: Sequence[str]) -> None:
         """Write files. Who may read and write one that is there stays as it is."""
@@ -242,6 +250,19 @@ class Snapshots:
             if old is not None and new is not None:
                 runs = (old & 0o444) >> 2 if new & 0o100 else 0
                 (self.root / path).chmod(old & ~0o111 | runs)
+
+
+def _status(path: Path) -> os.stat_result | None:
+    with suppress(OSError):
+        return path.lstat()
+    return None
+
+
+def _is_hollow(path: Path) -> bool:
+    """Whether there is nothing in a folder but folders, which are not recorded."""
+    return all(
+        is_folder(Path(folder, name)) for folder, inner, files in os.walk(path) for name in (*inner, *files)
+    )
 
 
 def _mode(path: Path) -> int | None:

@@ -98,6 +98,7 @@ def command(
             summariser=summariser,
             text_protocol=text_protocol or config.chat.text_protocol,
             rules=config.chat.rules,
+            variables=config.chat.variables,
             max_iterations=max_iterations or config.chat.max_iterations,
             notes=_notes,
         )

@@ -218,10 +218,13 @@ class Terminal:
         self.printer.wait(None)
         self.screen.print(styled(("? ", "bold yellow"), question.question))
         self.screen.print(call_line(call, 2_000), style="dim", soft_wrap=True)
-        self.screen.print(f"always: {question.offer}", style="dim", soft_wrap=True)
+        if question.offer:
+            self.screen.print(f"always: {question.offer}", style="dim", soft_wrap=True)
         self._asking = True
         try:
-            return await _answer()
+            return await _answer(
+                "y(es), a(lways in this conversation), n(o): " if question.offer else "y(es), n(o): "
+            )
         except (KeyboardInterrupt, EOFError):
             raise asyncio.CancelledError from None
         finally:
@@ -229,11 +232,11 @@ class Terminal:
             self._tell_later()
 
 
-async def _answer() -> Answer:
+async def _answer(prompt: str) -> Answer:
     answers: dict[str, Answer] = {"y": "once", "a": "always", "n": "no"}
     asked: PromptSession[str] = PromptSession()
     while True:
-        given = await asked.prompt_async("y(es), a(lways in this conversation), n(o): ")
+        given = await asked.prompt_async(prompt)
         if (first := given.strip().lower()[:1]) in answers:
             return answers[first]
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, cast
 from weakref import WeakKeyDictionary
 
 from refold import entries as e
+from refold import worker
 from refold.compaction.overflow import overflowed_twice
 from refold.compaction.plan import Failed, Plan, Reason
 from refold.compaction.preset import Preset, Settings
@@ -113,22 +114,30 @@ class Engine(Planner):
     async def _fold_if_due(
         self, session: Session, watch: Watch | None, question: Question, limits: Limits
     ) -> str:
-        """A fold is moved over what is said while it is made, if the view then fits. Where it does not, the
-        second attempt counts that in; the third asks nobody."""
-        for asked in (question, question, replace(question, resting=True)):
-            plan = await self._planned(session, asked)
-            if isinstance(plan, Reason):
-                return plan.code
-            budget = self.preset_for(session).budget
-            if watch and (fold := await watch.publish(budget, question)):
-                await tell_fold(self.hooks, session, fold)
-                break
-            outcome = await perform_with_hooks(
-                self.hooks, session, plan, self.summariser, limits, budget=budget
-            )
-            if outcome or session.base == plan.made_from:
-                break
-        return ""
+        """A fold is moved over what is said while it is made, if the view then fits. Where it does not, or
+        where something else changed the view, the second attempt counts that in; the third asks no model; the
+        last is made at once, so that it ends however much goes on."""
+        unasked = replace(question, resting=True)
+        for asked in (question, question, unasked):
+            reason = await self._fold_once(session, watch, asked, limits)
+            if reason is not None:
+                return reason
+        with worker.at_once():
+            return await self._fold_once(session, watch, unasked, limits) or ""
+
+    async def _fold_once(
+        self, session: Session, watch: Watch | None, question: Question, limits: Limits
+    ) -> str | None:
+        """Why nothing was folded, empty where something was; None: the conversation went on meanwhile."""
+        plan = await self._planned(session, question)
+        if isinstance(plan, Reason):
+            return plan.code
+        budget = self.preset_for(session).budget
+        if watch and (fold := await watch.publish(budget, question)):
+            await tell_fold(self.hooks, session, fold)
+            return ""
+        outcome = await perform_with_hooks(self.hooks, session, plan, self.summariser, limits, budget=budget)
+        return "" if outcome or session.base == plan.made_from else None
 
     async def apply(self, session: Session, plan: Plan) -> e.Fold | Failed:
         """Perform a plan. A bad answer, an error or a time-out tries the next rung and, at the end, gives

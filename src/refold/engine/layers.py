@@ -15,7 +15,10 @@ from refold.session import Item, Session, View
 from refold.session.invariants import settled
 from refold.text.frames import frame
 from refold.text.truncate import middle
+from refold.tools.workspace import read_contained
 
+RULES_BYTES = 4_000_000
+"""What is read of a file of rules."""
 RULES_LIMIT = 100_000
 """Characters of the rules that are sent; of a longer file the middle is left out."""
 
@@ -29,9 +32,9 @@ def with_rules(preset: Preset, session: Session, system: str | None) -> str | No
     root = Path(session.info.cwd or ".")
     try:
         name = rules_file(path.name for path in root.iterdir())
-        rules = (root / name).read_text("utf-8", "replace") if name else None
-    except OSError:  # a folder of another machine, or a file nobody may read
+    except OSError:  # a folder of another machine
         return system
+    rules = read_contained(root, name, RULES_BYTES).decode("utf-8", "replace") if name else None
     return layers(system or "", rules=rules and middle(rules, RULES_LIMIT)) or None
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import msgspec
 
+from refold import worker
 from refold.compaction.plan import Failed, Plan, Proposal, Reason, finish, propose
 from refold.compaction.planning import fallback_plan, make_plan
 from refold.engine.fold import record_failure
@@ -18,9 +21,6 @@ from refold.session import Session
 
 NOTES_TIMEOUT = 60.0
 """Seconds that writing annotations may hold up a conversation."""
-
-ATTEMPTS = 8
-"""Folds that are begun because the conversation went on while the last one was made."""
 
 
 async def upkeep(
@@ -54,16 +54,17 @@ async def make_fit(
     """What is sent fits the declared window, by a rung that is not the design's own if the caller said so,
     or the caller hears why not (R2)."""
     window = planner.preset.window
-    for _ in range(ATTEMPTS):
+    for mode in (nullcontext(), worker.at_once()):  # the second time whatever else goes on
         s = planner._situation(session, question)
         if not s.sizes.passes(window, as_we_count=True):
             return
         base = session.base
-        plan = await on_replica(
-            session, lambda h: fallback_plan(planner.preset, planner._situation(h, question))
-        )
-        if isinstance(plan, Plan):
-            await perform_with_hooks(hooks, session, plan, planner.summariser, limits, budget=window)
+        with mode:
+            plan = await on_replica(
+                session, lambda h: fallback_plan(planner.preset, planner._situation(h, question))
+            )
+            if isinstance(plan, Plan):
+                await perform_with_hooks(hooks, session, plan, planner.summariser, limits, budget=window)
         if session.base == base:
             break
     s = planner._situation(session, question)

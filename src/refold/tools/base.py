@@ -34,6 +34,7 @@ from refold import messages as m
 from refold.messages import Call, Result, compact_json
 from refold.protocols import ToolSpec
 from refold.text.truncate import one_line
+from refold.tools.git_guard import GitGuard
 from refold.tools.workspace import Refused, Workspace
 
 Effect: TypeAlias = Literal["read", "edit", "run", "none"]
@@ -92,8 +93,14 @@ class Place:
     """The user allowed commands to run without a sandbox. Set for one call by whoever asked."""
     network: bool = False
     """The user allowed commands to use the network."""
+    variables: tuple[str, ...] = ()
+    """Further variables of the user that commands see."""
     scratch: Path | None = None
     """Folder of commands for what they write beside the workspace; made when it is first needed."""
+    git_guard: GitGuard | None = None
+    """Knows what git would run later; made when it is first needed."""
+    approve: Callable[[str], Awaitable[bool]] | None = None
+    """Asks the user whether a change that a command made may stay. Set for one call."""
 
 
 @runtime_checkable

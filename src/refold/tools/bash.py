@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import signal
 import tempfile
 import time
 import weakref
-from contextlib import nullcontext, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from refold.text.frames import without_escapes
 from refold.tools import sandbox
 from refold.tools.base import Envelope, Place, as_word, success, tool
+from refold.tools.git_guard import GitGuard
 from refold.tools.sandbox import Ground
 from refold.tools.workspace import Refused
 
+T = TypeVar("T")
 SECONDS = 120
 LONGEST = 600
 CHARS = 30_000
 """Of each of stdout and stderr; what is in the middle is cut."""
+_GIT = re.compile(r"(?<![\w.-])git(?=\s)")
+QUESTION = "The command changed what git runs later, outside of the sandbox:\n{}\nKeep it?"
+UNDONE = "Undone, because git would run it later outside of the sandbox and the user did not want it:"
 _GRACE = 3.0
 """Seconds that a supervisor has to end everything before it is ended itself."""
 
@@ -39,7 +46,8 @@ class Arguments(msgspec.Struct, frozen=True):
 @tool("Bash", "run")
 async def bash(arguments: Arguments, place: Place) -> Envelope:
     """Run a command with bash in the working folder. It can change files there and in /tmp; it sees no other
-    files of the user, no secrets and no network unless the user allowed it. Ended after timeout seconds;
+    files of the user, no secrets and no network unless the user allowed it. What git keeps (.git) is changed
+    only by commands that name git themselves, not by scripts that call it. Ended after timeout seconds;
     processes left in the background are ended with it. Output beyond 30000 characters is cut in the
     middle. Use Read, Grep, Glob and Edit rather than cat, grep, find and sed."""
     if not as_word(arguments.command).strip():
@@ -51,13 +59,51 @@ async def bash(arguments: Arguments, place: Place) -> Envelope:
             "There is no sandbox here (bubblewrap or Landlock), and the user did not allow this command to "
             "run without one.",
         )
-    ground = Ground(place.workspace.root, scratch(place), place.network)
+    names_git = _GIT.search(arguments.command) is not None
+    ground = Ground(
+        place.workspace.root, scratch(place), place.network, git=names_git, variables=place.variables
+    )
     shell = ["bash", "--noprofile", "--norc", "-c", arguments.command]
     words = box(shell, ground) if box and not place.unconfined else sandbox.supervised(shell)
     limit = arguments.timeout if 0 < arguments.timeout < LONGEST else LONGEST
-    kept = nullcontext() if place.unconfined else sandbox.unplanted(ground.root)
-    with place.workspace.own_changes(), kept:
-        return await _run(words, ground, limit)
+    with place.workspace.own_changes():
+        if place.unconfined:
+            return await _run(words, ground, limit)
+        return await guarded(place, arguments.command, lambda: _run(words, ground, limit))
+
+
+async def guarded(place: Place, command: str, run: Callable[[], Awaitable[Envelope]]) -> Envelope:
+    """What a confined command answers. What git would run later because of it, the user is asked about;
+    without an answer it is undone."""
+    guard = place.git_guard = place.git_guard or GitGuard(place.workspace.root)
+    await _to_its_end(lambda: guard.begin(command))
+    try:
+        envelope = await run()
+        changes = await _to_its_end(guard.changes)
+        if not changes:
+            return envelope
+        if place.approve is not None and await place.approve(QUESTION.format(guard.describe(changes))):
+            await _to_its_end(guard.accept)
+            return envelope
+    except BaseException:
+        await _to_its_end(guard.put_back)
+        raise
+    else:
+        await _to_its_end(guard.put_back)
+        said = f"{envelope.text} {UNDONE}\n{guard.describe(changes)}".strip()
+        return msgspec.structs.replace(envelope, text=said)
+    finally:
+        guard.end()
+
+
+async def _to_its_end(work: Callable[[], T]) -> T:
+    """In a thread; whoever is cancelled meanwhile still waits for it."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 def scratch(place: Place) -> Path:

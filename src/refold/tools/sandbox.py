@@ -10,21 +10,18 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
-import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from refold.text.redact import redact
 from refold.tools import supervisor
+from refold.tools.workspace import read_regular
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/snap", "/etc")
 _SECRETS = frozenset(
@@ -41,11 +38,18 @@ _HOME = (
 _PRIVATE = (".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".config/gh", ".netrc",
             ".git-credentials", ".npmrc", ".pypirc", ".password-store", ".local/share/keyrings")  # fmt: skip
 """What is hidden even where the home directory is the workspace."""
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE|SESSION|PRIVATE|DSN", re.I)
-_KEPT = frozenset({"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "VIRTUAL_ENV"})
-_DEVICES = tuple(
-    f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "shm", "pts")
-)
+_VARIABLES = frozenset(
+    ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "COLUMNS", "LINES", "CI",
+     "CC", "CXX", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYENV_ROOT", "PYENV_VERSION",
+     "PYTHONPATH", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED",
+     "NVM_DIR", "NVM_BIN", "NODE_PATH", "NODE_ENV", "VOLTA_HOME", "BUN_INSTALL", "GOPATH", "GOROOT",
+     "GOFLAGS", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "JAVA_HOME", "SDKMAN_DIR", "GEM_HOME",
+     "GEM_PATH", "RBENV_ROOT", "LD_LIBRARY_PATH", "PKG_CONFIG_PATH"]
+)  # fmt: skip
+"""What a command sees of the user's variables, with `LC_…`: where programs are, and what language they speak.
+A list of what is secret is never complete."""
+_DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
+"""A command has no terminal that `tty` could be, unless it makes one of its own."""
 _KERNEL = tuple(
     f"/proc/{name}" for name in ("meminfo", "cpuinfo", "stat", "loadavg", "uptime", "version", "sys")
 )
@@ -58,6 +62,10 @@ class Ground(msgspec.Struct, frozen=True):
     root: Path
     scratch: Path
     network: bool = False
+    git: bool = False
+    """Whether it may change what git keeps."""
+    variables: tuple[str, ...] = ()
+    """Further variables of the user that it sees."""
 
 
 Sandbox: TypeAlias = Callable[[Sequence[str], Ground], list[str]]
@@ -96,12 +104,9 @@ def supervised(words: Sequence[str], rules: Mapping[str, object] | None = None) 
 
 
 def environment(ground: Ground) -> dict[str, str]:
-    """The variables a command sees: none that is, or is named like, a secret; no colours, nobody to ask."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name in _KEPT or (not _SECRET_NAME.search(name) and redact(value)[0] == value)
-    }
+    """The variables a command sees: no colours, nobody to ask, and of the user's only harmless ones."""
+    seen = _VARIABLES.union(ground.variables)
+    kept = {name: value for name, value in os.environ.items() if name in seen or name.startswith("LC_")}
     return kept | {
         "TERM": "dumb", "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0",
         "DEBIAN_FRONTEND": "noninteractive", "PWD": str(ground.root), "TMPDIR": "/tmp",
@@ -125,11 +130,12 @@ def bubblewrap(words: Sequence[str], ground: Ground) -> list[str]:
     versions = repository(ground.root)
     for path in (*environments(ground.root), *(versions.looked_at if versions else ())):
         options += ["--ro-bind", path, path]
-    # The folder of git is mounted by itself, so that it cannot be moved away and made anew.
-    for path in (str(ground.root), *(versions.changed if versions else ())):
-        options += ["--bind", path, path]
-    for path in versions.guarded if versions else ():
-        options += ["--ro-bind", path, path]
+    options += ["--bind", str(ground.root), str(ground.root)]
+    # What git keeps is mounted by itself, so that it cannot be moved away and made anew.
+    for folder_of_git in versions.git if versions else ():
+        options += ["--bind" if ground.git else "--ro-bind", str(folder_of_git), str(folder_of_git)]
+    if (pointer := ground.root / ".git").is_file() and not pointer.is_symlink():
+        options += ["--ro-bind", str(pointer), str(pointer)]
     for path in hidden(ground.root):
         options += ["--tmpfs", path] if Path(path).is_dir() else ["--ro-bind", "/dev/null", path]
     return ["bwrap", *options, "--remount-ro", "/", "--chdir", str(ground.root), "--", *words]
@@ -140,10 +146,11 @@ def landlock(words: Sequence[str], ground: Ground) -> list[str]:
     does not know all of them (before 6.12) refuses them, and nothing is run."""
     system = [*(path for path in readable() if path != "/etc"), *environments(ground.root)]
     settings = [str(path) for path in sorted(Path("/etc").iterdir()) if path.name not in _SECRETS]
-    versions = repository(ground.root) or Versions([], [], [])
+    versions = repository(ground.root) or Versions([], [])
+    git = [str(path) for path in versions.git]
     rules = {
-        "read": [*system, *settings, *versions.looked_at, *_KERNEL, "/proc/self"],
-        "write": [str(ground.root), str(ground.scratch), *versions.changed, *_DEVICES],
+        "read": [*system, *settings, *versions.looked_at, *git, *_KERNEL, "/proc/self"],
+        "write": [str(ground.root), str(ground.scratch), *(git if ground.git else ()), *_DEVICES],
         "network": ground.network,
     }
     own = {"TMPDIR": folder(ground, "tmp"), "XDG_CACHE_HOME": folder(ground, "home")}
@@ -192,9 +199,8 @@ class Versions(NamedTuple):
 
     looked_at: list[str]
     """The rest of the working tree, where the workspace is a part of it."""
-    changed: list[str]
-    guarded: list[str]
-    """What names programs that git runs later, outside of any sandbox."""
+    git: list[Path]
+    """What git keeps."""
 
 
 def repository(root: Path) -> Versions | None:
@@ -202,62 +208,29 @@ def repository(root: Path) -> Versions | None:
     top = next((folder for folder in (root, *root.parents) if os.path.lexists(folder / ".git")), None)
     if top is None or (top != root and _home().resolve().is_relative_to(top)):
         return None  # a repository of the home directory holds more than a project
-    place = _common(top / ".git")
-    if place is None:
-        return None
-    guarded = [
-        str(path) for name in ("config", "config.worktree", "hooks") if (path := place / name).exists()
-    ]
-    return Versions([] if top == root else [str(top)], [str(place)], guarded)
+    place = _git_folder(top / ".git", root)
+    return None if place is None else Versions([] if top == root else [str(top)], [place])
 
 
-@contextmanager
-def unplanted(root: Path) -> Generator[None]:
-    """Landlock cannot forbid a part of what it allows: what git runs later is put back afterwards."""
-    versions = repository(root)
-    paths = [Path(path) for path in (versions.guarded if versions else ())]
-    before = {path: _content(path) for path in paths}
+def _git_folder(git: Path, root: Path) -> Path | None:
+    """Where the repository of a working tree is. What a file or link says is believed only inside of the
+    workspace, which may hold any file, or where what it names knows of it, too."""
+    if is_folder(git):
+        return git
     try:
-        yield
-    finally:
-        for path, content in before.items():
-            if _content(path) != content:
-                _put_back(path, content)
-
-
-_Content: TypeAlias = dict[str, tuple[bytes, int]]
-
-
-def _content(path: Path) -> _Content:
-    """A file, or the files of a folder, with their modes."""
-    found = sorted(path.iterdir()) if is_folder(path) else [path]
-    regular = [file for file in found if file.is_file() and not file.is_symlink()]
-    return {str(file): (file.read_bytes(), file.stat().st_mode) for file in regular}
-
-
-def _put_back(path: Path, content: _Content) -> None:
-    if is_folder(path):
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-    for name, (data, mode) in content.items():
-        Path(name).parent.mkdir(parents=True, exist_ok=True)
-        Path(name).write_bytes(data)
-        Path(name).chmod(mode & 0o7777)
-
-
-def _common(git: Path) -> Path | None:
-    """Where the repository of a working tree is. A file there is believed only where what it names knows of
-    it, too: the workspace may hold any file."""
-    if git.is_symlink() or not git.is_file():
-        return git if is_folder(git) else None
-    try:
-        own = Path(git.read_text()[:4096].removeprefix("gitdir:").strip())
-        common = (own / (own / "commondir").read_text().strip()).resolve()
-        known = Path((own / "gitdir").read_text().strip()) == git and own.parent == common / "worktrees"
+        said = str(git.readlink()) if git.is_symlink() else _line(git).removeprefix("gitdir:").strip()
+        own = (git.parent / said).resolve(strict=True)
+        if own.is_relative_to(root) and own != root and own.is_dir():
+            return own
+        common = (own / _line(own / "commondir")).resolve()
+        known = Path(_line(own / "gitdir")) == git and own.parent == common / "worktrees"
     except (OSError, UnicodeDecodeError, ValueError):
         return None
-    return common if known else None
+    return common if known and not git.is_symlink() else None
+
+
+def _line(path: Path) -> str:
+    return read_regular(path, 4096).decode().strip()
 
 
 def is_folder(path: Path) -> bool:

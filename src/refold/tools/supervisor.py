@@ -3,9 +3,10 @@
     python supervisor.py '{"read": […], "write": […], "network": false}' bash -c '…'
     python supervisor.py null bash -c '…'                    # nothing is confined, everything is still ended
 
-Standard library only. Confining is Landlock (files, TCP, signals) and a filter of system calls (other
-sockets). Whatever the command left running is a child of this process sooner or later, however it hid, and is
-ended when the command has ended, when this process is told to (SIGTERM) or when the agent is gone.
+Standard library only. Confining is Landlock (files, TCP, signals), a filter of system calls (other sockets)
+and, where that is permitted, shared memory and terminals of its own. Whatever the command left running is a
+child of this process sooner or later, however it hid, and is ended when the command has ended, when this
+process is told to (SIGTERM) or when the agent is gone.
 """
 
 import ctypes
@@ -22,6 +23,8 @@ from typing import Any
 LIBC = ctypes.CDLL(None, use_errno=True)
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _PR_CAPBSET_DROP = 24
+_NEW_MOUNTS, _NEW_USER = 0x20000, 0x10000000
+_NO_SETUID, _NO_DEVICES, _NO_PROGRAMS, _ALL_OF_IT, _PRIVATE = 2, 4, 8, 0x4000, 0x40000
 _PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 22, 36, 38
 _READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read files, read folders
 _ALL = (1 << 16) - 1
@@ -61,14 +64,47 @@ def _checked(result: int) -> int:
     return result
 
 
+def own_devices() -> list[str]:
+    """Shared memory and terminals of its own, in place of everybody's: what may be used of `/dev` because of
+    that. None where the system does not permit it, which a process that ends finds out."""
+    trial = os.fork()
+    if trial == 0:
+        try:
+            _mount_devices()
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    if os.waitpid(trial, 0)[1] != 0:
+        return []
+    _mount_devices()
+    return ["/dev/shm", "/dev/pts", "/dev/ptmx"]
+
+
+def _mount_devices() -> None:
+    user, group = os.getuid(), os.getgid()
+    if LIBC.unshare(_NEW_MOUNTS) != 0:
+        _checked(LIBC.unshare(_NEW_MOUNTS | _NEW_USER))
+        maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
+        for name, text in maps.items():
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    for kind, place, flags, options in (
+        (None, b"/", _ALL_OF_IT | _PRIVATE, None),
+        (b"tmpfs", b"/dev/shm", _NO_SETUID | _NO_DEVICES | _NO_PROGRAMS, b"mode=1777"),
+        (b"devpts", b"/dev/pts", _NO_SETUID | _NO_PROGRAMS, b"newinstance,ptmxmode=0666,mode=0620"),
+    ):
+        _checked(LIBC.mount(kind, place, kind, ctypes.c_ulong(flags), options))
+
+
 def confine(rules: Any) -> None:
     """From here on this process and its children read `read`, change `write`, and nothing else."""
+    own = own_devices()
     _checked(LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     _no_capabilities()
     attributes = _Ruleset(_ALL, 0 if rules["network"] else _TCP, _SCOPES)
     size = ctypes.c_size_t(ctypes.sizeof(attributes))
     ruleset = _checked(LIBC.syscall(_CREATE, ctypes.byref(attributes), size, 0))
-    for paths, access in ((rules["read"], _READ), (rules["write"], _WRITE)):
+    for paths, access in ((rules["read"], _READ), ([*rules["write"], *own], _WRITE)):
         for path in paths:
             _allow(ruleset, path, access)
     _checked(LIBC.syscall(_RESTRICT, ruleset, 0))

@@ -143,7 +143,22 @@ class Workspace:
         real = str(Path(f"/proc/self/fd/{folder}").readlink()) if PATH_ONLY else ""  # where links led to
         inside = real.removeprefix(str(self.root)).split("/")
         if ".git" in (name.casefold() for name in (*inside, *self.name(path).split("/"))):
-            raise Refused("refused", f"`{path}` belongs to git: change it with git commands.")
+            raise self._of_git(path)
+        top, around = os.fstat(self.descriptor), os.dup(folder)
+        name = posixpath.basename(self.name(path))
+        try:
+            while not _is_repository(around, name):
+                if os.path.samestat(os.fstat(around), top):
+                    return
+                outer = os.open("..", _FOLDER | os.O_CLOEXEC, dir_fd=around)
+                os.close(around)
+                around, name = outer, ""
+            raise self._of_git(path)
+        finally:
+            os.close(around)
+
+    def _of_git(self, path: str) -> Refused:
+        return Refused("refused", f"`{path}` belongs to git: change it with git commands.")
 
     def _writable(self, path: str, old: os.stat_result | None) -> None:
         if old is None:
@@ -181,6 +196,8 @@ class Workspace:
             outer, _, name = folder.rstrip("/").rpartition("/")
             parent = self._made(outer or ".")
         try:
+            if _is_repository(parent, name):
+                raise self._of_git(folder)
             with suppress(FileExistsError):  # somebody was faster; what it is shows in a moment
                 os.mkdir(name, dir_fd=parent)
         finally:
@@ -239,6 +256,38 @@ _SENTENCES = {
     errno.ENXIO: ("not_a_file", "is a device or a socket"),
     errno.ENOSPC: ("io", "was not written: the disk is full"),
 }
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """The beginning of a file that is not the workspace's; `OSError` for a pipe or a device, which could make
+    a reader wait."""
+    with open(os.open(path, _READ), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "is not a file", str(path))
+        return file.read(most)
+
+
+def read_contained(root: Path, name: str, most: int) -> bytes:
+    """The beginning of a file of a folder, opened as tools open it; empty where there is none, or it is no
+    regular file inside of the folder."""
+    try:
+        workspace = Workspace(root)
+    except OSError:
+        return b""
+    try:
+        with workspace.open(name) as file:
+            return file.read(most)
+    except (Refused, OSError):
+        return b""
+    finally:
+        workspace.close()
+
+
+def _is_repository(folder: int, name: str) -> bool:
+    """Whether git takes a folder for a repository, or would with one more name in it."""
+    names = ("HEAD", "commondir", "objects", "refs")
+    there = {each for each in names if each == name or _status(each, folder)}
+    return "HEAD" in there and ("commondir" in there or {"objects", "refs"} <= there)
 
 
 def _check_kind(path: str, status: os.stat_result, kind: int) -> None:
