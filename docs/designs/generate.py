@@ -77,8 +77,8 @@ def page(name: str, own: Mapping[str, list[str]], tests: Mapping[str, list[tuple
 
 def parts_table(preset: presets.Preset) -> str:
     rows = ["| part | ours | module |", "|---|---|---|", f"| measure | `{preset.measure}` | `tokens` |"]
-    if preset.notes is not None:
-        rows.append(part("notes", preset.notes))
+    if (annotator := preset.annotator()) is not None:
+        rows.append(part("notes", annotator))
     for number, stage in enumerate(preset.stages, 1):
         kind = "housekeeping" if stage.upkeep else "fold"
         rows.append(part(f"{number}. trigger ({kind})", stage.trigger))

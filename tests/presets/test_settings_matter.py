@@ -53,8 +53,14 @@ TIGHT: dict[str, Any] = {"window": 1_500}
 
 SAME = {
     ("refold", "fallback"): "its own ladder ends with the lines that others may borrow",
-    ("layered", "layers"): "needs a project and todos: test_E1_prepare_puts_the_layers_in_order",
-    ("layered", "summary_model"): "needs another model: test_E10_its_own_call_with_its_own_limit_and_model",
+    **{
+        (name, "layers"): "needs a project and todos: test_E1_prepare_puts_the_layers_in_order"
+        for name in presets.NAMES
+    },
+    **{
+        (name, "summary_model"): "needs another model: test_another_model_writes_the_summaries_of_any_preset"
+        for name in presets.NAMES
+    },
 }
 """Settings that cannot matter here, and why."""
 
@@ -135,8 +141,8 @@ class Probe:
                     await self.look()
                     if self.before is not None and self.seen[-4:] != self.before[: len(self.seen)][-4:]:
                         return self.seen
-        self.seen += [self.preset.cache_delay(10.0), self.preset.settings.problems(), self.preset.reserve]
-        self.seen.append(self.preset.summary_model)
+        self.seen += [self.preset.cache_delay(10.0), self.preset.settings.problems(), self.preset.settings.reserve]
+        self.seen.append(self.preset.settings.summary_model)
         await self.turn()
         self.seen += [msgspec.json.encode(r) for r in self.model.requests]
         self.seen += [
@@ -146,7 +152,7 @@ class Probe:
 
     async def look(self) -> None:
         """What it would do, and what it does."""
-        expiring, soft = self.engine.plan(self.session, cache_expiring=True), self.preset.soft
+        expiring, soft = self.engine.plan(self.session, cache_expiring=True), self.preset.soft_trigger()
         asked = self.engine.plan(self.session, force=True)
         self.seen += [planned(expiring), planned(asked)]
         if soft is not None:

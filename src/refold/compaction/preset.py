@@ -64,7 +64,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         str, about("name of the model that writes summaries; empty: the conversation's own")
     ] = ""
     layers: Annotated[
-        bool, about("put the project's CODE_LAW.md behind the system prompt, open todos at the end", "E1, E2")
+        bool, about("put the project's CODE_LAW.md behind the system prompt, open todos at the end")
     ] = False
 
     @classmethod
